@@ -1,0 +1,136 @@
+"""What travels between the core and an engine: claims, answers, and what others may see."""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple
+
+FENCE_STEP = 32
+"""A fence is `raw * FENCE_STEP + hand-over number`; clock engines count raw in steps of 32 us."""
+
+
+class Mode(enum.Enum):
+    """How a claim shares its key with others."""
+
+    EXCLUSIVE = "exclusive"
+    SHARED = "shared"
+    PERMIT = "permit"
+
+
+class Capability(enum.StrEnum):
+    """What an engine can promise. The list is closed: asking for another name is an error."""
+
+    FENCING = "fencing"
+    FAIR = "fair"
+    SHARED = "shared"
+    PERMITS = "permits"
+    WAKE_UP = "wake_up"
+    LEASE = "lease"
+    SESSION = "session"
+    DURABLE = "durable"
+    REPLICATED = "replicated"
+    NO_EVICTION = "no_eviction"
+
+
+class Claim(NamedTuple):
+    """One attempt to hold a key.
+
+    `id` is 128 random bits, new for every attempt and never used again: who knows it can release,
+    so it is never logged or listed. An explicit `owner` stands beside it, never instead of it.
+    """
+
+    key: str
+    id: str
+    ttl: float | None = None
+    """Seconds the engine promises without renewal; None: until release or the holder's death."""
+    mode: Mode = Mode.EXCLUSIVE
+    permits: int = 1
+    """The limit this claim is judged by, in PERMIT mode: granted while fewer are held."""
+    fair: bool = False
+    """Strictly first come, first served, across processes."""
+    owner: str | None = None
+    """Claims of one owner hold an exclusive key together, each with its own expiry."""
+    who: str = ""
+    """The thread or task, for those who look: shown, never decided on."""
+    label: str = ""
+    """What the user calls this holder: shown, never decided on."""
+
+
+class Granted(NamedTuple):
+    """The claim holds its key."""
+
+    raw: int
+    """Greater for every later grant of the same key; the same for a repeated attempt."""
+    ttl: float | None = None
+    """What the engine granted, where that differs from what was asked."""
+    anchor: float | None = None
+    """The moment on our clock from which validity counts; None: when this command was sent.
+    A pushed grant counts from the last command that was answered "not yet" (S1)."""
+
+
+class Busy(NamedTuple):
+    """The claim does not hold its key yet."""
+
+    retry_in: float
+    """Ask again after this long even if nobody wakes us."""
+
+
+Answer = Granted | Busy
+
+
+class Renewal(enum.Enum):
+    """What a renewal of one claim came to."""
+
+    HELD = "held"
+    LOST = "lost"
+    UNKNOWN = "unknown"
+    """No answer: the old validity stands, and is never extended."""
+
+
+class State(enum.StrEnum):
+    """What a lease is, by its holder's own clock."""
+
+    HELD = "held"
+    AT_RISK = "at_risk"
+    LOST = "lost"
+    RELEASED = "released"
+    DETACHED = "detached"
+
+
+class Holder(NamedTuple):
+    """Somebody who holds a key or waits for it, as far as the engine tells."""
+
+    host: str = ""
+    pid: int | None = None
+    who: str = ""
+    label: str = ""
+    mode: Mode = Mode.EXCLUSIVE
+    raw: int | None = None
+    since: float | None = None
+    """Seconds since the epoch, by the engine's clock."""
+    ttl_left: float | None = None
+    owner: str | None = None
+
+    @property
+    def fence(self) -> int | None:
+        """The fence of the remote grant; hand-overs inside a process are not visible here."""
+        return None if self.raw is None else self.raw * FENCE_STEP
+
+    def __str__(self) -> str:
+        name = self.label or self.owner or self.who
+        place = f"{self.host}:{self.pid}" if self.pid is not None else self.host
+        return f"{name} at {place}" if name and place else name or place or "somebody"
+
+
+class LockInfo(NamedTuple):
+    """One name as the engine sees it: who holds it, and who waits, in order."""
+
+    name: str
+    holders: tuple[Holder, ...] = ()
+    waiters: tuple[Holder, ...] = ()
+    permits: int | None = None
+    """The limit last used with a semaphore of this name; None for a lock."""
+
+    @property
+    def locked(self) -> bool:
+        return bool(self.holders)
