@@ -22,11 +22,14 @@ Rules every backend keeps (the conformance suite tests them; tags point to the d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, MutableMapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from holdfast.core.values import Answer, Capability, Claim, Granted, LockInfo, Renewal
+from holdfast.core.values import Answer, Capability, Claim, Event, Granted, LockInfo, Renewal
+
+if TYPE_CHECKING:
+    from holdfast.core.holding import Mine
 
 T = TypeVar("T")
 
@@ -55,10 +58,10 @@ class Runtime(Protocol):
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a command to its end even if the caller is cancelled meanwhile; then tell him."""
 
-    def mine(self) -> MutableMapping[object, Any]:
+    def mine(self) -> Mine:
         """What belongs to the calling thread or task alone; gone when it is gone."""
 
-    def owns(self, mine: MutableMapping[object, Any]) -> bool:
+    def alive(self, mine: Mine | None) -> bool:
         """Whether somebody still running owns this: False once its task has finished (L10)."""
 
     def who(self) -> str:
@@ -69,6 +72,18 @@ class Runtime(Protocol):
 
     def random(self) -> float:
         """Between 0 and 1, for jitter."""
+
+    def aside(self, call: Callable[[], object]) -> None:
+        """Run a user's callback where it cannot hold us up: never on the caller's thread (L12)."""
+
+
+class Ear(Protocol):
+    """Where events go."""
+
+    def wants(self, kind: str) -> bool:
+        """Whether anybody listens to this kind: asked first, because building one costs."""
+
+    def tell(self, event: Event) -> None: ...
 
 
 class Backend(Protocol):

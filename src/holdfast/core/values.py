@@ -134,3 +134,20 @@ class LockInfo(NamedTuple):
     @property
     def locked(self) -> bool:
         return bool(self.holders)
+
+
+class Event(NamedTuple):
+    """Something that happened to a lock, for logs, metrics and pages."""
+
+    kind: str
+    """waiting, granted, handed_over, released, timed_out, at_risk, lost, skipped, broken or
+    abandoned."""
+    name: str
+    backend: str
+    mode: Mode = Mode.EXCLUSIVE
+    fence: int | None = None
+    waited: float | None = None
+    """Seconds from the call to the grant, or to giving up."""
+    held: float | None = None
+    """Seconds from the grant to the end of the hold."""
+    reason: str = ""

@@ -1,0 +1,87 @@
+"""From a URL to an engine: built-in schemes first, then the entry points `holdfast.backends`.
+
+Unknown options are refused by the engine that reads them, and no message shows a password.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from holdfast.core import doors
+from holdfast.core.ports import Backend, Engine
+from holdfast.errors import ConfigurationError, Unsupported
+
+DEFAULT_URL = "file:"
+DEFAULT_NAMESPACE = "holdfast"
+_BUILT_IN = {"memory": "holdfast.backends.memory", "file": "holdfast.backends.file"}
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    """A URL taken apart; its text never shows a password."""
+
+    scheme: str
+    netloc: str = field(default="", repr=False)
+    path: str = ""
+    options: dict[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def text(self) -> str:
+        """What may be shown: without user, password and options."""
+        hosts = self.netloc.rpartition("@")[2]
+        return f"{self.scheme}:{'//' + hosts if hosts else ''}{self.path}"
+
+
+def parse(text: str) -> Url:
+    if not isinstance(text, str) or ":" not in text:
+        message = f"a URL like 'file:' or 'redis://localhost' is needed, got {_shown(text)}"
+        raise ConfigurationError(message)
+    parts = urlsplit(text)
+    if parts.fragment:
+        raise ConfigurationError(f"the {parts.scheme}: URL has a fragment ('#...'), which means nothing")
+    options: dict[str, str] = {}
+    for key, value in parse_qsl(parts.query, keep_blank_values=True):
+        if key in options:
+            raise ConfigurationError(f"the {parts.scheme}: URL gives the option {key!r} twice")
+        options[key] = value
+    return Url(parts.scheme, parts.netloc, unquote(parts.path), options)
+
+
+def _shown(text: object) -> str:
+    return repr(text) if not isinstance(text, str) or "@" not in text else "a text without a scheme"
+
+
+def open_engine(text: str | None) -> tuple[Engine, Url]:
+    """The engine that serves this URL, and the URL without the options every engine has."""
+    url = parse(text if text is not None else os.environ.get("HOLDFAST_URL") or DEFAULT_URL)
+    opener = _opener(url.scheme)
+    common = {key: url.options.pop(key) for key in ("namespace", "id") if key in url.options}
+    engine = opener(url)
+    return engine, Url(url.scheme, url.netloc, url.path, common)
+
+
+def _opener(scheme: str) -> Callable[[Url], Engine]:
+    from importlib import import_module
+
+    if scheme in _BUILT_IN:
+        opener: Callable[[Url], Engine] = import_module(_BUILT_IN[scheme]).open_engine
+        return opener
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group="holdfast.backends", name=scheme):
+        found: Callable[[Url], Engine] = entry.load()
+        return found
+    known = sorted({*_BUILT_IN, *entry_points(group="holdfast.backends").names})
+    message = f"no engine is installed for {scheme!r} URLs; there are: {', '.join(known)}"
+    raise ConfigurationError(message)
+
+
+def ensure(backend: Backend, require: Iterable[str]) -> None:
+    """Refuse an engine that lacks what the user insists on."""
+    missing = sorted(set(map(doors.capability, require)) - backend.capabilities)
+    if missing:
+        message = f"the {backend.name} engine lacks: {', '.join(missing)}"
+        raise Unsupported(message, backend=backend.name)

@@ -1,0 +1,177 @@
+"""What one Locks knows: its engine, its lines, its holds, and the keeper that looks after them.
+
+The verbs are in `entering`, `leaving`, `losing`, `moving` and `looking`. All of them change this
+state under `guard`, which is never held over a command or a wait: what a step decides under the
+guard it carries out after.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from holdfast.core import losing
+from holdfast.core.renewing import Keeper
+from holdfast.core.values import FENCE_STEP, Claim, Event, Mode, Renewal
+from holdfast.errors import ConfigurationError, NotHeld
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from holdfast.core.holding import Hold, LeaseCore, Mine, Terms
+    from holdfast.core.ports import Backend, Ear, Runtime, Signal
+    from holdfast.core.queueing import Line, Waiter
+
+
+class Want(NamedTuple):
+    """What a Lock asks for, worked out once: the key, the terms, and where re-entry is looked up."""
+
+    key: str
+    terms: Terms
+    slot: object
+
+
+class Client:
+    """The state behind one Locks, blocking or asyncio."""
+
+    def __init__(  # noqa: PLR0913  # everything it is made of, each by name
+        self,
+        *,
+        backend: Backend,
+        runtime: Runtime,
+        keeper_runtime: Runtime,
+        keeper_backend: Callable[[], Backend],
+        keeper_start: Callable[[Coroutine[Any, Any, None]], object],
+        ear: Ear,
+        lease_type: Callable[..., Any],
+        namespace: str,
+        label: str = "",
+        cohort: int = 16,
+        id: str = "",  # noqa: A002  # the option's own name
+    ):
+        self.backend = backend
+        self.runtime = runtime
+        self.ear = ear
+        self.lease_type = lease_type
+        self.prefix = namespace + ":"
+        self.label = label
+        self.cohort = cohort
+        self.id = id
+        self.guard = runtime.guard()
+        self.lines: dict[str, Line] = {}
+        self.holds: dict[str, Hold] = {}
+        """Every live hold by its claim id."""
+        self.waiting: set[Signal] = set()
+        """What callers sleep on, so that closing can wake them."""
+        self.closed = ""
+        """Why this client can no longer be used; empty while it can."""
+        self.keeper = Keeper(self, keeper_runtime, keeper_backend, keeper_start)
+        backend.listen(self.keeper.news)
+
+    def bare(self, key: str) -> str:
+        """The name that the user gave."""
+        return key.removeprefix(self.prefix)
+
+    def slot(self, key: str, terms: Terms) -> object:
+        """Where a caller's own lease of this key is kept, for re-entry."""
+        kind = terms.owner or ("" if terms.mode is not Mode.PERMIT else Mode.PERMIT)
+        return (self.id, key, kind)
+
+    def want(self, name: str, terms: Terms) -> Want:
+        key = self.prefix + name
+        return Want(key, terms, self.slot(key, terms))
+
+    def claim(self, key: str, terms: Terms) -> Claim:
+        ttl = self.backend.default_ttl if terms.ttl is None else terms.ttl
+        return Claim(
+            key,
+            self.runtime.new_id(),
+            ttl,
+            terms.mode,
+            terms.permits,
+            terms.fair,
+            terms.owner,
+            self.runtime.who(),
+            self.label,
+        )
+
+    def ensure_open(self) -> None:
+        if self.closed:
+            raise ConfigurationError(self.closed, backend=self.backend.name)
+
+    def attend(self, signal: Signal) -> Signal:
+        """Called before each wait for the engine: remember what to ring when closing."""
+        self.ensure_open()
+        self.waiting.add(signal)
+        return signal
+
+    def tell(self, kind: str, hold: Hold, **facts: Any) -> None:  # noqa: ANN401  # an Event's fields
+        if self.ear.wants(kind):
+            fence = hold.raw * FENCE_STEP + hold.number
+            name = self.bare(hold.claim.key)
+            mode = hold.claim.mode
+            self.ear.tell(Event(kind, name, self.backend.name, mode, fence, **facts))
+
+    def tell_want(self, kind: str, want: Want, **facts: Any) -> None:  # noqa: ANN401  # as above
+        if self.ear.wants(kind):
+            mode = want.terms.mode
+            self.ear.tell(Event(kind, self.bare(want.key), self.backend.name, mode, **facts))
+
+    def look(self, hold: Hold) -> None:
+        losing.look(self, hold)
+
+    def on_lost(self, lease: LeaseCore, callback: Callable[[Any], object]) -> None:
+        losing.on_lost(self, lease, callback)
+
+    def abandon(self, hold: Hold, number: int) -> None:
+        """From a destructor: nothing but an append and a ring."""
+        if not self.closed:
+            self.keeper.abandon(hold, number)
+
+    def end_abandoned(self, hold: Hold, number: int) -> None:
+        if not hold.ending and hold.number == number:
+            losing.lose(self, hold, "abandoned")
+
+    def renewed(self, hold: Hold, answer: Renewal, sent: float) -> None:
+        losing.renewed(self, hold, answer, sent)
+
+    def heard(self, claim_id: str | None, what: Renewal) -> None:
+        losing.heard(self, claim_id, what)
+
+    def begin(self, hold: Hold) -> None:
+        """Under the guard: from now on this hold is ours to keep."""
+        self.holds[hold.claim.id] = hold
+        self.keeper.enrol(hold, hold.anchor)
+
+    def drop(self, hold: Hold) -> None:
+        """Under the guard: from now on no renewal's answer counts for it (S18)."""
+        hold.ending = True
+        self.holds.pop(hold.claim.id, None)
+        if hold.bucket is not None or hold.due != float("inf"):
+            self.keeper.timetable.remove(hold)
+
+    def pass_turn(self, line: Line) -> Waiter | None:
+        """Under the guard: the next in line is first now; an empty line goes away."""
+        waiter = line.next()
+        if waiter is None and self.lines.get(line.key) is line:
+            del self.lines[line.key]
+        return waiter
+
+    def remember(self, mine: Mine, slot: object, lease: LeaseCore) -> None:
+        """The caller has it from now on; a semaphore's permits add up instead of nesting."""
+        if lease.mode is Mode.PERMIT:
+            mine.setdefault(slot, []).append(lease)
+        else:
+            mine[slot] = lease
+
+    def forked(self) -> None:
+        """In a forked child: everything here belongs to the parent."""
+        self.closed = "this Locks was made before a fork; connect again in the child"
+        self.guard = self.runtime.guard()
+        for hold in self.holds.values():
+            hold.ending = True
+        self.backend.forked()
+
+    def not_here(self, name: str) -> NotHeld:
+        message = "not held by this thread or task, so it cannot be released here"
+        return NotHeld(message, key=name, backend=self.backend.name)
+

@@ -1,0 +1,250 @@
+"""From a call of acquire to a lease: re-entry, the line, the engine, and the way back out.
+
+Whatever interrupts a caller (a timeout, a cancellation, Ctrl-C, an error), `_retreat` undoes just
+as much as had been done: nobody is left in a line, no claim in the engine, no turn unpassed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.acquiring import Asking, ask
+from holdfast.core.holding import Hold, LeaseCore, Mine
+from holdfast.core.leaving import end, pass_on, withdraw
+from holdfast.core.queueing import Line, Waiter
+from holdfast.core.values import Capability, Mode, Renewal
+from holdfast.errors import DeadlockDetected, HoldfastError
+
+if TYPE_CHECKING:
+    from holdfast.core.client import Client, Want
+
+
+class Turn:
+    """How far one caller has got, so that whatever interrupts it can be undone."""
+
+    __slots__ = ("asking", "hold", "line", "waiter")
+
+    def __init__(self) -> None:
+        self.line: Line | None = None
+        self.waiter: Waiter | None = None
+        self.asking: Asking | None = None
+        self.hold: Hold | None = None
+
+
+async def acquire(client: Client, want: Want, until: float, made: list[Any]) -> LeaseCore | None:
+    """A lease, or None at `until`. The lease is put into `made` the moment it exists, so that a
+    caller who is interrupted right then can still release it."""
+    mine = client.runtime.mine()
+    lease = _enter_again(client, want, mine, made)
+    if lease is not None:
+        return lease
+    client.ensure_open()
+    asked = client.runtime.now()
+    while lease is None:
+        turn = Turn()
+        try:
+            if want.terms.mode is Mode.EXCLUSIVE and want.terms.owner is None:
+                hold = await _through_line(client, want, until, turn)
+            else:
+                hold = await _win(client, want, until, turn)
+            if hold is None:
+                await client.runtime.finish(_retreat(client, want, turn))
+                client.tell_want("timed_out", want, waited=client.runtime.now() - asked)
+                return None
+            lease = _lend(client, want, hold, mine, made)
+        except BaseException as error:
+            if not made:
+                await client.runtime.finish(_retreat(client, want, turn))
+            if isinstance(error, HoldfastError):
+                error.placed(client.bare(want.key), client.backend.name)
+            raise
+    kind = "granted" if lease._number == 0 else "handed_over"
+    if client.ear.wants(kind):
+        client.tell(kind, lease._hold, waited=client.runtime.now() - asked)
+    return lease
+
+
+def _enter_again(
+    client: Client, want: Want, mine: Mine, made: list[Any]
+) -> LeaseCore | None:
+    """Re-entry costs no round trip and keeps the fence."""
+    lease: LeaseCore | None = mine.get(want.slot)
+    if lease is None or want.terms.mode is Mode.PERMIT or not lease.held:
+        return None  # a semaphore's permits add up instead of nesting
+    if lease.mode is want.terms.mode:
+        with client.guard:
+            lease._count += 1
+    elif want.terms.mode is Mode.EXCLUSIVE:
+        message = (
+            "this caller holds it for reading and asks to write: it would wait for itself; "
+            "release the read first, or take the write lock from the start"
+        )
+        raise DeadlockDetected(message, key=client.bare(want.key), backend=client.backend.name)
+    else:
+        lease = _read_inside(client, lease)
+    made.append(lease)
+    return lease
+
+
+def _read_inside(client: Client, write: LeaseCore) -> LeaseCore:
+    """A writer may read: a lease of its own on the same hold, to live on if the write ends first."""
+    inner = write._inner
+    if inner is not None:
+        inner._count += 1
+        return inner
+    hold = write._hold
+    with client.guard:
+        known = hold.lease
+        inner = client.lease_type(client, hold, client.runtime.mine(), write._slot)
+        hold.lease = known
+        inner._number = write._number
+        inner._outer = write
+        write._inner = inner
+    return inner
+
+
+async def _through_line(client: Client, want: Want, until: float, turn: Turn) -> Hold | None:
+    with client.guard:
+        turn.line = client.lines.get(want.key)
+        if turn.line is None:
+            client.lines[want.key] = turn.line = Line(want.key)
+        else:
+            turn.waiter = turn.line.join(want.terms, client.runtime.signal())
+    waiter = turn.waiter
+    if waiter is not None:
+        await _wait_in_line(client, want, waiter, until)
+        if waiter.hold is not None:
+            return waiter.hold
+        if not waiter.turn:
+            return None
+    await _step_back(client, turn.line, until)
+    return await _win(client, want, until, turn)
+
+
+async def _wait_in_line(client: Client, want: Want, waiter: Waiter, until: float) -> None:
+    runtime = client.runtime
+    if until > runtime.now():
+        client.tell_want("waiting", want)
+    client.attend(waiter.signal)
+    try:
+        while not waiter.turn and waiter.hold is None and runtime.now() < until:
+            await waiter.signal.wait(until)
+            client.ensure_open()
+    finally:
+        client.waiting.discard(waiter.signal)
+
+
+async def _step_back(client: Client, line: Line, until: float) -> None:
+    """After a cohort, on an engine without a line, others get a chance first (L14)."""
+    now = client.runtime.now()
+    if line.pause_until > now and Capability.FAIR not in client.backend.capabilities:
+        await client.runtime.signal().wait(min(line.pause_until, until))
+
+
+async def _win(client: Client, want: Want, until: float, turn: Turn) -> Hold | None:
+    """Ask until a grant is worth something: one that came too late is given back."""
+    line = turn.line
+    while True:
+        turn.asking = _inherit(client, line, want) or Asking(client.claim(want.key, want.terms))
+        found = await _ask(client, want, until, turn.asking)
+        if found is None:
+            return None
+        granted, sent = found
+        hold = Hold(turn.asking.claim, want.terms, granted, sent, line)
+        if granted.anchor is not None:
+            await _refresh(client, hold, granted.ttl)
+        if client.runtime.now() < hold.valid_until:
+            turn.hold = hold
+            with client.guard:
+                client.begin(hold)
+            return hold
+        asking, turn.asking = turn.asking, None
+        await client.runtime.finish(withdraw(client, asking))
+        if client.runtime.now() >= until:
+            return None
+
+
+async def _ask(client: Client, want: Want, until: float, asking: Asking) -> Any:
+    waited: list[object] = []
+
+    def attend(signal: Any) -> Any:
+        if not waited:
+            client.tell_want("waiting", want)
+            waited.append(signal)
+        return client.attend(signal)
+
+    try:
+        return await ask(asking, until, client.backend, client.runtime, attend)
+    finally:
+        client.waiting.difference_update(waited)
+
+
+def _inherit(client: Client, line: Line | None, want: Want) -> Asking | None:
+    """An asker that gave up left its claim, and with it our place in the engine's line."""
+    if line is None or line.asking is None:
+        return None
+    with client.guard:
+        asking, line.asking = line.asking, None
+    return asking
+
+
+async def _refresh(client: Client, hold: Hold, ttl: float | None) -> None:
+    """A pushed grant that is half used up is renewed before it is given out (S1)."""
+    sent = client.runtime.now()
+    if ttl is None or hold.valid_until - sent >= ttl / 2:
+        return
+    hold.valid_until = min(hold.valid_until, sent)  # worth nothing until the answer is there
+    (answer,) = await client.runtime.finish(client.backend.renew([hold.claim]))
+    if answer is Renewal.HELD:
+        hold.confirmed(sent)
+
+
+def _lend(
+    client: Client, want: Want, hold: Hold, mine: Mine, made: list[Any]
+) -> LeaseCore | None:
+    """Make the lease, from here on the caller's to release; None if the hold is already over."""
+    client.look(hold)
+    with client.guard:
+        if hold.ending:
+            return None
+        lease: LeaseCore = client.lease_type(client, hold, mine, want.slot)
+        made.append(lease)
+        client.remember(mine, want.slot, lease)
+    return lease
+
+
+async def _retreat(client: Client, want: Want, turn: Turn) -> None:
+    """Leave as if we had never come. Runs to its end even when the caller is cancelled."""
+    line, waiter = turn.line, turn.waiter
+    with client.guard:
+        if waiter is not None and line is not None:
+            line.leave(waiter)
+            turn.hold = turn.hold or waiter.hold
+        hold = turn.hold
+        ours = hold is not None and not hold.ending
+        if hold is not None:
+            client.drop(hold)
+        # Who had the turn passes it on, and with it our place in the engine's line.
+        has_turn = line is not None and hold is None and (waiter is None or waiter.turn)
+        heir = None
+        if has_turn and line is not None and _inherits(line, want, turn):
+            line.asking, turn.asking = turn.asking, None
+            heir = client.pass_turn(line)
+    if heir is not None:
+        heir.signal.notify()
+    elif hold is not None:
+        if ours:
+            await end(client, hold)
+    else:
+        try:
+            if turn.asking is not None:
+                await withdraw(client, turn.asking)
+        finally:
+            if has_turn and line is not None:
+                pass_on(client, line)
+
+
+def _inherits(line: Line, want: Want, turn: Turn) -> bool:
+    if turn.asking is None or not line.waiters:
+        return False
+    return next(iter(line.waiters)).terms == want.terms

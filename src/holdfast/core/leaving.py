@@ -1,0 +1,144 @@
+"""From a call of release to the end of the hold: count down, hand over, downgrade, or give back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.core import losing, pacing
+from holdfast.core.holding import no_lease
+from holdfast.core.values import Capability, Mode, State
+from holdfast.errors import BackendError, BackendUnavailable, LeaseLost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Any
+
+    from holdfast.core.acquiring import Asking
+    from holdfast.core.client import Client
+    from holdfast.core.holding import Hold, LeaseCore
+    from holdfast.core.queueing import Line, Waiter
+
+
+async def release(client: Client, lease: LeaseCore) -> None:
+    """Give back one entry of this lease; the last one ends the hold or hands it over."""
+    hold = lease._hold
+    client.look(hold)
+    heir: Waiter | None = None
+    with client.guard:
+        if lease._ended is not None:
+            lease._forget()
+            raise lease._no_longer_held()
+        if lease._count > 1:
+            lease._count -= 1
+            return
+        survivor = lease._inner
+        if lease._outer is not None:
+            lease._leave_outer()
+            return
+        lease._forget()
+        lease._ended = State.RELEASED
+        if survivor is not None:
+            survivor._outlive(lease)
+        else:
+            heir = _decide(client, hold)
+    if heir is not None:
+        heir.signal.notify()
+    elif survivor is not None:
+        await client.runtime.finish(_downgrade(client, hold))
+    else:
+        await client.runtime.finish(end(client, hold))
+    if lease._signals:
+        losing.tell_lease(client, lease)
+    if client.ear.wants("released"):
+        client.tell("released", hold, held=client.runtime.now() - hold.since)
+
+
+def _decide(client: Client, hold: Hold) -> Waiter | None:
+    """Under the guard: to the next of this process, or back to the engine."""
+    line = hold.line
+    if line is not None and line.waiters:
+        now = client.runtime.now()
+        heir = line.heir(hold, now, client.cohort)
+        if heir is not None:
+            hold.number += 1
+            hold.lease = no_lease
+            if hold.terms.max_hold is not None:
+                hold.hold_until = now + hold.terms.max_hold
+            return heir
+        if Capability.FAIR not in client.backend.capabilities:
+            line.pause_until = now + pacing.backoff(1, client.runtime.random())
+    client.drop(hold)
+    return None
+
+
+async def end(client: Client, hold: Hold) -> None:
+    """Give the hold back to the engine, then the turn to the next of this process."""
+    try:
+        await _give_back(client, hold)
+    finally:
+        if hold.line is not None:
+            pass_on(client, hold.line)
+
+
+def pass_on(client: Client, line: Line) -> None:
+    with client.guard:
+        heir = client.pass_turn(line)
+    if heir is not None:
+        heir.signal.notify()
+
+
+async def _give_back(client: Client, hold: Hold) -> None:
+    try:
+        found, tries = await _insist(client, lambda: client.backend.release(hold.claim))
+    except BaseException:
+        client.keeper.undo(hold.claim, doubtful=True)
+        raise
+    # Gone on a repeated release means that the first one was applied and its answer lost (L9).
+    if not found and tries == 1:
+        message = "the engine did not have this hold any more: somebody else may have had the lock"
+        name = client.bare(hold.claim.key)
+        raise LeaseLost(message, key=name, backend=client.backend.name)
+
+
+async def _insist(
+    client: Client, command: Callable[[], Coroutine[Any, Any, bool]]
+) -> tuple[bool, int]:
+    """Send until answered, for a while: the answer, and how many sendings it took."""
+    runtime = client.runtime
+    tries = 0
+    give_up = 0.0
+    while True:
+        tries += 1
+        try:
+            return await command(), tries
+        except BackendUnavailable:
+            now = runtime.now()
+            give_up = give_up or now + pacing.RELEASE_PATIENCE
+            again = now + pacing.backoff(tries, runtime.random())
+            if again >= give_up:
+                raise
+            await runtime.signal().wait(again)
+
+
+async def _downgrade(client: Client, hold: Hold) -> None:
+    """Make the hold a shared one: readers come in, and writers of this process may ask."""
+    try:
+        kept, _ = await _insist(client, lambda: client.backend.downgrade(hold.claim))
+    finally:
+        hold.claim = hold.claim._replace(mode=Mode.SHARED)
+        line, hold.line = hold.line, None
+        if line is not None:
+            pass_on(client, line)
+    if not kept:
+        losing.lose(client, hold, "taken")
+
+
+async def withdraw(client: Client, asking: Asking) -> None:
+    """Take a claim back that may have been granted, or may stand in the engine's line."""
+    try:
+        await client.backend.release(asking.claim, doubtful=asking.doubtful)
+    except BackendError:
+        client.keeper.undo(asking.claim, doubtful=True)
+    except BaseException:
+        client.keeper.undo(asking.claim, doubtful=True)
+        raise

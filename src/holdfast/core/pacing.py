@@ -1,0 +1,29 @@
+"""How long things may take and how long to wait before trying again: pure arithmetic."""
+
+from __future__ import annotations
+
+MARGIN_SHARE = 0.01
+MARGIN_SECONDS = 0.002
+"""What is taken off a ttl for clocks that run at different speeds: 20 times NTP's slew limit."""
+
+RENEWALS_PER_TTL = 3
+OUTAGE_PATIENCE = 5.0
+"""How long an unreachable engine is asked again before the caller is told."""
+RELEASE_PATIENCE = 2.0
+COHORT_SECONDS = 0.010
+"""How long a process may pass one remote grant around among its own before others get a turn."""
+RETRY_FIRST = 0.02
+RETRY_MOST = 1.0
+
+
+def validity(anchor: float, ttl: float | None) -> float:
+    """Until when a grant counted from `anchor` may be believed."""
+    if ttl is None:
+        return float("inf")
+    return anchor + ttl - (ttl * MARGIN_SHARE + MARGIN_SECONDS)
+
+
+def backoff(tries: int, chance: float) -> float:
+    """Before the next try after `tries` failures: doubling, with jitter so that nobody marches."""
+    ceiling = min(RETRY_MOST, RETRY_FIRST * 2.0 ** min(tries, 10))
+    return ceiling * (0.5 + chance / 2)

@@ -1,0 +1,267 @@
+"""When each hold must be looked at next, and what a renewal's answer means.
+
+One keeper per Locks renews all due holds in one round trip, notices losses by the clock, and ends
+what others left behind. It has its own connection and, in both colours, its own thread, so that
+neither a blocked event loop nor a crowd of waiters can make it late.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Coroutine
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core import pacing
+from holdfast.core.values import Claim, Renewal
+from holdfast.errors import BackendError, BackendUnavailable
+
+if TYPE_CHECKING:
+    from holdfast.core.client import Client
+    from holdfast.core.holding import Hold
+    from holdfast.core.ports import Backend, Runtime
+
+BATCH = 500
+IDLE = 10.0
+"""A keeper with nothing to look after ends after this long; the next hold starts another."""
+NEVER = float("inf")
+
+
+class Timetable:
+    """Which hold is due when. Adding and removing are O(1) and leave nothing behind.
+
+    Holds that wait equally long become due in the order they came, so each distinct delay has a
+    plain FIFO; only the irregular ones (a retry, the rest of a max_hold) need the heap.
+    """
+
+    __slots__ = ("_fifos", "_heap", "_order", "asleep_until")
+
+    def __init__(self) -> None:
+        self._fifos: dict[float, dict[Hold, None]] = {}
+        self._heap: list[tuple[float, int, Hold]] = []
+        self._order = count()
+        self.asleep_until = NEVER
+
+    def add(self, hold: Hold, now: float, delay: float) -> bool:
+        """Put it in; True if the keeper must be woken to be in time."""
+        hold.due = now + delay
+        hold.bucket = delay
+        self._fifos.setdefault(delay, {})[hold] = None
+        return hold.due < self.asleep_until
+
+    def add_once(self, hold: Hold, due: float) -> bool:
+        """The same for a moment that no other hold will share."""
+        hold.due = due
+        hold.bucket = None
+        heapq.heappush(self._heap, (due, next(self._order), hold))
+        return due < self.asleep_until
+
+    def remove(self, hold: Hold) -> None:
+        hold.due = NEVER  # a heap entry whose time is not the hold's is stale
+        delay, hold.bucket = hold.bucket, None
+        fifo = self._fifos.get(delay) if isinstance(delay, float) else None
+        if fifo is not None:
+            fifo.pop(hold, None)
+            if not fifo:
+                del self._fifos[delay]  # type: ignore[arg-type]  # a float, or there was no fifo
+
+    def pop_due(self, now: float, most: int = BATCH) -> list[Hold]:
+        due: list[Hold] = []
+        while len(due) < most and (hold := self._first(now)) is not None:
+            self.remove(hold)
+            due.append(hold)
+        return due
+
+    def next_due(self) -> float:
+        while self._heap and self._heap[0][0] != self._heap[0][2].due:
+            heapq.heappop(self._heap)
+        heads = [next(iter(fifo)).due for fifo in self._fifos.values()]
+        return min(heads + [self._heap[0][0]] if self._heap else heads, default=NEVER)
+
+    def _first(self, now: float) -> Hold | None:
+        while self._heap and self._heap[0][0] <= now:
+            due, _, hold = heapq.heappop(self._heap)
+            if hold.due == due:
+                return hold
+        for fifo in self._fifos.values():
+            hold = next(iter(fifo))
+            if hold.due <= now:
+                return hold
+        return None
+
+
+class Keeper:
+    """Renews, notices, and cleans up, for one client; asleep unless something is due."""
+
+    def __init__(
+        self,
+        client: Client,
+        runtime: Runtime,
+        open_backend: Callable[[], Backend],
+        start: Callable[[Coroutine[Any, Any, None]], object],
+    ):
+        self.client = client
+        self.runtime = runtime
+        self.timetable = Timetable()
+        self.wake = runtime.signal()
+        self._open_backend = open_backend
+        self._start = start
+        self._closing = False
+        self._tickets = [object()]
+        """Who takes the one ticket runs the keeper; it is put back when the keeper goes to rest."""
+        # Filled from anywhere, a destructor included, so without a mutex: appends are atomic.
+        self._abandoned: deque[tuple[Hold, int]] = deque()
+        self._undone: deque[tuple[Claim, bool, float]] = deque()
+        self._news: deque[tuple[str | None, Renewal]] = deque()
+        self._retry_undone_at = NEVER
+
+    def enrol(self, hold: Hold, now: float) -> None:
+        """Called under the guard when a hold begins."""
+        delay = self._delay(hold)
+        if delay != NEVER and self.timetable.add(hold, now, delay):
+            self.ring()
+
+    def abandon(self, hold: Hold, number: int) -> None:
+        self._abandoned.append((hold, number))
+        self.ring()
+
+    def undo(self, claim: Claim, *, doubtful: bool) -> None:
+        """Release a claim behind its caller's back, as often as it takes while it could matter."""
+        self._undone.append((claim, doubtful, NEVER))
+        self.ring()
+
+    def news(self, claim_id: str | None, what: Renewal) -> None:
+        """The engine told us something without being asked."""
+        self._news.append((claim_id, what))
+        self.ring()
+
+    def ring(self) -> None:
+        self.wake.notify()
+        if self._tickets and self._take_ticket() and not self._closing:
+            self._start(self.run())
+
+    def _take_ticket(self) -> bool:
+        try:
+            self._tickets.pop()  # atomic: of two who try, one gets it
+        except IndexError:
+            return False
+        return True
+
+    def stop(self) -> None:
+        self._closing = True
+        self.wake.notify()
+
+    async def run(self) -> None:
+        """Until there is nothing to do for a while, or the client closes."""
+        backend = self._open_backend()
+        try:
+            while not self._closing:
+                await self._look_after(backend)
+                if not await self._rest():
+                    return
+            await self._clean_up(backend)
+        finally:
+            await backend.close()
+
+    async def _rest(self) -> bool:
+        """Sleep until something is due or somebody rings; False to end for want of work."""
+        with self.client.guard:
+            until = self.timetable.next_due()
+            self.timetable.asleep_until = until
+        until = min(until, self._retry_undone_at)
+        if until != NEVER:
+            await self.wake.wait(until)
+            return True
+        if await self.wake.wait(self.runtime.now() + IDLE):
+            return True
+        # A ring between the put-back and this look is ours if we get the ticket again.
+        self._tickets.append(object())
+        return await self.wake.wait(0.0) and self._take_ticket()
+
+    async def _look_after(self, backend: Backend) -> None:
+        while self._news:
+            self.client.heard(*self._news.popleft())
+        await self._clean_up(backend)
+        while (batch := self._due()) is not None:
+            await self._renew(batch, backend)
+
+    def _due(self) -> list[Hold] | None:
+        """Those that need a renewal now; None when nobody is due. Ends those that are over."""
+        with self.client.guard:
+            now = self.runtime.now()
+            due = self.timetable.pop_due(now)
+        over = [hold for hold in due if hold.ends_at() <= now]
+        for hold in over:
+            self.client.look(hold)
+        rest = [hold for hold in due if hold.ends_at() > now]
+        renewable = [hold for hold in rest if self._interval(hold) != NEVER]
+        with self.client.guard:
+            for hold in rest:
+                if self._interval(hold) == NEVER and not hold.ending:
+                    self.timetable.add_once(hold, hold.ends_at())
+        return renewable if due else None
+
+    async def _renew(self, holds: list[Hold], backend: Backend) -> None:
+        if not holds:
+            return
+        sent = self.runtime.now()
+        try:
+            answers = await backend.renew([hold.claim for hold in holds])
+        except BackendError:
+            answers = [Renewal.UNKNOWN] * len(holds)
+        for hold, answer in zip(holds, answers, strict=True):
+            self.client.renewed(hold, answer, sent)
+
+    def reschedule(self, hold: Hold, now: float) -> None:
+        """Under the guard: when to look at it again, after a renewal was answered or not."""
+        self.timetable.remove(hold)
+        interval = self._interval(hold)
+        end = hold.ends_at()
+        if hold.failures:
+            retry = now + pacing.backoff(hold.failures, self.runtime.random())
+            early = self.timetable.add_once(hold, min(retry, end))
+        elif now + interval < hold.hold_until and interval != NEVER:
+            early = self.timetable.add(hold, now, interval)
+        else:
+            early = end != NEVER and self.timetable.add_once(hold, end)
+        if early:
+            self.ring()
+
+    def _delay(self, hold: Hold) -> float:
+        """The first look: a constant of the terms, so that it leaves nothing behind."""
+        terms = hold.terms
+        first = self._interval(hold)
+        if first == NEVER and hold.ttl is not None:
+            first = pacing.validity(0.0, hold.ttl)
+        return first if terms.max_hold is None else min(first, terms.max_hold)
+
+    def _interval(self, hold: Hold) -> float:
+        """How often it is renewed: a third of its ttl, or the engine's heartbeat."""
+        if hold.ttl is None:
+            return self.client.backend.heartbeat or NEVER
+        if not hold.terms.auto_renew:
+            return NEVER
+        return hold.ttl / pacing.RENEWALS_PER_TTL
+
+    async def _clean_up(self, backend: Backend) -> None:
+        while self._abandoned:
+            self.client.end_abandoned(*self._abandoned.popleft())
+        self._retry_undone_at = NEVER
+        for _ in range(len(self._undone)):
+            claim, doubtful, give_up = self._undone.popleft()
+            try:
+                await backend.release(claim, doubtful=doubtful)
+            except BackendUnavailable:
+                self._put_back(claim, give_up)
+            except BackendError:
+                continue  # the engine refuses; the ttl removes what cannot be withdrawn
+
+    def _put_back(self, claim: Claim, give_up: float) -> None:
+        """Try again until the ttl must have removed it by itself."""
+        now = self.runtime.now()
+        if give_up == NEVER:
+            give_up = now + (claim.ttl or pacing.OUTAGE_PATIENCE)
+        if now < give_up and not self._closing:
+            self._undone.append((claim, True, give_up))
+            self._retry_undone_at = now + pacing.RETRY_MOST

@@ -1,0 +1,130 @@
+"""The hold, as blocking code has it: one lease, or several taken together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Self
+
+from holdfast.core import doors, gathering, looking, losing, moving
+from holdfast.core.holding import LeaseCore
+from holdfast.core.leaving import release
+from holdfast.core.values import State
+from holdfast.errors import LeaseLost
+from holdfast.runtimes.threads import run
+
+
+class Lost:
+    """The loss of one lease, as something to wait for."""
+
+    __slots__ = ("_lease",)
+
+    def __init__(self, lease: Lease):
+        self._lease = lease
+
+    def is_set(self) -> bool:
+        """Whether the hold was lost."""
+        return self._lease.state is State.LOST
+
+    def wait(self, timeout: doors.Duration | None = None) -> bool:
+        """Wait for the loss; False when the time is up or the lease ended in another way."""
+        until = self._lease._client.runtime.now() + doors.wait(timeout)
+        return run(losing.wait_lost(self._lease._client, self._lease, until))
+
+
+class Lease(LeaseCore):
+    """One hold of one lock. Leaving a `with` on it releases it."""
+
+    __slots__ = ()
+
+    @property
+    def lost(self) -> Lost:
+        """The loss of this hold, to wait for."""
+        return Lost(self)
+
+    def release(self) -> None:
+        """Give the lock back; from any thread. Raises LeaseLost if it was lost meanwhile."""
+        run(release(self._client, self))
+
+    def renew(self) -> None:
+        """Renew now; raises unless the engine confirms that the hold is still ours."""
+        run(looking.renew(self._client, self))
+
+    def detach(self, ttl: doors.Duration | None = None) -> str:
+        """Let the hold go on without this process: a secret text that `attach` takes, once."""
+        seconds = doors.ttl(ttl, self._client.backend.min_ttl, self._client.backend.max_ttl)
+        return run(moving.detach(self._client, self, seconds))
+
+    def __enter__(self) -> Self:
+        self.check()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        leave(self, error)
+
+
+def leave(lease: Lease | Leases, error: BaseException | None) -> None:
+    """Release at the end of a `with`: a loss is raised, but never in place of the body's error."""
+    try:
+        lease.release()
+    except LeaseLost as lost:
+        if error is None:
+            raise
+        error.add_note(f"holdfast: {lost}")
+
+
+class Leases:
+    """Several holds taken together: released together, valid as long as the shortest."""
+
+    __slots__ = ("_leases", "_made", "_mine", "_parts")
+
+    def __init__(self, parts: list[gathering.Part], made: list[Any]):
+        self._parts = parts
+        self._made = made
+        self._leases: tuple[Lease, ...] = tuple(made)
+        self._mine = self._leases[0]._mine
+
+    @property
+    def fences(self) -> dict[str, int]:
+        """The fence of each name."""
+        return {lease.name: lease.fence for lease in self._leases}
+
+    @property
+    def held(self) -> bool:
+        """Whether all of them are still ours."""
+        return all(lease.held for lease in self._leases)
+
+    @property
+    def remaining(self) -> float:
+        """Seconds all of them are sure to last."""
+        return min(lease.remaining for lease in self._leases)
+
+    def check(self) -> None:
+        """Raise unless all of them are still ours."""
+        for lease in self._leases:
+            lease.check()
+
+    def release(self) -> None:
+        """Give all of them back."""
+        gathering.let_go(self._parts, self._mine())
+        run(gathering.release_all(self._made))
+
+    def __iter__(self) -> Iterator[Lease]:
+        return iter(self._leases)
+
+    def __enter__(self) -> Self:
+        self.check()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        leave(self, error)

@@ -1,0 +1,225 @@
+"""The blocking face of one lock: a name with settings, to be acquired again and again."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core import doors, gathering, looking
+from holdfast.core.entering import acquire
+from holdfast.core.values import LockInfo, Mode
+from holdfast.errors import AcquireTimeout, HoldfastError
+from holdfast.lease import Lease, Leases, leave
+from holdfast.runtimes.threads import run
+from holdfast.terms import OnLost, checked_on_lost, chosen, timed_out, until
+
+if TYPE_CHECKING:
+    from holdfast.core.client import Client
+    from holdfast.core.holding import Terms
+
+
+class Lock:
+    """A named lock. Drops in where a `threading.RLock` was; shareable between threads.
+
+    Re-entrant: the thread that holds it may acquire it again, at no cost, and releases it as often.
+    """
+
+    __slots__ = ("__weakref__", "_client", "_on_lost", "_timeout", "_want", "name")
+
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        terms: Terms,
+        timeout: doors.Duration | None = None,
+        on_lost: OnLost = None,
+    ):
+        self.name = doors.name(name)
+        doors.wait(timeout)
+        self._client = client
+        self._timeout = timeout
+        self._on_lost = checked_on_lost(on_lost)
+        self._want = client.want(name, terms)
+
+    def acquire(self, blocking: bool = True, timeout: doors.Duration | None = None) -> Lease | None:  # noqa: FBT001, FBT002  # threading's own signature
+        """The lease, or None if it was not to be had in time (`timeout=-1` waits for ever)."""
+        made: list[Any] = []
+        try:
+            return self._acquire(chosen(blocking, timeout, self._timeout), made)
+        except BaseException:
+            self._undo(made)
+            raise
+
+    def _acquire(self, timeout: doors.Duration | None, made: list[Any]) -> Lease | None:
+        client = self._client
+        lease = run(acquire(client, self._want, until(client, timeout), made))
+        if lease is not None and callable(self._on_lost) and lease._count == 1:
+            lease.on_lost(self._on_lost)
+        return lease  # type: ignore[return-value]  # the client makes this face's leases
+
+    def _undo(self, made: list[Any]) -> None:
+        """Interrupted (Ctrl-C) after the grant: nobody else will release it."""
+        for lease in made:
+            with suppress(HoldfastError):
+                lease.release()
+
+    def release(self) -> None:
+        """Release what this thread holds; raises NotHeld (a RuntimeError) if it holds nothing."""
+        self._current().release()
+
+    def _current(self) -> Lease:
+        lease = self._client.runtime.mine().get(self._want.slot)
+        if isinstance(lease, list):
+            lease = lease[-1] if lease else None
+        if lease is not None and lease.mode is not self._want.terms.mode:
+            lease = lease._inner
+        if lease is None:
+            raise self._client.not_here(self.name)
+        found: Lease = lease
+        return found
+
+    @property
+    def held(self) -> bool:
+        """Whether this thread holds it."""
+        lease = self._client.runtime.mine().get(self._want.slot)
+        if isinstance(lease, list):
+            return any(each.held for each in lease)
+        return lease is not None and bool(lease.held)
+
+    @property
+    def owner(self) -> str | None:
+        """The explicit owner, if one was given."""
+        return self._want.terms.owner
+
+    def locked(self) -> bool:
+        """Whether anybody holds it, anywhere."""
+        return self.info().locked
+
+    def info(self) -> LockInfo:
+        """Who holds it and who waits for it."""
+        return run(looking.info(self._client, self.name))
+
+    def __enter__(self) -> Lease:
+        made: list[Any] = []
+        try:
+            lease = self._acquire(self._timeout, made)
+            if lease is None:
+                raise self._timed_out()
+            self._client.runtime.mine().setdefault(self, []).append(lease)
+        except BaseException:
+            self._undo(made)
+            raise
+        return lease
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        entered = self._client.runtime.mine().get(self)
+        if not entered:
+            raise self._client.not_here(self.name)
+        lease: Lease = entered.pop()
+        if not entered:
+            del self._client.runtime.mine()[self]
+        leave(lease, error)
+
+    def _timed_out(self) -> AcquireTimeout:
+        info = None
+        with suppress(HoldfastError):
+            info = self.info()
+        return timed_out(self._client, self._want, self._timeout, info)
+
+    def __repr__(self) -> str:
+        kind = {Mode.EXCLUSIVE: "", Mode.SHARED: ", reading", Mode.PERMIT: ", permits"}
+        held = "held" if self.held else "not held"
+        where = f"{self.name!r}{kind[self._want.terms.mode]} on {self._client.backend.name}"
+        return f"<{type(self).__module__}.{type(self).__name__} {where}: {held} here>"
+
+
+class RWLock:
+    """Many readers or one writer. Writers are not starved; a writer may read, a reader not write."""
+
+    __slots__ = ("__weakref__", "_read", "_write", "name")
+
+    def __init__(self, read: Lock, write: Lock):
+        self.name = read.name
+        self._read = read
+        self._write = write
+
+    def read(self) -> Lock:
+        """The lock to read under, shared with other readers."""
+        return self._read
+
+    def write(self) -> Lock:
+        """The lock to write under, shared with nobody."""
+        return self._write
+
+    def info(self) -> LockInfo:
+        """Who holds it and who waits for it."""
+        return self._read.info()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__module__}.{type(self).__name__} {self.name!r}>"
+
+
+class Semaphore(Lock):
+    """At most `permits` holders at a time, each with a lease of its own. Not re-entrant.
+
+    Clients may use different limits: each is let in while fewer than its own limit are held.
+    """
+
+    __slots__ = ()
+
+    @property
+    def permits(self) -> int:
+        """The limit this semaphore asks with."""
+        return self._want.terms.permits
+
+
+class Together:
+    """Several locks as one: all or nothing, in one global order."""
+
+    __slots__ = ("__weakref__", "_entered", "_parts", "_timeout")
+
+    def __init__(self, parts: list[gathering.Part], timeout: doors.Duration | None):
+        doors.wait(timeout)
+        self._parts = gathering.in_order(parts)
+        self._timeout = timeout
+        self._entered: list[Leases] = []
+
+    @property
+    def names(self) -> list[str]:
+        """The names, in the order in which they are taken."""
+        return [client.bare(want.key) for client, want in self._parts]
+
+    def acquire(self, blocking: bool = True, timeout: doors.Duration | None = None) -> Leases | None:  # noqa: FBT001, FBT002  # as Lock.acquire
+        """All the leases, or None if they were not all to be had in time."""
+        made: list[Any] = []
+        deadline = until(self._parts[0][0], chosen(blocking, timeout, self._timeout))
+        if not run(gathering.acquire_all(self._parts, deadline, made)):
+            return None
+        return Leases(self._parts, made)
+
+    def __enter__(self) -> Leases:
+        leases = self.acquire()
+        if leases is None:
+            client, want = self._parts[-1]
+            error = timed_out(client, want, self._timeout, None)
+            error.key = " + ".join(self.names)
+            raise error
+        self._entered.append(leases)
+        return leases
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        leave(self._entered.pop(), error)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__module__}.{type(self).__name__} {self.names}>"

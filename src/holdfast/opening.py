@@ -1,0 +1,87 @@
+"""How a Locks is put together, and what happens to all of them at fork and at exit."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import weakref
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from holdfast import connect
+from holdfast.core import doors
+from holdfast.core.client import Client
+from holdfast.core.ports import Backend, Engine, Runtime
+from holdfast.errors import HoldfastError
+from holdfast.runtimes import threads
+from holdfast.telling import Telling
+
+_open: weakref.WeakSet[Client] = weakref.WeakSet()
+
+
+class Settings(NamedTuple):
+    """The options of `connect`, the same in both faces."""
+
+    namespace: str | None = None
+    label: str = ""
+    require: Iterable[str] = ()
+    cohort: int = 16
+    id: str | None = None
+
+
+def open_url(url: str | None, settings: Settings) -> tuple[Engine, Settings]:
+    """The engine, and the settings with what the URL says filled in."""
+    engine, rest = connect.open_engine(url)
+    namespace = settings.namespace or rest.options.get("namespace")
+    return engine, settings._replace(namespace=namespace, id=settings.id or rest.options.get("id"))
+
+
+def client(
+    engine: Engine,
+    backend: Backend,
+    runtime: Runtime,
+    settings: Settings,
+    lease_type: Callable[..., Any],
+    keeper_runtime: Runtime | None = None,
+) -> Client:
+    """Everything one Locks is made of. The keeper is a thread with a connection of its own."""
+    connect.ensure(backend, settings.require)
+    made = Client(
+        backend=backend,
+        runtime=runtime,
+        keeper_runtime=keeper_runtime or threads.ThreadRuntime(runtime.now),
+        keeper_backend=engine.blocking,
+        keeper_start=threads.start,
+        ear=Telling(),
+        lease_type=lease_type,
+        namespace=doors.namespace(settings.namespace or connect.DEFAULT_NAMESPACE),
+        label=settings.label,
+        cohort=doors.cohort(settings.cohort),
+        id=settings.id or engine.id,
+    )
+    _open.add(made)
+    return made
+
+
+def _after_fork_in_child() -> None:
+    for each in list(_open):
+        each.forked()
+    _open.clear()
+
+
+def _at_exit() -> None:
+    """Give back what is still held: by then loops are closed, so in the blocking colour."""
+    for each in list(_open):
+        if each.closed or not each.holds:
+            continue
+        each.closed = "the interpreter is exiting"
+        with suppress(HoldfastError, OSError):
+            backend = each.keeper._open_backend()
+            for hold in list(each.holds.values()):
+                threads.run(backend.release(hold.claim))
+
+
+atexit.register(_at_exit)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

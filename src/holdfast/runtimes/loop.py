@@ -1,0 +1,194 @@
+"""The asyncio colour: the core's coroutines run as they are, on the caller's loop.
+
+Commands are finished even when their caller is cancelled: a command that was sent arrives whatever
+its sender does. One that does not suspend costs no task at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import threading
+import weakref
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from holdfast.core.holding import Mine
+from holdfast.errors import ConfigurationError
+from holdfast.runtimes import clock
+from holdfast.runtimes.threads import Aside
+
+T = TypeVar("T")
+LONGEST_TIMER = 86400.0
+_by_task: weakref.WeakKeyDictionary[asyncio.Task[Any], Mine] = weakref.WeakKeyDictionary()
+
+
+class LoopSignal:
+    """A ring that wakes one task; may be rung from any thread."""
+
+    __slots__ = ("_future", "_rung", "_runtime")
+
+    def __init__(self, runtime: LoopRuntime):
+        self._runtime = runtime
+        self._rung = False
+        self._future: asyncio.Future[None] | None = None
+
+    def notify(self) -> None:
+        self._runtime.on_loop(self._ring)
+
+    def _ring(self) -> None:
+        self._rung = True
+        if self._future is not None and not self._future.done():
+            self._future.set_result(None)
+
+    async def wait(self, until: float) -> bool:
+        left = until - self._runtime.now()
+        if not self._rung and left > 0:
+            loop = self._runtime.loop
+            self._future = future = loop.create_future()
+            timer = loop.call_later(min(left, LONGEST_TIMER), _wake, future)
+            try:
+                await future
+            finally:
+                timer.cancel()
+                self._future = None
+        rung, self._rung = self._rung, False
+        return rung
+
+
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+class _Rest:
+    """What is left of a coroutine that has already run up to its first suspension."""
+
+    __slots__ = ("_first", "_work")
+
+    def __init__(self, work: Coroutine[Any, Any, Any], first: object):
+        self._work = work
+        self._first = first
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        step = self._first
+        while True:
+            try:
+                value = yield step
+            except BaseException as error:  # noqa: BLE001  # whatever it is belongs to the work
+                send = lambda error=error: self._work.throw(error)  # noqa: E731
+            else:
+                send = lambda value=value: self._work.send(value)  # noqa: E731
+            try:
+                step = send()
+            except StopIteration as done:
+                return done.value
+
+
+async def _await(rest: _Rest) -> Any:  # noqa: ANN401  # whatever the work returns
+    return await rest
+
+
+class LoopRuntime:
+    """Waits by suspending the calling task. Belongs to the loop that first used it."""
+
+    def __init__(self, now: Callable[[], float] = clock.now):
+        self.now = now
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0
+        self._aside = Aside()
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The running loop, which must be the one that was used first."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._bind(loop)
+        return loop
+
+    def _bind(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._loop is not None:
+            message = (
+                "this asyncio Locks belongs to another event loop; "
+                "connect once per loop (asyncio.run makes a new one each time)"
+            )
+            raise ConfigurationError(message)
+        self._loop = loop
+        self._thread = threading.get_ident()
+
+    def on_loop(self, call: Callable[[], object]) -> None:
+        """Call it on the loop: at once if we are there, soon otherwise; a closed loop forgets."""
+        if self._loop is None or threading.get_ident() == self._thread:
+            call()
+        else:
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(call)
+
+    def signal(self) -> LoopSignal:
+        return LoopSignal(self)
+
+    def guard(self) -> threading.Lock:
+        return threading.Lock()
+
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            first = work.send(None)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        task: asyncio.Task[T] = self.loop.create_task(_await(_Rest(work, first)))
+        cancelled: asyncio.CancelledError | None = None
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if cancelled is not None:
+            with suppress(BaseException):
+                task.result()  # the cancellation is what the caller is told
+            raise cancelled
+        return task.result()
+
+    def mine(self) -> Mine:
+        loop = self.loop
+        task = asyncio.current_task(loop)
+        if task is None:
+            raise ConfigurationError("the asyncio API must be used inside a task")
+        mine = _by_task.get(task)
+        if mine is None:
+            mine = _by_task[task] = Mine()
+            mine.task = weakref.ref(task)
+        return mine
+
+    def alive(self, mine: Mine | None) -> bool:
+        task = None if mine is None else mine.task()
+        return task is not None and not task.done()
+
+    def who(self) -> str:
+        task = asyncio.current_task()
+        return "" if task is None else f"task {task.get_name()}"
+
+    def new_id(self) -> str:
+        return os.urandom(16).hex()
+
+    def random(self) -> float:
+        return random.random()  # noqa: S311  # jitter, not a secret
+
+    def aside(self, call: Callable[[], object]) -> None:
+        """On the loop, where an asyncio user expects it; on a thread once the loop is closed."""
+        if self._loop is None or self._loop.is_closed():
+            self._aside(call)
+        else:
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(call)
+
+
+def forked_in_child() -> None:
+    """A child that forked from inside a task starts with nothing of its own."""
+    _by_task.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=forked_in_child)

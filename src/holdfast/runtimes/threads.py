@@ -1,0 +1,140 @@
+"""The blocking colour: the leaves block, so a core coroutine finishes in one step."""
+
+from __future__ import annotations
+
+import _thread
+import os
+import random
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from holdfast.core.holding import Mine
+from holdfast.runtimes import clock
+
+T = TypeVar("T")
+_local = threading.local()
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine whose leaves block. It must not suspend: there is no loop to go back to."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    work.close()
+    raise RuntimeError("a blocking call suspended: an asyncio part is used from the blocking API")
+
+
+class ThreadSignal:
+    """A binary semaphore made of one lock: rung means unlocked."""
+
+    __slots__ = ("_lock", "_now")
+
+    def __init__(self, now: Callable[[], float] = clock.now):
+        self._lock = _thread.allocate_lock()
+        self._lock.acquire()
+        self._now = now
+
+    def notify(self) -> None:
+        with suppress(RuntimeError):  # already rung
+            self._lock.release()
+
+    async def wait(self, until: float) -> bool:
+        left = until - self._now()
+        if left <= 0:
+            return self._lock.acquire(blocking=False)
+        return self._lock.acquire(timeout=min(left, threading.TIMEOUT_MAX))
+
+
+class Aside:
+    """Runs users' callbacks one after the other, on a thread that ends when there is no more."""
+
+    def __init__(self) -> None:
+        self._calls: deque[Callable[[], object]] = deque()
+        self._mutex = threading.Lock()
+        self._busy = False
+
+    def __call__(self, call: Callable[[], object]) -> None:
+        with self._mutex:
+            self._calls.append(call)
+            if self._busy:
+                return
+            self._busy = True
+        threading.Thread(target=self._work, name="holdfast-callbacks", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            with self._mutex:
+                if not self._calls:
+                    self._busy = False
+                    return
+                call = self._calls.popleft()
+            try:
+                call()
+            except Exception:  # noqa: BLE001  # a user's callback must not stop the others
+                threading.excepthook(threading.ExceptHookArgs(_exc_info()))
+
+
+def _exc_info() -> tuple[Any, Any, Any, threading.Thread]:
+    import sys
+
+    return (*sys.exc_info(), threading.current_thread())
+
+
+class ThreadRuntime:
+    """Waits by blocking the calling thread."""
+
+    def __init__(self, now: Callable[[], float] = clock.now):
+        self.now = now
+        self.aside: Callable[[Callable[[], object]], None] = Aside()
+
+    def signal(self) -> ThreadSignal:
+        return ThreadSignal(self.now)
+
+    def guard(self) -> threading.Lock:
+        return threading.Lock()
+
+    def finish(self, work: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+        return work  # a blocking command always runs to its end
+
+    def mine(self) -> Mine:
+        try:
+            mine: Mine = _local.mine
+        except AttributeError:
+            mine = _local.mine = Mine()
+        return mine
+
+    def alive(self, mine: Mine | None) -> bool:
+        return mine is not None
+
+    def who(self) -> str:
+        try:
+            who: str = _local.who
+        except AttributeError:
+            who = _local.who = f"thread {threading.current_thread().name}"
+        return who
+
+    def new_id(self) -> str:
+        return os.urandom(16).hex()
+
+    def random(self) -> float:
+        return random.random()  # noqa: S311  # jitter, not a secret
+
+
+def start(work: Coroutine[Any, Any, None]) -> threading.Thread:
+    """Run the keeper on a thread of its own, which never keeps a program from ending."""
+    thread = threading.Thread(target=run, args=(work,), name="holdfast-keeper", daemon=True)
+    thread.start()
+    return thread
+
+
+def _after_fork() -> None:
+    _local.__dict__.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
