@@ -16,6 +16,7 @@ from holdfast.errors import ConfigurationError, Unsupported
 
 DEFAULT_URL = "file:"
 DEFAULT_NAMESPACE = "holdfast"
+COMMON_OPTIONS: frozenset[str] = frozenset({"namespace", "id"})
 _BUILT_IN = {"memory": "holdfast.backends.memory", "file": "holdfast.backends.file"}
 
 
@@ -58,7 +59,7 @@ def open_engine(text: str | None) -> tuple[Engine, Url]:
     """The engine that serves this URL, and the URL without the options every engine has."""
     url = parse(text if text is not None else os.environ.get("HOLDFAST_URL") or DEFAULT_URL)
     opener = _opener(url.scheme)
-    common = {key: url.options.pop(key) for key in ("namespace", "id") if key in url.options}
+    common = {key: url.options.pop(key) for key in COMMON_OPTIONS & url.options.keys()}
     engine = opener(url)
     return engine, Url(url.scheme, url.netloc, url.path, common)
 

@@ -95,12 +95,12 @@ def _read_inside(client: Client, write: LeaseCore) -> LeaseCore:
     hold = write._hold
     with client.guard:
         known = hold.lease
-        inner = client.lease_type(client, hold, client.runtime.mine(), write._slot)
+        made: LeaseCore = client.lease_type(client, hold, client.runtime.mine(), write._slot)
         hold.lease = known
-        inner._number = write._number
-        inner._outer = write
-        write._inner = inner
-    return inner
+        made._number = write._number
+        made._outer = write
+        write._inner = made
+    return made
 
 
 async def _through_line(client: Client, want: Want, until: float, turn: Turn) -> Hold | None:

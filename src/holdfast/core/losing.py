@@ -7,6 +7,7 @@ back: callbacks run aside.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.values import Renewal, State
@@ -68,7 +69,7 @@ def tell_lease(client: Client, lease: LeaseCore) -> None:
         signal.notify()
     if lease._ended is State.LOST:
         for callback in list(lease._callbacks):
-            client.runtime.aside(lambda callback=callback: callback(lease))
+            client.runtime.aside(partial(callback, lease))
 
 
 def on_lost(client: Client, lease: LeaseCore, callback: Callable[[Any], object]) -> None:
@@ -77,7 +78,7 @@ def on_lost(client: Client, lease: LeaseCore, callback: Callable[[Any], object])
         if not late:
             lease._callbacks.append(callback)
     if late:
-        client.runtime.aside(lambda: callback(lease))
+        client.runtime.aside(partial(callback, lease))
 
 
 async def wait_lost(client: Client, lease: LeaseCore, until: float) -> bool:

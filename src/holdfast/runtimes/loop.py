@@ -13,6 +13,7 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from holdfast.core.holding import Mine
@@ -73,16 +74,16 @@ class _Rest:
         self._first = first
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        step = self._first
+        step, work = self._first, self._work
         while True:
             try:
                 value = yield step
             except BaseException as error:  # noqa: BLE001  # whatever it is belongs to the work
-                send = lambda error=error: self._work.throw(error)  # noqa: E731
+                resume = partial(work.throw, error)
             else:
-                send = lambda value=value: self._work.send(value)  # noqa: E731
+                resume = partial(work.send, value)
             try:
-                step = send()
+                step = resume()
             except StopIteration as done:
                 return done.value
 
@@ -99,6 +100,7 @@ class LoopRuntime:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
         self._aside = Aside()
+        self._running: set[asyncio.Future[Any]] = set()
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -182,7 +184,15 @@ class LoopRuntime:
             self._aside(call)
         else:
             with suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(call)
+                self._loop.call_soon_threadsafe(self._call, call)
+
+    def _call(self, call: Callable[[], object]) -> None:
+        """A callback may be a coroutine function: then it runs as a task."""
+        result = call()
+        if asyncio.iscoroutine(result):
+            task = asyncio.ensure_future(result)
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
 
 
 def forked_in_child() -> None:

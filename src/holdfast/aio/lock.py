@@ -1,0 +1,244 @@
+"""The asyncio face of one lock: a name with settings, to be acquired again and again."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core import doors, gathering, looking
+from holdfast.core.entering import acquire
+from holdfast.core.values import LockInfo, Mode, State
+from holdfast.errors import AcquireTimeout, HoldfastError
+from holdfast.aio.lease import Lease, Leases, Scope, leave
+from holdfast.terms import OnLost, checked_on_lost, chosen, timed_out, until
+
+if TYPE_CHECKING:
+    from holdfast.core.client import Client
+    from holdfast.core.holding import Terms
+
+
+class Lock:
+    """A named lock. Drops in where an `asyncio.Lock` was; shareable between tasks.
+
+    Re-entrant: the task that holds it may acquire it again, at no cost, and releases it as often.
+    """
+
+    __slots__ = ("__weakref__", "_client", "_kept", "_on_lost", "_timeout", "_want", "name")
+
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        terms: Terms,
+        timeout: doors.Duration | None = None,
+        on_lost: OnLost = None,
+    ):
+        self.name = doors.name(name)
+        doors.wait(timeout)
+        self._client = client
+        self._timeout = timeout
+        self._on_lost = checked_on_lost(on_lost)
+        self._want = client.want(name, terms)
+        self._kept: list[Lease] = []
+        """What was acquired here: it must outlive a task that ended without releasing (L10)."""
+
+    async def acquire(self, blocking: bool = True, timeout: doors.Duration | None = None) -> Lease | None:  # noqa: FBT001, FBT002  # threading's own signature
+        """The lease, or None if it was not to be had in time (`timeout=-1` waits for ever)."""
+        made: list[Any] = []
+        try:
+            return await self._acquire(chosen(blocking, timeout, self._timeout), made)
+        except BaseException:
+            await self._undo(made)
+            raise
+
+    async def _acquire(self, timeout: doors.Duration | None, made: list[Any]) -> Lease | None:
+        client = self._client
+        lease: Any = await acquire(client, self._want, until(client, timeout), made)
+        if lease is not None and callable(self._on_lost) and lease._count == 1:
+            lease.on_lost(self._on_lost)
+        if lease is not None:
+            self._kept = [each for each in self._kept if each._ended is None and each is not lease]
+            self._kept.append(lease)
+        found: Lease | None = lease
+        return found
+
+    async def _undo(self, made: list[Any]) -> None:
+        """Interrupted (Ctrl-C) after the grant: nobody else will release it."""
+        for lease in made:
+            with suppress(HoldfastError):
+                await lease.release()
+
+    async def release(self) -> None:
+        """Release what this task holds; raises NotHeld (a RuntimeError) if it holds nothing."""
+        await self._current().release()
+
+    def _current(self) -> Lease:
+        lease = self._client.runtime.mine().get(self._want.slot)
+        if isinstance(lease, list):
+            lease = lease[-1] if lease else None
+        if lease is not None and lease.mode is not self._want.terms.mode:
+            lease = lease._inner
+        if lease is None:
+            lease = self._left_behind()
+        if lease is None:
+            raise self._client.not_here(self.name)
+        found: Lease = lease
+        return found
+
+    def _left_behind(self) -> Lease | None:
+        """A hold whose task has ended may be released by any task, as an asyncio.Lock's (L10)."""
+        for lease in self._kept:
+            ended = lease._ended in (State.RELEASED, State.DETACHED)
+            if not ended and not self._client.runtime.alive(lease._mine()):
+                return lease
+        return None
+
+    @property
+    def held(self) -> bool:
+        """Whether this task holds it."""
+        lease = self._client.runtime.mine().get(self._want.slot)
+        if isinstance(lease, list):
+            return any(each.held for each in lease)
+        return lease is not None and bool(lease.held)
+
+    @property
+    def owner(self) -> str | None:
+        """The explicit owner, if one was given."""
+        return self._want.terms.owner
+
+    async def locked(self) -> bool:
+        """Whether anybody holds it, anywhere."""
+        return (await self.info()).locked
+
+    async def info(self) -> LockInfo:
+        """Who holds it and who waits for it."""
+        return await looking.info(self._client, self.name)
+
+    async def __aenter__(self) -> Lease:
+        made: list[Any] = []
+        try:
+            lease = await self._acquire(self._timeout, made)
+            if lease is None:
+                raise await self._timed_out()
+            scope = Scope()
+            if self._on_lost != "ignore":
+                lease.on_lost(scope.cancel)
+            self._client.runtime.mine().setdefault(self, []).append((lease, scope))
+        except BaseException:
+            await self._undo(made)
+            raise
+        return lease
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        entered = self._client.runtime.mine().get(self)
+        if not entered:
+            raise self._client.not_here(self.name)
+        lease, scope = entered.pop()
+        if not entered:
+            del self._client.runtime.mine()[self]
+        await leave(lease, error, scope)
+
+    async def _timed_out(self) -> AcquireTimeout:
+        info = None
+        with suppress(HoldfastError):
+            info = await self.info()
+        return timed_out(self._client, self._want, self._timeout, info)
+
+    def __repr__(self) -> str:
+        kind = {Mode.EXCLUSIVE: "", Mode.SHARED: ", reading", Mode.PERMIT: ", permits"}
+        held = "held" if self.held else "not held"
+        where = f"{self.name!r}{kind[self._want.terms.mode]} on {self._client.backend.name}"
+        return f"<{type(self).__module__}.{type(self).__name__} {where}: {held} here>"
+
+
+class RWLock:
+    """Many readers or one writer. Writers are not starved; a writer may read, a reader not write."""
+
+    __slots__ = ("__weakref__", "_read", "_write", "name")
+
+    def __init__(self, read: Lock, write: Lock):
+        self.name = read.name
+        self._read = read
+        self._write = write
+
+    def read(self) -> Lock:
+        """The lock to read under, shared with other readers."""
+        return self._read
+
+    def write(self) -> Lock:
+        """The lock to write under, shared with nobody."""
+        return self._write
+
+    async def info(self) -> LockInfo:
+        """Who holds it and who waits for it."""
+        return await self._read.info()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__module__}.{type(self).__name__} {self.name!r}>"
+
+
+class Semaphore(Lock):
+    """At most `permits` holders at a time, each with a lease of its own. Not re-entrant.
+
+    Clients may use different limits: each is let in while fewer than its own limit are held.
+    """
+
+    __slots__ = ()
+
+    @property
+    def permits(self) -> int:
+        """The limit this semaphore asks with."""
+        return self._want.terms.permits
+
+
+class Together:
+    """Several locks as one: all or nothing, in one global order."""
+
+    __slots__ = ("__weakref__", "_entered", "_parts", "_timeout")
+
+    def __init__(self, parts: list[gathering.Part], timeout: doors.Duration | None):
+        doors.wait(timeout)
+        self._parts = gathering.in_order(parts)
+        self._timeout = timeout
+        self._entered: list[tuple[Leases, Scope]] = []
+
+    @property
+    def names(self) -> list[str]:
+        """The names, in the order in which they are taken."""
+        return [client.bare(want.key) for client, want in self._parts]
+
+    async def acquire(self, blocking: bool = True, timeout: doors.Duration | None = None) -> Leases | None:  # noqa: FBT001, FBT002  # as Lock.acquire
+        """All the leases, or None if they were not all to be had in time."""
+        made: list[Any] = []
+        deadline = until(self._parts[0][0], chosen(blocking, timeout, self._timeout))
+        if not await gathering.acquire_all(self._parts, deadline, made):
+            return None
+        return Leases(self._parts, made)
+
+    async def __aenter__(self) -> Leases:
+        leases = await self.acquire()
+        if leases is None:
+            client, want = self._parts[-1]
+            error = timed_out(client, want, self._timeout, None)
+            error.key = " + ".join(self.names)
+            raise error
+        self._entered.append((leases, leases.watched()))
+        return leases
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        leases, scope = self._entered.pop()
+        await leave(leases, error, scope)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__module__}.{type(self).__name__} {self.names}>"
