@@ -15,6 +15,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.lease import Lease
 from holdfast.lock import Lock, RWLock, Semaphore, Together
 from holdfast.runtimes.threads import ThreadRuntime, run
+from holdfast.telling import Telling
 from holdfast.terms import OnLost, make_terms
 
 P = ParamSpec("P")
@@ -33,7 +34,9 @@ class Locks:
     ):
         settings = settings or opening.Settings()
         runtime = runtime or ThreadRuntime()
-        self._client = opening.client(engine, engine.blocking(), runtime, settings, Lease)
+        self._ear = Telling()
+        backend = engine.blocking()
+        self._client = opening.client(engine, backend, runtime, settings, Lease, self._ear)
 
     @property
     def backend(self) -> str:
@@ -168,9 +171,8 @@ class Locks:
         return decorate
 
     def _skipped(self, name: str, what: str) -> None:
-        ear = self._client.ear
-        if ear.wants("skipped"):
-            ear.tell(Event("skipped", name, self.backend, reason=f"{what} was not run: busy"))
+        if self._ear.wants("skipped"):
+            self._ear.tell(Event("skipped", name, self.backend, reason=f"{what} was not run: busy"))
 
     def info(self, name: str) -> LockInfo:
         """Who holds this name and who waits for it."""
@@ -191,7 +193,7 @@ class Locks:
 
     def on_event(self, listener: Callable[[Event], object]) -> Callable[[], None]:
         """Be told of waits, grants, hand-overs, losses and skips; returns how to stop."""
-        return self._client.ear.add(listener)  # type: ignore[attr-defined,no-any-return]
+        return self._ear.add(listener)
 
     def close(self) -> None:
         """Release what is held, wake who waits, drop the connections."""

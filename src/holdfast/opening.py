@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import weakref
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -12,10 +13,9 @@ from typing import Any, NamedTuple
 from holdfast import connect
 from holdfast.core import doors
 from holdfast.core.client import Client
-from holdfast.core.ports import Backend, Engine, Runtime
+from holdfast.core.ports import Backend, Ear, Engine, Runtime
 from holdfast.errors import HoldfastError
 from holdfast.runtimes import threads
-from holdfast.telling import Telling
 
 _open: weakref.WeakSet[Client] = weakref.WeakSet()
 
@@ -43,17 +43,17 @@ def client(
     runtime: Runtime,
     settings: Settings,
     lease_type: Callable[..., Any],
-    keeper_runtime: Runtime | None = None,
+    ear: Ear,
 ) -> Client:
     """Everything one Locks is made of. The keeper is a thread with a connection of its own."""
     connect.ensure(backend, settings.require)
     made = Client(
         backend=backend,
         runtime=runtime,
-        keeper_runtime=keeper_runtime or threads.ThreadRuntime(runtime.now),
+        keeper_runtime=threads.ThreadRuntime(runtime.now),
         keeper_backend=engine.blocking,
         keeper_start=threads.start,
-        ear=Telling(),
+        ear=ear,
         lease_type=lease_type,
         namespace=doors.namespace(settings.namespace or connect.DEFAULT_NAMESPACE),
         label=settings.label,
@@ -65,9 +65,13 @@ def client(
 
 
 def _after_fork_in_child() -> None:
+    """Leases are made inert before anything lets go of them, or their end would be acted on."""
     for each in list(_open):
         each.forked()
     _open.clear()
+    threads.forget_all()
+    if "holdfast.runtimes.loop" in sys.modules:
+        sys.modules["holdfast.runtimes.loop"].forget_all()
 
 
 def _at_exit() -> None:

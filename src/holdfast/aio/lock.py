@@ -136,12 +136,13 @@ class Lock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        entered = self._client.runtime.mine().get(self)
+        mine = self._client.runtime.mine()
+        entered = mine.get(self)
         if not entered:
             raise self._client.not_here(self.name)
         lease, scope = entered.pop()
         if not entered:
-            del self._client.runtime.mine()[self]
+            del mine[self]
         await leave(lease, error, scope)
 
     async def _timed_out(self) -> AcquireTimeout:

@@ -15,6 +15,7 @@ from holdfast.core.ports import Engine, Runtime
 from holdfast.core.values import Capability, Event, LockInfo, Mode
 from holdfast.errors import ConfigurationError
 from holdfast.runtimes.loop import LoopRuntime
+from holdfast.telling import Telling
 from holdfast.terms import OnLost, make_terms
 
 P = ParamSpec("P")
@@ -33,7 +34,9 @@ class Locks:
     ):
         settings = settings or opening.Settings()
         runtime = runtime or LoopRuntime()
-        self._client = opening.client(engine, engine.asyncio(), runtime, settings, Lease)
+        self._ear = Telling()
+        backend = engine.asyncio()
+        self._client = opening.client(engine, backend, runtime, settings, Lease, self._ear)
 
     @property
     def backend(self) -> str:
@@ -170,9 +173,8 @@ class Locks:
         return decorate
 
     def _skipped(self, name: str, what: str) -> None:
-        ear = self._client.ear
-        if ear.wants("skipped"):
-            ear.tell(Event("skipped", name, self.backend, reason=f"{what} was not run: busy"))
+        if self._ear.wants("skipped"):
+            self._ear.tell(Event("skipped", name, self.backend, reason=f"{what} was not run: busy"))
 
     async def info(self, name: str) -> LockInfo:
         """Who holds this name and who waits for it."""
@@ -193,7 +195,7 @@ class Locks:
 
     def on_event(self, listener: Callable[[Event], object]) -> Callable[[], None]:
         """Be told of waits, grants, hand-overs, losses and skips; returns how to stop."""
-        return self._client.ear.add(listener)  # type: ignore[attr-defined,no-any-return]
+        return self._ear.add(listener)
 
     async def close(self) -> None:
         """Release what is held, wake who waits, drop the connections."""

@@ -12,9 +12,8 @@ from holdfast.core.values import Answer, Claim, Granted
 from holdfast.errors import BackendUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from holdfast.core.ports import Backend, Runtime, Signal
+    from holdfast.core.client import Client, Want
+    from holdfast.core.ports import Backend, Runtime
 
 
 class Asking:
@@ -33,27 +32,39 @@ class Asking:
 
 
 async def ask(
-    asking: Asking,
-    until: float,
-    backend: Backend,
-    runtime: Runtime,
-    attend: Callable[[Signal], Signal],
+    client: Client, want: Want, asking: Asking, until: float
 ) -> tuple[Granted, float] | None:
-    """The grant and when it was asked for; None when `until` passed first.
-
-    `attend` is told the signal that will be waited on, and raises when waiting makes no sense.
-    """
-    answer, sent = await _attempt(asking, until, 0.0, backend, runtime)
+    """The grant and when it was asked for; None when `until` passed first."""
+    backend, runtime = client.backend, client.runtime
+    sent = runtime.now()
+    asking.unanswered += 1
+    try:
+        answer = await runtime.finish(backend.attempt(asking.claim, 0.0))
+        asking.unanswered -= 1
+    except BackendUnavailable:
+        answer, sent = await _ask_again(asking, until, backend, runtime)
     if isinstance(answer, Granted):
         return answer, sent  # the common case costs one command
     if until <= runtime.now():
         return None
+    client.tell_want("waiting", want)
+    return await _wait(client, asking, until)
+
+
+async def _wait(client: Client, asking: Asking, until: float) -> tuple[Granted, float] | None:
+    backend, runtime = client.backend, client.runtime
     # Watch before asking again, or a release could slip in between (port rule 4).
-    with backend.watch(asking.claim, runtime.signal) as wake:
+    with backend.watch(asking.claim, runtime.signal) as wake, client.awake(wake):
         while True:
-            attend(wake)
+            client.ensure_open()
             patience = max(0.0, until - runtime.now())
-            answer, sent = await _attempt(asking, until, patience, backend, runtime)
+            sent = runtime.now()
+            asking.unanswered += 1
+            try:
+                answer = await runtime.finish(backend.attempt(asking.claim, patience))
+                asking.unanswered -= 1
+            except BackendUnavailable:
+                answer, sent = await _ask_again(asking, until, backend, runtime)
             if isinstance(answer, Granted):
                 return answer, sent
             now = runtime.now()
@@ -62,25 +73,23 @@ async def ask(
             await wake.wait(min(until, now + answer.retry_in))
 
 
-async def _attempt(
-    asking: Asking, until: float, patience: float, backend: Backend, runtime: Runtime
+async def _ask_again(
+    asking: Asking, until: float, backend: Backend, runtime: Runtime
 ) -> tuple[Answer, float]:
-    """One answered attempt; an engine out of reach is asked again for a while (port rule 2)."""
+    """An engine out of reach is asked again, with the same claim, for a while (port rule 2)."""
+    give_up = min(until, runtime.now() + pacing.OUTAGE_PATIENCE)
     tries = 0
-    give_up = 0.0
     while True:
+        again = runtime.now() + pacing.backoff(tries, runtime.random())
+        await runtime.signal().wait(min(again, give_up))
         sent = runtime.now()
+        tries += 1
         asking.unanswered += 1
         try:
-            answer = await runtime.finish(backend.attempt(asking.claim, patience))
+            answer = await runtime.finish(backend.attempt(asking.claim, 0.0))
         except BackendUnavailable:
-            now = runtime.now()
-            give_up = give_up or min(until, sent + pacing.OUTAGE_PATIENCE)
-            again = now + pacing.backoff(tries, runtime.random())
-            tries += 1
-            if again >= give_up:
+            if runtime.now() >= give_up:
                 raise
-            await runtime.signal().wait(again)
         else:
             asking.unanswered -= 1
             return answer, sent

@@ -7,15 +7,16 @@ guard it carries out after.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.core import losing
 from holdfast.core.renewing import Keeper
-from holdfast.core.values import FENCE_STEP, Claim, Event, Mode, Renewal
+from holdfast.core.values import FENCE_STEP, Claim, Event, Mode, Renewal, State
 from holdfast.errors import ConfigurationError, NotHeld
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
 
     from holdfast.core.holding import Hold, LeaseCore, Mine, Terms
     from holdfast.core.ports import Backend, Ear, Runtime, Signal
@@ -28,6 +29,8 @@ class Want(NamedTuple):
     key: str
     terms: Terms
     slot: object
+    lined: bool
+    """Whether callers of this process queue up for it among themselves."""
 
 
 class Client:
@@ -55,6 +58,7 @@ class Client:
         self.prefix = namespace + ":"
         self.label = label
         self.cohort = cohort
+        self.heartbeat = backend.heartbeat
         self.id = id
         self.guard = runtime.guard()
         self.lines: dict[str, Line] = {}
@@ -78,7 +82,8 @@ class Client:
 
     def want(self, name: str, terms: Terms) -> Want:
         key = self.prefix + name
-        return Want(key, terms, self.slot(key, terms))
+        lined = terms.mode is Mode.EXCLUSIVE and terms.owner is None and not terms.fair
+        return Want(key, terms, self.slot(key, terms), lined)
 
     def claim(self, key: str, terms: Terms) -> Claim:
         ttl = self.backend.default_ttl if terms.ttl is None else terms.ttl
@@ -98,11 +103,14 @@ class Client:
         if self.closed:
             raise ConfigurationError(self.closed, backend=self.backend.name)
 
-    def attend(self, signal: Signal) -> Signal:
-        """Called before each wait for the engine: remember what to ring when closing."""
-        self.ensure_open()
+    @contextmanager
+    def awake(self, signal: Signal) -> Iterator[None]:
+        """While somebody waits on this signal, closing rings it."""
         self.waiting.add(signal)
-        return signal
+        try:
+            yield
+        finally:
+            self.waiting.discard(signal)
 
     def tell(self, kind: str, hold: Hold, **facts: Any) -> None:  # noqa: ANN401  # an Event's fields
         if self.ear.wants(kind):
@@ -124,7 +132,7 @@ class Client:
 
     def abandon(self, hold: Hold, number: int) -> None:
         """From a destructor: nothing but an append and a ring."""
-        if not self.closed:
+        if not self.closed and self.runtime.at_home():
             self.keeper.abandon(hold, number)
 
     def end_abandoned(self, hold: Hold, number: int) -> None:
@@ -140,7 +148,8 @@ class Client:
     def begin(self, hold: Hold) -> None:
         """Under the guard: from now on this hold is ours to keep."""
         self.holds[hold.claim.id] = hold
-        self.keeper.enrol(hold, hold.anchor)
+        if self.heartbeat is not None or hold.ttl is not None or hold.terms.max_hold is not None:
+            self.keeper.enrol(hold)
 
     def drop(self, hold: Hold) -> None:
         """Under the guard: from now on no renewal's answer counts for it (S18)."""
@@ -169,6 +178,7 @@ class Client:
         self.guard = self.runtime.guard()
         for hold in self.holds.values():
             hold.ending = True
+            losing.end_leases(hold, State.RELEASED, "forked")
         self.backend.forked()
 
     def not_here(self, name: str) -> NotHeld:

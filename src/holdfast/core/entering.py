@@ -6,13 +6,14 @@ as much as had been done: nobody is left in a line, no claim in the engine, no t
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.acquiring import Asking, ask
 from holdfast.core.holding import Hold, LeaseCore, Mine
 from holdfast.core.leaving import end, pass_on, withdraw
 from holdfast.core.queueing import Line, Waiter
-from holdfast.core.values import Capability, Mode, Renewal
+from holdfast.core.values import Mode, Renewal
 from holdfast.errors import DeadlockDetected, HoldfastError
 
 if TYPE_CHECKING:
@@ -43,10 +44,12 @@ async def acquire(client: Client, want: Want, until: float, made: list[Any]) -> 
     while lease is None:
         turn = Turn()
         try:
-            if want.terms.mode is Mode.EXCLUSIVE and want.terms.owner is None:
-                hold = await _through_line(client, want, until, turn)
-            else:
+            if want.lined:
+                _join(client, want, turn)
+            if turn.waiter is None:
                 hold = await _win(client, want, until, turn)
+            else:
+                hold = await _wait_in_line(client, want, turn.waiter, until, turn)
             if hold is None:
                 await client.runtime.finish(_retreat(client, want, turn))
                 client.tell_want("timed_out", want, waited=client.runtime.now() - asked)
@@ -88,12 +91,11 @@ def _enter_again(
 
 def _read_inside(client: Client, write: LeaseCore) -> LeaseCore:
     """A writer may read: a lease of its own on the same hold, to live on if the write ends first."""
-    inner = write._inner
-    if inner is not None:
-        inner._count += 1
-        return inner
     hold = write._hold
     with client.guard:
+        if write._inner is not None:
+            write._inner._count += 1
+            return write._inner
         known = hold.lease
         made: LeaseCore = client.lease_type(client, hold, client.runtime.mine(), write._slot)
         hold.lease = known
@@ -103,50 +105,51 @@ def _read_inside(client: Client, write: LeaseCore) -> LeaseCore:
     return made
 
 
-async def _through_line(client: Client, want: Want, until: float, turn: Turn) -> Hold | None:
+def _join(client: Client, want: Want, turn: Turn) -> None:
+    """Readers, permits, shared owners and fair locks ask for themselves: a fair lock's order is
+    the engine's, and there each waiter needs a place of its own. The rest wait in the line."""
     with client.guard:
         turn.line = client.lines.get(want.key)
         if turn.line is None:
-            client.lines[want.key] = turn.line = Line(want.key)
+            turn.line = client.lines[want.key] = Line(want.key)
         else:
             turn.waiter = turn.line.join(want.terms, client.runtime.signal())
-    waiter = turn.waiter
-    if waiter is not None:
-        await _wait_in_line(client, want, waiter, until)
-        if waiter.hold is not None:
-            return waiter.hold
-        if not waiter.turn:
-            return None
-    await _step_back(client, turn.line, until)
-    return await _win(client, want, until, turn)
 
 
-async def _wait_in_line(client: Client, want: Want, waiter: Waiter, until: float) -> None:
+async def _wait_in_line(
+    client: Client, want: Want, waiter: Waiter, until: float, turn: Turn
+) -> Hold | None:
+    """Until the hold is handed over to us, or it is our turn to ask."""
     runtime = client.runtime
     if until > runtime.now():
         client.tell_want("waiting", want)
-    client.attend(waiter.signal)
-    try:
+    with client.awake(waiter.signal):
         while not waiter.turn and waiter.hold is None and runtime.now() < until:
-            await waiter.signal.wait(until)
             client.ensure_open()
-    finally:
-        client.waiting.discard(waiter.signal)
+            await waiter.signal.wait(until)
+    if waiter.hold is not None:
+        client.look(waiter.hold)  # it may have run out before we woke up
+        return waiter.hold
+    if not waiter.turn:
+        return None
+    if turn.line is not None and turn.line.pause_until:
+        await _step_back(client, turn.line, until)
+    return await _win(client, want, until, turn)
 
 
 async def _step_back(client: Client, line: Line, until: float) -> None:
     """After a cohort, on an engine without a line, others get a chance first (L14)."""
-    now = client.runtime.now()
-    if line.pause_until > now and Capability.FAIR not in client.backend.capabilities:
-        await client.runtime.signal().wait(min(line.pause_until, until))
+    pause_until, line.pause_until = line.pause_until, 0.0
+    if pause_until > client.runtime.now():
+        await client.runtime.signal().wait(min(pause_until, until))
 
 
 async def _win(client: Client, want: Want, until: float, turn: Turn) -> Hold | None:
     """Ask until a grant is worth something: one that came too late is given back."""
     line = turn.line
     while True:
-        turn.asking = _inherit(client, line, want) or Asking(client.claim(want.key, want.terms))
-        found = await _ask(client, want, until, turn.asking)
+        turn.asking = _inherited(client, line) or Asking(client.claim(want.key, want.terms))
+        found = await ask(client, want, turn.asking, until)
         if found is None:
             return None
         granted, sent = found
@@ -164,22 +167,7 @@ async def _win(client: Client, want: Want, until: float, turn: Turn) -> Hold | N
             return None
 
 
-async def _ask(client: Client, want: Want, until: float, asking: Asking) -> Any:
-    waited: list[object] = []
-
-    def attend(signal: Any) -> Any:
-        if not waited:
-            client.tell_want("waiting", want)
-            waited.append(signal)
-        return client.attend(signal)
-
-    try:
-        return await ask(asking, until, client.backend, client.runtime, attend)
-    finally:
-        client.waiting.difference_update(waited)
-
-
-def _inherit(client: Client, line: Line | None, want: Want) -> Asking | None:
+def _inherited(client: Client, line: Line | None) -> Asking | None:
     """An asker that gave up left its claim, and with it our place in the engine's line."""
     if line is None or line.asking is None:
         return None
@@ -203,7 +191,6 @@ def _lend(
     client: Client, want: Want, hold: Hold, mine: Mine, made: list[Any]
 ) -> LeaseCore | None:
     """Make the lease, from here on the caller's to release; None if the hold is already over."""
-    client.look(hold)
     with client.guard:
         if hold.ending:
             return None
@@ -224,17 +211,20 @@ async def _retreat(client: Client, want: Want, turn: Turn) -> None:
         ours = hold is not None and not hold.ending
         if hold is not None:
             client.drop(hold)
-        # Who had the turn passes it on, and with it our place in the engine's line.
-        has_turn = line is not None and hold is None and (waiter is None or waiter.turn)
         heir = None
-        if has_turn and line is not None and _inherits(line, want, turn):
-            line.asking, turn.asking = turn.asking, None
-            heir = client.pass_turn(line)
+        has_turn = hold is None and (waiter is None or waiter.turn)
+        if has_turn and line is not None:
+            # Who had the turn passes it on, and with it our place in the engine's line.
+            turn.asking, line.asking = turn.asking or line.asking, None
+            if _inherits(line, want, turn):
+                line.asking, turn.asking = turn.asking, None
+                heir = client.pass_turn(line)
     if heir is not None:
         heir.signal.notify()
     elif hold is not None:
         if ours:
-            await end(client, hold)
+            with suppress(HoldfastError):  # the caller is told why it leaves, not this
+                await end(client, hold)
     else:
         try:
             if turn.asking is not None:

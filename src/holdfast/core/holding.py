@@ -16,7 +16,11 @@ from holdfast.errors import LeaseLost, NotHeld
 
 if TYPE_CHECKING:
     from holdfast.core.client import Client
+    from holdfast.core.ports import Signal
     from holdfast.core.queueing import Line
+
+
+NEVER = float("inf")
 
 
 class Terms(NamedTuple):
@@ -62,21 +66,23 @@ class Hold:
         self.number = 0
         self.ttl = claim.ttl if granted.ttl is None else granted.ttl
         self.anchor = sent if granted.anchor is None else granted.anchor
-        self.valid_until = pacing.validity(self.anchor, self.ttl)
+        self.valid_until = NEVER if self.ttl is None else pacing.validity(self.anchor, self.ttl)
         self.since = sent
-        self.hold_until = float("inf") if terms.max_hold is None else sent + terms.max_hold
+        self.hold_until = NEVER if terms.max_hold is None else sent + terms.max_hold
         self.ending = False
         self.failures = 0
-        self.due = float("inf")
+        self.due = NEVER
         self.bucket: object = None
         self.lease: Callable[[], LeaseCore | None] = no_lease
 
     def confirmed(self, sent: float) -> None:
         """The engine answered a renewal sent at `sent`: the full ttl counts from there."""
+        self.failures = 0
+        if sent < self.anchor:
+            return  # an older answer, overtaken by a newer one
         self.anchor = sent
         self.ttl = self.claim.ttl if self.claim.ttl is not None else self.ttl
         self.valid_until = pacing.validity(sent, self.ttl)
-        self.failures = 0
 
     def ends_at(self) -> float:
         """When this hold is over for us, renewed or not."""
@@ -84,7 +90,9 @@ class Hold:
 
     def at_risk(self, now: float) -> bool:
         """A renewal failed, or is so late that something must be wrong."""
-        return self.failures > 0 or now > self.due + (self.valid_until - self.due) / 2
+        if self.failures > 0 or self.ttl is None or not self.terms.auto_renew:
+            return self.failures > 0
+        return now > self.anchor + self.ttl * 2 / 3
 
 
 def no_lease() -> None:
@@ -138,8 +146,8 @@ class LeaseCore:
         self._slot = slot
         self._ended: State | None = None
         self._reason = ""
-        self._callbacks: list[Callable[[Any], object]] = []
-        self._signals: list[Any] = []
+        self._callbacks: tuple[Callable[[Any], object], ...] = ()
+        self._signals: tuple[Signal, ...] = ()
         hold.lease = weakref.ref(self)
 
     @property
@@ -243,6 +251,9 @@ class LeaseCore:
                 f"stop, and let the fence {self.fence} be checked at the resource"
             )
             return LeaseLost(message, **place)
+        if self._reason == "forked":
+            message = "this lease belongs to the process that forked; connect again and acquire here"
+            return NotHeld(message, **place)
         if self._ended is State.DETACHED:
             return NotHeld("this lease was detached; who attaches its text holds the lock", **place)
         return NotHeld("this lease is not held any more: it was released", **place)

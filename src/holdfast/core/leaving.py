@@ -74,10 +74,24 @@ def _decide(client: Client, hold: Hold) -> Waiter | None:
 async def end(client: Client, hold: Hold) -> None:
     """Give the hold back to the engine, then the turn to the next of this process."""
     try:
-        await _give_back(client, hold)
+        if not await client.backend.release(hold.claim):
+            raise _gone(client, hold)
+    except BackendUnavailable:
+        # Gone on a repeated release means that the first was applied and its answer lost (L9).
+        await _insist(client, lambda: client.backend.release(hold.claim), undo=hold)
+    except LeaseLost:
+        raise
+    except BaseException:
+        client.keeper.undo(hold.claim, doubtful=True)
+        raise
     finally:
         if hold.line is not None:
             pass_on(client, hold.line)
+
+
+def _gone(client: Client, hold: Hold) -> LeaseLost:
+    message = "the engine did not have this hold any more: somebody else may have had the lock"
+    return LeaseLost(message, key=client.bare(hold.claim.key), backend=client.backend.name)
 
 
 def pass_on(client: Client, line: Line) -> None:
@@ -87,43 +101,33 @@ def pass_on(client: Client, line: Line) -> None:
         heir.signal.notify()
 
 
-async def _give_back(client: Client, hold: Hold) -> None:
-    try:
-        found, tries = await _insist(client, lambda: client.backend.release(hold.claim))
-    except BaseException:
-        client.keeper.undo(hold.claim, doubtful=True)
-        raise
-    # Gone on a repeated release means that the first one was applied and its answer lost (L9).
-    if not found and tries == 1:
-        message = "the engine did not have this hold any more: somebody else may have had the lock"
-        name = client.bare(hold.claim.key)
-        raise LeaseLost(message, key=name, backend=client.backend.name)
-
-
 async def _insist(
-    client: Client, command: Callable[[], Coroutine[Any, Any, bool]]
-) -> tuple[bool, int]:
-    """Send until answered, for a while: the answer, and how many sendings it took."""
+    client: Client, command: Callable[[], Coroutine[Any, Any, bool]], undo: Hold | None = None
+) -> bool:
+    """Send until answered, for a while; then leave it to the keeper and tell the caller."""
     runtime = client.runtime
+    give_up = runtime.now() + pacing.RELEASE_PATIENCE
     tries = 0
-    give_up = 0.0
     while True:
         tries += 1
+        again = runtime.now() + pacing.backoff(tries, runtime.random())
         try:
-            return await command(), tries
-        except BackendUnavailable:
-            now = runtime.now()
-            give_up = give_up or now + pacing.RELEASE_PATIENCE
-            again = now + pacing.backoff(tries, runtime.random())
-            if again >= give_up:
-                raise
             await runtime.signal().wait(again)
-
+            return await command()
+        except BaseException as error:
+            if isinstance(error, BackendUnavailable) and runtime.now() < give_up:
+                continue
+            if undo is not None:
+                client.keeper.undo(undo.claim, doubtful=True)
+            raise
 
 async def _downgrade(client: Client, hold: Hold) -> None:
     """Make the hold a shared one: readers come in, and writers of this process may ask."""
     try:
-        kept, _ = await _insist(client, lambda: client.backend.downgrade(hold.claim))
+        try:
+            kept = await client.backend.downgrade(hold.claim)
+        except BackendUnavailable:
+            kept = await _insist(client, lambda: client.backend.downgrade(hold.claim))
     finally:
         hold.claim = hold.claim._replace(mode=Mode.SHARED)
         line, hold.line = hold.line, None

@@ -65,10 +65,10 @@ def end_leases(hold: Hold, state: State, reason: str = "") -> list[LeaseCore]:
 
 def tell_lease(client: Client, lease: LeaseCore) -> None:
     """Wake those who wait for the loss, and call those who asked to be called."""
-    for signal in list(lease._signals):
+    for signal in lease._signals:
         signal.notify()
     if lease._ended is State.LOST:
-        for callback in list(lease._callbacks):
+        for callback in lease._callbacks:
             client.runtime.aside(partial(callback, lease))
 
 
@@ -76,7 +76,7 @@ def on_lost(client: Client, lease: LeaseCore, callback: Callable[[Any], object])
     with client.guard:
         late = lease._ended is State.LOST
         if not late:
-            lease._callbacks.append(callback)
+            lease._callbacks = (*lease._callbacks, callback)
     if late:
         client.runtime.aside(partial(callback, lease))
 
@@ -85,12 +85,13 @@ async def wait_lost(client: Client, lease: LeaseCore, until: float) -> bool:
     """True when the hold is lost; False at `until`, or when it ended in another way."""
     signal = client.runtime.signal()
     with client.guard:
-        lease._signals.append(signal)
+        lease._signals = (*lease._signals, signal)
     try:
         while lease.held and client.runtime.now() < until:
             await signal.wait(min(until, lease._hold.ends_at()))
     finally:
-        lease._signals.remove(signal)
+        with client.guard:
+            lease._signals = tuple(each for each in lease._signals if each is not signal)
     return lease._ended is State.LOST
 
 

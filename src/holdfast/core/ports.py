@@ -67,6 +67,9 @@ class Runtime(Protocol):
     def who(self) -> str:
         """The calling thread or task, for people."""
 
+    def at_home(self) -> bool:
+        """False in a forked child, where everything belongs to the parent."""
+
     def new_id(self) -> str:
         """128 random bits in hex, never given twice."""
 

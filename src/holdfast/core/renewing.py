@@ -116,10 +116,17 @@ class Keeper:
         self._news: deque[tuple[str | None, Renewal]] = deque()
         self._retry_undone_at = NEVER
 
-    def enrol(self, hold: Hold, now: float) -> None:
+    def enrol(self, hold: Hold) -> None:
         """Called under the guard when a hold begins."""
         delay = self._delay(hold)
-        if delay != NEVER and self.timetable.add(hold, now, delay):
+        now = self.runtime.now()
+        if delay == NEVER:
+            return
+        if now - hold.anchor < delay / 10:
+            early = self.timetable.add(hold, now, delay)
+        else:  # a grant that was long on its way has less time left than its fellows
+            early = self.timetable.add_once(hold, hold.anchor + delay)
+        if early:
             self.ring()
 
     def abandon(self, hold: Hold, number: int) -> None:
@@ -239,7 +246,7 @@ class Keeper:
     def _interval(self, hold: Hold) -> float:
         """How often it is renewed: a third of its ttl, or the engine's heartbeat."""
         if hold.ttl is None:
-            return self.client.backend.heartbeat or NEVER
+            return self.client.heartbeat or NEVER
         if not hold.terms.auto_renew:
             return NEVER
         return hold.ttl / pacing.RENEWALS_PER_TTL

@@ -97,6 +97,7 @@ class LoopRuntime:
 
     def __init__(self, now: Callable[[], float] = clock.now):
         self.now = now
+        self._pid = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
         self._aside = Aside()
@@ -172,6 +173,9 @@ class LoopRuntime:
         task = asyncio.current_task()
         return "" if task is None else f"task {task.get_name()}"
 
+    def at_home(self) -> bool:
+        return os.getpid() == self._pid
+
     def new_id(self) -> str:
         return os.urandom(16).hex()
 
@@ -195,10 +199,6 @@ class LoopRuntime:
             task.add_done_callback(self._running.discard)
 
 
-def forked_in_child() -> None:
-    """A child that forked from inside a task starts with nothing of its own."""
+def forget_all() -> None:
+    """In a forked child: the task that goes on owns nothing."""
     _by_task.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=forked_in_child)

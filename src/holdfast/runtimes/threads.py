@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import os
 import random
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -76,13 +77,8 @@ class Aside:
             try:
                 call()
             except Exception:  # noqa: BLE001  # a user's callback must not stop the others
-                threading.excepthook(threading.ExceptHookArgs(_exc_info()))
-
-
-def _exc_info() -> tuple[Any, Any, Any, threading.Thread]:
-    import sys
-
-    return (*sys.exc_info(), threading.current_thread())
+                caught = (*sys.exc_info(), threading.current_thread())
+                threading.excepthook(threading.ExceptHookArgs(caught))
 
 
 class ThreadRuntime:
@@ -90,6 +86,7 @@ class ThreadRuntime:
 
     def __init__(self, now: Callable[[], float] = clock.now):
         self.now = now
+        self._pid = os.getpid()
         self.aside: Callable[[Callable[[], object]], None] = Aside()
 
     def signal(self) -> ThreadSignal:
@@ -118,6 +115,9 @@ class ThreadRuntime:
             who = _local.who = f"thread {threading.current_thread().name}"
         return who
 
+    def at_home(self) -> bool:
+        return os.getpid() == self._pid
+
     def new_id(self) -> str:
         return os.urandom(16).hex()
 
@@ -132,9 +132,6 @@ def start(work: Coroutine[Any, Any, None]) -> threading.Thread:
     return thread
 
 
-def _after_fork() -> None:
+def forget_all() -> None:
+    """In a forked child: the thread that goes on owns nothing."""
     _local.__dict__.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

@@ -8,7 +8,7 @@ for a while is taken for dead.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 
 from holdfast.core.values import (
@@ -40,12 +40,14 @@ class Held:
     since: float
 
 
-@dataclass(slots=True)
 class Key:
     """One name: its holders and its line, both in the order they came."""
 
-    holders: dict[str, Held] = field(default_factory=dict)
-    line: dict[str, tuple[Claim, float]] = field(default_factory=dict)
+    __slots__ = ("holders", "line")
+
+    def __init__(self) -> None:
+        self.holders: dict[str, Held] = {}
+        self.line: dict[str, tuple[Claim, float]] = {}
 
 
 class Store:
@@ -71,12 +73,12 @@ class Store:
         key = self._keys.get(place)
         if key is None:
             key = self._keys[place] = Key()
-        else:
-            self._settle(key, now)
-            held = key.holders.get(claim.id)
-            if held is not None:
-                held.expires = _expiry(claim, now)
-                return Granted(held.raw)
+            return Granted(self._enter(key, claim, now))
+        self._settle(key, now)
+        held = key.holders.get(claim.id)
+        if held is not None:
+            held.expires = _expiry(claim, now)
+            return Granted(held.raw)
         if may_enter(key, claim):
             key.line.pop(claim.id, None)
             return Granted(self._enter(key, claim, now))
@@ -159,12 +161,13 @@ class Store:
         return list(found.values())
 
     def _enter(self, key: Key, claim: Claim, now: float) -> int:
+        wall = self._wall()
         fellow = next(iter(key.holders.values()), None) if claim.owner is not None else None
         if fellow is not None:
             raw = fellow.raw  # a shared owner re-enters its own hold
         else:
-            raw = self._last = max(self._last + 1, int(self._wall() * 31250))
-        key.holders[claim.id] = Held(claim, raw, _expiry(claim, now), self._wall())
+            raw = self._last = max(self._last + 1, int(wall * 31250))
+        key.holders[claim.id] = Held(claim, raw, _expiry(claim, now), wall)
         return raw
 
     def _held(self, claim: Claim, now: float) -> Held | None:
