@@ -12,11 +12,12 @@ from holdfast.core.values import LockInfo, Mode
 from holdfast.errors import AcquireTimeout, HoldfastError
 from holdfast.lease import Lease, Leases, leave
 from holdfast.runtimes.threads import run
-from holdfast.terms import OnLost, checked_on_lost, chosen, timed_out, until
+from holdfast.terms import OnLost, checked_on_lost, chosen, pop_entered, timed_out, until
 
 if TYPE_CHECKING:
     from holdfast.core.client import Client
     from holdfast.core.holding import Terms
+    from holdfast.core.ports import Runtime
 
 
 class Lock:
@@ -118,14 +119,7 @@ class Lock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        mine = self._client.runtime.mine()
-        entered = mine.get(self)
-        if not entered:
-            raise self._client.not_here(self.name)
-        lease: Lease = entered.pop()
-        if not entered:
-            del mine[self]
-        leave(lease, error)
+        leave(pop_entered(self, self._client.runtime), error)
 
     def _timed_out(self) -> AcquireTimeout:
         info = None
@@ -183,13 +177,16 @@ class Semaphore(Lock):
 class Together:
     """Several locks as one: all or nothing, in one global order."""
 
-    __slots__ = ("__weakref__", "_entered", "_parts", "_timeout")
+    __slots__ = ("__weakref__", "_parts", "_timeout")
 
     def __init__(self, parts: list[gathering.Part], timeout: doors.Duration | None):
         doors.wait(timeout)
         self._parts = gathering.in_order(parts)
         self._timeout = timeout
-        self._entered: list[Leases] = []
+
+    @property
+    def _runtime(self) -> Runtime:
+        return self._parts[0][0].runtime
 
     @property
     def names(self) -> list[str]:
@@ -211,7 +208,7 @@ class Together:
             error = timed_out(client, want, self._timeout, None)
             error.key = " + ".join(self.names)
             raise error
-        self._entered.append(leases)
+        self._runtime.mine().setdefault(self, []).append(leases)
         return leases
 
     def __exit__(
@@ -220,7 +217,7 @@ class Together:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        leave(self._entered.pop(), error)
+        leave(pop_entered(self, self._runtime), error)
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.{type(self).__name__} {self.names}>"

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core import doors
 from holdfast.core.holding import Terms
 from holdfast.core.values import LockInfo, Mode
-from holdfast.errors import AcquireTimeout, ConfigurationError
+from holdfast.errors import AcquireTimeout, ConfigurationError, NotHeld
 
 if TYPE_CHECKING:
     from holdfast.core.client import Client, Want
+    from holdfast.core.ports import Runtime
 
 OnLost = Callable[[Any], object] | str | None
 
@@ -71,3 +72,15 @@ def timed_out(
     return AcquireTimeout(message, key=name, backend=client.backend.name)
 
 
+
+
+def pop_entered(lock: object, runtime: Runtime) -> Any:  # noqa: ANN401  # what __enter__ put there
+    """What this thread or task entered last with this lock and has not left yet."""
+    mine = runtime.mine()
+    entered = mine.get(lock)
+    if not entered:
+        raise NotHeld("left a 'with' that this thread or task did not enter")
+    last = entered.pop()
+    if not entered:
+        del mine[lock]
+    return last

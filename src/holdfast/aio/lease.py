@@ -68,8 +68,12 @@ class Lease(LeaseCore):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        scopes = self._client.runtime.mine().get(self)
-        await leave(self, error, scopes.pop() if scopes else None)
+        mine = self._client.runtime.mine()
+        scopes = mine.get(self, [])
+        scope = scopes.pop() if scopes else None
+        if not scopes:
+            mine.pop(self, None)
+        await leave(self, error, scope)
 
 
 class Scope:

@@ -11,11 +11,12 @@ from holdfast.core.entering import acquire
 from holdfast.core.values import LockInfo, Mode, State
 from holdfast.errors import AcquireTimeout, HoldfastError
 from holdfast.aio.lease import Lease, Leases, Scope, leave
-from holdfast.terms import OnLost, checked_on_lost, chosen, timed_out, until
+from holdfast.terms import OnLost, checked_on_lost, chosen, pop_entered, timed_out, until
 
 if TYPE_CHECKING:
     from holdfast.core.client import Client
     from holdfast.core.holding import Terms
+    from holdfast.core.ports import Runtime
 
 
 class Lock:
@@ -136,13 +137,7 @@ class Lock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        mine = self._client.runtime.mine()
-        entered = mine.get(self)
-        if not entered:
-            raise self._client.not_here(self.name)
-        lease, scope = entered.pop()
-        if not entered:
-            del mine[self]
+        lease, scope = pop_entered(self, self._client.runtime)
         await leave(lease, error, scope)
 
     async def _timed_out(self) -> AcquireTimeout:
@@ -201,13 +196,16 @@ class Semaphore(Lock):
 class Together:
     """Several locks as one: all or nothing, in one global order."""
 
-    __slots__ = ("__weakref__", "_entered", "_parts", "_timeout")
+    __slots__ = ("__weakref__", "_parts", "_timeout")
 
     def __init__(self, parts: list[gathering.Part], timeout: doors.Duration | None):
         doors.wait(timeout)
         self._parts = gathering.in_order(parts)
         self._timeout = timeout
-        self._entered: list[tuple[Leases, Scope]] = []
+
+    @property
+    def _runtime(self) -> Runtime:
+        return self._parts[0][0].runtime
 
     @property
     def names(self) -> list[str]:
@@ -229,7 +227,7 @@ class Together:
             error = timed_out(client, want, self._timeout, None)
             error.key = " + ".join(self.names)
             raise error
-        self._entered.append((leases, leases.watched()))
+        self._runtime.mine().setdefault(self, []).append((leases, leases.watched()))
         return leases
 
     async def __aexit__(
@@ -238,7 +236,7 @@ class Together:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        leases, scope = self._entered.pop()
+        leases, scope = pop_entered(self, self._runtime)
         await leave(leases, error, scope)
 
     def __repr__(self) -> str:

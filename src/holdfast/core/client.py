@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.core import losing
+from holdfast.core.holding import Hold
 from holdfast.core.renewing import Keeper
 from holdfast.core.values import FENCE_STEP, Claim, Event, Mode, Renewal, State
 from holdfast.errors import ConfigurationError, NotHeld
@@ -18,7 +19,7 @@ from holdfast.errors import ConfigurationError, NotHeld
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
-    from holdfast.core.holding import Hold, LeaseCore, Mine, Terms
+    from holdfast.core.holding import LeaseCore, Mine, Terms
     from holdfast.core.ports import Backend, Ear, Runtime, Signal
     from holdfast.core.queueing import Line, Waiter
 
@@ -78,7 +79,7 @@ class Client:
     def slot(self, key: str, terms: Terms) -> object:
         """Where a caller's own lease of this key is kept, for re-entry."""
         kind = terms.owner or ("" if terms.mode is not Mode.PERMIT else Mode.PERMIT)
-        return (self.id, key, kind)
+        return (self, key, kind)
 
     def want(self, name: str, terms: Terms) -> Want:
         key = self.prefix + name
@@ -112,11 +113,12 @@ class Client:
         finally:
             self.waiting.discard(signal)
 
-    def tell(self, kind: str, hold: Hold, **facts: Any) -> None:  # noqa: ANN401  # an Event's fields
+    def tell(self, kind: str, held: Hold | LeaseCore, **facts: Any) -> None:  # noqa: ANN401  # an Event's fields
         if self.ear.wants(kind):
-            fence = hold.raw * FENCE_STEP + hold.number
-            name = self.bare(hold.claim.key)
-            mode = hold.claim.mode
+            hold = held if isinstance(held, Hold) else held._hold
+            number = hold.number if isinstance(held, Hold) else held._number
+            name, mode = self.bare(hold.claim.key), hold.claim.mode
+            fence = hold.raw * FENCE_STEP + number
             self.ear.tell(Event(kind, name, self.backend.name, mode, fence, **facts))
 
     def tell_want(self, kind: str, want: Want, **facts: Any) -> None:  # noqa: ANN401  # as above

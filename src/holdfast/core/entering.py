@@ -63,7 +63,8 @@ async def acquire(client: Client, want: Want, until: float, made: list[Any]) -> 
             raise
     kind = "granted" if lease._number == 0 else "handed_over"
     if client.ear.wants(kind):
-        client.tell(kind, lease._hold, waited=client.runtime.now() - asked)
+        lease._since = client.runtime.now()
+        client.tell(kind, lease, waited=lease._since - asked)
     return lease
 
 
@@ -77,6 +78,7 @@ def _enter_again(
     if lease.mode is want.terms.mode:
         with client.guard:
             lease._count += 1
+            made.append(lease)
     elif want.terms.mode is Mode.EXCLUSIVE:
         message = (
             "this caller holds it for reading and asks to write: it would wait for itself; "
@@ -84,25 +86,26 @@ def _enter_again(
         )
         raise DeadlockDetected(message, key=client.bare(want.key), backend=client.backend.name)
     else:
-        lease = _read_inside(client, lease)
-    made.append(lease)
+        lease = _read_inside(client, lease, made)
     return lease
 
 
-def _read_inside(client: Client, write: LeaseCore) -> LeaseCore:
+def _read_inside(client: Client, write: LeaseCore, made: list[Any]) -> LeaseCore:
     """A writer may read: a lease of its own on the same hold, to live on if the write ends first."""
     hold = write._hold
     with client.guard:
-        if write._inner is not None:
-            write._inner._count += 1
-            return write._inner
-        known = hold.lease
-        made: LeaseCore = client.lease_type(client, hold, client.runtime.mine(), write._slot)
-        hold.lease = known
-        made._number = write._number
-        made._outer = write
-        write._inner = made
-    return made
+        inner = write._inner
+        if inner is not None:
+            inner._count += 1
+        else:
+            known = hold.lease
+            inner = client.lease_type(client, hold, client.runtime.mine(), write._slot)
+            hold.lease = known
+            inner._number = write._number
+            inner._outer = write
+            write._inner = inner
+        made.append(inner)
+    return inner
 
 
 def _join(client: Client, want: Want, turn: Turn) -> None:
@@ -155,7 +158,7 @@ async def _win(client: Client, want: Want, until: float, turn: Turn) -> Hold | N
         granted, sent = found
         hold = Hold(turn.asking.claim, want.terms, granted, sent, line)
         if granted.anchor is not None:
-            await _refresh(client, hold, granted.ttl)
+            await _refresh(client, hold)
         if client.runtime.now() < hold.valid_until:
             turn.hold = hold
             with client.guard:
@@ -176,10 +179,10 @@ def _inherited(client: Client, line: Line | None) -> Asking | None:
     return asking
 
 
-async def _refresh(client: Client, hold: Hold, ttl: float | None) -> None:
+async def _refresh(client: Client, hold: Hold) -> None:
     """A pushed grant that is half used up is renewed before it is given out (S1)."""
     sent = client.runtime.now()
-    if ttl is None or hold.valid_until - sent >= ttl / 2:
+    if hold.ttl is None or hold.valid_until - sent >= hold.ttl / 2:
         return
     hold.valid_until = min(hold.valid_until, sent)  # worth nothing until the answer is there
     (answer,) = await client.runtime.finish(client.backend.renew([hold.claim]))

@@ -53,7 +53,7 @@ async def acquire_all(parts: Sequence[Part], until: float, made: list[Any]) -> b
             finally:
                 made.extend(one)
             if not one:
-                await release_all(made)
+                await parts[0][0].runtime.finish(_roll_back(made))
                 return False
         for lease in made:
             lease.check()  # the first may have run out while the last was waited for

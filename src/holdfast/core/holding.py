@@ -125,6 +125,7 @@ class LeaseCore:
         "_outer",
         "_reason",
         "_signals",
+        "_since",
         "_slot",
     )
 
@@ -138,6 +139,7 @@ class LeaseCore:
         self._client = client
         self._hold = hold
         self._number = hold.number
+        self._since = hold.since
         self._count = 1
         self._outer: LeaseCore | None = None
         self._inner: LeaseCore | None = None

@@ -50,7 +50,7 @@ async def release(client: Client, lease: LeaseCore) -> None:
     if lease._signals:
         losing.tell_lease(client, lease)
     if client.ear.wants("released"):
-        client.tell("released", hold, held=client.runtime.now() - hold.since)
+        client.tell("released", lease, held=client.runtime.now() - lease._since)
 
 
 def _decide(client: Client, hold: Hold) -> Waiter | None:
@@ -120,6 +120,7 @@ async def _insist(
             if undo is not None:
                 client.keeper.undo(undo.claim, doubtful=True)
             raise
+
 
 async def _downgrade(client: Client, hold: Hold) -> None:
     """Make the hold a shared one: readers come in, and writers of this process may ask."""

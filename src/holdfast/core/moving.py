@@ -117,6 +117,6 @@ async def attach(client: Client, text: str, made: list[Any]) -> LeaseCore:
     lease: LeaseCore = client.lease_type(client, hold, mine, slot)
     made.append(lease)
     client.remember(mine, slot, lease)
-    client.tell("granted", hold, reason="attached")
+    client.tell("granted", lease, reason="attached")
     return lease
 

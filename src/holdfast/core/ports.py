@@ -153,7 +153,10 @@ class Backend(Protocol):
 
 
 class Engine(Protocol):
-    """What a URL leads to: a maker of backends in both colours, registered for a scheme."""
+    """What a URL leads to: a maker of backends in both colours, registered for a scheme.
+
+    Making one does not connect yet: the first command does.
+    """
 
     id: str
     """Names the service, not the hosts: `all_of` orders by it across several Locks."""

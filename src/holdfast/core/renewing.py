@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core import pacing
 from holdfast.core.values import Claim, Renewal
-from holdfast.errors import BackendError, BackendUnavailable
 
 if TYPE_CHECKING:
     from holdfast.core.client import Client
@@ -215,7 +214,7 @@ class Keeper:
         sent = self.runtime.now()
         try:
             answers = await backend.renew([hold.claim for hold in holds])
-        except BackendError:
+        except Exception:  # noqa: BLE001  # whatever it was, there was no answer: the keeper lives on
             answers = [Renewal.UNKNOWN] * len(holds)
         for hold, answer in zip(holds, answers, strict=True):
             self.client.renewed(hold, answer, sent)
@@ -259,10 +258,8 @@ class Keeper:
             claim, doubtful, give_up = self._undone.popleft()
             try:
                 await backend.release(claim, doubtful=doubtful)
-            except BackendUnavailable:
+            except Exception:  # noqa: BLE001  # as above
                 self._put_back(claim, give_up)
-            except BackendError:
-                continue  # the engine refuses; the ttl removes what cannot be withdrawn
 
     def _put_back(self, claim: Claim, give_up: float) -> None:
         """Try again until the ttl must have removed it by itself."""
