@@ -113,10 +113,10 @@ class Client:
         finally:
             self.waiting.discard(signal)
 
-    def tell(self, kind: str, held: Hold | LeaseCore, **facts: Any) -> None:  # noqa: ANN401  # an Event's fields
+    def tell(self, kind: str, what: Hold | LeaseCore, **facts: Any) -> None:  # noqa: ANN401  # an Event's fields
         if self.ear.wants(kind):
-            hold = held if isinstance(held, Hold) else held._hold
-            number = hold.number if isinstance(held, Hold) else held._number
+            hold = what if isinstance(what, Hold) else what._hold
+            number = hold.number if isinstance(what, Hold) else what._number
             name, mode = self.bare(hold.claim.key), hold.claim.mode
             fence = hold.raw * FENCE_STEP + number
             self.ear.tell(Event(kind, name, self.backend.name, mode, fence, **facts))

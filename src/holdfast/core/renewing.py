@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Coroutine
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,11 @@ BATCH = 500
 IDLE = 10.0
 """A keeper with nothing to look after ends after this long; the next hold starts another."""
 NEVER = float("inf")
+
+
+def _report(error: Exception) -> None:
+    """Where an unexpected error of the keeper becomes visible: as that of a callback's thread."""
+    raise error
 
 
 class Timetable:
@@ -163,7 +169,11 @@ class Keeper:
         backend = self._open_backend()
         try:
             while not self._closing:
-                await self._look_after(backend)
+                try:
+                    await self._look_after(backend)
+                except Exception as error:  # noqa: BLE001  # a keeper that died would lose every lock
+                    self.runtime.aside(partial(_report, error))
+                    self._retry_undone_at = self.runtime.now() + pacing.RETRY_MOST
                 if not await self._rest():
                     return
             await self._clean_up(backend)
