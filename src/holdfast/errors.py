@@ -3,7 +3,7 @@
     HoldfastError
     ├── AcquireTimeout       (also TimeoutError)    waited long enough, somebody else has it
     ├── LeaseLost                                   the hold is no longer ours
-    ├── NotHeld              (also RuntimeError)    releasing or using what this caller does not hold
+    ├── NotHeld              (also RuntimeError)    using what this caller does not hold
     ├── StaleFence                                  a guard refused a step with an old fence
     ├── Unsupported                                 this engine cannot do that
     ├── DeadlockDetected     (also RuntimeError)    going on would wait for oneself

@@ -15,7 +15,8 @@ Rules every backend keeps (the conformance suite tests them; tags point to the d
 5. Deadlines inside (`until`, on the runtime's clock), timeouts only at the API.
 6. A backend never sleeps, retries or starts threads by itself; its connection may own a listener.
    The driver's own retries are off.
-7. `renew` never creates or revives: it needs the claim id to match and the hold not to have expired.
+7. `renew` never creates or revives: it needs the claim id to match and the hold not to have
+   expired.
 8. Failures are `BackendError` (the engine said no) or `BackendUnavailable` (no answer, outcome
    unknown), translated once, at the connection, with `from`.
 """
@@ -35,7 +36,7 @@ T = TypeVar("T")
 
 
 class Signal(Protocol):
-    """Something to wait on that anybody may ring, once or often, before or after the wait starts."""
+    """Something to wait on that anybody may ring, once or often, before or during the wait."""
 
     def notify(self) -> None:
         """Ring. From any thread."""
