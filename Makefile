@@ -1,0 +1,50 @@
+# The words everybody knows. Each sets up by itself what it needs: an empty machine with CPython 3.11
+# or newer, git and make is enough. `make demo` needs nothing at all beyond that.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format sim soak bench docs clean
+
+FIND   = python=$$(scripts/python) &&
+SETUP  = $(FIND) "$$python" scripts/setup.py
+VENV   = .venv/bin
+# How long the simulator looks for faults, and how long the real faults go on.
+SEEDS ?= 2000
+DURATION ?= 120
+
+help:            ## this list
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
+
+setup:           ## make .venv with everything for development
+	@$(SETUP)
+
+demo:            ## see it work, in under a minute, with nothing installed
+	@$(FIND) PYTHONPATH=src "$$python" examples/demo.py
+
+test:            ## everything on python3, the core and the contract on every other CPython here
+	@$(FIND) "$$python" scripts/run_tests.py $(ARGS)
+
+check: setup     ## ruff, its formatter, and mypy
+	@$(VENV)/ruff check .
+	@$(VENV)/ruff format --check .
+	@$(VENV)/mypy
+
+format: setup    ## let ruff repair what it can
+	@$(VENV)/ruff check --fix .
+	@$(VENV)/ruff format .
+
+sim: setup       ## the simulator: many clients, virtual time, SEEDS seeds
+	@$(VENV)/python -m holdfast.testing.simulator --seeds $(SEEDS)
+
+soak: setup      ## real kills, stops, forks and cancellations for DURATION seconds
+	@HOLDFAST_SOAK_SECONDS=$(DURATION) $(VENV)/python -m pytest tests/faults --timeout=0 $(ARGS)
+
+bench:           ## ratios against the bare kernel and other libraries, in one run
+	@$(FIND) "$$python" scripts/setup.py .venv-bench bench
+	@nice -n 5 .venv-bench/bin/python -m benchmarks $(ARGS)
+
+docs: setup      ## every example in the documentation runs, every link leads somewhere
+	@$(VENV)/python -m pytest tests/contracts/test_documentation.py $(ARGS)
+
+clean:           ## remove what the others made
+	@rm -rf .venv .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* build dist
+	@find src tests examples scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,54 @@
+"""What holds for every test: in CI nothing is skipped silently.
+
+A skipped test of an engine (a marker of that name) fails the run there, and so does every other
+skip unless its reason is one of `ALLOWED_SKIPS`. On a developer's machine skips are only listed.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+ENGINES = frozenset({
+    "memory", "file", "sqlite", "redis", "redlock", "zookeeper", "mysql", "postgresql", "etcd",
+    "memcached",
+})  # fmt: skip
+
+ALLOWED_SKIPS = (
+    "needs another user than root",  # CI runs as root; the same is tested there by giving root up
+    "needs root",
+    "needs CPython ",  # 3.12 on, say: the newest run has it
+    "needs git",  # a tree from an sdist has no history to look at
+)
+"""How an allowed reason begins."""
+
+_forbidden: list[str] = []
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if not report.skipped or not os.environ.get("CI") or hasattr(report, "wasxfail"):
+        return
+    reason = _reason(report)
+    engine = ENGINES & report.keywords.keys()
+    if engine or not reason.startswith(ALLOWED_SKIPS):
+        _forbidden.append(f"{report.nodeid}: {reason}")
+
+
+def _reason(report: pytest.TestReport) -> str:
+    said = report.longrepr
+    text = said[2] if isinstance(said, tuple) else str(said)
+    return text.removeprefix("Skipped: ")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if _forbidden:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if _forbidden:
+        terminalreporter.section("skipped, which fails in CI", red=True)
+        for line in _forbidden:
+            terminalreporter.write_line(line)
