@@ -1,0 +1,51 @@
+"""The sources as the contract tests see them: parsed, never imported."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "holdfast"
+
+
+class Source:
+    """One file of the package."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.name = path.relative_to(PACKAGE.parent).as_posix()
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @cached_property
+    def text(self) -> str:
+        return self.path.read_text()
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text, self.name)
+
+    @property
+    def module(self) -> str:
+        """Its dotted name: `holdfast.core.values`."""
+        parts = self.path.relative_to(PACKAGE.parent).with_suffix("").parts
+        return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+    @property
+    def imports(self) -> Iterator[tuple[int, str]]:
+        """Every import with its line: `from a import b` is `a.b`, wherever it stands."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                yield from ((node.lineno, alias.name) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def sources(*folders: str) -> list[Source]:
+    """The package's files, or those of some of its folders, in order."""
+    roots = [PACKAGE / folder for folder in folders] or [PACKAGE]
+    return [Source(path) for root in roots for path in sorted(root.rglob("*.py"))]

@@ -1,0 +1,102 @@
+"""Arrows point one way: `cli, dashboard -> faces -> core <- runtimes, backends, guards`."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from tests.contracts.sources import Source, sources
+
+IMPURE = frozenset({
+    "asyncio", "concurrent", "ctypes", "fcntl", "io", "logging", "multiprocessing", "os", "pathlib",
+    "queue", "random", "secrets", "select", "selectors", "signal", "socket", "ssl", "subprocess",
+    "sys", "tempfile", "threading", "time",
+})  # fmt: skip
+"""What the core reaches through a port, or not at all."""
+
+DRIVERS = frozenset({
+    "aiomcache", "aiomysql", "asyncmy", "asyncpg", "emcache", "etcd3", "grpc", "hiredis", "kazoo",
+    "psycopg", "pymemcache", "pymysql", "redis", "valkey",
+})  # fmt: skip
+
+FACES = "faces"
+MAY_IMPORT = {
+    "errors": {"errors"},
+    "core": {"core", "errors"},
+    "runtimes": {"runtimes", "core", "errors"},
+    "backends": {"backends", "core", "errors", "runtimes"},
+    "guards": {"guards", "core", "errors"},
+    FACES: {FACES, "core", "runtimes", "errors"},
+    "cli": {"cli", FACES, "errors"},
+    "dashboard": {"dashboard", FACES, "errors"},
+    "testing": {"testing", FACES, "core", "runtimes", "backends", "guards", "errors"},
+}
+"""Which layer may know which; files at the top of the package are the faces."""
+
+
+def layer(module: str) -> str:
+    part = module.split(".")[1:2]
+    return part[0] if part and part[0] in MAY_IMPORT else FACES
+
+
+@pytest.mark.parametrize("source", sources(), ids=repr)
+def test_arrows_point_one_way(source: Source) -> None:
+    own = layer(source.module)
+    wrong = [
+        f"{source}:{line} imports {name}"
+        for line, name in source.imports
+        if name.split(".")[0] == "holdfast" and layer(name) not in MAY_IMPORT[own]
+    ]
+    assert not wrong, f"{own} may know only {sorted(MAY_IMPORT[own])}"
+
+
+@pytest.mark.parametrize("source", sources("core"), ids=repr)
+def test_the_core_is_pure(source: Source) -> None:
+    wrong = [
+        f"{source}:{line} imports {name}"
+        for line, name in source.imports
+        if name.split(".")[0] in IMPURE | DRIVERS
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("source", sources(), ids=repr)
+def test_drivers_are_known_to_their_engine_alone(source: Source) -> None:
+    if layer(source.module) in {"backends", "guards", "testing"}:
+        return
+    assert not [name for _, name in source.imports if name.split(".")[0] in DRIVERS]
+
+
+@pytest.mark.parametrize("source", sources("backends"), ids=repr)
+def test_engines_do_not_know_each_other(source: Source) -> None:
+    parts = source.module.split(".")
+    wrong = [
+        f"{source}:{line} imports {name}"
+        for line, name in source.imports
+        if name.startswith("holdfast.backends.") and name.split(".")[2:3] != parts[2:3]
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("source", sources("core", "runtimes"), ids=repr)
+def test_validity_is_never_judged_by_the_wall_clock(source: Source) -> None:
+    """Nor by `time.monotonic`, which stops in suspend: there is one clock (S20)."""
+    if source.module == "holdfast.runtimes.clock":
+        return
+    clocks = {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "now", "utcnow"}
+    wrong = [
+        f"{source}:{node.lineno}"
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr in clocks
+        and isinstance(node.value, ast.Name)
+        and node.value.id in {"time", "datetime"}
+    ]
+    assert not wrong
+
+
+def test_the_tests_of_layers_can_fail() -> None:
+    assert layer("holdfast.core.values") == "core"
+    assert layer("holdfast") == layer("holdfast.aio") == layer("holdfast.lock.Lock") == FACES
+    assert "backends" not in MAY_IMPORT["core"] | MAY_IMPORT["cli"] | MAY_IMPORT[FACES]

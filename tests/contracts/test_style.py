@@ -1,0 +1,75 @@
+"""The house rules that can be counted: sizes, first sentences, and words that are not used."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.contracts.sources import Source, sources
+
+LONGEST_FILE = 320
+LONGEST_FUNCTION = 60
+BANNED = frozenset({"manager", "helper", "helpers", "util", "utils", "token", "tokens"})
+"""Words that say nothing, and one that means three different things (design, section 1)."""
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@pytest.mark.parametrize("source", sources(), ids=repr)
+def test_a_file_is_short_and_starts_with_what_it_decides(source: Source) -> None:
+    lines = source.text.count("\n")
+    assert lines <= LONGEST_FILE, f"{source} has {lines} lines: split it"
+    sentence = (ast.get_docstring(source.tree) or "").split("\n\n")[0]
+    assert sentence.rstrip().endswith((".", ":")), f"{source} must start with a sentence"
+
+
+@pytest.mark.parametrize("source", sources(), ids=repr)
+def test_functions_are_short(source: Source) -> None:
+    long = [
+        f"{source}:{node.lineno} {node.name}: {length} lines"
+        for node in ast.walk(source.tree)
+        if isinstance(node, Function) and (length := _length(node)) > LONGEST_FUNCTION
+    ]
+    assert not long
+
+
+@pytest.mark.parametrize("source", sources(), ids=repr)
+def test_names_are_words_of_the_domain(source: Source) -> None:
+    names = [*_defined(source.tree), *((1, part) for part in source.module.split("."))]
+    wrong = [f"{source}:{line} {name}" for line, name in names if BANNED & set(words(name))]
+    assert not wrong
+
+
+def _length(function: Function) -> int:
+    """Lines of the body without the docstring, as the study of good code counted them."""
+    start = function.body[0]
+    if ast.get_docstring(function) is not None and len(function.body) > 1:
+        start = function.body[1]
+    return (function.end_lineno or start.lineno) - start.lineno + 1
+
+
+def _defined(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Names this file gives; what others called their things is their affair."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.lineno, node.name
+            case ast.arg():
+                yield node.lineno, node.arg
+            case ast.Name(ctx=ast.Store()):
+                yield node.lineno, node.id
+            case ast.Attribute(ctx=ast.Store()):
+                yield node.lineno, node.attr
+
+
+def words(name: str) -> list[str]:
+    """`RetryManager` and `retry_manager` are both retry, manager."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().split("_")
+
+
+def test_words_are_found_in_both_spellings() -> None:
+    assert words("RetryManager") == words("retry_manager") == ["retry", "manager"]
+    assert words("contextmanager") == ["contextmanager"]
