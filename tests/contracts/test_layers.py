@@ -34,6 +34,9 @@ MAY_IMPORT = {
 }
 """Which layer may know which; files at the top of the package are the faces."""
 
+ALLOWED = {("backends", "holdfast.connect.Url")}
+"""The one value that goes the other way: the address an engine is opened with."""
+
 
 def layer(module: str) -> str:
     part = module.split(".")[1:2]
@@ -46,7 +49,9 @@ def test_arrows_point_one_way(source: Source) -> None:
     wrong = [
         f"{source}:{line} imports {name}"
         for line, name in source.imports
-        if name.split(".")[0] == "holdfast" and layer(name) not in MAY_IMPORT[own]
+        if name.split(".")[0] == "holdfast"
+        and layer(name) not in MAY_IMPORT[own]
+        and (own, name) not in ALLOWED
     ]
     assert not wrong, f"{own} may know only {sorted(MAY_IMPORT[own])}"
 
