@@ -1,0 +1,97 @@
+"""The two faces are one: same names, same parameters, same first sentence; async where it waits."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+import holdfast
+import holdfast.aio
+from tests.contracts.surface import members, parameters
+
+TWINS = {"__enter__": "__aenter__", "__exit__": "__aexit__"}
+"""What `with` calls, and what `async with` calls."""
+
+WAITS = {
+    "Lease": {"detach", "release", "renew"},
+    "Leases": {"release"},
+    "Lock": {"acquire", "info", "locked", "release"},
+    "Locks": {"attach", "close", "force_release", "info", "list"},
+    "RWLock": {"info"},
+    "Semaphore": {"acquire", "info", "locked", "release"},
+    "Together": {"acquire"},
+}
+"""Methods that talk to the engine or wait: coroutines under asyncio, and nothing else is."""
+
+CLASSES = sorted(
+    name
+    for name in holdfast.__all__
+    if inspect.isclass(getattr(holdfast, name))
+    and getattr(holdfast, name) is not getattr(holdfast.aio, name, None)
+)
+
+
+def test_both_faces_have_the_same_names() -> None:
+    assert sorted(holdfast.__all__) == sorted(holdfast.aio.__all__)
+
+
+def test_the_table_names_every_class_that_has_two_colours() -> None:
+    assert sorted(WAITS) == CLASSES
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_class_has_the_same_members_in_both_faces(name: str) -> None:
+    blocking, loop = members(getattr(holdfast, name)), members(getattr(holdfast.aio, name))
+    assert {TWINS.get(member, member) for member in blocking} == set(loop)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_members_have_the_same_parameters_and_first_sentence(name: str) -> None:
+    blocking, loop = members(getattr(holdfast, name)), members(getattr(holdfast.aio, name))
+    for member, one in blocking.items():
+        other = loop[TWINS.get(member, member)]
+        where = f"{name}.{member}"
+        assert isinstance(one, property) == isinstance(other, property), where
+        assert sentence(one) == sentence(other), where
+        if inspect.isfunction(one):
+            assert parameters(one) == parameters(other), where
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_what_waits_is_a_coroutine_and_nothing_else_is(name: str) -> None:
+    loop = members(getattr(holdfast.aio, name))
+    waits = {member for member, thing in loop.items() if inspect.iscoroutinefunction(thing)}
+    assert waits - set(TWINS.values()) == WAITS[name]
+    blocking = members(getattr(holdfast, name))
+    assert not [member for member, thing in blocking.items() if inspect.iscoroutinefunction(thing)]
+
+
+@pytest.mark.parametrize("name", sorted(set(holdfast.__all__) - set(CLASSES) - {"HoldfastError"}))
+def test_functions_have_the_same_parameters_and_first_sentence(name: str) -> None:
+    one, other = getattr(holdfast, name), getattr(holdfast.aio, name)
+    if inspect.isfunction(one):
+        assert parameters(one) == parameters(other)
+        assert sentence(one) == sentence(other)
+    else:
+        assert one is other, "values and errors are shared by both faces"
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_everything_public_says_what_it_does(name: str) -> None:
+    kind = getattr(holdfast, name)
+    silent = [
+        member
+        for member, thing in members(kind).items()
+        if not member.startswith("__")
+        and not inspect.getdoc(thing)
+        and (callable(thing) or isinstance(thing, property))
+    ]
+    assert not silent
+
+
+def sentence(thing: Any) -> str:
+    """The first line of the docstring, with the words that differ by colour made equal."""
+    text = (inspect.getdoc(thing) or "").split("\n", 1)[0]
+    return text.replace("asyncio.Lock", "threading.RLock").replace("task", "thread")

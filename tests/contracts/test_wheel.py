@@ -1,0 +1,61 @@
+"""What is shipped: the wheel has every file the package needs, and needs nothing itself."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+
+from tests.contracts.sources import PACKAGE, ROOT
+
+BUILD = "import sys; from hatchling.build import build_wheel; print(build_wheel(sys.argv[1]))"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-c", BUILD, str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (built,) = folder.glob("holdfast-*.whl")
+    return built
+
+
+def test_it_holds_the_whole_package_and_nothing_else(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    ours = {
+        f"holdfast/{path.relative_to(PACKAGE).as_posix()}"
+        for path in PACKAGE.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert "holdfast/py.typed" in names
+    assert ours == {name for name in names if ".dist-info/" not in name}
+    assert any(name.endswith("/licenses/LICENSE") for name in names)
+
+
+def test_it_depends_on_nothing_unless_an_extra_is_asked_for(wheel: Path) -> None:
+    archive = zipfile.ZipFile(wheel)
+    (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+    metadata = Parser().parsestr(archive.read(name).decode())
+    needed = metadata.get_all("Requires-Dist") or []
+    assert not [line for line in needed if "extra ==" not in line]
+    extras = set(metadata.get_all("Provides-Extra") or [])
+    assert {"redis", "valkey", "zookeeper", "mysql", "postgres", "postgresql", "all"} <= extras
+
+
+def test_every_entry_point_leads_somewhere(wheel: Path, tmp_path: Path) -> None:
+    zipfile.ZipFile(wheel).extractall(tmp_path)
+    program = """
+from importlib.metadata import distribution
+entries = [e for e in distribution("holdfast").entry_points if e.group != "pytest11"]
+assert {e.group for e in entries} == {"console_scripts", "holdfast.backends"}, entries
+for entry in entries:
+    assert callable(entry.load()), entry
+"""
+    environment = {"PYTHONPATH": str(tmp_path), "PATH": os.environ["PATH"]}
+    command = [sys.executable, "-c", program]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True)
