@@ -39,8 +39,8 @@ ALLOWED = {("backends", "holdfast.connect.Url")}
 
 
 def layer(module: str) -> str:
-    part = module.split(".")[1:2]
-    return part[0] if part and part[0] in MAY_IMPORT else FACES
+    part = "".join(module.split(".")[1:2]).replace("__main__", "cli")
+    return part if part in MAY_IMPORT else FACES
 
 
 @pytest.mark.parametrize("source", sources(), ids=repr)

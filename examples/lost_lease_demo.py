@@ -1,0 +1,44 @@
+"""What a program sees when its lock is taken away: it is told, it can ask, and `with` says so."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+
+import holdfast
+
+
+def long_job(locks: holdfast.Locks, operator: holdfast.Locks) -> list[str]:
+    """Work under a lock that an operator breaks in the middle; what the job noticed, in order."""
+    noticed: list[str] = []
+    try:
+        with locks.lock("import", on_lost=lambda _: print("callback:  the lock is gone")) as lease:
+            lease.check()
+            noticed.append(f"state {lease.state}")
+            print(f"working with fence {lease.fence}; now an operator breaks the lock")
+            assert operator.force_release("import", fence=lease.fence)
+            lease.lost.wait(timeout=30)
+            noticed.append(f"state {lease.state}")
+            try:
+                lease.check()
+            except holdfast.LeaseLost as loss:
+                noticed.append("check raised")
+                print(f"check():   {loss}")
+    except holdfast.LeaseLost as loss:
+        noticed.append("with raised")
+        print(f"with:      {loss}")
+    return noticed
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"file://{folder}"
+        with holdfast.connect(url) as locks, holdfast.connect(url) as operator:
+            noticed = long_job(locks, operator)
+    if noticed != ["state held", "state lost", "check raised", "with raised"]:
+        sys.exit(f"NOT proved: the job noticed {noticed}")
+    print("Proved: a lost lock never ends in silence.")
+
+
+if __name__ == "__main__":
+    main()
