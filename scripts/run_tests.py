@@ -51,7 +51,9 @@ def _present(folders: list[str]) -> list[str]:
 
 def _pytest(interpreter: str, arguments: list[str]) -> int:
     command = [interpreter, "-m", "pytest", *arguments]
-    return subprocess.run(command, cwd=ROOT, check=False).returncode
+    # This tree and no other, also for the processes that tests start from a shared environment.
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
 
 
 if __name__ == "__main__":

@@ -27,6 +27,8 @@ def prepare(folder: Path, groups: list[str], python: Interpreter) -> Path:
     interpreter = folder / "bin" / "python"
     stamp = folder / "holdfast-setup"
     wanted = _fingerprint(groups, python)
+    if folder.is_symlink():  # somebody shares an environment between trees: it is theirs to keep
+        return interpreter
     if interpreter.exists() and stamp.exists() and stamp.read_text() == wanted:
         return interpreter
     print(f"Setting up {folder.name} with CPython {python}", flush=True)
