@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from holdfast.errors import StaleFence
@@ -14,6 +15,12 @@ from holdfast.guards import FileGuard
 
 DOORS = ("open", "pwrite", "fsync", "replace", "unlink", "fchmod", "close")
 """Every call by which the guard changes something outside the process."""
+
+
+def say(line: str) -> None:
+    """One write, so that lines of a parent and a child never mix."""
+    with suppress(BrokenPipeError):
+        os.write(1, f"{line}\n".encode())
 
 
 def die_at(call: int) -> None:
@@ -44,7 +51,7 @@ def crash(path: str, fence: str, call: str) -> None:
 def hold(path: str, fence: str) -> None:
     """Say so in the middle of a step, and stay there."""
     with FileGuard(path).step(int(fence)):
-        print("inside", flush=True)
+        say("inside")
         sys.stdin.read()
 
 
@@ -52,19 +59,19 @@ def fork_inside(path: str, fence: str) -> None:
     """Fork in the middle of a step; the child leaves it after a line on stdin, the parent stays."""
     with FileGuard(path).step(int(fence)):
         if child := os.fork():
-            print("parent", flush=True)
+            say("parent")
             os.waitpid(child, 0)
             sys.stdin.read()
         else:
-            print("child", flush=True)
+            say("child")
             sys.stdin.readline()
-    print("left", flush=True)
+    say("left")
 
 
 def stress(path: str, rounds: str, first: str, stride: str) -> None:
     """Read, add one line, write: with fences that are old as often as not. Tells what it did."""
     written = refused = 0
-    print("ready", flush=True)
+    say("ready")
     sys.stdin.readline()
     for turn in range(int(rounds)):
         guard = FileGuard(path)
@@ -75,7 +82,7 @@ def stress(path: str, rounds: str, first: str, stride: str) -> None:
             written += 1
         except StaleFence:
             refused += 1
-    print(json.dumps([written, refused]))
+    say(json.dumps([written, refused]))
 
 
 ROLES: dict[str, Callable[..., None]] = {
