@@ -168,9 +168,8 @@ def main() -> int:
     for promise, kept in promises.items():
         say(f"   {'yes' if kept else 'NO '}  {promise}")
     verdict = "Proved" if all(promises.values()) else "NOT proved"
-    say(
-        f"{verdict}: in {time.monotonic() - started:.1f} s, on this machine, with nothing installed."
-    )
+    seconds = time.monotonic() - started
+    say(f"{verdict}: on this machine, in {seconds:.1f} s, with nothing installed.")
     return 0 if all(promises.values()) else 1
 
 
