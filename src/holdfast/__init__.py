@@ -44,17 +44,17 @@ def default() -> Locks:
         return _default[0]
 
 
-def lock(name: str, *args: Any, **options: Any) -> Lock:  # noqa: ANN401  # the options of Locks.lock
+def lock(name: str, *args: Any, **options: Any) -> Lock:  # the options of Locks.lock
     """A lock with no configuration at all."""
     return default().lock(name, *args, **options)
 
 
-def rwlock(name: str, *args: Any, **options: Any) -> RWLock:  # noqa: ANN401  # as above
+def rwlock(name: str, *args: Any, **options: Any) -> RWLock:  # as above
     """A read-write lock with no configuration at all."""
     return default().rwlock(name, *args, **options)
 
 
-def semaphore(name: str, permits: int, *args: Any, **options: Any) -> Semaphore:  # noqa: ANN401  # as above
+def semaphore(name: str, permits: int, *args: Any, **options: Any) -> Semaphore:  # as above
     """A semaphore with no configuration at all."""
     return default().semaphore(name, permits, *args, **options)
 
@@ -76,8 +76,8 @@ __all__ = [
     "ConfigurationError",
     "DeadlockDetected",
     "Event",
-    "HoldfastError",
     "Holder",
+    "HoldfastError",
     "Lease",
     "LeaseLost",
     "Leases",

@@ -42,7 +42,9 @@ def parse(text: str) -> Url:
         raise ConfigurationError(message)
     parts = urlsplit(text)
     if parts.fragment:
-        raise ConfigurationError(f"the {parts.scheme}: URL has a fragment ('#...'), which means nothing")
+        raise ConfigurationError(
+            f"the {parts.scheme}: URL has a fragment ('#...'), which means nothing"
+        )
     options: dict[str, str] = {}
     for key, value in parse_qsl(parts.query, keep_blank_values=True):
         if key in options:

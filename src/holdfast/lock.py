@@ -43,7 +43,9 @@ class Lock:
         self._on_lost = checked_on_lost(on_lost)
         self._want = client.want(name, terms)
 
-    def acquire(self, blocking: bool = True, timeout: doors.Duration | None = None) -> Lease | None:  # noqa: FBT001, FBT002  # threading's own signature
+    def acquire(
+        self, blocking: bool = True, timeout: doors.Duration | None = None
+    ) -> Lease | None:  # threading's own signature
         """The lease, or None if it was not to be had in time (`timeout=-1` waits for ever)."""
         made: list[Any] = []
         try:
@@ -135,7 +137,7 @@ class Lock:
 
 
 class RWLock:
-    """Many readers or one writer. Writers are not starved; a writer may read, a reader not write."""
+    """Many readers or one writer. Writers do not starve; a writer may read, a reader not write."""
 
     __slots__ = ("__weakref__", "_read", "_write", "name")
 
@@ -193,7 +195,9 @@ class Together:
         """The names, in the order in which they are taken."""
         return [client.bare(want.key) for client, want in self._parts]
 
-    def acquire(self, blocking: bool = True, timeout: doors.Duration | None = None) -> Leases | None:  # noqa: FBT001, FBT002  # as Lock.acquire
+    def acquire(
+        self, blocking: bool = True, timeout: doors.Duration | None = None
+    ) -> Leases | None:  # as Lock.acquire
         """All the leases, or None if they were not all to be had in time."""
         made: list[Any] = []
         deadline = until(self._parts[0][0], chosen(blocking, timeout, self._timeout))

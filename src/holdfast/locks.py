@@ -144,7 +144,7 @@ class Locks:
         *,
         timeout: doors.Duration | None = None,
         on_busy: str = "raise",
-        **options: Any,  # noqa: ANN401  # the options of lock()
+        **options: Any,  # the options of lock()
     ) -> Callable[[Callable[P, R]], Callable[P, R | None]]:
         """Run a function under a lock named after its arguments: "user:{user_id}"."""
         patience = naming.policy(on_busy, timeout)
@@ -211,7 +211,9 @@ class Locks:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__module__}.{type(self).__name__} {self._client.id} {self.namespace!r}>"
+        return (
+            f"<{type(self).__module__}.{type(self).__name__} {self._client.id} {self.namespace!r}>"
+        )
 
 
 def connect(

@@ -45,7 +45,9 @@ class Telling:
         if event.waited is not None and event.waited >= SLOW_WAIT:
             level = max(level, logging.INFO)
         if log.isEnabledFor(level):
-            facts = {key: value for key, value in event._asdict().items() if value not in (None, "")}
+            facts = {
+                key: value for key, value in event._asdict().items() if value not in (None, "")
+            }
             log.log(level, "%s %r", event.kind, event.name, extra={"holdfast": facts})
 
     def add(self, listener: Callable[[Event], object]) -> Callable[[], None]:

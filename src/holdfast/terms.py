@@ -72,9 +72,7 @@ def timed_out(
     return AcquireTimeout(message, key=name, backend=client.backend.name)
 
 
-
-
-def pop_entered(lock: object, runtime: Runtime) -> Any:  # noqa: ANN401  # what __enter__ put there
+def pop_entered(lock: object, runtime: Runtime) -> Any:  # what __enter__ put there
     """What this thread or task entered last with this lock and has not left yet."""
     mine = runtime.mine()
     entered = mine.get(lock)

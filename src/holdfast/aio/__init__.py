@@ -18,9 +18,7 @@ from holdfast.aio.lease import Lease, Leases
 from holdfast.aio.lock import Lock, RWLock, Semaphore, Together
 from holdfast.aio.locks import Locks, all_of, connect
 
-_default: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Locks] = (
-    weakref.WeakKeyDictionary()
-)
+_default: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Locks] = weakref.WeakKeyDictionary()
 
 
 def default() -> Locks:
@@ -32,17 +30,17 @@ def default() -> Locks:
     return locks
 
 
-def lock(name: str, *args: Any, **options: Any) -> Lock:  # noqa: ANN401  # the options of Locks.lock
+def lock(name: str, *args: Any, **options: Any) -> Lock:  # the options of Locks.lock
     """A lock with no configuration at all."""
     return default().lock(name, *args, **options)
 
 
-def rwlock(name: str, *args: Any, **options: Any) -> RWLock:  # noqa: ANN401  # as above
+def rwlock(name: str, *args: Any, **options: Any) -> RWLock:  # as above
     """A read-write lock with no configuration at all."""
     return default().rwlock(name, *args, **options)
 
 
-def semaphore(name: str, permits: int, *args: Any, **options: Any) -> Semaphore:  # noqa: ANN401  # as above
+def semaphore(name: str, permits: int, *args: Any, **options: Any) -> Semaphore:  # as above
     """A semaphore with no configuration at all."""
     return default().semaphore(name, permits, *args, **options)
 

@@ -102,7 +102,8 @@ class Scope:
 
 async def leave(lease: Lease | Leases, error: BaseException | None, scope: Scope | None) -> None:
     """Release at the end of an `async with`: a loss is raised, but never in place of the body's
-    own error; a cancellation of ours turns into the LeaseLost it stands for."""
+    own error; a cancellation of ours turns into the LeaseLost it stands for.
+    """
     ours = scope is not None and scope.leave(error)
     try:
         await lease.release()
@@ -156,10 +157,10 @@ class Leases:
 
     async def __aenter__(self) -> Self:
         self.check()
-        self._scope = self.watched()
+        self._scope = self._watched()
         return self
 
-    def watched(self) -> Scope:
+    def _watched(self) -> Scope:
         """Cancel the caller's body when one of them is lost."""
         scope = Scope()
         for lease in self._leases:

@@ -6,11 +6,11 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from holdfast.aio.lease import Lease, Leases, Scope, leave
 from holdfast.core import doors, gathering, looking
 from holdfast.core.entering import acquire
 from holdfast.core.values import LockInfo, Mode, State
 from holdfast.errors import AcquireTimeout, HoldfastError
-from holdfast.aio.lease import Lease, Leases, Scope, leave
 from holdfast.terms import OnLost, checked_on_lost, chosen, pop_entered, timed_out, until
 
 if TYPE_CHECKING:
@@ -44,7 +44,9 @@ class Lock:
         self._kept: list[Lease] = []
         """What was acquired here: it must outlive a task that ended without releasing (L10)."""
 
-    async def acquire(self, blocking: bool = True, timeout: doors.Duration | None = None) -> Lease | None:  # noqa: FBT001, FBT002  # threading's own signature
+    async def acquire(
+        self, blocking: bool = True, timeout: doors.Duration | None = None
+    ) -> Lease | None:  # threading's own signature
         """The lease, or None if it was not to be had in time (`timeout=-1` waits for ever)."""
         made: list[Any] = []
         try:
@@ -154,7 +156,7 @@ class Lock:
 
 
 class RWLock:
-    """Many readers or one writer. Writers are not starved; a writer may read, a reader not write."""
+    """Many readers or one writer. Writers do not starve; a writer may read, a reader not write."""
 
     __slots__ = ("__weakref__", "_read", "_write", "name")
 
@@ -212,7 +214,9 @@ class Together:
         """The names, in the order in which they are taken."""
         return [client.bare(want.key) for client, want in self._parts]
 
-    async def acquire(self, blocking: bool = True, timeout: doors.Duration | None = None) -> Leases | None:  # noqa: FBT001, FBT002  # as Lock.acquire
+    async def acquire(
+        self, blocking: bool = True, timeout: doors.Duration | None = None
+    ) -> Leases | None:  # as Lock.acquire
         """All the leases, or None if they were not all to be had in time."""
         made: list[Any] = []
         deadline = until(self._parts[0][0], chosen(blocking, timeout, self._timeout))
@@ -227,7 +231,7 @@ class Together:
             error = timed_out(client, want, self._timeout, None)
             error.key = " + ".join(self.names)
             raise error
-        self._runtime.mine().setdefault(self, []).append((leases, leases.watched()))
+        self._runtime.mine().setdefault(self, []).append((leases, leases._watched()))
         return leases
 
     async def __aexit__(

@@ -144,8 +144,10 @@ class Locks:
         *,
         timeout: doors.Duration | None = None,
         on_busy: str = "raise",
-        **options: Any,  # noqa: ANN401  # the options of lock()
-    ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Callable[P, Coroutine[Any, Any, R | None]]]:
+        **options: Any,  # the options of lock()
+    ) -> Callable[
+        [Callable[P, Coroutine[Any, Any, R]]], Callable[P, Coroutine[Any, Any, R | None]]
+    ]:
         """Run a function under a lock named after its arguments: "user:{user_id}"."""
         patience = naming.policy(on_busy, timeout)
 
@@ -213,7 +215,9 @@ class Locks:
         await self.close()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__module__}.{type(self).__name__} {self._client.id} {self.namespace!r}>"
+        return (
+            f"<{type(self).__module__}.{type(self).__name__} {self._client.id} {self.namespace!r}>"
+        )
 
 
 def connect(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Want(NamedTuple):
-    """What a Lock asks for, worked out once: the key, the terms, and where re-entry is looked up."""
+    """What a Lock asks for, worked out once: the key, the terms, and where re-entry looks."""
 
     key: str
     terms: Terms
@@ -113,7 +113,7 @@ class Client:
         finally:
             self.waiting.discard(signal)
 
-    def tell(self, kind: str, what: Hold | LeaseCore, **facts: Any) -> None:  # noqa: ANN401  # an Event's fields
+    def tell(self, kind: str, what: Hold | LeaseCore, **facts: Any) -> None:  # an Event's fields
         if self.ear.wants(kind):
             hold = what if isinstance(what, Hold) else what._hold
             number = hold.number if isinstance(what, Hold) else what._number
@@ -121,7 +121,7 @@ class Client:
             fence = hold.raw * FENCE_STEP + number
             self.ear.tell(Event(kind, name, self.backend.name, mode, fence, **facts))
 
-    def tell_want(self, kind: str, want: Want, **facts: Any) -> None:  # noqa: ANN401  # as above
+    def tell_want(self, kind: str, want: Want, **facts: Any) -> None:  # as above
         if self.ear.wants(kind):
             mode = want.terms.mode
             self.ear.tell(Event(kind, self.bare(want.key), self.backend.name, mode, **facts))
@@ -186,4 +186,3 @@ class Client:
     def not_here(self, name: str) -> NotHeld:
         message = "not held by this thread or task, so it cannot be released here"
         return NotHeld(message, key=name, backend=self.backend.name)
-

@@ -34,7 +34,8 @@ class Turn:
 
 async def acquire(client: Client, want: Want, until: float, made: list[Any]) -> LeaseCore | None:
     """A lease, or None at `until`. The lease is put into `made` the moment it exists, so that a
-    caller who is interrupted right then can still release it."""
+    caller who is interrupted right then can still release it.
+    """
     mine = client.runtime.mine()
     lease = _enter_again(client, want, mine, made)
     if lease is not None:
@@ -68,9 +69,7 @@ async def acquire(client: Client, want: Want, until: float, made: list[Any]) -> 
     return lease
 
 
-def _enter_again(
-    client: Client, want: Want, mine: Mine, made: list[Any]
-) -> LeaseCore | None:
+def _enter_again(client: Client, want: Want, mine: Mine, made: list[Any]) -> LeaseCore | None:
     """Re-entry costs no round trip and keeps the fence."""
     lease: LeaseCore | None = mine.get(want.slot)
     if lease is None or want.terms.mode is Mode.PERMIT or not lease.held:
@@ -91,7 +90,7 @@ def _enter_again(
 
 
 def _read_inside(client: Client, write: LeaseCore, made: list[Any]) -> LeaseCore:
-    """A writer may read: a lease of its own on the same hold, to live on if the write ends first."""
+    """A writer may read: a lease of its own on the same hold, which may outlive the write."""
     hold = write._hold
     with client.guard:
         inner = write._inner
@@ -110,7 +109,8 @@ def _read_inside(client: Client, write: LeaseCore, made: list[Any]) -> LeaseCore
 
 def _join(client: Client, want: Want, turn: Turn) -> None:
     """Readers, permits, shared owners and fair locks ask for themselves: a fair lock's order is
-    the engine's, and there each waiter needs a place of its own. The rest wait in the line."""
+    the engine's, and there each waiter needs a place of its own. The rest wait in the line.
+    """
     with client.guard:
         turn.line = client.lines.get(want.key)
         if turn.line is None:
@@ -190,9 +190,7 @@ async def _refresh(client: Client, hold: Hold) -> None:
         hold.confirmed(sent)
 
 
-def _lend(
-    client: Client, want: Want, hold: Hold, mine: Mine, made: list[Any]
-) -> LeaseCore | None:
+def _lend(client: Client, want: Want, hold: Hold, mine: Mine, made: list[Any]) -> LeaseCore | None:
     """Make the lease, from here on the caller's to release; None if the hold is already over."""
     with client.guard:
         if hold.ending:

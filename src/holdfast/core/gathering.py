@@ -6,6 +6,7 @@ asks for more, so such a call is refused instead of risking it (L15).
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.entering import acquire
@@ -26,7 +27,7 @@ GATHERED = "holdfast.all"
 def in_order(parts: Iterable[Part]) -> list[Part]:
     """The one order in which everybody takes them; naming one twice is an error."""
     ordered = sorted(parts, key=order)
-    for before, after in zip(ordered, ordered[1:], strict=False):
+    for before, after in pairwise(ordered):
         if order(before) == order(after):
             client, want = after
             message = "named twice in one call"

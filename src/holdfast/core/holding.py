@@ -58,7 +58,9 @@ class Hold:
         "valid_until",
     )
 
-    def __init__(self, claim: Claim, terms: Terms, granted: Granted, sent: float, line: Line | None):
+    def __init__(
+        self, claim: Claim, terms: Terms, granted: Granted, sent: float, line: Line | None
+    ):
         self.claim = claim
         self.terms = terms
         self.line = line
@@ -101,7 +103,8 @@ def no_lease() -> None:
 
 class Mine(dict[object, Any]):
     """What belongs to one thread or task. It keeps its leases; they refer to it weakly, so that a
-    thread that ends without releasing lets them go at once (L11)."""
+    thread that ends without releasing lets them go at once (L11).
+    """
 
     __slots__ = ("__weakref__", "task")
 
@@ -254,7 +257,9 @@ class LeaseCore:
             )
             return LeaseLost(message, **place)
         if self._reason == "forked":
-            message = "this lease belongs to the process that forked; connect again and acquire here"
+            message = (
+                "this lease belongs to the process that forked; connect again and acquire here"
+            )
             return NotHeld(message, **place)
         if self._ended is State.DETACHED:
             return NotHeld("this lease was detached; who attaches its text holds the lock", **place)

@@ -83,7 +83,9 @@ def _facts(client: Client, text: str) -> list[Any]:
             raise ValueError(PREFIX)
         packed = text.removeprefix(PREFIX)
         facts = json.loads(base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)))
-        if not (isinstance(facts, list) and len(facts) == 10 and isinstance(facts[0], str)):  # noqa: PLR2004  # as _text writes them
+        if not (
+            isinstance(facts, list) and len(facts) == 10 and isinstance(facts[0], str)
+        ):  # as _text writes them
             raise ValueError(PREFIX)
     except (AttributeError, ValueError, binascii.Error):
         message = "this is not a text that detach() gave (it begins with 'holdfast1.')"
@@ -100,7 +102,9 @@ async def attach(client: Client, text: str, made: list[Any]) -> LeaseCore:
     key, parked_id, raw, number, ttl, mode, permits, owner, auto_renew, max_hold = _facts(
         client, text
     )
-    terms = Terms(ttl, auto_renew, max_hold, False, owner, Mode(mode), permits, False)  # noqa: FBT003  # a tuple's fields
+    terms = Terms(
+        ttl, auto_renew, max_hold, False, owner, Mode(mode), permits, False
+    )  # a tuple's fields
     slot = client.slot(key, terms)
     claim = client.claim(key, terms)
     parked = claim._replace(id=parked_id)
@@ -119,4 +123,3 @@ async def attach(client: Client, text: str, made: list[Any]) -> LeaseCore:
     client.remember(mine, slot, lease)
     client.tell("granted", lease, reason="attached")
     return lease
-

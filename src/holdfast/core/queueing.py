@@ -61,7 +61,7 @@ class Line:
         return waiter
 
     def heir(self, hold: Hold, now: float, cohort: int) -> Waiter | None:
-        """Hand the hold over to the first in line, if it may have it; it is then out of the line."""
+        """Hand the hold over to the first in line, if it may have it; it then leaves the line."""
         if not self.waiters:
             return None
         first = next(iter(self.waiters))

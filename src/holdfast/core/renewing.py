@@ -82,7 +82,7 @@ class Timetable:
         while self._heap and self._heap[0][0] != self._heap[0][2].due:
             heapq.heappop(self._heap)
         heads = [next(iter(fifo)).due for fifo in self._fifos.values()]
-        return min(heads + [self._heap[0][0]] if self._heap else heads, default=NEVER)
+        return min([*heads, self._heap[0][0]] if self._heap else heads, default=NEVER)
 
     def _first(self, now: float) -> Hold | None:
         while self._heap and self._heap[0][0] <= now:

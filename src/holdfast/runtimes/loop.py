@@ -88,7 +88,7 @@ class _Rest:
                 return done.value
 
 
-async def _await(rest: _Rest) -> Any:  # noqa: ANN401  # whatever the work returns
+async def _await(rest: _Rest) -> Any:  # whatever the work returns
     return await rest
 
 

@@ -250,7 +250,9 @@ def _expiry(claim: Claim, now: float) -> float:
 def _shown(held: Held, now: float) -> Holder:
     claim = held.claim
     left = None if held.expires == NEVER else held.expires - now
-    return Holder("", None, claim.who, claim.label, claim.mode, held.raw, held.since, left, claim.owner)
+    return Holder(
+        "", None, claim.who, claim.label, claim.mode, held.raw, held.since, left, claim.owner
+    )
 
 
 def _merged(before: LockInfo, key: Key, now: float, *, permits: bool) -> LockInfo:
