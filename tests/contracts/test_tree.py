@@ -66,6 +66,11 @@ def test_nothing_of_one_machine_is_written_down(pattern: str) -> None:
     assert not wrong
 
 
+def test_no_merge_was_left_half_done() -> None:
+    marker = re.compile(r"^(<{7}|>{7}) ", re.MULTILINE)
+    assert not [path for path in tracked() if marker.search(text_of(path))]
+
+
 def test_no_source_is_unfinished() -> None:
     assert not [source for source in sources() if UNFINISHED.search(source.text)]
 
