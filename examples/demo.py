@@ -13,9 +13,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 import holdfast
 
@@ -40,22 +40,20 @@ def add_one(counter: Path) -> None:
         file.write(f"{number + 1:08d}")
 
 
-def count_without_lock(folder: Path, done: Any) -> None:
+def count_without_lock(folder: Path, tell: Connection) -> None:
     for _ in range(ROUNDS):
         add_one(folder / "counter")
-        with done.get_lock():
-            done.value += 1
+        tell.send_bytes(b"added")
 
 
-def count_with_lock(folder: Path, done: Any) -> None:
+def count_with_lock(folder: Path, tell: Connection) -> None:
     locks = holdfast.connect(f"file://{folder}/locks")
     for _ in range(ROUNDS):
         with locks.lock("counter") as lease:
             add_one(folder / "counter")
             with (folder / "fences").open("a") as fences:
                 fences.write(f"{lease.fence}\n")
-        with done.get_lock():
-            done.value += 1
+        tell.send_bytes(b"added")
 
 
 def hold(folder: Path, forever: bool, tell: Connection) -> None:
@@ -76,7 +74,7 @@ def say(text: str = "") -> None:
 
 def progress(done: int, counter: Path) -> None:
     """A bar on a terminal; nothing in a log."""
-    if sys.stdout.isatty():
+    if sys.stdout.isatty() and (done % 10 == 0 or done == TOTAL):
         filled = 40 * done // TOTAL
         bar = "#" * filled + "." * (40 - filled)
         print(f"\r  [{bar}] {done} of {TOTAL}, the file says {read(counter)} ", end="", flush=True)
@@ -86,21 +84,24 @@ def read(counter: Path) -> int:
     return int(counter.read_text())
 
 
-def hammer(folder: Path, count: Callable[[Path, Any], None]) -> int:
+def hammer(folder: Path, count: Callable[[Path, Connection], None]) -> int:
     """Let all processes count at once; how far the counter got."""
     counter = folder / "counter"
     counter.write_text(f"{0:08d}")
-    done = processes.Value("i", 0)
-    crowd = [processes.Process(target=count, args=(folder, done)) for _ in range(PROCESSES)]
+    told, tell = processes.Pipe(duplex=False)
+    crowd = [processes.Process(target=count, args=(folder, tell)) for _ in range(PROCESSES)]
     for process in crowd:
         process.start()
-    while any(process.is_alive() for process in crowd):
-        progress(done.value, counter)
-        crowd[0].join(0.05)
-        crowd[-1].join(0.05)
-    progress(done.value, counter)
+    tell.close()
+    done = 0
+    with suppress(EOFError):  # when the last of them has ended
+        while told.recv_bytes():
+            done += 1
+            progress(done, counter)
     if sys.stdout.isatty():
         say()
+    for process in crowd:
+        process.join()
     if any(process.exitcode for process in crowd):
         raise SystemExit("NOT proved: a process failed")
     return read(counter)
