@@ -8,7 +8,7 @@ FIND   = python=$$(scripts/python) &&
 SETUP  = $(FIND) "$$python" scripts/setup.py
 VENV   = .venv/bin
 # How long the simulator looks for faults, and how long the real faults go on.
-SEEDS ?= 2000
+SEEDS ?= 0:2000
 DURATION ?= 120
 
 help:            ## this list
@@ -32,10 +32,10 @@ format: setup    ## let ruff repair what it can
 	@$(VENV)/ruff check --fix .
 	@$(VENV)/ruff format .
 
-sim: setup       ## the simulator: many clients, virtual time, SEEDS seeds
+sim: setup       ## the simulator: many clients, virtual time, seeds SEEDS=0:2000
 	@$(VENV)/python -m holdfast.testing.simulator --seeds $(SEEDS)
 
-soak: setup      ## real kills, stops, forks and cancellations for DURATION seconds
+soak: setup      ## real kills, stops, forks and cancellations for DURATION=120 seconds
 	@HOLDFAST_SOAK_SECONDS=$(DURATION) $(VENV)/python -m pytest tests/faults --timeout=0 $(ARGS)
 
 bench:           ## ratios against the bare kernel and other libraries, in one run
