@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import stat
+import threading
 from pathlib import Path
 from typing import NamedTuple
 
@@ -139,6 +140,33 @@ def test_a_step_enters_and_lets_read_and_write_inside(path: Path) -> None:
         inside.write_text(str(int(inside.read_text()) + 1))
     assert path.read_text() == "101"
     assert guard.newest == 7
+
+
+def test_steps_nest_for_one_hold_and_for_no_other(path: Path) -> None:
+    guard = FileGuard(path, patience=0)
+    with guard.step(7):
+        with guard.step(7) as inner:
+            inner.write_text("1")
+        with pytest.raises(ConfigurationError, match="not over"), guard.step(8):
+            pytest.fail("a newer hold came in, in the middle of a step")
+        assert (guard.read_text(), guard.newest) == ("1", 7)
+    assert entered(path, 8).newest == 8
+
+
+def test_threads_that_share_a_guard_take_turns(path: Path) -> None:
+    guard = entered(path, 7)
+
+    def add() -> None:
+        for _ in range(50):
+            with guard.step():
+                guard.write_text(str(int(guard.read_text()) + 1))
+
+    threads = [threading.Thread(target=add) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert path.read_text() == "300"
 
 
 def test_a_step_that_raised_leaves_the_guard_usable(path: Path) -> None:

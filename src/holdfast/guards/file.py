@@ -53,6 +53,8 @@ class FileGuard:
     @property
     def newest(self) -> int | None:
         """The newest fence that entered the file, by anybody; None if none did."""
+        if self._stepping() is not None:  # nobody newer can come in before the step ends
+            return self._fence
         with self._opened() as (_, record):
             return record.newest() or None
 
@@ -75,11 +77,11 @@ class FileGuard:
         if lease is not None:
             self.enter(lease)
         with self._admitted(self._entered()) as folder:
-            self._inside = (threading.get_ident(), folder)
+            outer, self._inside = self._inside, (threading.get_ident(), folder)
             try:
                 yield self
             finally:
-                self._inside = None
+                self._inside = outer
 
     def read_bytes(self) -> bytes:
         """The file's content, if nobody newer has entered."""
@@ -119,11 +121,19 @@ class FileGuard:
             raise NotHeld(f"call enter(lease) before the first read or write of {self.path}")
         return self._fence
 
+    def _stepping(self) -> int | None:
+        """The open folder, if this thread is in the middle of a step."""
+        inside = self._inside
+        return inside[1] if inside is not None and inside[0] == threading.get_ident() else None
+
     @contextmanager
     def _admitted(self, fence: int) -> Iterator[int]:
         """The open folder, inside the kernel lock, with the fence judged in the same section."""
-        if self._inside is not None and self._inside[0] == threading.get_ident():
-            yield self._inside[1]
+        stepping = self._stepping()
+        if stepping is not None:
+            if fence != self._fence:
+                raise ConfigurationError(f"a step with fence {self._fence} is not over yet")
+            yield stepping
             return
         with self._opened() as (folder, record):
             newest = record.newest()
