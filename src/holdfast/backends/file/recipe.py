@@ -1,0 +1,239 @@
+"""What each command does to the lock file; nothing here waits, so both colours share it.
+
+A first attempt may barge in; from the second one on (or from the first, if fair) a claim has its
+ticket. Whatever was locked on the way is dropped if the attempt fails, and whoever drops anything
+rings the head of the line, so that no wake-up is ever owed by somebody who has forgotten it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+from holdfast.backends.file import cleaning, descriptors, kernel, line, slots, waiting, ways
+from holdfast.backends.file.bells import Ringer, address
+from holdfast.backends.file.files import Files, LockFile
+from holdfast.backends.file.identity import this_process
+from holdfast.backends.file.kernel import END, READ, WRITE
+from holdfast.backends.file.layout import (
+    BROKEN,
+    EXCLUSIVE,
+    LOCK,
+    PERMIT,
+    QUEUE,
+    READERS,
+    SHARED,
+)
+from holdfast.backends.file.outcomes import Crowded, Orphaned, Refused, Reserved
+from holdfast.backends.file.places import Place
+from holdfast.core.values import Answer, Busy, Claim, Granted, Renewal
+from holdfast.errors import Unsupported
+
+_REOPENS: Final = 200
+_SOON: Final = 0.002
+
+
+class Recipe:
+    """The claims of one directory in this process, whatever colour they come from."""
+
+    def __init__(self, files: Files) -> None:
+        self.files = files
+        self.ringer = Ringer()
+        self.places: dict[str, Place] = {}
+        self.me = this_process()
+        descriptors.tell_after_fork(self)
+
+    def attempt(self, claim: Claim) -> Answer:
+        place = self.places.get(claim.id)
+        if place is None:
+            place = self.place(claim)
+        with place.mutex:
+            if place.raw is not None:
+                return Granted(place.raw)
+            for _ in range(_REOPENS):
+                try:
+                    return self._ask(place)
+                except Orphaned:
+                    self._open_again(place)
+                except Crowded:
+                    break
+        return Busy(_SOON)
+
+    def place(self, claim: Claim) -> Place:
+        """What is known of this claim; made at its first attempt or watch."""
+        place = self.places.get(claim.id)
+        if place is None:
+            place = Place(claim, self.files.take(claim.key, claim.mode))
+            self.places[claim.id] = place
+            cleaning.in_passing(self.files, self.me)
+        return place
+
+    def release(self, claim: Claim) -> bool:
+        place = self.places.pop(claim.id, None)
+        if place is None:
+            return False
+        with place.mutex:
+            held = place.raw is not None and not self.put_out(place)
+            self.leave(place)
+            if place.bell is not None and not place.watched:
+                place.bell.close()
+        return held
+
+    def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
+        return [self._renewal(claim) for claim in claims]
+
+    def downgrade(self, claim: Claim) -> bool:
+        place = self.places.get(claim.id)
+        if place is None or place.raw is None:
+            return False
+        if place.mode not in (EXCLUSIVE, SHARED):
+            message = "a permit, or a hold with an owner, cannot be turned into a shared one"
+            raise Unsupported(message, key=claim.key, backend="file")
+        with place.mutex:
+            if place.file.lost():
+                return False
+            if place.mode == EXCLUSIVE:
+                self._turn_shared(place)
+        return True
+
+    def forget(self) -> None:
+        """In a forked child: nothing of this is ours. The descriptors are closed already (S17)."""
+        self.files.forget()
+        self.ringer.forget()
+        self.places = {}
+        self.me = this_process()
+
+    def close(self) -> None:
+        self.files.close_idle()
+        self.ringer.close()
+
+    def ring_first(self, file: LockFile, *, sure: bool) -> None:
+        """Wake the head of the line; unless `sure`, only if it could enter now."""
+        head = line.first(file.fd)
+        if head is not None and (sure or line.may_enter(file.fd, head)):
+            self.ringer.ring(address(file.bell, head.start))
+
+    # -- one attempt
+
+    def _ask(self, place: Place) -> Answer:
+        if not place.asked:
+            place.asked = True
+            answer = self._ask_first(place)
+            if answer is not None:
+                return answer
+        self._line_up(place)
+        for _ in range(2):
+            try:
+                return self._enter(place)
+            except Reserved as reserved:
+                waiting.settle(place, self.me)
+                return Busy(min(reserved.left, place.net))
+            except Refused:
+                if waiting.settle(place, self.me):
+                    break
+        return Busy(place.net)
+
+    def _ask_first(self, place: Place) -> Answer | None:
+        """Without a ticket; None: one is wanted at once."""
+        try:
+            return self._enter(place)
+        except Refused as refused:
+            if cleaning.in_progress(place.file.fd):
+                os.sched_yield()
+                place.asked = False
+                raise Orphaned from None
+            if place.claim.fair:
+                return None
+            return Busy(refused.left if isinstance(refused, Reserved) else waiting.NET)
+
+    def _enter(self, place: Place) -> Granted:
+        try:
+            raw = ways.enter(place, self.me)
+        except BaseException:
+            self._back_out(place)
+            raise
+        if raw is None:
+            raise Refused
+        place.raw = raw
+        if place.ticket is not None and place.mode != EXCLUSIVE:
+            self._let_others_in(place, place.ticket)
+        return Granted(raw)
+
+    def _back_out(self, place: Place) -> None:
+        place.slot = None
+        kernel.drop(place.file.fd, 0, END if place.ticket is None else place.ticket)
+        self.ring_first(place.file, sure=False)
+
+    def _line_up(self, place: Place) -> None:
+        if place.ticket is None:
+            place.ticket = line.join(place.file.fd, _ticket_kind(place))
+        if place.bell is not None:
+            place.bell.hang(address(place.file.bell, place.ticket))
+
+    def _let_others_in(self, place: Place, ticket: int) -> None:
+        """As many are woken as can enter: each one who enters beside others rings the next."""
+        if place.mode == SHARED:
+            following = line.after(place.file.fd, ticket)
+            if following is not None and following.kind == READ:
+                self.ringer.ring(address(place.file.bell, following.start))
+        else:
+            self.ring_first(place.file, sure=True)
+
+    def _open_again(self, place: Place) -> None:
+        old = place.file
+        with suppress(Crowded):
+            cleaning.finish_burial(old)
+        kernel.drop_all(old.fd)
+        self.ring_first(old, sure=True)  # whoever waits here must learn it too
+        place.file = self.files.open(place.claim.key, place.claim.mode)
+        descriptors.close(old.fd)
+        if place.ticket is not None:
+            place.ticket = line.rejoin(place.file.fd, _ticket_kind(place), place.ticket)
+
+    # -- holds
+
+    def leave(self, place: Place) -> None:
+        """Drop all there is, whatever we believe to hold: an interrupt may have come in between."""
+        file = place.file
+        kernel.drop_all(file.fd)
+        self.ring_first(file, sure=place.raw is not None and place.mode in (EXCLUSIVE, PERMIT))
+        self.files.give_back(file)
+
+    def _renewal(self, claim: Claim) -> Renewal:
+        place = self.places.get(claim.id)
+        if place is None or place.raw is None:
+            return Renewal.LOST
+        with place.mutex:
+            if self.places.get(claim.id) is not place or place.file.lost() or self.put_out(place):
+                return Renewal.LOST
+        return Renewal.HELD
+
+    def put_out(self, place: Place) -> bool:
+        """Whether this hold was ended by force."""
+        if place.mode == PERMIT and place.slot is not None:
+            record = slots.read(place.file.fd, place.slot)
+            if record is not None and record.raw == place.raw and record.flags & BROKEN:
+                return True
+        return place.file.buried()
+
+    def _turn_shared(self, place: Place) -> None:
+        """Take the reader's bytes while still alone, then turn the lock itself: it is never free."""
+        file, fd = place.file, place.file.fd
+        kernel.take(fd, READ, READERS, 1)
+        with slots.meta(fd):
+            record = file.read(time.time_ns())._replace(mode=SHARED)
+            place.slot = slots.take_listed(file, record, self.me)
+            if place.slot is not None:
+                slots.write(fd, place.slot, record)
+            file.write(record)
+        kernel.take(fd, READ, LOCK, 1)
+        kernel.drop(fd, QUEUE, END)
+        place.mode = SHARED
+        self.ring_first(file, sure=False)
+
+
+def _ticket_kind(place: Place) -> int:
+    return READ if place.mode == SHARED else WRITE
