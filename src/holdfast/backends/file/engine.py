@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Final
-from weakref import finalize
 
 from holdfast.backends.file import cleaning
 from holdfast.backends.file.aio import LoopBell
@@ -22,9 +21,7 @@ class FileEngine:
     def __init__(self, directory: Directory, *, network: bool = False) -> None:
         self.id = f"file:{directory.path}"
         self._capabilities = ACROSS_MACHINES if network else LOCAL
-        files = Files(directory)
-        self._recipe = Recipe(files)
-        finalize(self, self._recipe.close).atexit = False
+        self._recipe = Recipe(Files(directory))
 
     def blocking(self) -> FileBackend:
         return FileBackend(self._recipe, PollBell, self._capabilities)

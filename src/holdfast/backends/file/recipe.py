@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
+from weakref import finalize
 
 from holdfast.backends.file import cleaning, descriptors, kernel, line, slots, waiting, ways
 from holdfast.backends.file.bells import Ringer, address
@@ -45,6 +46,7 @@ class Recipe:
         self.places: dict[str, Place] = {}
         self.me = this_process()
         descriptors.tell_after_fork(self)
+        finalize(self, _close, files, self.ringer).atexit = False
 
     def attempt(self, claim: Claim) -> Answer:
         place = self.places.get(claim.id)
@@ -107,8 +109,7 @@ class Recipe:
         self.me = this_process()
 
     def close(self) -> None:
-        self.files.close_idle()
-        self.ringer.close()
+        _close(self.files, self.ringer)
 
     def ring_first(self, file: LockFile, *, sure: bool) -> None:
         """Wake the head of the line; unless `sure`, only if it could enter now."""
@@ -237,3 +238,8 @@ class Recipe:
 
 def _ticket_kind(place: Place) -> int:
     return READ if place.mode == SHARED else WRITE
+
+
+def _close(files: Files, ringer: Ringer) -> None:
+    files.close_idle()
+    ringer.close()

@@ -97,17 +97,16 @@ def take_permit(file: LockFile, permits: int, last: Record, me: Identity) -> int
     slot = _take_below(file, limit)
     if slot is None:
         return None
-    beyond = in_the_way(file.fd, WRITE, SLOT + limit, MAX_SLOTS - limit) if limit < MAX_SLOTS else None
-    if beyond is None:
+    if limit == MAX_SLOTS or not in_the_way(file.fd, WRITE, SLOT + limit, MAX_SLOTS - limit):
         return slot
     kernel.drop(file.fd, SLOT + slot, 1)
     return _take_counting(file, limit, last, me)
 
 
 def _take_below(file: LockFile, limit: int) -> int | None:
-    """Any free slot; the one used last is tried first, the herd's favourite least."""
-    start = file.hint % limit
-    for slot in (*range(start, limit), *range(start)):
+    """Any free slot, the one this descriptor had last first."""
+    for probe in range(limit):
+        slot = (file.hint + probe) % limit
         if take(file.fd, WRITE, SLOT + slot, 1):
             file.hint = slot
             return slot
