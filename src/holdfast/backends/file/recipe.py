@@ -142,10 +142,10 @@ class Recipe:
         try:
             return self._enter(place)
         except Refused as refused:
-            if cleaning.in_progress(place.file.fd):
+            if place.file.lost() or cleaning.in_progress(place.file.fd):
                 os.sched_yield()
                 place.asked = False
-                raise Orphaned from None
+                raise Orphaned from None  # what was in the way is not a holder
             if place.claim.fair:
                 return None
             return Busy(refused.left if isinstance(refused, Reserved) else waiting.NET)

@@ -10,6 +10,7 @@ from holdfast.backends.file import layout, line, slots
 from holdfast.backends.file.files import LockFile
 from holdfast.backends.file.identity import Identity
 from holdfast.backends.file.layout import EXCLUSIVE, RECORD, WAITER_ROOM, WAITERS, WAITING, Record
+from holdfast.backends.file.outcomes import Orphaned
 from holdfast.backends.file.places import Place
 
 NET: Final = 0.05
@@ -23,6 +24,8 @@ _MOST_SLOTS: Final = 64
 def settle(place: Place, me: Identity) -> bool:
     """Get ready to sleep; False if a holder is seen to be gone, so that asking again is better."""
     file, ticket = place.file, place.ticket
+    if file.lost():
+        raise Orphaned  # what is in the way holds nothing any more
     if ticket is None:
         return True
     if not place.net:
