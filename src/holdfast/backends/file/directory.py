@@ -103,10 +103,12 @@ def _checked(fd: int, path: str, *, private: bool, network: bool) -> Directory:
 
 
 def _network_system(fd: int) -> str | None:
-    if not sys.platform.startswith("linux"):
-        return None
+    return _NETWORK.get(_kind(fd)) if sys.platform.startswith("linux") else None
+
+
+def _kind(fd: int) -> int:
+    """The type of the file system, which comes first in `struct statfs`; 0 if it will not say."""
     buffer = ctypes.create_string_buffer(256)
     if ctypes.CDLL(None, use_errno=True).fstatfs(fd, buffer) != 0:
-        return None
-    kind = ctypes.c_long.from_buffer(buffer).value & 0xFFFFFFFF
-    return _NETWORK.get(kind)
+        return 0
+    return int(ctypes.c_long.from_buffer(buffer).value) & 0xFFFFFFFF

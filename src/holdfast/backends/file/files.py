@@ -24,8 +24,9 @@ from holdfast.errors import BackendError
 
 IDLE_NAMES: Final = 128
 IDLE_SPARE: Final = 32
-_LINKS_EVERY: Final = 50_000_000
-"""Nanoseconds between two looks at the link count of a file in constant use."""
+_LINKS_EVERY: Final = 5_000_000
+"""Nanoseconds between two looks at the link count of a file in constant use: no worse than a file
+that is removed while it is held so long."""
 _NOFOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
 _OPENS: Final = 100
 

@@ -7,6 +7,7 @@ Readers' tickets are read locks, so readers pass each other and never a writer t
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from typing import Final
@@ -38,18 +39,18 @@ def came_at(ticket: int) -> int:
     return ticket - QUEUE
 
 
-def join(fd: int, kind: int) -> int:
-    """Take the last place. Where a later holder's range covers the moment, take the next moment."""
+def join(fd: int, kind: int, former: int | None = None) -> int:
+    """Take the last place, or the one had in the line of a former file if it is still to be had.
+
+    Where the range of somebody who came later covers the moment, take the next moment.
+    """
+    ticket = former or now_ticket()
     for _ in range(_JOINS):
-        ticket = now_ticket()
         if take(fd, kind, ticket, 1):
             return ticket
+        os.sched_yield()
+        ticket = now_ticket()
     raise Crowded
-
-
-def rejoin(fd: int, kind: int, ticket: int) -> int:
-    """The old place in the line of a new file, if it is still to be had."""
-    return ticket if take(fd, kind, ticket, 1) else join(fd, kind)
 
 
 def leave(fd: int) -> None:

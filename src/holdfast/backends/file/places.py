@@ -24,6 +24,8 @@ class Place:
     asked = False
     watched = False
     ticket: int | None = None
+    former: int | None = None
+    """The ticket this claim had in a file that was removed meanwhile."""
     raw: int | None = None
     slot: int | None = None
     bell: Bell | None = None

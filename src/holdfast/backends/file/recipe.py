@@ -170,7 +170,8 @@ class Recipe:
 
     def _line_up(self, place: Place) -> None:
         if place.ticket is None:
-            place.ticket = line.join(place.file.fd, _ticket_kind(place))
+            kind = READ if place.mode == SHARED else WRITE
+            place.ticket = line.join(place.file.fd, kind, place.former)
         if place.bell is not None:
             place.bell.hang(address(place.file.bell, place.ticket))
 
@@ -191,8 +192,7 @@ class Recipe:
         self.ring_first(old, sure=True)  # whoever waits here must learn it too
         place.file = self.files.open(place.claim.key, place.claim.mode)
         descriptors.close(old.fd)
-        if place.ticket is not None:
-            place.ticket = line.rejoin(place.file.fd, _ticket_kind(place), place.ticket)
+        place.former, place.ticket = place.ticket or place.former, None
 
     # -- holds
 
@@ -234,10 +234,6 @@ class Recipe:
         kernel.drop(fd, QUEUE, END)
         place.mode = SHARED
         self.ring_first(file, sure=False)
-
-
-def _ticket_kind(place: Place) -> int:
-    return READ if place.mode == SHARED else WRITE
 
 
 def _close(files: Files, ringer: Ringer) -> None:
