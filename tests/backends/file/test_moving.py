@@ -242,7 +242,7 @@ def test_a_break_that_was_killed_half_way_is_finished_by_the_next(
     path = next(directory.glob("*.lock"))
     with path.open("r+b") as file:
         file.seek(layout.GRAVE)
-        file.write(layout.DEAD)
+        file.write(layout.REMOVED)
     take(backend, claim())
 
 

@@ -27,6 +27,10 @@ class LoopBell(Bell):
         self._rung = False
         return True
 
+    def close_later(self) -> bool:
+        self._loop.call_soon(self.close)
+        return True
+
     async def _sleep(self, longest: float) -> None:
         self._sleeper = self._loop.create_future()
         alarm = self._loop.call_later(longest, self._wake)

@@ -140,10 +140,10 @@ class Watch:
             place.watched = False
             if place.bell is None:
                 return
-            place.bell.mute()
-            # With the lock in hand the bell is put away later, by the release (it costs 40 us).
             if place.raw is None or place.claim.id not in self._recipe.places:
                 place.bell.close()
+                place.bell = None
+            elif place.bell.close_later():
                 place.bell = None
 
 

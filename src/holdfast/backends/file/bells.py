@@ -95,10 +95,9 @@ class Bell(ABC):
         if self._address:
             self._ringer.ring(self._address)
 
-    def mute(self) -> None:
-        """The wait is over: the rest may be closed later, off the way of the new holder."""
-        for fd in (self._socket.fileno(), *self._pidfds.values()):
-            self._stop_listening_to(fd)
+    @abstractmethod
+    def close_later(self) -> bool:
+        """The wait is over: close off the way of the new holder; False if the release has to."""
 
     def follow(self, pids: set[int], *, anew: bool) -> bool:
         """Be woken when one of these processes ends; False if one of them is gone already.
@@ -114,10 +113,9 @@ class Bell(ABC):
         return all([self._open(pid) for pid in wanted[: _MOST_PIDS - len(self._pidfds)]])
 
     def close(self) -> None:
-        """From any thread, once muted."""
-        for pidfd in self._pidfds.values():
-            descriptors.close(pidfd)
-        self._pidfds.clear()
+        for pid in list(self._pidfds):
+            self._unfollow(pid)
+        self._stop_listening_to(self._socket.fileno())
         descriptors.close_socket(self._socket)
 
     def _open(self, pid: int) -> bool:

@@ -49,7 +49,7 @@ def _meant(info: LockInfo, raw: int | None) -> bool:
 
 def _bury(recipe: Recipe, file: LockFile, raw: int | None) -> bool:
     """Look again once new grants are impossible here: somebody may have come in meanwhile."""
-    os.pwrite(file.fd, layout.DEAD, layout.GRAVE)
+    os.pwrite(file.fd, layout.grave(file.glance().raw or 1), layout.GRAVE)
     os.sched_yield()  # who read no grave a moment ago is about to write its grant
     info = look(file, recipe.me)
     if raw is not None and (info is None or not _meant(info, raw)):

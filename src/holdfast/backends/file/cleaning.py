@@ -52,7 +52,7 @@ def lock_files(directory: str) -> list[str]:
 
 def bury(file: LockFile) -> None:
     """Under META: mark the file dead, then take its name away, if it is still its name."""
-    os.pwrite(file.fd, layout.DEAD, layout.GRAVE)
+    os.pwrite(file.fd, layout.REMOVED, layout.GRAVE)
     take_name(file)
 
 
@@ -65,7 +65,7 @@ def take_name(file: LockFile) -> None:
 def finish_burial(file: LockFile) -> None:
     """Who buried this file may have been killed before the name was gone: nobody could get in."""
     with slots.meta(file.fd):
-        if file.buried():
+        if file.grave():
             take_name(file)
 
 

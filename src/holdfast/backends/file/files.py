@@ -11,6 +11,7 @@ import hashlib
 import os
 import stat
 import threading
+import time
 from contextlib import suppress
 from typing import Final
 
@@ -56,10 +57,8 @@ class LockFile:
         data = os.pread(self.fd, layout.HEAD, 0)
         if data != self.seen:
             self._study(data)
-        if now - self.checked > _LINKS_EVERY or now < self.checked:
-            if os.fstat(self.fd).st_nlink == 0:
-                raise Orphaned
-            self.checked = now
+        if not 0 <= now - self.checked < _LINKS_EVERY and self.lost():
+            raise Orphaned
 
     def read(self, now: int) -> Record:
         """`look`, and the whole record."""
@@ -82,12 +81,15 @@ class LockFile:
         self.raw = raw
         self.until = 0
 
-    def buried(self) -> bool:
-        return os.pread(self.fd, len(ALIVE), layout.GRAVE) not in (ALIVE, b"")
+    def grave(self) -> int:
+        return int.from_bytes(os.pread(self.fd, len(ALIVE), layout.GRAVE), "little")
 
     def lost(self) -> bool:
         """Whether a hold in this file ended by force."""
-        return self.buried() or os.fstat(self.fd).st_nlink == 0
+        if self.grave() or os.fstat(self.fd).st_nlink == 0:
+            return True
+        self.checked = time.time_ns()
+        return False
 
     def linked(self) -> bool:
         """Whether the path still leads to this very file."""
@@ -103,8 +105,8 @@ class LockFile:
             raise BackendError(message, key=self.which[0], backend="file")
         if not any(data):
             self._begin()
-        last = layout.decode(data) or BLANK
-        self.raw, self.until, self.seen = last.raw, last.until, data
+        self.raw, self.until = layout.numbers(data)
+        self.seen = data
 
     def _begin(self) -> None:
         """The first grant in a new file writes down whose file it is, for those who list."""

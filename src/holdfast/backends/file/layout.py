@@ -6,7 +6,7 @@ dead process held or waited for is gone with it.
 
     data                                        bytes that are only locked
     0       the last grant       (a record)     SLOT + i   slot i: a reader, a permit, a co-owner
-    256     the grave: set = dead file          META       a short mutex around shared changes
+    256     the grave: not 0 = dead file        META       a short mutex around shared changes
     512     the key this file is for            OWNERS     read-locked by every co-owner
     4096    who waits, by ticket (64 records)   READERS    read-locked by every reader
     20480   the slots            (records)      LOCK       the lock
@@ -43,7 +43,9 @@ LOCK: Final = 2**30
 QUEUE: Final = 2**30 + 1
 
 ALIVE: Final = bytes(8)
-DEAD: Final = b"HFburied"
+"""The grave of a file in use. Of a broken lock it has the number of the last grant ..."""
+REMOVED: Final = b"\1" + bytes(7)
+"""... and this, lower than any grant's, when nobody needed the file."""
 
 NOBODY: Final = 0
 EXCLUSIVE: Final = 1
@@ -58,6 +60,7 @@ BROKEN: Final = 1
 _MAGIC = b"HF1\0"
 _FIELDS = struct.Struct("<4sBBxxIIIQQQ8s16s16s")
 _TIMES = struct.Struct("<QQ")
+_NUMBERS = struct.Struct("<QQQ")
 _TIMES_AT = struct.calcsize("<4sBBxxIII")
 _CRC = struct.Struct("<I")
 _TEXT_ROOM = RECORD - _FIELDS.size - _CRC.size
@@ -114,13 +117,30 @@ def assemble(before: bytes, raw: int, since: int, behind: bytes) -> bytes:
 
 def decode(data: bytes) -> Record | None:
     """The record, or None where it was torn, lost with the power, or never written."""
-    if len(data) < RECORD or data[:4] != _MAGIC:
-        return None
-    body = data[: RECORD - 4]
-    if _CRC.unpack_from(data, RECORD - 4)[0] != crc32(body):
+    if not sound(data):
         return None
     fields = _FIELDS.unpack_from(data)
-    return Record._make((*fields[1:], body[_FIELDS.size :].rstrip(b"\0")))
+    return Record._make((*fields[1:], data[_FIELDS.size : RECORD - 4].rstrip(b"\0")))
+
+
+def numbers(data: bytes) -> tuple[int, int]:
+    """Of a record only the number of its grant, and until when there may be parked holds."""
+    if not sound(data):
+        return 0, 0
+    raw, _, until = _NUMBERS.unpack_from(data, _TIMES_AT)
+    return raw, until
+
+
+def sound(data: bytes) -> bool:
+    return (
+        len(data) >= RECORD
+        and data[:4] == _MAGIC
+        and _CRC.unpack_from(data, RECORD - 4)[0] == crc32(data[: RECORD - 4])
+    )
+
+
+def grave(raw: int) -> bytes:
+    return raw.to_bytes(8, "little")
 
 
 def foreign(data: bytes) -> bool:

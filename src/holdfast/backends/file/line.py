@@ -60,7 +60,11 @@ def leave(fd: int) -> None:
 def first(fd: int) -> Span | None:
     """The lowest ticket of others. The kernel tells any conflict, so narrow until none is lower."""
     found = in_the_way_asked(fd, _ANYBODY)
-    return None if found is None else _lowest(fd, QUEUE, END, found)
+    if found is None:
+        return None
+    if found.start > QUEUE and in_the_way(fd, WRITE, QUEUE, found.start - QUEUE) is None:
+        return found
+    return _lowest(fd, QUEUE, END, found)
 
 
 def after(fd: int, ticket: int) -> Span | None:

@@ -45,6 +45,7 @@ def park(recipe: Recipe, claim: Claim, ttl: float) -> bool:
         _write_parked(recipe, place, boot_clock() + int(ttl * 1e9))
         recipe.places.pop(claim.id, None)
         recipe.leave(place)  # the head of the line is rung, and learns when to come again
+        recipe.files.give_back(place.file)
     return True
 
 
@@ -57,6 +58,7 @@ def adopt(recipe: Recipe, parked: Claim, claim: Claim) -> Granted | None:
             return Granted(place.raw)
         recipe.places.pop(claim.id, None)
         recipe.leave(place)
+        recipe.files.give_back(place.file)
     return None
 
 

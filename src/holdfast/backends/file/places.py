@@ -10,9 +10,11 @@ from holdfast.backends.file import layout
 from holdfast.backends.file.bells import Bell
 from holdfast.backends.file.files import LockFile
 from holdfast.backends.file.identity import Identity
-from holdfast.backends.file.layout import EXCLUSIVE, OWNED, PERMIT, SHARED, Record
+from holdfast.backends.file.kernel import WRITE, asked
+from holdfast.backends.file.layout import EXCLUSIVE, LOCK, OWNED, PERMIT, SHARED, Record
 from holdfast.core.values import Claim, Mode
 
+BARGE: Final = asked(WRITE, LOCK, 1)
 _NOTHING: Final = bytes(16)
 _MODES: Final = {Mode.EXCLUSIVE: EXCLUSIVE, Mode.SHARED: SHARED, Mode.PERMIT: PERMIT}
 
@@ -26,9 +28,15 @@ class Place:
     ticket: int | None = None
     former: int | None = None
     """The ticket this claim had in a file that was removed meanwhile."""
+    hung: int | None = None
+    """The ticket its bell is named after."""
+    reserved: float | None = None
+    """How long a parked hold that was in the way has left."""
     raw: int | None = None
     slot: int | None = None
     bell: Bell | None = None
+    request = BARGE
+    """What an exclusive claim asks of the kernel: up to its ticket, once it has one."""
     net = 0.0
     known = 0
 

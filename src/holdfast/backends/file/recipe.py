@@ -29,7 +29,7 @@ from holdfast.backends.file.layout import (
     SHARED,
 )
 from holdfast.backends.file.outcomes import Crowded, Orphaned, Refused, Reserved
-from holdfast.backends.file.places import Place
+from holdfast.backends.file.places import BARGE, Place
 from holdfast.core.values import Answer, Busy, Claim, Granted, Renewal
 from holdfast.errors import Unsupported
 
@@ -57,7 +57,7 @@ class Recipe:
                 return Granted(place.raw)
             for _ in range(_REOPENS):
                 try:
-                    return self._ask(place)
+                    return self._enter(place) or self._ask_again(place)
                 except Orphaned:
                     self._open_again(place)
                 except Crowded:
@@ -78,8 +78,13 @@ class Recipe:
         if place is None:
             return False
         with place.mutex:
-            held = place.raw is not None and not self.put_out(place)
-            self.leave(place)
+            if place.mode == EXCLUSIVE:
+                self.leave(place)  # the next one first: whether this hold was broken can wait
+                held = place.raw is not None and place.file.grave() != place.raw
+            else:
+                held = place.raw is not None and not self.put_out(place)
+                self.leave(place)
+            self.files.give_back(place.file)
             if place.bell is not None and not place.watched:
                 place.bell.close()
         return held
@@ -119,61 +124,61 @@ class Recipe:
 
     # -- one attempt
 
-    def _ask(self, place: Place) -> Answer:
-        if not place.asked:
-            place.asked = True
-            answer = self._ask_first(place)
-            if answer is not None:
-                return answer
-        self._line_up(place)
-        for _ in range(2):
-            try:
-                return self._enter(place)
-            except Reserved as reserved:
-                waiting.settle(place, self.me)
-                return Busy(min(reserved.left, place.net))
-            except Refused:
-                if waiting.settle(place, self.me):
-                    break
-        return Busy(place.net)
-
-    def _ask_first(self, place: Place) -> Answer | None:
-        """Without a ticket; None: one is wanted at once."""
+    def _enter(self, place: Place) -> Granted | None:
+        """Take the key now, as things stand; None if refused."""
         try:
-            return self._enter(place)
+            raw = ways.alone(place, self.me) if place.mode == EXCLUSIVE else ways.enter(place, self.me)
         except Refused as refused:
-            if place.file.lost() or cleaning.in_progress(place.file.fd):
-                os.sched_yield()
-                place.asked = False
-                raise Orphaned from None  # what was in the way is not a holder
-            if place.claim.fair:
-                return None
-            return Busy(refused.left if isinstance(refused, Reserved) else waiting.NET)
-
-    def _enter(self, place: Place) -> Granted:
-        try:
-            raw = ways.enter(place, self.me)
+            self._back_out(place)
+            place.reserved = refused.left if isinstance(refused, Reserved) else None
+            return None
         except BaseException:
             self._back_out(place)
             raise
         if raw is None:
-            raise Refused
+            place.reserved = None
+            return None
         place.raw = raw
         if place.ticket is not None and place.mode != EXCLUSIVE:
             self._let_others_in(place, place.ticket)
         return Granted(raw)
+
+    def _ask_again(self, place: Place) -> Answer:
+        """Refused: with a ticket settle down to wait; without one, take one unless it is a try."""
+        if not place.asked:
+            place.asked = True
+            if place.file.lost() or cleaning.in_progress(place.file.fd):
+                os.sched_yield()
+                place.asked = False
+                raise Orphaned  # what was in the way is not a holder
+            if not place.claim.fair:
+                return Busy(place.reserved or waiting.NET)
+        if self._line_up(place):
+            granted = self._enter(place)
+            if granted is not None:
+                return granted
+        if not waiting.settle(place, self.me):
+            granted = self._enter(place)
+            if granted is not None:
+                return granted
+        return Busy(min(place.net, place.reserved or place.net))
 
     def _back_out(self, place: Place) -> None:
         place.slot = None
         kernel.drop(place.file.fd, 0, END if place.ticket is None else place.ticket)
         self.ring_first(place.file, sure=False)
 
-    def _line_up(self, place: Place) -> None:
+    def _line_up(self, place: Place) -> bool:
+        """Take a ticket and hang the bell; True if anything changed, so that we must ask again."""
+        before = place.ticket, place.hung
         if place.ticket is None:
             kind = READ if place.mode == SHARED else WRITE
             place.ticket = line.join(place.file.fd, kind, place.former)
-        if place.bell is not None:
+            place.request = kernel.asked(WRITE, LOCK, place.ticket - LOCK)
+        if place.bell is not None and place.hung != place.ticket:
             place.bell.hang(address(place.file.bell, place.ticket))
+            place.hung = place.ticket
+        return before != (place.ticket, place.hung)
 
     def _let_others_in(self, place: Place, ticket: int) -> None:
         """As many are woken as can enter: each one who enters beside others rings the next."""
@@ -192,7 +197,7 @@ class Recipe:
         self.ring_first(old, sure=True)  # whoever waits here must learn it too
         place.file = self.files.open(place.claim.key, place.claim.mode)
         descriptors.close(old.fd)
-        place.former, place.ticket = place.ticket or place.former, None
+        place.former, place.ticket, place.request = place.ticket or place.former, None, BARGE
 
     # -- holds
 
@@ -201,7 +206,6 @@ class Recipe:
         file = place.file
         kernel.drop_all(file.fd)
         self.ring_first(file, sure=place.raw is not None and place.mode in (EXCLUSIVE, PERMIT))
-        self.files.give_back(file)
 
     def _renewal(self, claim: Claim) -> Renewal:
         place = self.places.get(claim.id)
@@ -218,7 +222,7 @@ class Recipe:
             record = slots.read(place.file.fd, place.slot)
             if record is not None and record.raw == place.raw and record.flags & BROKEN:
                 return True
-        return place.file.buried()
+        return place.file.grave() != 0
 
     def _turn_shared(self, place: Place) -> None:
         """Take the reader's bytes while still alone, then turn the lock itself: it is never free."""

@@ -32,6 +32,9 @@ class PollBell(Bell):
                 return True
         return False
 
+    def close_later(self) -> bool:
+        return False
+
     def _note(self, ready: list[int]) -> None:
         for fd in ready:
             if fd == self._socket.fileno():

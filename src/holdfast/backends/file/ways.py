@@ -24,11 +24,10 @@ from holdfast.backends.file.layout import (
     Record,
 )
 from holdfast.backends.file.outcomes import Refused, Reserved
-from holdfast.backends.file.places import Place
+from holdfast.backends.file.places import BARGE, Place
 
 RAW_STEP: Final = 32_000
 """Nanoseconds in one step of the raw fence."""
-_BARGE: Final = asked(WRITE, LOCK, 1)
 
 
 def enter(place: Place, me: Identity) -> int | None:
@@ -41,13 +40,9 @@ def enter(place: Place, me: Identity) -> int | None:
 
 
 def alone(place: Place, me: Identity) -> int | None:
-    file = place.file
-    if place.ticket is not None:
-        request = asked(WRITE, LOCK, place.ticket - LOCK)
-    elif place.claim.fair:
+    file, request = place.file, place.request
+    if request is BARGE and place.claim.fair:
         request = asked(WRITE, LOCK, line.now_ticket() + 1 - LOCK)
-    else:
-        request = _BARGE
     if not take_asked(file.fd, request):
         return None
     now = time.time_ns()
