@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from holdfast.backends.file import FileEngine, open_engine
+from holdfast.backends.file import open_engine
+from holdfast.backends.file.engine import FileEngine
 from holdfast.core.ports import Backend
 from holdfast.core.values import Answer, Busy, Claim, Granted, Mode
 from holdfast.runtimes.clock import now
@@ -33,7 +34,9 @@ class Place:
 
 
 def engine_in(directory: Path | str, **options: str) -> FileEngine:
-    return open_engine(Place(str(directory), options))
+    engine = open_engine(Place(str(directory), options))
+    assert isinstance(engine, FileEngine)
+    return engine
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

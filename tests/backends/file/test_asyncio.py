@@ -22,7 +22,7 @@ from file_driving import (
     take,
 )
 
-from holdfast.backends.file import FileEngine
+from holdfast.backends.file.engine import FileEngine
 
 Start = Callable[[], Child]
 DEADLINE = 30.0

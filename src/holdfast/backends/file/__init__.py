@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+import importlib.util
+from typing import TYPE_CHECKING, Final, Protocol
 
 from holdfast.backends.file.directory import open_directory
-from holdfast.backends.file.engine import FileEngine
 from holdfast.errors import ConfigurationError
 
-__all__ = ["FileEngine", "open_engine"]
+if TYPE_CHECKING:
+    from holdfast.backends.file.directory import Directory
+    from holdfast.backends.file.engine import FileEngine
+    from holdfast.backends.file.fallback import FallbackEngine
+
+__all__ = ["open_engine"]
 
 _OPTIONS: Final = {"network": ("allow", "refuse")}
 
@@ -23,7 +28,7 @@ class Url(Protocol):
     def options(self) -> dict[str, str]: ...
 
 
-def open_engine(url: Url) -> FileEngine:
+def open_engine(url: Url) -> FileEngine | FallbackEngine:
     """`file:` is this user's own directory, `file:///path` any other."""
     for option, value in url.options.items():
         if option not in _OPTIONS:
@@ -33,4 +38,16 @@ def open_engine(url: Url) -> FileEngine:
             message = f"{option}={value!r}: expected {' or '.join(_OPTIONS[option])}"
             raise ConfigurationError(message, backend="file")
     network = url.options.get("network") == "allow"
-    return FileEngine(open_directory(url.path, network=network), network=network)
+    return _engine_in(open_directory(url.path, network=network), network=network)
+
+
+def _engine_in(directory: Directory, *, network: bool) -> FileEngine | FallbackEngine:
+    """The best engine this system can have: which one, is asked of the system itself."""
+    if importlib.util.find_spec("fcntl") is not None:
+        from holdfast.backends.file import engine, kernel  # noqa: PLC0415 -- not on every system
+
+        if kernel.works(directory.path):
+            return engine.FileEngine(directory, network=network)
+    from holdfast.backends.file.fallback import FallbackEngine  # noqa: PLC0415 -- seldom needed
+
+    return FallbackEngine(directory)

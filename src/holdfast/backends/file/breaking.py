@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import os
 
-from holdfast.backends.file import cleaning, descriptors, layout, line, slots
-from holdfast.backends.file.bells import address
+from holdfast.backends.file import cleaning, descriptors, layout, slots
 from holdfast.backends.file.files import LockFile
 from holdfast.backends.file.inspecting import look
 from holdfast.backends.file.layout import BLANK, BROKEN
@@ -37,7 +36,7 @@ def _break(recipe: Recipe, key: str, mode: Mode, raw: int | None) -> LockInfo | 
                 _mark(recipe, file, raw)
             elif not _bury(recipe, file, raw):
                 return None
-        _ring_all(recipe, file)
+        recipe.ring_first(file, sure=True)  # and each who moves to the new file rings the next
         return info
     finally:
         descriptors.close(file.fd)
@@ -71,7 +70,3 @@ def _mark(recipe: Recipe, file: LockFile, raw: int | None) -> None:
             slots.write(file.fd, slot, record._replace(flags=BROKEN))
     file.write(last._replace(flags=BROKEN))
 
-
-def _ring_all(recipe: Recipe, file: LockFile) -> None:
-    for waiting in line.walk(file.fd):
-        recipe.ringer.ring(address(file.bell, waiting.start))

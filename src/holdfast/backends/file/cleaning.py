@@ -18,7 +18,6 @@ from holdfast.backends.file.files import Files, LockFile
 from holdfast.backends.file.identity import Identity
 from holdfast.backends.file.kernel import END, WRITE
 from holdfast.backends.file.naming import LOCKS, SEMAPHORES
-from holdfast.backends.file.ways import RAW_STEP
 
 UNUSED_FOR: Final = 24 * 3600.0
 """Seconds since its last grant after which a file is removed in passing."""
@@ -98,7 +97,7 @@ def _remove(file: LockFile, me: Identity, unused_for: float) -> bool:
     if layout.foreign(head) or about.st_mtime > time.time() - unused_for:
         return False
     # While the number is ahead of the clock, the file is what keeps the fence from going back (S11).
-    if last.raw >= time.time_ns() // RAW_STEP or slots.parked(file.fd, last, me):
+    if last.raw >= time.time_ns() // layout.RAW_STEP or slots.parked(file.fd, last, me):
         return False
     bury(file)
     return True

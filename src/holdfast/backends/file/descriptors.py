@@ -25,6 +25,7 @@ class Forgetful(Protocol):
 
 # Re-entrant: a collector may finalize an engine, and so close descriptors, in the middle of an open.
 _mutex = threading.RLock()
+_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 _owned: dict[int, socket.socket | None] = {}
 _rememberers: WeakSet[Forgetful] = WeakSet()
 
@@ -38,7 +39,7 @@ def opened(open_one: Callable[[], int]) -> int:
 
 
 def open_file(path: str, flags: int, mode: int = 0o600) -> int:
-    return opened(lambda: os.open(path, flags | os.O_CLOEXEC, mode))
+    return opened(lambda: os.open(path, flags | _CLOEXEC, mode))
 
 
 def open_socket() -> socket.socket:

@@ -147,9 +147,10 @@ class Files:
     def open(self, key: str, mode: Mode) -> LockFile:
         name = file_name(key, mode)
         path = os.path.join(self.directory.path, name)
-        fd = self._open_or_create(path)
+        fd, new = open_or_create(path, self.directory.file_mode)
+        self.created += new
         try:
-            _check(os.fstat(fd), path)
+            check_plain(os.fstat(fd), path)
         except BaseException:
             descriptors.close(fd)
             raise
@@ -190,26 +191,28 @@ class Files:
         if spare is not None:
             descriptors.close(spare.fd)
 
-    def _open_or_create(self, path: str) -> int:
-        # First without O_CREAT: in a sticky directory it fails on others' files (protected_regular).
-        for _ in range(_OPENS):
-            with suppress(FileNotFoundError):
-                return descriptors.open_file(path, os.O_RDWR | _NOFOLLOW)
-            with suppress(FileExistsError):
-                return self._create(path)
-        raise BackendError(f"{path} comes and goes", backend="file")
 
-    def _create(self, path: str) -> int:
-        mode = self.directory.file_mode
-        try:
-            fd = descriptors.open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NOFOLLOW, mode)
-        except FileNotFoundError:
-            os.makedirs(self.directory.path, mode=0o700, exist_ok=True)  # somebody removed it
-            fd = descriptors.open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NOFOLLOW, mode)
-        if mode & 0o077:
-            os.fchmod(fd, mode)  # whatever the umask: the directory says who shares
-        self.created += 1
-        return fd
+def open_or_create(path: str, mode: int) -> tuple[int, bool]:
+    """A descriptor, and whether the file is new."""
+    # First without O_CREAT: in a sticky directory it fails on others' files (protected_regular).
+    for _ in range(_OPENS):
+        with suppress(FileNotFoundError):
+            return descriptors.open_file(path, os.O_RDWR | _NOFOLLOW), False
+        with suppress(FileExistsError):
+            return _create(path, mode), True
+    raise BackendError(f"{path} comes and goes", backend="file")
+
+
+def _create(path: str, mode: int) -> int:
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _NOFOLLOW
+    try:
+        fd = descriptors.open_file(path, flags, mode)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)  # somebody removed it
+        fd = descriptors.open_file(path, flags, mode)
+    if mode & 0o077:
+        os.fchmod(fd, mode)  # whatever the umask: the directory says who shares
+    return fd
 
 
 def bell_name(place: str, name: str) -> str:
@@ -217,7 +220,7 @@ def bell_name(place: str, name: str) -> str:
     return hashlib.blake2b((place + name).encode(), digest_size=12).hexdigest()
 
 
-def _check(about: os.stat_result, path: str) -> None:
+def check_plain(about: os.stat_result, path: str) -> None:
     if not stat.S_ISREG(about.st_mode) or about.st_nlink > 1:
         message = f"{path} is not a plain file with one name: move it away"
         raise BackendError(message, backend="file")

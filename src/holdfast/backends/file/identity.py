@@ -9,7 +9,8 @@ import uuid
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from holdfast.backends.file.layout import digest
+from holdfast.backends.file.layout import Record, digest, words
+from holdfast.core.values import Claim
 
 _BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 
@@ -25,6 +26,21 @@ class Identity(NamedTuple):
 
 def this_process() -> Identity:
     return Identity(socket.gethostname(), os.getpid(), _pid_space(), _boot())
+
+
+def record_of(claim: Claim, mode: int, owner: bytes, raw: int, now: int, me: Identity) -> Record:
+    """What is written down of a grant to this claim; `now` in nanoseconds since the epoch."""
+    return Record(
+        mode=mode,
+        pid=me.pid,
+        pid_space=me.pid_space,
+        permits=claim.permits,
+        raw=raw,
+        since=now // 1000,
+        boot=me.boot,
+        owner_digest=owner,
+        words=words(me.host, claim.who, claim.label, claim.owner or ""),
+    )
 
 
 def boot_clock() -> int:

@@ -42,6 +42,9 @@ READERS: Final = 2**30 - 1
 LOCK: Final = 2**30
 QUEUE: Final = 2**30 + 1
 
+RAW_STEP: Final = 32_000
+"""Nanoseconds in one step of the raw fence."""
+
 ALIVE: Final = bytes(8)
 """The grave of a file in use. Of a broken lock it has the number of the last grant ..."""
 REMOVED: Final = b"\1" + bytes(7)

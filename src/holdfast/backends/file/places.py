@@ -9,7 +9,7 @@ from typing import Final
 from holdfast.backends.file import layout
 from holdfast.backends.file.bells import Bell
 from holdfast.backends.file.files import LockFile
-from holdfast.backends.file.identity import Identity
+from holdfast.backends.file.identity import Identity, record_of
 from holdfast.backends.file.kernel import WRITE, asked
 from holdfast.backends.file.layout import EXCLUSIVE, LOCK, OWNED, PERMIT, SHARED, Record
 from holdfast.core.values import Claim, Mode
@@ -69,12 +69,3 @@ class Place:
 def _plain_parts(me: Identity, permits: int, who: str, label: str) -> tuple[bytes, bytes]:
     claim = Claim("", "", permits=permits, who=who, label=label)
     return layout.parts(record_of(claim, EXCLUSIVE, _NOTHING, 0, 0, me))
-
-
-def record_of(
-    claim: Claim, mode: int, owner: bytes, raw: int, now: int, me: Identity
-) -> Record:
-    return Record(
-        mode, 0, me.pid, me.pid_space, claim.permits, raw, now // 1000, 0, me.boot, _NOTHING, owner,
-        layout.words(me.host, claim.who, claim.label, claim.owner or ""),
-    )  # fmt: skip

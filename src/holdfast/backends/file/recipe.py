@@ -171,14 +171,11 @@ class Recipe:
     def _line_up(self, place: Place) -> bool:
         """Take a ticket and hang the bell; True if anything changed, so that we must ask again."""
         before = place.ticket, place.hung
-        if place.ticket is None:
-            kind = READ if place.mode == SHARED else WRITE
-            place.ticket = line.join(place.file.fd, kind, place.former)
-            place.request = kernel.asked(WRITE, LOCK, place.ticket - LOCK)
-        if place.bell is not None and place.hung != place.ticket:
-            place.bell.hang(address(place.file.bell, place.ticket))
-            place.hung = place.ticket
-        return before != (place.ticket, place.hung)
+        ticket = place.ticket or self._take_ticket(place)
+        if place.bell is not None and place.hung != ticket:
+            place.bell.hang(address(place.file.bell, ticket))
+            place.hung = ticket
+        return before != (ticket, place.hung)
 
     def _let_others_in(self, place: Place, ticket: int) -> None:
         """As many are woken as can enter: each one who enters beside others rings the next."""
@@ -190,14 +187,24 @@ class Recipe:
             self.ring_first(place.file, sure=True)
 
     def _open_again(self, place: Place) -> None:
+        """Move to the file that counts; first our place, then the next one behind us: in order."""
         old = place.file
         with suppress(Crowded):
             cleaning.finish_burial(old)
-        kernel.drop_all(old.fd)
-        self.ring_first(old, sure=True)  # whoever waits here must learn it too
         place.file = self.files.open(place.claim.key, place.claim.mode)
-        descriptors.close(old.fd)
         place.former, place.ticket, place.request = place.ticket or place.former, None, BARGE
+        if place.former is not None:
+            with suppress(Crowded):
+                self._take_ticket(place)
+        kernel.drop_all(old.fd)
+        self.ring_first(old, sure=True)
+        descriptors.close(old.fd)
+
+    def _take_ticket(self, place: Place) -> int:
+        kind = READ if place.mode == SHARED else WRITE
+        place.ticket = ticket = line.join(place.file.fd, kind, place.former)
+        place.request = kernel.asked(WRITE, LOCK, ticket - LOCK)
+        return ticket
 
     # -- holds
 

@@ -19,6 +19,7 @@ from holdfast.backends.file.layout import (
     OWNED,
     OWNERS,
     PERMIT,
+    RAW_STEP,
     READERS,
     SHARED,
     Record,
@@ -26,8 +27,6 @@ from holdfast.backends.file.layout import (
 from holdfast.backends.file.outcomes import Refused, Reserved
 from holdfast.backends.file.places import BARGE, Place
 
-RAW_STEP: Final = 32_000
-"""Nanoseconds in one step of the raw fence."""
 
 
 def enter(place: Place, me: Identity) -> int | None:
