@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from file_driving import Child, engine_in
 
-from holdfast.backends.file.engine import FileEngine
 from holdfast.backends.file.backend import FileBackend
+from holdfast.backends.file.engine import FileEngine
 
 
 @pytest.fixture

@@ -40,7 +40,9 @@ class Worker:
 
     def acquire(self, order: dict[str, Any]) -> int | None:
         wanted = self.made(order)
-        return run(acquire(self.backend, wanted, order.get("timeout", 30.0), lambda: say("waiting")))
+        return run(
+            acquire(self.backend, wanted, order.get("timeout", 30.0), lambda: say("waiting"))
+        )
 
     def acquire_async(self, order: dict[str, Any]) -> int | None:
         async def main() -> int | None:

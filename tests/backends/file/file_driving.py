@@ -1,4 +1,4 @@
-"""How the tests of the file engine drive it: claims, the core's loop in small, and other processes."""
+"""How the file engine's tests drive it: claims, the core's loop in small, other processes."""
 
 from __future__ import annotations
 

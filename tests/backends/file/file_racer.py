@@ -1,4 +1,4 @@
-"""A process that takes and leaves one name in every way there is, until it is killed or told to stop.
+"""A process that takes and leaves one name in every way there is, until killed or told to stop.
 
 Whoever is in takes a `flock` of its own kind on another file: a referee that knows nothing of this
 engine. It is opened first, so that a killed process lets go of it before it lets go of the lock.

@@ -28,7 +28,9 @@ Start = Callable[[], Child]
 DEADLINE = 30.0
 
 
-async def _waiting(work: Callable[[Callable[[], None]], Coroutine[Any, Any, Any]]) -> asyncio.Task[Any]:
+async def _waiting(
+    work: Callable[[Callable[[], None]], Coroutine[Any, Any, Any]],
+) -> asyncio.Task[Any]:
     """A task that stands in line by now."""
     waits = asyncio.Event()
     task = asyncio.create_task(work(waits.set))

@@ -6,6 +6,7 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
 from file_driving import (
     acquire,
     attempt,
@@ -57,17 +58,14 @@ def test_numbers_grow_and_read_as_time(backend: FileBackend) -> None:
 
 
 def test_numbers_go_on_when_the_clock_goes_back(
-    backend: FileBackend, monkeypatch: object, directory: Path
+    backend: FileBackend, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = claim(), claim()
     raw = take(backend, first)
     release(backend, first)
     real = time.time_ns
-    time.time_ns = lambda: real() - 10**15
-    try:
-        assert take(engine_in(directory).blocking(), second) == raw + 1
-    finally:
-        time.time_ns = real
+    monkeypatch.setattr(time, "time_ns", lambda: real() - 10**15)
+    assert take(engine_in(directory).blocking(), second) == raw + 1
 
 
 def test_an_unreadable_record_leaves_the_number_to_the_clock(

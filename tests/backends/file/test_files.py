@@ -1,4 +1,4 @@
-"""The directory and its files: whom to trust, what is in a name, and removal that lets nobody in twice."""
+"""The directory and its files: whom to trust, what is in a name, and safe removal."""
 
 from __future__ import annotations
 
@@ -129,7 +129,8 @@ def test_unknown_options_are_named(tmp_path: Path, option: dict[str, str]) -> No
 def test_different_names_have_different_files() -> None:
     keys = [
         "ns:a", "ns:A", "ns=a", "ns:a.lock", "ns:..", ".", "..", "ns:a/b", "ns:a\\b", "ns:a b",
-        "ns:a~b", "ns:" + "x" * 200, "ns:" + "x" * 201, "ns:ä", unicodedata.normalize("NFD", "ns:ä"),
+        "ns:a~b", "ns:" + "x" * 200, "ns:" + "x" * 201, "ns:ä",
+        unicodedata.normalize("NFD", "ns:ä"),
         "ns:İ", "ns:i̇", "ns:\udcff", "ns:\0", "con", "ns:%", "-", "ns:" + "日本" * 100,
     ]  # fmt: skip
     names = [naming.file_name(key, mode) for key in keys for mode in (Mode.SHARED, Mode.PERMIT)]
@@ -223,23 +224,21 @@ def test_unused_files_are_removed_and_used_ones_stay(directory: Path) -> None:
     take(backend, claim("ns:3"))
 
 
-def test_a_file_whose_number_is_ahead_of_the_clock_stays(directory: Path) -> None:
+def test_a_file_whose_number_is_ahead_of_the_clock_stays(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine = engine_in(directory)
     held = claim()
     real = time.time_ns
-    time.time_ns = lambda: real() + 10**15
-    try:
-        raw = take(engine.blocking(), held)
-    finally:
-        time.time_ns = real
+    monkeypatch.setattr(time, "time_ns", lambda: real() + 10**15)
+    raw = take(engine.blocking(), held)
+    monkeypatch.undo()
     release(engine.blocking(), held)
     assert engine.clean(unused_for=0.0) == 0
     assert take(engine.blocking(), claim()) == raw + 1
 
 
-def test_files_are_removed_in_passing(
-    directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_are_removed_in_passing(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = engine_in(directory).blocking()
     for name in range(40):
         held = claim(f"ns:old-{name}")
@@ -269,7 +268,7 @@ def test_a_try_does_not_take_a_cleaner_for_a_holder(
 
 @pytest.mark.parametrize("removed_by", ["rm", "clean"])
 def test_a_holder_or_waiter_of_a_removed_file_does_not_count(
-    directory: Path, removed_by: str
+    directory: Path, removed_by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The classic: B has the file open when it is unlinked, C makes a new one."""
     engine, other = engine_in(directory), engine_in(directory)
@@ -278,15 +277,12 @@ def test_a_holder_or_waiter_of_a_removed_file_does_not_count(
     release(backend, held)
     if removed_by == "rm":
         next(directory.iterdir()).unlink()
-        time.time_ns = (lambda real: lambda: real() + 10**9)(real := time.time_ns)
+        real = time.time_ns  # a little later: the link count is not looked at every time
+        monkeypatch.setattr(time, "time_ns", lambda: real() + 10**9)
     else:
         assert other.clean(unused_for=0.0) == 1
-    try:
-        take(other.blocking(), claim())
-        assert busy(backend, wanted)
-    finally:
-        if removed_by == "rm":
-            time.time_ns = real
+    take(other.blocking(), claim())
+    assert busy(backend, wanted)
 
 
 def test_a_holder_learns_that_its_file_was_removed(backend: FileBackend, directory: Path) -> None:
@@ -355,7 +351,8 @@ def test_the_probe_says_what_the_kernel_does(
 
 def test_a_record_survives_the_way_through_bytes() -> None:
     record = layout.Record(
-        layout.OWNED, 1, 2, 3, 4, 5, 6, 7, b"8" * 8, b"9" * 16, b"a" * 16, layout.words("h", "w", "l", "o")
+        layout.OWNED, 1, 2, 3, 4, 5, 6, 7, b"8" * 8, b"9" * 16, b"a" * 16,
+        layout.words("h", "w", "l", "o"),
     )  # fmt: skip
     data = layout.encode(record)
     assert len(data) == layout.RECORD

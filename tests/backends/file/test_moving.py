@@ -234,7 +234,7 @@ def test_a_parked_hold_can_be_broken(backend: FileBackend) -> None:
 def test_a_break_that_was_killed_half_way_is_finished_by_the_next(
     backend: FileBackend, directory: Path
 ) -> None:
-    from holdfast.backends.file import layout  # noqa: PLC0415 -- the bytes, only here
+    from holdfast.backends.file import layout
 
     held = claim()
     take(backend, held)
@@ -267,7 +267,11 @@ def test_who_holds_and_who_waits(backend: FileBackend, child: Start) -> None:
 
 
 def test_readers_permits_and_owners_are_listed(backend: FileBackend) -> None:
-    for one in (reader("ns:r", label="x"), reader("ns:r", label="y"), claim("ns:o", owner="order-7")):
+    for one in (
+        reader("ns:r", label="x"),
+        reader("ns:r", label="y"),
+        claim("ns:o", owner="order-7"),
+    ):
         take(backend, one)
     for _ in range(2):
         take(backend, permit(5, "ns:s"))

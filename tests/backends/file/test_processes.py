@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -177,12 +178,13 @@ def test_a_stopped_holder_keeps_its_lock(backend: FileBackend, child: Start) -> 
 
 
 def test_a_program_started_by_the_holder_inherits_nothing(backend: FileBackend) -> None:
-    import subprocess  # noqa: PLC0415 -- only here
-
     held, wanted = claim(), claim()
     take(backend, held)
     with subprocess.Popen(["sleep", "60"], close_fds=False) as program:
-        links = [os.readlink(f"/proc/{program.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{program.pid}/fd")]
+        links = [
+            os.readlink(f"/proc/{program.pid}/fd/{fd}")
+            for fd in os.listdir(f"/proc/{program.pid}/fd")
+        ]
         assert not [link for link in links if link.endswith(".lock")]
         release(backend, held)
         take(backend, wanted)

@@ -1,4 +1,4 @@
-"""Many processes, all modes, timeouts, cancellations, kills and stops: never two where one may be."""
+"""Many processes, all modes, timeouts, cancels, kills and stops: never two where one may be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Readers, permits and co-owners: who may be in together, in which order, and who is freed by death."""
+"""Readers, permits and co-owners: who may be in together, in which order, and whose death frees."""
 
 from __future__ import annotations
 

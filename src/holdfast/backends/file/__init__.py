@@ -44,10 +44,10 @@ def open_engine(url: Url) -> FileEngine | FallbackEngine:
 def _engine_in(directory: Directory, *, network: bool) -> FileEngine | FallbackEngine:
     """The best engine this system can have: which one, is asked of the system itself."""
     if importlib.util.find_spec("fcntl") is not None:
-        from holdfast.backends.file import engine, kernel  # noqa: PLC0415 -- not on every system
+        from holdfast.backends.file import engine, kernel
 
         if kernel.works(directory.path):
             return engine.FileEngine(directory, network=network)
-    from holdfast.backends.file.fallback import FallbackEngine  # noqa: PLC0415 -- seldom needed
+    from holdfast.backends.file.fallback import FallbackEngine
 
     return FallbackEngine(directory)

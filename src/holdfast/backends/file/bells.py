@@ -2,7 +2,7 @@
 
 Nobody sleeps in the kernel's lock queue (such a sleep cannot be cancelled, L1). A waiter binds its
 bell before it asks again; who leaves the lock looks up the lowest ticket and sends one datagram.
-The bells do not cross network namespaces: there, and whenever a ring is lost, `retry_in` is the net.
+Bells do not cross network namespaces: there, and whenever a ring is lost, `retry_in` is the net.
 Beside its bell the first in line also watches the holder's process (a pidfd).
 """
 
@@ -110,7 +110,8 @@ class Bell(ABC):
         for pid in [pid for pid in self._pidfds if pid not in pids]:
             self._unfollow(pid)
         wanted = sorted(pids - self._gone - self._pidfds.keys())
-        return all([self._open(pid) for pid in wanted[: _MOST_PIDS - len(self._pidfds)]])
+        gone = [pid for pid in wanted[: _MOST_PIDS - len(self._pidfds)] if not self._open(pid)]
+        return not gone
 
     def close(self) -> None:
         for pid in list(self._pidfds):

@@ -69,4 +69,3 @@ def _mark(recipe: Recipe, file: LockFile, raw: int | None) -> None:
         elif slots.taken(file.fd, slot):
             slots.write(file.fd, slot, record._replace(flags=BROKEN))
     file.write(last._replace(flags=BROKEN))
-

@@ -21,7 +21,8 @@ from holdfast.backends.file.naming import LOCKS, SEMAPHORES
 
 UNUSED_FOR: Final = 24 * 3600.0
 """Seconds since its last grant after which a file is removed in passing."""
-_EVERY: Final = 64
+EVERY: Final = 64
+"""Files made between two such looks."""
 _AT_ONCE: Final = 64
 
 
@@ -36,11 +37,10 @@ def clean(files: Files, me: Identity, unused_for: float, most: int | None = None
 
 
 def in_passing(files: Files, me: Identity) -> None:
-    """Now and then, when this process has made many files."""
-    if files.created >= _EVERY:
-        files.created = 0
-        with suppress(OSError):
-            clean(files, me, UNUSED_FOR, _AT_ONCE)
+    """Now and then, when this process has made many files, look at some and remove the unused."""
+    files.created = 0
+    with suppress(OSError):
+        clean(files, me, UNUSED_FOR, _AT_ONCE)
 
 
 def lock_files(directory: str) -> list[str]:
@@ -96,7 +96,7 @@ def _remove(file: LockFile, me: Identity, unused_for: float) -> bool:
     last = layout.decode(head) or layout.BLANK
     if layout.foreign(head) or about.st_mtime > time.time() - unused_for:
         return False
-    # While the number is ahead of the clock, the file is what keeps the fence from going back (S11).
+    # While its number is ahead of the clock, the file keeps the fence from going back (S11).
     if last.raw >= time.time_ns() // layout.RAW_STEP or slots.parked(file.fd, last, me):
         return False
     bury(file)

@@ -2,7 +2,7 @@
 
 A forked child shares the kernel locks of its parent: unlocking there would free the parent's lock,
 and keeping the descriptor would hold it after the parent was killed. So every descriptor is opened,
-registered and closed under one mutex, the fork takes that mutex, and the child closes what it finds.
+registered and closed under one mutex; the fork takes that mutex, the child closes what it finds.
 (A child forked by foreign C code does not pass here: it keeps the lock until it ends or execs.)
 """
 
@@ -23,7 +23,7 @@ class Forgetful(Protocol):
     def forget(self) -> None: ...
 
 
-# Re-entrant: a collector may finalize an engine, and so close descriptors, in the middle of an open.
+# Re-entrant: the collector may drop an engine, and close its descriptors, amid an open.
 _mutex = threading.RLock()
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 _owned: dict[int, socket.socket | None] = {}

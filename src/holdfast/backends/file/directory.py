@@ -59,7 +59,9 @@ def open_directory(path: str, *, network: bool = False) -> Directory:
             return Directory(real, 0o600, 0, 0)  # no owners and modes to check on this system
         fd = os.open(real, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
-        message = f"cannot use {wanted} for lock files: {error.strerror}; choose another by file:///path"
+        message = (
+            f"cannot use {wanted} for lock files: {error.strerror}; choose another by file:///path"
+        )
         raise BackendError(message, backend="file") from error
     try:
         return _checked(fd, real, private=private, network=network)

@@ -35,7 +35,7 @@ _OPENS: Final = 100
 class LockFile:
     """One descriptor of one lock file, for one claim at a time."""
 
-    __slots__ = ("bell", "checked", "fd", "hint", "path", "raw", "seen", "until", "which")
+    __slots__ = ("bell", "checked", "fd", "hint", "path", "raw", "record", "seen", "until", "which")
 
     def __init__(self, fd: int, which: tuple[str, bool], path: str, bell: str) -> None:
         self.fd = fd
@@ -44,6 +44,8 @@ class LockFile:
         self.path = path
         self.bell = bell
         self.seen: bytes | None = None
+        self.record: Record | None = None
+        """What `seen` says, once somebody asked."""
         self.raw = 0
         self.until = 0
         self.checked = 0
@@ -63,7 +65,9 @@ class LockFile:
     def read(self, now: int) -> Record:
         """`look`, and the whole record."""
         self.look(now)
-        return layout.decode(self.seen or b"") or BLANK
+        if self.record is None:
+            self.record = layout.decode(self.seen or b"") or BLANK
+        return self.record
 
     def glance(self) -> Record:
         """The last grant as it stands, for those who hold no lock: may be torn or out of date."""
@@ -73,13 +77,15 @@ class LockFile:
         """One write of fixed width: torn or lost, the clock decides the next fence (U14)."""
         self.write_plain(layout.encode(record), record.raw)
         self.until = record.until
+        self.record = record
 
     def write_plain(self, data: bytes, raw: int) -> None:
-        """A record with nothing parked."""
+        """A record with nothing parked, encoded."""
         os.pwrite(self.fd, data, 0)
         self.seen = data + ALIVE
         self.raw = raw
         self.until = 0
+        self.record = None
 
     def grave(self) -> int:
         return int.from_bytes(os.pread(self.fd, len(ALIVE), layout.GRAVE), "little")
@@ -107,6 +113,7 @@ class LockFile:
             self._begin()
         self.raw, self.until = layout.numbers(data)
         self.seen = data
+        self.record = None
 
     def _begin(self) -> None:
         """The first grant in a new file writes down whose file it is, for those who list."""

@@ -1,4 +1,4 @@
-"""Who this process is, as others may see it: host, pid, pid namespace, and this boot of the machine."""
+"""Who this process is, as others may see it: host, pid, pid namespace, and this boot."""
 
 from __future__ import annotations
 

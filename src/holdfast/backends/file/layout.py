@@ -10,7 +10,7 @@ dead process held or waited for is gone with it.
     512     the key this file is for            OWNERS     read-locked by every co-owner
     4096    who waits, by ticket (64 records)   READERS    read-locked by every reader
     20480   the slots            (records)      LOCK       the lock
-                                                QUEUE + t  the ticket of who came at t (monotonic ns)
+                                                QUEUE + t  the ticket of who came at t (in ns)
 
 The record of the last grant and the slots change only under LOCK for writing, or under LOCK for
 reading and META (in a semaphore's file: META). A hold taken out of the processes (`park`) is a slot
@@ -160,7 +160,7 @@ def words(host: str, who: str, label: str, owner: str) -> bytes:
 
 
 def digest(text: str) -> bytes:
-    """16 bytes that stand for a claim id or an owner: ids are never stored (who knows one can release)."""
+    """Stands for a claim id or an owner. Who knows an id can release, so ids are never stored."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 

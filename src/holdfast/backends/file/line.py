@@ -1,6 +1,6 @@
 """The waiters' line: every waiter locks one byte, its ticket, at the time it came.
 
-The kernel keeps the line, so there are no ghosts: a killed waiter's ticket is gone with it. A writer
+The kernel keeps the line, so there are no ghosts: a killed waiter's ticket goes with it. A writer
 enters by locking everything from the lock to its ticket: refused while anybody before it conflicts.
 Readers' tickets are read locks, so readers pass each other and never a writer that came before.
 """
@@ -124,7 +124,7 @@ def _lowest(fd: int, low: int, high: int, found: Span | None) -> Span | None:
             low = found.end  # a holder that came through the line has it locked up to its ticket
         else:
             best, high = found, found.start
-        if high != END and low >= high or low >= 2**63 - 1:
+        if (high != END and low >= high) or low >= 2**63 - 1:
             break
         found = in_the_way(fd, WRITE, low, high - low if high != END else END)
     return best

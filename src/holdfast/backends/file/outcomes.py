@@ -1,9 +1,9 @@
-"""How an attempt can end other than with a grant: answers inside this engine, never errors to users."""
+"""How an attempt can end other than with a grant: answers inside this engine, not errors."""
 
 from __future__ import annotations
 
 
-class Outcome(Exception):  # noqa: N818 -- an answer, not an error
+class Outcome(Exception):
     """Raised where the attempt has to be backed out of."""
 
 

@@ -2,7 +2,7 @@
 
 The kernel's locks are dropped, and everybody who gets them sees the deadline and steps back. Who
 adopts must get the kernel lock first, so of two only one finds the slot still parked (S15). What is
-stored is a digest of the claim id. The deadline counts by this boot's clock: a reboot ends the hold.
+stored is a digest of the claim id. The deadline counts by this boot's clock: a reboot ends it.
 """
 
 from __future__ import annotations

@@ -20,9 +20,14 @@ _MODES: Final = {Mode.EXCLUSIVE: EXCLUSIVE, Mode.SHARED: SHARED, Mode.PERMIT: PE
 
 
 class Place:
-    """One claim, from its first attempt to its release. Its mutex is held over each command: the
-    keeper's thread may renew or release while the acquirer still asks."""
+    """One claim, from its first attempt to its release.
 
+    Its mutex is held over each command: the keeper's thread may renew or release while the acquirer
+    still asks.
+    """
+
+    mode = EXCLUSIVE
+    owner_digest = _NOTHING
     asked = False
     watched = False
     ticket: int | None = None
@@ -44,8 +49,6 @@ class Place:
         self.claim = claim
         self.file = file
         self.mutex = threading.Lock()
-        self.mode = EXCLUSIVE
-        self.owner_digest = _NOTHING
         if claim.mode is not Mode.EXCLUSIVE or claim.owner is not None:
             self._beside_others(claim)
 

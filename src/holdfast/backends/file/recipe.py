@@ -68,9 +68,9 @@ class Recipe:
         """What is known of this claim; made at its first attempt or watch."""
         place = self.places.get(claim.id)
         if place is None:
-            place = Place(claim, self.files.take(claim.key, claim.mode))
-            self.places[claim.id] = place
-            cleaning.in_passing(self.files, self.me)
+            place = self.places[claim.id] = Place(claim, self.files.take(claim.key, claim.mode))
+            if self.files.created >= cleaning.EVERY:
+                cleaning.in_passing(self.files, self.me)
         return place
 
     def release(self, claim: Claim) -> bool:
@@ -127,7 +127,11 @@ class Recipe:
     def _enter(self, place: Place) -> Granted | None:
         """Take the key now, as things stand; None if refused."""
         try:
-            raw = ways.alone(place, self.me) if place.mode == EXCLUSIVE else ways.enter(place, self.me)
+            raw = (
+                ways.alone(place, self.me)
+                if place.mode == EXCLUSIVE
+                else ways.enter(place, self.me)
+            )
         except Refused as refused:
             self._back_out(place)
             place.reserved = refused.left if isinstance(refused, Reserved) else None
@@ -232,7 +236,7 @@ class Recipe:
         return place.file.grave() != 0
 
     def _turn_shared(self, place: Place) -> None:
-        """Take the reader's bytes while still alone, then turn the lock itself: it is never free."""
+        """Take the reader's bytes while still alone, then turn the lock itself: never free."""
         file, fd = place.file, place.file.fd
         kernel.take(fd, READ, READERS, 1)
         with slots.meta(fd):

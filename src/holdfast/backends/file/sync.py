@@ -1,4 +1,4 @@
-"""How a thread sleeps on its bell: `poll`, so that a deadline ends it and nothing is left behind."""
+"""How a thread sleeps on its bell: `poll`, so a deadline ends it and nothing is left behind."""
 
 from __future__ import annotations
 

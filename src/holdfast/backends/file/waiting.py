@@ -63,4 +63,6 @@ def _pids(file: LockFile, last: Record, me: Identity) -> set[int]:
     else:
         table = slots.table(file.fd)[:_MOST_SLOTS]
         records = [one for slot, one in enumerate(table) if one and slots.taken(file.fd, slot)]
-    return {one.pid for one in records if one.pid_space == me.pid_space and one.boot == me.boot} - {me.pid}
+    return {one.pid for one in records if one.pid_space == me.pid_space and one.boot == me.boot} - {
+        me.pid
+    }

@@ -7,7 +7,6 @@ Refused later it raises an outcome, and the caller drops what was locked on the 
 from __future__ import annotations
 
 import time
-from typing import Final
 
 from holdfast.backends.file import line, slots
 from holdfast.backends.file.identity import Identity, boot_clock
@@ -26,7 +25,6 @@ from holdfast.backends.file.layout import (
 )
 from holdfast.backends.file.outcomes import Refused, Reserved
 from holdfast.backends.file.places import BARGE, Place
-
 
 
 def enter(place: Place, me: Identity) -> int | None:
@@ -137,8 +135,10 @@ def _admit(place: Place, last: Record, record: Record, me: Identity) -> None:
         place.slot = slots.take_listed(file, last, me)
     if place.slot is not None:
         slots.write(file.fd, place.slot, record)
-    flags = BROKEN if last.flags & BROKEN and slots.any_broken(file.fd) else 0
-    file.write(record._replace(until=slots.still_parked(last, me), flags=flags))
+    if last.until or last.flags:
+        broken = BROKEN if last.flags & BROKEN and slots.any_broken(file.fd) else 0
+        record = record._replace(until=slots.still_parked(last, me), flags=broken)
+    file.write(record)
 
 
 def _refuse_parked(place: Place, last: Record, me: Identity, *, allowed: int) -> None:
