@@ -17,7 +17,7 @@ from typing import Final
 
 from holdfast.backends.file import descriptors, layout
 from holdfast.backends.file.directory import Directory
-from holdfast.backends.file.layout import ALIVE, BLANK, Record
+from holdfast.backends.file.layout import ALIVE, BLANK, GRAVE, HEAD, Record
 from holdfast.backends.file.naming import SEMAPHORES, file_name
 from holdfast.backends.file.outcomes import Orphaned
 from holdfast.core.values import Mode
@@ -28,6 +28,7 @@ IDLE_SPARE: Final = 32
 _LINKS_EVERY: Final = 5_000_000
 """Nanoseconds between two looks at the link count of a file in constant use: no worse than a file
 that is removed while it is held so long."""
+_PERMIT: Final = Mode.PERMIT
 _NOFOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
 _OPENS: Final = 100
 
@@ -56,7 +57,7 @@ class LockFile:
 
         Raises Orphaned if this file is dead. What this descriptor saw last is not decoded again.
         """
-        data = os.pread(self.fd, layout.HEAD, 0)
+        data = os.pread(self.fd, HEAD, 0)
         if data != self.seen:
             self._study(data)
         if not 0 <= now - self.checked < _LINKS_EVERY and self.lost():
@@ -88,7 +89,9 @@ class LockFile:
         self.record = None
 
     def grave(self) -> int:
-        return int.from_bytes(os.pread(self.fd, len(ALIVE), layout.GRAVE), "little")
+        """0 in a file that is in use."""
+        data = os.pread(self.fd, 8, GRAVE)
+        return 0 if data == ALIVE else int.from_bytes(data, "little")
 
     def lost(self) -> bool:
         """Whether a hold in this file ended by force."""
@@ -104,7 +107,7 @@ class LockFile:
         return False
 
     def _study(self, data: bytes) -> None:
-        if data[layout.GRAVE :] not in (ALIVE, b""):
+        if data[GRAVE:] not in (ALIVE, b""):
             raise Orphaned
         if layout.foreign(data):
             message = f"{self.path} is not a lock file: move it away"
@@ -138,10 +141,11 @@ class Files:
 
     def take(self, key: str, mode: Mode) -> LockFile:
         """A descriptor of this key's file that nobody else in the process uses."""
-        file = self._idle.pop((key, mode is Mode.PERMIT), None)
-        if file is None and self._spare:
-            file = self._take_spare((key, mode is Mode.PERMIT))
-        return file or self.open(key, mode)
+        which = (key, mode is _PERMIT)
+        file = self._idle.pop(which, None)
+        if file is not None:
+            return file
+        return self._take_spare(which) or self.open(key, mode)
 
     def give_back(self, file: LockFile) -> None:
         """Keep it for the next claim; those used longest ago are closed when there are too many."""

@@ -26,7 +26,7 @@ from holdfast.backends.file.kernel import (
 from holdfast.backends.file.layout import LOCK, QUEUE
 from holdfast.backends.file.outcomes import Crowded
 
-_ANYBODY: Final = asked(WRITE, QUEUE, END)
+ANYBODY: Final = asked(WRITE, QUEUE, END)
 _JOINS: Final = 300
 
 
@@ -59,9 +59,12 @@ def leave(fd: int) -> None:
 
 def first(fd: int) -> Span | None:
     """The lowest ticket of others. The kernel tells any conflict, so narrow until none is lower."""
-    found = in_the_way_asked(fd, _ANYBODY)
-    if found is None:
-        return None
+    found = in_the_way_asked(fd, ANYBODY)
+    return None if found is None else first_from(fd, found)
+
+
+def first_from(fd: int, found: Span) -> Span | None:
+    """The lowest ticket, when some conflict in the line is known already."""
     if found.start > QUEUE and in_the_way(fd, WRITE, QUEUE, found.start - QUEUE) is None:
         return found
     return _lowest(fd, QUEUE, END, found)
@@ -95,7 +98,7 @@ def free_before(fd: int, ticket: int) -> bool:
 
 
 def empty(fd: int) -> bool:
-    return in_the_way_asked(fd, _ANYBODY) is None
+    return in_the_way_asked(fd, ANYBODY) is None
 
 
 def lock_kind(fd: int) -> int | None:

@@ -16,6 +16,7 @@ from holdfast.core.values import Claim, Mode
 
 BARGE: Final = asked(WRITE, LOCK, 1)
 _NOTHING: Final = bytes(16)
+_ALONE: Final = Mode.EXCLUSIVE
 _MODES: Final = {Mode.EXCLUSIVE: EXCLUSIVE, Mode.SHARED: SHARED, Mode.PERMIT: PERMIT}
 
 
@@ -49,7 +50,7 @@ class Place:
         self.claim = claim
         self.file = file
         self.mutex = threading.Lock()
-        if claim.mode is not Mode.EXCLUSIVE or claim.owner is not None:
+        if claim.mode is not _ALONE or claim.owner is not None:
             self._beside_others(claim)
 
     def _beside_others(self, claim: Claim) -> None:

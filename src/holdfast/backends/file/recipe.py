@@ -49,9 +49,7 @@ class Recipe:
         finalize(self, _close, files, self.ringer).atexit = False
 
     def attempt(self, claim: Claim) -> Answer:
-        place = self.places.get(claim.id)
-        if place is None:
-            place = self.place(claim)
+        place = self.places.get(claim.id) or self._new_place(claim)
         with place.mutex:
             if place.raw is not None:
                 return Granted(place.raw)
@@ -66,11 +64,12 @@ class Recipe:
 
     def place(self, claim: Claim) -> Place:
         """What is known of this claim; made at its first attempt or watch."""
-        place = self.places.get(claim.id)
-        if place is None:
-            place = self.places[claim.id] = Place(claim, self.files.take(claim.key, claim.mode))
-            if self.files.created >= cleaning.EVERY:
-                cleaning.in_passing(self.files, self.me)
+        return self.places.get(claim.id) or self._new_place(claim)
+
+    def _new_place(self, claim: Claim) -> Place:
+        place = self.places[claim.id] = Place(claim, self.files.take(claim.key, claim.mode))
+        if self.files.created >= cleaning.EVERY:
+            cleaning.in_passing(self.files, self.me)
         return place
 
     def release(self, claim: Claim) -> bool:
@@ -79,8 +78,7 @@ class Recipe:
             return False
         with place.mutex:
             if place.mode == EXCLUSIVE:
-                self.leave(place)  # the next one first: whether this hold was broken can wait
-                held = place.raw is not None and place.file.grave() != place.raw
+                held = self._leave_alone(place)
             else:
                 held = place.raw is not None and not self.put_out(place)
                 self.leave(place)
@@ -217,6 +215,17 @@ class Recipe:
         file = place.file
         kernel.drop_all(file.fd)
         self.ring_first(file, sure=place.raw is not None and place.mode in (EXCLUSIVE, PERMIT))
+
+    def _leave_alone(self, place: Place) -> bool:
+        """The next one first: whether our own hold was broken can wait."""
+        file, raw = place.file, place.raw
+        kernel.drop_all(file.fd)
+        waiter = kernel.in_the_way_asked(file.fd, line.ANYBODY)
+        if waiter is not None:
+            head = line.first_from(file.fd, waiter)
+            if head is not None:
+                self.ringer.ring(address(file.bell, head.start))
+        return raw is not None and file.grave() != raw
 
     def _renewal(self, claim: Claim) -> Renewal:
         place = self.places.get(claim.id)
