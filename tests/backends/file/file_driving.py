@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from holdfast.backends.file import engine as engines
 from holdfast.backends.file import open_engine
 from holdfast.backends.file.engine import FileEngine
 from holdfast.core.ports import Backend
@@ -34,6 +35,7 @@ class Place:
 
 
 def engine_in(directory: Path | str, **options: str) -> FileEngine:
+    engines._recipes.clear()  # each one as if in a process of its own
     engine = open_engine(Place(str(directory), options))
     assert isinstance(engine, FileEngine)
     return engine

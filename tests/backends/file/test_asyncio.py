@@ -90,7 +90,7 @@ def test_a_thousand_waiters_in_one_loop_are_all_let_in(engine: FileEngine) -> No
 def test_a_ring_comes_without_the_net(
     engine: FileEngine, child: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.backends.file.waiting.NET", 3600.0)
+    monkeypatch.setattr("holdfast.backends.file.waiting._FIRST", (3600.0,) * 3)
     other, wanted, again = child(), claim(), claim()
     other.ask("attempt")
 

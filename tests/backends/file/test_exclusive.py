@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from file_driving import (
+    Place,
     acquire,
     attempt,
     busy,
@@ -20,6 +21,7 @@ from file_driving import (
     take,
 )
 
+from holdfast.backends.file import open_engine
 from holdfast.backends.file.backend import FileBackend
 from holdfast.core.values import Capability, Renewal
 
@@ -90,6 +92,15 @@ def test_two_engines_in_one_process_exclude_each_other(directory: Path) -> None:
     assert busy(two, claim())
 
 
+def test_two_connections_of_one_process_know_each_others_claims(directory: Path) -> None:
+    one, two = (open_engine(Place(str(directory))).blocking() for _ in range(2))
+    held = claim()
+    take(one, held)
+    assert busy(two, claim())
+    assert run(two.renew([held])) == [Renewal.HELD]
+    assert release(two, held)
+
+
 def test_two_threads_exclude_each_other(backend: FileBackend) -> None:
     inside, worst, total = 0, 0, 0
 
@@ -143,11 +154,20 @@ def test_who_gives_up_passes_the_turn_on(backend: FileBackend) -> None:
     take(backend, third)
 
 
-def test_a_try_does_not_stand_in_line(backend: FileBackend) -> None:
-    first, passer = claim(), claim()
+def test_a_try_leaves_the_line_with_its_release(backend: FileBackend) -> None:
+    first, passer = claim(), claim(label="passer")
     take(backend, first)
     assert busy(backend, passer)
+    assert [one.label for one in run(backend.inspect("ns:a"))[0].waiters] == ["passer"]
+    release(backend, passer)
     assert run(backend.inspect("ns:a"))[0].waiters == ()
+
+
+def test_a_command_said_to_be_late_is_not_obeyed(backend: FileBackend) -> None:
+    late = claim()
+    run(backend.release(late, doubtful=True))
+    assert busy(backend, late)
+    take(backend, claim())
 
 
 def test_who_just_came_may_barge_in_unless_fair(backend: FileBackend) -> None:

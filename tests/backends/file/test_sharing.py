@@ -30,7 +30,7 @@ NEVER = 3600.0
 @pytest.fixture
 def no_net(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody in this process wakes by himself: a lost ring is a hang."""
-    monkeypatch.setattr("holdfast.backends.file.waiting.NET", NEVER)
+    monkeypatch.setattr("holdfast.backends.file.waiting._FIRST", (NEVER,) * 3)
     monkeypatch.setattr("holdfast.backends.file.waiting._LONGEST", (NEVER,) * 3)
 
 

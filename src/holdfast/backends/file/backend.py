@@ -61,9 +61,9 @@ class FileBackend:
         except OSError as error:
             raise _failed(error, None) from error
 
-    async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:  # noqa: ARG002 -- no reply is ever lost here
+    async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
         try:
-            return self._recipe.release(claim)
+            return self._recipe.release(claim, doubtful=doubtful)
         except OSError as error:
             raise _failed(error, claim.key) from error
 
@@ -125,7 +125,6 @@ class Watch:
         place = self._place
         with place.mutex:
             place.watched = True
-            place.asked = True
             place.bell = bell = self._make(self._recipe.ringer)
         return bell
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from errno import EADDRINUSE, EAGAIN, ENOBUFS
@@ -18,6 +19,8 @@ from typing import Final
 from holdfast.backends.file import descriptors
 
 _RING: Final = b"!"
+_MANY: Final = 100
+"""Rings a socket has sent before its own buffer can be what is full."""
 _MOST_PIDS: Final = 16
 
 
@@ -29,36 +32,44 @@ class Ringer:
     """Rings others' bells, through one socket for the whole process."""
 
     def __init__(self) -> None:
+        self._mutex = threading.Lock()
         self._socket: socket.socket | None = None
+        self._sent = 0
 
     def ring(self, to: bytes) -> None:
         # Not listening: not bound yet (then it asks again once it is), elsewhere, or just gone.
-        with suppress(ConnectionRefusedError, FileNotFoundError):
+        with self._mutex, suppress(ConnectionRefusedError, FileNotFoundError):
             try:
-                self._out().sendto(_RING, to)
+                self._send(to)
             except OSError as error:
-                # Unread rings are charged to the sender: a full buffer is ours as likely as theirs.
                 if error.errno not in (EAGAIN, ENOBUFS):
                     raise
-                self._ring_afresh(to)
+                # Unread rings are charged to the sender: after many, the full buffer is ours. After
+                # few it is theirs, and they have rings enough.
+                if self._sent >= _MANY:
+                    self._close()
+                    with suppress(BlockingIOError):
+                        self._send(to)
 
     def close(self) -> None:
+        with self._mutex:
+            self._close()
+
+    def forget(self) -> None:
+        self._mutex = threading.Lock()
+        self._socket = None
+
+    def _send(self, to: bytes) -> None:
+        if self._socket is None:
+            self._socket = descriptors.open_socket()
+            self._sent = 0
+        self._socket.sendto(_RING, to)
+        self._sent += 1
+
+    def _close(self) -> None:
         if self._socket is not None:
             descriptors.close_socket(self._socket)
             self._socket = None
-
-    def forget(self) -> None:
-        self._socket = None
-
-    def _out(self) -> socket.socket:
-        if self._socket is None:
-            self._socket = descriptors.open_socket()
-        return self._socket
-
-    def _ring_afresh(self, to: bytes) -> None:
-        self.close()
-        with suppress(BlockingIOError):
-            self._out().sendto(_RING, to)
 
 
 class Bell(ABC):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Final
+from weakref import WeakValueDictionary
 
 from holdfast.backends.file import cleaning
 from holdfast.backends.file.aio import LoopBell
@@ -13,6 +14,8 @@ from holdfast.backends.file.recipe import Recipe
 from holdfast.backends.file.sync import PollBell
 
 CLEAN_AFTER: Final = 3600.0
+_recipes: WeakValueDictionary[Directory, Recipe] = WeakValueDictionary()
+"""One per directory: what one connection of this process took, another may release."""
 
 
 class FileEngine:
@@ -21,7 +24,7 @@ class FileEngine:
     def __init__(self, directory: Directory, *, network: bool = False) -> None:
         self.id = f"file:{directory.path}"
         self._capabilities = ACROSS_MACHINES if network else LOCAL
-        self._recipe = Recipe(Files(directory))
+        self._recipe = _recipes.setdefault(directory, Recipe(Files(directory)))
 
     def blocking(self) -> FileBackend:
         return FileBackend(self._recipe, PollBell, self._capabilities)

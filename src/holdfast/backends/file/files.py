@@ -124,6 +124,24 @@ class LockFile:
         os.pwrite(self.fd, layout.encode_key(self.which[0]), layout.KEY)
 
 
+class _NoFile(LockFile):
+    """What a claim that is over has: its descriptor may be another claim's by now."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(-1, ("", False), "", "")
+
+    def grave(self) -> int:
+        return 1
+
+    def lost(self) -> bool:
+        return True
+
+
+NO_FILE: Final = _NoFile()
+
+
 class Files:
     """The lock files of one directory that this process has open.
 

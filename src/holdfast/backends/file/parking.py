@@ -43,9 +43,8 @@ def park(recipe: Recipe, claim: Claim, ttl: float) -> bool:
         if recipe.put_out(place):
             return False
         _write_parked(recipe, place, boot_clock() + int(ttl * 1e9))
-        recipe.places.pop(claim.id, None)
         recipe.leave(place)  # the head of the line is rung, and learns when to come again
-        recipe.files.give_back(place.file)
+        recipe.put_away(place)
     return True
 
 
@@ -56,9 +55,8 @@ def adopt(recipe: Recipe, parked: Claim, claim: Claim) -> Granted | None:
             place.raw = _adopted(recipe, place, digest(parked.id))
         if place.raw is not None:
             return Granted(place.raw)
-        recipe.places.pop(claim.id, None)
         recipe.leave(place)
-        recipe.files.give_back(place.file)
+        recipe.put_away(place)
     return None
 
 

@@ -29,7 +29,6 @@ class Place:
 
     mode = EXCLUSIVE
     owner_digest = _NOTHING
-    asked = False
     watched = False
     ticket: int | None = None
     former: int | None = None

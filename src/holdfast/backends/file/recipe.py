@@ -1,8 +1,8 @@
 """What each command does to the lock file; nothing here waits, so both colours share it.
 
-A first attempt may barge in; from the second one on (or from the first, if fair) a claim has its
-ticket. Whatever was locked on the way is dropped if the attempt fails, and whoever drops anything
-rings the head of the line, so that no wake-up is ever owed by somebody who has forgotten it.
+A first attempt may barge in; refused, a claim has its ticket and goes in order. What was locked on
+the way is dropped if the attempt fails, and whoever drops anything rings the head of the line: no
+wake-up is ever owed by somebody who has forgotten it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from weakref import finalize
 
 from holdfast.backends.file import cleaning, descriptors, kernel, line, slots, waiting, ways
 from holdfast.backends.file.bells import Ringer, address
-from holdfast.backends.file.files import Files, LockFile
+from holdfast.backends.file.files import NO_FILE, Files, LockFile
 from holdfast.backends.file.identity import this_process
 from holdfast.backends.file.kernel import END, READ, WRITE
 from holdfast.backends.file.layout import (
@@ -35,6 +35,8 @@ from holdfast.errors import Unsupported
 
 _REOPENS: Final = 200
 _SOON: Final = 0.002
+_NET: Final = 0.05
+_BARRED: Final = 1000
 
 
 class Recipe:
@@ -44,15 +46,20 @@ class Recipe:
         self.files = files
         self.ringer = Ringer()
         self.places: dict[str, Place] = {}
+        self._barred: dict[str, None] = {}
         self.me = this_process()
         descriptors.tell_after_fork(self)
         finalize(self, _close, files, self.ringer).atexit = False
 
     def attempt(self, claim: Claim) -> Answer:
+        if self._barred and claim.id in self._barred:
+            return Busy(_NET)
         place = self.places.get(claim.id) or self._new_place(claim)
         with place.mutex:
             if place.raw is not None:
                 return Granted(place.raw)
+            if place.file is NO_FILE:
+                return Busy(_NET)  # released meanwhile, by another thread
             for _ in range(_REOPENS):
                 try:
                     return self._enter(place) or self._ask_again(place)
@@ -66,13 +73,21 @@ class Recipe:
         """What is known of this claim; made at its first attempt or watch."""
         return self.places.get(claim.id) or self._new_place(claim)
 
+    def _bar(self, claim: Claim) -> None:
+        """No command is ever late here, but whoever says one may be is believed (L3)."""
+        self._barred[claim.id] = None
+        while len(self._barred) > _BARRED:
+            self._barred.pop(next(iter(self._barred)), None)
+
     def _new_place(self, claim: Claim) -> Place:
         place = self.places[claim.id] = Place(claim, self.files.take(claim.key, claim.mode))
         if self.files.created >= cleaning.EVERY:
             cleaning.in_passing(self.files, self.me)
         return place
 
-    def release(self, claim: Claim) -> bool:
+    def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
+        if doubtful:
+            self._bar(claim)
         place = self.places.pop(claim.id, None)
         if place is None:
             return False
@@ -82,10 +97,16 @@ class Recipe:
             else:
                 held = place.raw is not None and not self.put_out(place)
                 self.leave(place)
-            self.files.give_back(place.file)
-            if place.bell is not None and not place.watched:
-                place.bell.close()
+            self.put_away(place)
         return held
+
+    def put_away(self, place: Place) -> None:
+        """Its mutex held and everything dropped: the claim is over, the descriptor another's."""
+        self.places.pop(place.claim.id, None)
+        self.files.give_back(place.file)
+        place.file = NO_FILE
+        if place.bell is not None and not place.watched:
+            place.bell.close()
 
     def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
         return [self._renewal(claim) for claim in claims]
@@ -146,16 +167,15 @@ class Recipe:
         return Granted(raw)
 
     def _ask_again(self, place: Place) -> Answer:
-        """Refused: with a ticket settle down to wait; without one, take one unless it is a try."""
-        if not place.asked:
-            place.asked = True
+        """Refused: take a ticket, then hang the bell, then settle down to wait."""
+        if place.ticket is None:
             if place.file.lost() or cleaning.in_progress(place.file.fd):
                 os.sched_yield()
-                place.asked = False
                 raise Orphaned  # what was in the way is not a holder
-            if not place.claim.fair:
-                return Busy(place.reserved or waiting.NET)
-        if self._line_up(place):
+            self._take_ticket(place)
+            if place.bell is None:
+                return Busy(place.reserved or _NET)
+        if self._hang_bell(place):
             granted = self._enter(place)
             if granted is not None:
                 return granted
@@ -170,14 +190,14 @@ class Recipe:
         kernel.drop(place.file.fd, 0, END if place.ticket is None else place.ticket)
         self.ring_first(place.file, sure=False)
 
-    def _line_up(self, place: Place) -> bool:
-        """Take a ticket and hang the bell; True if anything changed, so that we must ask again."""
-        before = place.ticket, place.hung
-        ticket = place.ticket or self._take_ticket(place)
-        if place.bell is not None and place.hung != ticket:
-            place.bell.hang(address(place.file.bell, ticket))
-            place.hung = ticket
-        return before != (ticket, place.hung)
+    def _hang_bell(self, place: Place) -> bool:
+        """True if it hangs only now: a ring may have missed it, so ask again."""
+        ticket = place.ticket
+        if place.bell is None or ticket is None or place.hung == ticket:
+            return False
+        place.bell.hang(address(place.file.bell, ticket))
+        place.hung = ticket
+        return True
 
     def _let_others_in(self, place: Place, ticket: int) -> None:
         """As many are woken as can enter: each one who enters beside others rings the next."""
@@ -202,11 +222,11 @@ class Recipe:
         self.ring_first(old, sure=True)
         descriptors.close(old.fd)
 
-    def _take_ticket(self, place: Place) -> int:
+    def _take_ticket(self, place: Place) -> None:
         kind = READ if place.mode == SHARED else WRITE
         place.ticket = ticket = line.join(place.file.fd, kind, place.former)
         place.request = kernel.asked(WRITE, LOCK, ticket - LOCK)
-        return ticket
+        waiting.tell_people(place, ticket, self.me)
 
     # -- holds
 
@@ -232,7 +252,7 @@ class Recipe:
         if place is None or place.raw is None:
             return Renewal.LOST
         with place.mutex:
-            if self.places.get(claim.id) is not place or place.file.lost() or self.put_out(place):
+            if place.file.lost() or self.put_out(place):
                 return Renewal.LOST
         return Renewal.HELD
 

@@ -13,7 +13,7 @@ from holdfast.backends.file.layout import EXCLUSIVE, RECORD, WAITER_ROOM, WAITER
 from holdfast.backends.file.outcomes import Orphaned
 from holdfast.backends.file.places import Place
 
-NET: Final = 0.05
+_FIRST: Final = (0.1, 0.05, 0.05)
 """Seconds to the first look without a ring; then twice as long each time ..."""
 _LONGEST: Final = (1.0, 0.1, 1.0)
 """... up to these, for the first in line (it watches the holder's process), the second (the first
@@ -28,20 +28,18 @@ def settle(place: Place, me: Identity) -> bool:
         raise Orphaned  # what is in the way holds nothing any more
     if ticket is None:
         return True
-    if not place.net:
-        _tell_people(place, ticket, me)
     before = line.ahead(file.fd, ticket)
     last = file.glance()
     changed = last.raw != place.known
     place.known = last.raw
-    place.net = NET if changed else min(place.net * 2, _LONGEST[before])
+    place.net = _FIRST[before] if changed else min(place.net * 2, _LONGEST[before])
     if before or place.bell is None:
         return True
     return place.bell.follow(_pids(file, last, me), anew=changed)
 
 
-def _tell_people(place: Place, ticket: int, me: Identity) -> None:
-    """A place by ticket: a later waiter may write over it, and then this one is listed unnamed."""
+def tell_people(place: Place, ticket: int, me: Identity) -> None:
+    """Write down who waits, in a place by ticket; a later waiter may write over it."""
     record = place.record(WAITING, ticket, time.time_ns(), me)
     os.pwrite(place.file.fd, layout.encode(record), _waiter_at(ticket))
 
