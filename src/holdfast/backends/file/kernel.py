@@ -1,0 +1,110 @@
+"""The kernel's open-file-description locks: take, convert, drop and look, never wait (L1).
+
+`fcntl.lockf` makes the older kind, which belongs to the process and is dropped by closing any other
+descriptor of the file; so `struct flock` is packed by hand. Two threads that share a descriptor are
+one owner to the kernel: every claim has a descriptor of its own.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import tempfile
+from errno import EACCES, EAGAIN, EINVAL
+from typing import Final, NamedTuple
+
+READ: Final = fcntl.F_RDLCK
+WRITE: Final = fcntl.F_WRLCK
+_FREE: Final = fcntl.F_UNLCK
+END: Final = 0
+"""As a length: to the end of everything."""
+
+_FLOCK = struct.Struct("hhqqi4x")  # little-endian machines: the first byte is the kind
+_fcntl = fcntl.fcntl
+_SETLK: Final[int] = getattr(fcntl, "F_OFD_SETLK", -1)
+_GETLK: Final[int] = getattr(fcntl, "F_OFD_GETLK", -1)
+
+
+class Span(NamedTuple):
+    """A lock that somebody else has."""
+
+    kind: int
+    start: int
+    length: int
+
+    @property
+    def end(self) -> int:
+        return self.start + self.length if self.length else 2**63 - 1
+
+
+def asked(kind: int, start: int, length: int) -> bytes:
+    """A request, packed: what is asked for often is packed once."""
+    return _FLOCK.pack(kind, 0, start, length, 0)
+
+
+_EVERYTHING = asked(_FREE, 0, END)
+
+
+def take(fd: int, kind: int, start: int, length: int) -> bool:
+    """Lock these bytes now, or change how they are locked; False if somebody is in the way."""
+    return take_asked(fd, asked(kind, start, length))
+
+
+def take_asked(fd: int, request: bytes) -> bool:
+    try:
+        _fcntl(fd, _SETLK, request)
+    except OSError as error:
+        if error.errno in (EAGAIN, EACCES):
+            return False
+        raise
+    return True
+
+
+def drop(fd: int, start: int, length: int) -> None:
+    _fcntl(fd, _SETLK, asked(_FREE, start, length))
+
+
+def drop_all(fd: int) -> None:
+    """Always before a descriptor is put away: a copy in a child may outlive the close (S17)."""
+    _fcntl(fd, _SETLK, _EVERYTHING)
+
+
+def in_the_way(fd: int, kind: int, start: int, length: int) -> Span | None:
+    """Some lock of another descriptor that conflicts; not always the first one."""
+    return in_the_way_asked(fd, asked(kind, start, length))
+
+
+def in_the_way_asked(fd: int, request: bytes) -> Span | None:
+    found = _fcntl(fd, _GETLK, request)
+    if found[0] == _FREE:
+        return None
+    kind, _, start, length, _ = _FLOCK.unpack(found)
+    return Span(kind, start, length)
+
+
+def works(directory: str) -> bool:
+    """Whether two descriptors of one file exclude each other here: asked of the system, live.
+
+    The names being there says little: macOS has them with another layout, and a file system may
+    refuse or ignore them.
+    """
+    if _SETLK < 0 or struct.calcsize("P") != 8:
+        return False
+    with tempfile.TemporaryFile(dir=directory) as file:
+        other = os.open(f"/proc/self/fd/{file.fileno()}", os.O_RDWR | os.O_CLOEXEC)
+        try:
+            return _exclude_each_other(file.fileno(), other)
+        except OSError as error:
+            if error.errno == EINVAL:
+                return False
+            raise
+        finally:
+            os.close(other)
+
+
+def _exclude_each_other(one: int, other: int) -> bool:
+    if not take(one, WRITE, 1, 1) or take(other, WRITE, 1, 1):
+        return False
+    drop_all(one)
+    return take(other, WRITE, 1, 1)

@@ -1,0 +1,186 @@
+"""What lies where in a lock file (layout HF1): the bytes that are written, and those only locked.
+
+One file per name. The data is small and never decides who holds: it carries the fence, and tells
+people who is who. What decides are kernel locks on bytes far behind the data, so that whatever a
+dead process held or waited for is gone with it.
+
+    data                                        bytes that are only locked
+    0       the last grant       (a record)     SLOT + i   slot i: a reader, a permit, a co-owner
+    256     the grave: not 0 = dead file        META       a short mutex around shared changes
+    512     the key this file is for            OWNERS     read-locked by every co-owner
+    4096    who waits, by ticket (64 records)   READERS    read-locked by every reader
+    20480   the slots            (records)      LOCK       the lock
+                                                QUEUE + t  the ticket of who came at t (in ns)
+
+The record of the last grant and the slots change only under LOCK for writing, or under LOCK for
+reading and META (in a semaphore's file: META). A hold taken out of the processes (`park`) is a slot
+whose record says until when; the first record sums up until when there can be any.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from functools import lru_cache
+from typing import Final, NamedTuple
+from zlib import crc32
+
+RECORD: Final = 256
+GRAVE: Final = RECORD
+HEAD: Final = RECORD + 8
+KEY: Final = 512
+KEY_ROOM: Final = 3584
+WAITERS: Final = 4096
+WAITER_ROOM: Final = 64
+SLOTS: Final = WAITERS + WAITER_ROOM * RECORD
+
+SLOT: Final = 2**20
+MAX_SLOTS: Final = 2**16
+META: Final = 2**30 - 3
+OWNERS: Final = 2**30 - 2
+READERS: Final = 2**30 - 1
+LOCK: Final = 2**30
+QUEUE: Final = 2**30 + 1
+
+RAW_STEP: Final = 32_000
+"""Nanoseconds in one step of the raw fence."""
+
+ALIVE: Final = bytes(8)
+"""The grave of a file in use. Of a broken lock it has the number of the last grant ..."""
+REMOVED: Final = b"\1" + bytes(7)
+"""... and this, lower than any grant's, when nobody needed the file."""
+
+NOBODY: Final = 0
+EXCLUSIVE: Final = 1
+SHARED: Final = 2
+PERMIT: Final = 3
+OWNED: Final = 4
+WAITING: Final = 5
+
+BROKEN: Final = 1
+"""Flag of a slot: its holder was put out by force. In the first record: there may be such slots."""
+
+_MAGIC = b"HF1\0"
+_FIELDS = struct.Struct("<4sBBxxIIIQQQ8s16s16s")
+_TIMES = struct.Struct("<QQ")
+_NUMBERS = struct.Struct("<QQQ")
+_TIMES_AT = struct.calcsize("<4sBBxxIII")
+_CRC = struct.Struct("<I")
+_TEXT_ROOM = RECORD - _FIELDS.size - _CRC.size
+_NOBODY_ELSE = bytes(16)
+_ROOMS = (40, 40, 56, _TEXT_ROOM - 40 - 40 - 56 - 3)
+
+
+class Record(NamedTuple):
+    """One grant, or one waiter: numbers that decide, then words for people."""
+
+    mode: int = NOBODY
+    flags: int = 0
+    pid: int = 0
+    pid_space: int = 0
+    """The inode of the pid namespace: the pid means nothing in another one."""
+    permits: int = 0
+    raw: int = 0
+    """The raw fence; the ticket, in a waiter's record."""
+    since: int = 0
+    """Microseconds since the epoch."""
+    until: int = 0
+    """Nanoseconds of this boot's clock: when the parked hold ends. 0: nothing is parked."""
+    boot: bytes = bytes(8)
+    parked: bytes = _NOBODY_ELSE
+    """The digest of the claim id that may adopt this parked hold."""
+    owner_digest: bytes = _NOBODY_ELSE
+    words: bytes = b""
+
+    def told(self) -> tuple[str, str, str, str]:
+        """Host, who, label and owner, as far as they fitted."""
+        host, who, label, owner, *_ = (*self.words.split(b"\x1f"), b"", b"", b"", b"")
+        return (_text(host), _text(who), _text(label), _text(owner))
+
+
+BLANK: Final = Record()
+
+
+def encode(record: Record) -> bytes:
+    body = _FIELDS.pack(_MAGIC, *record[:-1]) + record[-1].ljust(_TEXT_ROOM, b"\0")
+    return body + _CRC.pack(crc32(body))
+
+
+def parts(record: Record) -> tuple[bytes, bytes]:
+    """What of this record comes before and after its number and time: for `assemble`, once each."""
+    whole = encode(record)
+    return whole[:_TIMES_AT], whole[_TIMES_AT + _TIMES.size : -_CRC.size]
+
+
+def assemble(before: bytes, raw: int, since: int, behind: bytes) -> bytes:
+    """The same as `encode`, at half the price: an uncontended grant is little else."""
+    body = before + _TIMES.pack(raw, since) + behind
+    return body + _CRC.pack(crc32(body))
+
+
+def decode(data: bytes) -> Record | None:
+    """The record, or None where it was torn, lost with the power, or never written."""
+    if not sound(data):
+        return None
+    fields = _FIELDS.unpack_from(data)
+    return Record._make((*fields[1:], data[_FIELDS.size : RECORD - 4].rstrip(b"\0")))
+
+
+def numbers(data: bytes) -> tuple[int, int]:
+    """Of a record only the number of its grant, and until when there may be parked holds."""
+    if not sound(data):
+        return 0, 0
+    raw, _, until = _NUMBERS.unpack_from(data, _TIMES_AT)
+    return raw, until
+
+
+def sound(data: bytes) -> bool:
+    return (
+        len(data) >= RECORD
+        and data[:4] == _MAGIC
+        and _CRC.unpack_from(data, RECORD - 4)[0] == crc32(data[: RECORD - 4])
+    )
+
+
+def grave(raw: int) -> bytes:
+    return raw.to_bytes(8, "little")
+
+
+def foreign(data: bytes) -> bool:
+    """Whether these first bytes of a file were written by somebody else: never write over them."""
+    start = data[:4]
+    return start != _MAGIC and any(start)
+
+
+@lru_cache(maxsize=512)
+def words(host: str, who: str, label: str, owner: str) -> bytes:
+    """What people are told of a holder, cut to the room there is."""
+    parts = zip((host, who, label, owner), _ROOMS, strict=True)
+    return b"\x1f".join(_cut(text, room) for text, room in parts)
+
+
+def digest(text: str) -> bytes:
+    """Stands for a claim id or an owner. Who knows an id can release, so ids are never stored."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def encode_key(key: str) -> bytes:
+    data = key.encode("utf-8", "surrogatepass")
+    return struct.pack("<I", len(data)) + data
+
+
+def decode_key(data: bytes) -> str | None:
+    if len(data) < 4:
+        return None
+    (size,) = struct.unpack_from("<I", data)
+    if not 0 < size <= len(data) - 4:
+        return None
+    return data[4 : 4 + size].decode("utf-8", "surrogatepass")
+
+
+def _cut(text: str, room: int) -> bytes:
+    return text.replace("\x1f", " ").replace("\0", " ").encode("utf-8", "replace")[:room]
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "ignore")

@@ -1,0 +1,74 @@
+"""What this process knows of one claim: its descriptor, its place in the line, its hold."""
+
+from __future__ import annotations
+
+import threading
+from functools import lru_cache
+from typing import Final
+
+from holdfast.backends.file import layout
+from holdfast.backends.file.bells import Bell
+from holdfast.backends.file.files import LockFile
+from holdfast.backends.file.identity import Identity, record_of
+from holdfast.backends.file.kernel import WRITE, asked
+from holdfast.backends.file.layout import EXCLUSIVE, LOCK, OWNED, PERMIT, SHARED, Record
+from holdfast.core.values import Claim, Mode
+
+BARGE: Final = asked(WRITE, LOCK, 1)
+_NOTHING: Final = bytes(16)
+_ALONE: Final = Mode.EXCLUSIVE
+_MODES: Final = {Mode.EXCLUSIVE: EXCLUSIVE, Mode.SHARED: SHARED, Mode.PERMIT: PERMIT}
+
+
+class Place:
+    """One claim, from its first attempt to its release.
+
+    Its mutex is held over each command: the keeper's thread may renew or release while the acquirer
+    still asks.
+    """
+
+    mode = EXCLUSIVE
+    owner_digest = _NOTHING
+    watched = False
+    ticket: int | None = None
+    former: int | None = None
+    """The ticket this claim had in a file that was removed meanwhile."""
+    hung: int | None = None
+    """The ticket its bell is named after."""
+    reserved: float | None = None
+    """How long a parked hold that was in the way has left."""
+    raw: int | None = None
+    slot: int | None = None
+    bell: Bell | None = None
+    request = BARGE
+    """What an exclusive claim asks of the kernel: up to its ticket, once it has one."""
+    net = 0.0
+    known = 0
+
+    def __init__(self, claim: Claim, file: LockFile) -> None:
+        self.claim = claim
+        self.file = file
+        self.mutex = threading.Lock()
+        if claim.mode is not _ALONE or claim.owner is not None:
+            self._beside_others(claim)
+
+    def _beside_others(self, claim: Claim) -> None:
+        self.mode = _MODES[claim.mode]
+        if claim.owner is not None and claim.mode is Mode.EXCLUSIVE:
+            self.mode = OWNED
+            self.owner_digest = layout.digest(claim.owner)
+
+    def stamp(self, raw: int, now: int, me: Identity) -> bytes:
+        """The record of an exclusive grant, encoded."""
+        claim = self.claim
+        before, behind = _plain_parts(me, claim.permits, claim.who, claim.label)
+        return layout.assemble(before, raw, now // 1000, behind)
+
+    def record(self, mode: int, raw: int, now: int, me: Identity) -> Record:
+        return record_of(self.claim, mode, self.owner_digest, raw, now, me)
+
+
+@lru_cache(maxsize=512)
+def _plain_parts(me: Identity, permits: int, who: str, label: str) -> tuple[bytes, bytes]:
+    claim = Claim("", "", permits=permits, who=who, label=label)
+    return layout.parts(record_of(claim, EXCLUSIVE, _NOTHING, 0, 0, me))

@@ -1,0 +1,285 @@
+"""What each command does to the lock file; nothing here waits, so both colours share it.
+
+A first attempt may barge in; refused, a claim has its ticket and goes in order. What was locked on
+the way is dropped if the attempt fails, and whoever drops anything rings the head of the line: no
+wake-up is ever owed by somebody who has forgotten it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+from weakref import finalize
+
+from holdfast.backends.file import cleaning, descriptors, kernel, line, slots, waiting, ways
+from holdfast.backends.file.bells import Ringer, address
+from holdfast.backends.file.files import NO_FILE, Files, LockFile
+from holdfast.backends.file.identity import this_process
+from holdfast.backends.file.kernel import END, READ, WRITE
+from holdfast.backends.file.layout import (
+    BROKEN,
+    EXCLUSIVE,
+    LOCK,
+    PERMIT,
+    QUEUE,
+    READERS,
+    SHARED,
+)
+from holdfast.backends.file.outcomes import Crowded, Orphaned, Refused, Reserved
+from holdfast.backends.file.places import BARGE, Place
+from holdfast.core.values import Answer, Busy, Claim, Granted, Renewal
+from holdfast.errors import Unsupported
+
+_REOPENS: Final = 200
+_SOON: Final = 0.002
+_NET: Final = 0.05
+_BARRED: Final = 1000
+
+
+class Recipe:
+    """The claims of one directory in this process, whatever colour they come from."""
+
+    def __init__(self, files: Files) -> None:
+        self.files = files
+        self.ringer = Ringer()
+        self.places: dict[str, Place] = {}
+        self._barred: dict[str, None] = {}
+        self.me = this_process()
+        descriptors.tell_after_fork(self)
+        finalize(self, _close, files, self.ringer).atexit = False
+
+    def attempt(self, claim: Claim) -> Answer:
+        if self._barred and claim.id in self._barred:
+            return Busy(_NET)
+        place = self.places.get(claim.id) or self._new_place(claim)
+        with place.mutex:
+            if place.raw is not None:
+                return Granted(place.raw)
+            if place.file is NO_FILE:
+                return Busy(_NET)  # released meanwhile, by another thread
+            for _ in range(_REOPENS):
+                try:
+                    return self._enter(place) or self._ask_again(place)
+                except Orphaned:
+                    self._open_again(place)
+                except Crowded:
+                    break
+        return Busy(_SOON)
+
+    def place(self, claim: Claim) -> Place:
+        """What is known of this claim; made at its first attempt or watch."""
+        return self.places.get(claim.id) or self._new_place(claim)
+
+    def _bar(self, claim: Claim) -> None:
+        """No command is ever late here, but whoever says one may be is believed (L3)."""
+        self._barred[claim.id] = None
+        while len(self._barred) > _BARRED:
+            self._barred.pop(next(iter(self._barred)), None)
+
+    def _new_place(self, claim: Claim) -> Place:
+        place = self.places[claim.id] = Place(claim, self.files.take(claim.key, claim.mode))
+        if self.files.created >= cleaning.EVERY:
+            cleaning.in_passing(self.files, self.me)
+        return place
+
+    def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
+        if doubtful:
+            self._bar(claim)
+        place = self.places.pop(claim.id, None)
+        if place is None:
+            return False
+        with place.mutex:
+            if place.mode == EXCLUSIVE:
+                held = self._leave_alone(place)
+            else:
+                held = place.raw is not None and not self.put_out(place)
+                self.leave(place)
+            self.put_away(place)
+        return held
+
+    def put_away(self, place: Place) -> None:
+        """Its mutex held and everything dropped: the claim is over, the descriptor another's."""
+        self.places.pop(place.claim.id, None)
+        self.files.give_back(place.file)
+        place.file = NO_FILE
+        if place.bell is not None and not place.watched:
+            place.bell.close()
+
+    def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
+        return [self._renewal(claim) for claim in claims]
+
+    def downgrade(self, claim: Claim) -> bool:
+        place = self.places.get(claim.id)
+        if place is None or place.raw is None:
+            return False
+        if place.mode not in (EXCLUSIVE, SHARED):
+            message = "a permit, or a hold with an owner, cannot be turned into a shared one"
+            raise Unsupported(message, key=claim.key, backend="file")
+        with place.mutex:
+            if place.file.lost():
+                return False
+            if place.mode == EXCLUSIVE:
+                self._turn_shared(place)
+        return True
+
+    def forget(self) -> None:
+        """In a forked child: nothing of this is ours. The descriptors are closed already (S17)."""
+        self.files.forget()
+        self.ringer.forget()
+        self.places = {}
+        self.me = this_process()
+
+    def close(self) -> None:
+        _close(self.files, self.ringer)
+
+    def ring_first(self, file: LockFile, *, sure: bool) -> None:
+        """Wake the head of the line; unless `sure`, only if it could enter now."""
+        head = line.first(file.fd)
+        if head is not None and (sure or line.may_enter(file.fd, head)):
+            self.ringer.ring(address(file.bell, head.start))
+
+    # -- one attempt
+
+    def _enter(self, place: Place) -> Granted | None:
+        """Take the key now, as things stand; None if refused."""
+        try:
+            raw = (
+                ways.alone(place, self.me)
+                if place.mode == EXCLUSIVE
+                else ways.enter(place, self.me)
+            )
+        except Refused as refused:
+            self._back_out(place)
+            place.reserved = refused.left if isinstance(refused, Reserved) else None
+            return None
+        except BaseException:
+            self._back_out(place)
+            raise
+        if raw is None:
+            place.reserved = None
+            return None
+        place.raw = raw
+        if place.ticket is not None and place.mode != EXCLUSIVE:
+            self._let_others_in(place, place.ticket)
+        return Granted(raw)
+
+    def _ask_again(self, place: Place) -> Answer:
+        """Refused: take a ticket, then hang the bell, then settle down to wait."""
+        if place.ticket is None:
+            if place.file.lost() or cleaning.in_progress(place.file.fd):
+                os.sched_yield()
+                raise Orphaned  # what was in the way is not a holder
+            self._take_ticket(place)
+            if place.bell is None:
+                return Busy(place.reserved or _NET)
+        if self._hang_bell(place):
+            granted = self._enter(place)
+            if granted is not None:
+                return granted
+        if not waiting.settle(place, self.me):
+            granted = self._enter(place)
+            if granted is not None:
+                return granted
+        return Busy(min(place.net, place.reserved or place.net))
+
+    def _back_out(self, place: Place) -> None:
+        place.slot = None
+        kernel.drop(place.file.fd, 0, END if place.ticket is None else place.ticket)
+        self.ring_first(place.file, sure=False)
+
+    def _hang_bell(self, place: Place) -> bool:
+        """True if it hangs only now: a ring may have missed it, so ask again."""
+        ticket = place.ticket
+        if place.bell is None or ticket is None or place.hung == ticket:
+            return False
+        place.bell.hang(address(place.file.bell, ticket))
+        place.hung = ticket
+        return True
+
+    def _let_others_in(self, place: Place, ticket: int) -> None:
+        """As many are woken as can enter: each one who enters beside others rings the next."""
+        if place.mode == SHARED:
+            following = line.after(place.file.fd, ticket)
+            if following is not None and following.kind == READ:
+                self.ringer.ring(address(place.file.bell, following.start))
+        else:
+            self.ring_first(place.file, sure=True)
+
+    def _open_again(self, place: Place) -> None:
+        """Move to the file that counts; first our place, then the next one behind us: in order."""
+        old = place.file
+        with suppress(Crowded):
+            cleaning.finish_burial(old)
+        place.file = self.files.open(place.claim.key, place.claim.mode)
+        place.former, place.ticket, place.request = place.ticket or place.former, None, BARGE
+        if place.former is not None:
+            with suppress(Crowded):
+                self._take_ticket(place)
+        kernel.drop_all(old.fd)
+        self.ring_first(old, sure=True)
+        descriptors.close(old.fd)
+
+    def _take_ticket(self, place: Place) -> None:
+        kind = READ if place.mode == SHARED else WRITE
+        place.ticket = ticket = line.join(place.file.fd, kind, place.former)
+        place.request = kernel.asked(WRITE, LOCK, ticket - LOCK)
+        waiting.tell_people(place, ticket, self.me)
+
+    # -- holds
+
+    def leave(self, place: Place) -> None:
+        """Drop all there is, whatever we believe to hold: an interrupt may have come in between."""
+        file = place.file
+        kernel.drop_all(file.fd)
+        self.ring_first(file, sure=place.raw is not None and place.mode in (EXCLUSIVE, PERMIT))
+
+    def _leave_alone(self, place: Place) -> bool:
+        """The next one first: whether our own hold was broken can wait."""
+        file, raw = place.file, place.raw
+        kernel.drop_all(file.fd)
+        waiter = kernel.in_the_way_asked(file.fd, line.ANYBODY)
+        if waiter is not None:
+            head = line.first_from(file.fd, waiter)
+            if head is not None:
+                self.ringer.ring(address(file.bell, head.start))
+        return raw is not None and file.grave() != raw
+
+    def _renewal(self, claim: Claim) -> Renewal:
+        place = self.places.get(claim.id)
+        if place is None or place.raw is None:
+            return Renewal.LOST
+        with place.mutex:
+            if place.file.lost() or self.put_out(place):
+                return Renewal.LOST
+        return Renewal.HELD
+
+    def put_out(self, place: Place) -> bool:
+        """Whether this hold was ended by force."""
+        if place.mode == PERMIT and place.slot is not None:
+            record = slots.read(place.file.fd, place.slot)
+            if record is not None and record.raw == place.raw and record.flags & BROKEN:
+                return True
+        return place.file.grave() != 0
+
+    def _turn_shared(self, place: Place) -> None:
+        """Take the reader's bytes while still alone, then turn the lock itself: never free."""
+        file, fd = place.file, place.file.fd
+        kernel.take(fd, READ, READERS, 1)
+        with slots.meta(fd):
+            record = file.read(time.time_ns())._replace(mode=SHARED)
+            place.slot = slots.take_listed(file, record, self.me)
+            if place.slot is not None:
+                slots.write(fd, place.slot, record)
+            file.write(record)
+        kernel.take(fd, READ, LOCK, 1)
+        kernel.drop(fd, QUEUE, END)
+        place.mode = SHARED
+        self.ring_first(file, sure=False)
+
+
+def _close(files: Files, ringer: Ringer) -> None:
+    files.close_idle()
+    ringer.close()

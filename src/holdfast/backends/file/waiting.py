@@ -1,0 +1,66 @@
+"""What a refused claim does before it sleeps: tell people, look who holds, and choose its net."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Final
+
+from holdfast.backends.file import layout, line, slots
+from holdfast.backends.file.files import LockFile
+from holdfast.backends.file.identity import Identity
+from holdfast.backends.file.layout import EXCLUSIVE, RECORD, WAITER_ROOM, WAITERS, WAITING, Record
+from holdfast.backends.file.outcomes import Orphaned
+from holdfast.backends.file.places import Place
+
+_FIRST: Final = (0.1, 0.05, 0.05)
+"""Seconds to the first look without a ring; then twice as long each time ..."""
+_LONGEST: Final = (1.0, 0.1, 1.0)
+"""... up to these, for the first in line (it watches the holder's process), the second (the first
+may get the lock and die with nobody to ring us), and the others."""
+_MOST_SLOTS: Final = 64
+
+
+def settle(place: Place, me: Identity) -> bool:
+    """Get ready to sleep; False if a holder is seen to be gone, so that asking again is better."""
+    file, ticket = place.file, place.ticket
+    if file.lost():
+        raise Orphaned  # what is in the way holds nothing any more
+    if ticket is None:
+        return True
+    before = line.ahead(file.fd, ticket)
+    last = file.glance()
+    changed = last.raw != place.known
+    place.known = last.raw
+    place.net = _FIRST[before] if changed else min(place.net * 2, _LONGEST[before])
+    if before or place.bell is None:
+        return True
+    return place.bell.follow(_pids(file, last, me), anew=changed)
+
+
+def tell_people(place: Place, ticket: int, me: Identity) -> None:
+    """Write down who waits, in a place by ticket; a later waiter may write over it."""
+    record = place.record(WAITING, ticket, time.time_ns(), me)
+    os.pwrite(place.file.fd, layout.encode(record), _waiter_at(ticket))
+
+
+def waiter(fd: int, ticket: int) -> Record | None:
+    """Who has this ticket, if he was not written over."""
+    record = layout.decode(os.pread(fd, RECORD, _waiter_at(ticket)))
+    return record if record is not None and record.raw == ticket else None
+
+
+def _waiter_at(ticket: int) -> int:
+    return WAITERS + ticket % WAITER_ROOM * RECORD
+
+
+def _pids(file: LockFile, last: Record, me: Identity) -> set[int]:
+    """The holders' processes, as far as their pids mean anything here."""
+    if last.mode == EXCLUSIVE:
+        records = [last]
+    else:
+        table = slots.table(file.fd)[:_MOST_SLOTS]
+        records = [one for slot, one in enumerate(table) if one and slots.taken(file.fd, slot)]
+    return {one.pid for one in records if one.pid_space == me.pid_space and one.boot == me.boot} - {
+        me.pid
+    }

@@ -1,0 +1,176 @@
+"""How the file engine's tests drive it: claims, the core's loop in small, other processes."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from holdfast.backends.file import engine as engines
+from holdfast.backends.file import open_engine
+from holdfast.backends.file.engine import FileEngine
+from holdfast.core.ports import Backend
+from holdfast.core.values import Answer, Busy, Claim, Granted, Mode
+from holdfast.runtimes.clock import now
+
+T = TypeVar("T")
+DEADLINE = 30.0
+_ids = itertools.count()
+
+
+@dataclass
+class Place:
+    """What `open_engine` reads of a URL."""
+
+    path: str
+    options: dict[str, str] = field(default_factory=dict)
+
+
+def engine_in(directory: Path | str, **options: str) -> FileEngine:
+    engines._recipes.clear()  # each one as if in a process of its own
+    engine = open_engine(Place(str(directory), options))
+    assert isinstance(engine, FileEngine)
+    return engine
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """A command that must not suspend."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]
+    raise AssertionError("suspended")
+
+
+def claim(key: str = "ns:a", **settings: Any) -> Claim:
+    return Claim(key, f"{os.getpid()}-{next(_ids)}", **settings)
+
+
+def reader(key: str = "ns:a", **settings: Any) -> Claim:
+    return claim(key, mode=Mode.SHARED, **settings)
+
+
+def permit(permits: int, key: str = "ns:a", **settings: Any) -> Claim:
+    return claim(key, mode=Mode.PERMIT, permits=permits, **settings)
+
+
+def granted(answer: Answer | None) -> int:
+    assert isinstance(answer, Granted), answer
+    return answer.raw
+
+
+def attempt(backend: Backend, wanted: Claim) -> Answer:
+    return run(backend.attempt(wanted, 0.0))
+
+
+def take(backend: Backend, wanted: Claim) -> int:
+    return granted(attempt(backend, wanted))
+
+
+def busy(backend: Backend, wanted: Claim) -> bool:
+    return isinstance(attempt(backend, wanted), Busy)
+
+
+def release(backend: Backend, held: Claim) -> bool:
+    return run(backend.release(held))
+
+
+async def acquire(
+    backend: Backend,
+    wanted: Claim,
+    timeout: float = DEADLINE,
+    on_wait: Callable[[], None] = lambda: None,
+) -> int | None:
+    """The core's loop in small: ask, watch, ask again; withdraw at the end of patience."""
+    until = now() + timeout
+    answer = await backend.attempt(wanted, 0.0)
+    if isinstance(answer, Granted):
+        return answer.raw
+    with backend.watch(wanted, _no_signal) as bell:
+        while True:
+            answer = await backend.attempt(wanted, 0.0)
+            if isinstance(answer, Granted):
+                return answer.raw
+            on_wait()
+            on_wait = _nothing
+            if now() >= until:
+                break
+            await bell.wait(min(until, now() + answer.retry_in))
+    await backend.release(wanted)
+    return None
+
+
+def _no_signal() -> Any:
+    raise AssertionError("the file engine has bells of its own")
+
+
+def _nothing() -> None: ...
+
+
+def open_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+class Child:
+    """Another process on the same directory; it does what `file_child.py` understands."""
+
+    def __init__(self, directory: Path | str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("file_child.py")), str(directory)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self._buffer = b""
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def send(self, do: str, **settings: Any) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"do": do, **settings}).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def hear(self, timeout: float = DEADLINE) -> Any:
+        """The next line it says."""
+        assert self.process.stdout is not None
+        fd, until = self.process.stdout.fileno(), time.monotonic() + timeout
+        while b"\n" not in self._buffer:
+            ready = select.select([fd], [], [], max(0.0, until - time.monotonic()))[0]
+            assert ready, "the child says nothing"
+            read = os.read(fd, 65536)
+            assert read, "the child is gone"
+            self._buffer += read
+        said, _, self._buffer = self._buffer.partition(b"\n")
+        return json.loads(said)
+
+    def silent(self) -> bool:
+        """Whether it has said nothing until now."""
+        assert self.process.stdout is not None
+        return not self._buffer and not select.select([self.process.stdout.fileno()], [], [], 0)[0]
+
+    def ask(self, do: str, **settings: Any) -> Any:
+        self.send(do, **settings)
+        return self.hear()
+
+    def wait_in_line(self, name: str = "x", **settings: Any) -> None:
+        assert self.ask("acquire", name=name, **settings) == "waiting"
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.kill()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()

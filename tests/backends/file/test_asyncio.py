@@ -1,0 +1,199 @@
+"""Tasks that wait: woken by the loop, cancelled at once, and nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from file_driving import (
+    Child,
+    acquire,
+    claim,
+    engine_in,
+    granted,
+    open_descriptors,
+    reader,
+    release,
+    run,
+    take,
+)
+
+from holdfast.backends.file.engine import FileEngine
+
+Start = Callable[[], Child]
+DEADLINE = 30.0
+
+
+async def _waiting(
+    work: Callable[[Callable[[], None]], Coroutine[Any, Any, Any]],
+) -> asyncio.Task[Any]:
+    """A task that stands in line by now."""
+    waits = asyncio.Event()
+    task = asyncio.create_task(work(waits.set))
+    await asyncio.wait_for(waits.wait(), DEADLINE)
+    return task
+
+
+def test_a_cancelled_waiter_leaves_nothing(engine: FileEngine) -> None:
+    backend, held = engine.asyncio(), claim()
+    take(engine.blocking(), held)
+    threads = threading.active_count()
+
+    async def main() -> None:
+        settled = open_descriptors()
+        wanted = [claim() for _ in range(20)]
+        tasks = [
+            await _waiting(lambda told, one=one: acquire(backend, one, on_wait=told))  # type: ignore[misc]
+            for one in wanted
+        ]
+        assert threading.active_count() == threads
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for one in wanted:
+            assert not await backend.release(one)
+        await backend.close()
+        assert open_descriptors() == settled
+        assert (await backend.inspect("ns:a"))[0].waiters == ()
+
+    asyncio.run(main())
+    assert release(engine.blocking(), held)
+
+
+def test_a_thousand_waiters_in_one_loop_are_all_let_in(engine: FileEngine) -> None:
+    """So many rings in one turn of the loop overflow the ringer's buffer: a fresh one is used."""
+    backend, blocking = engine.asyncio(), engine.blocking()
+    held = [claim(f"ns:{name}") for name in range(600)]
+    for one in held:
+        take(blocking, one)
+
+    async def main() -> None:
+        wanted = [claim(one.key) for one in held]
+        tasks = [
+            await _waiting(lambda told, one=one: acquire(backend, one, on_wait=told))  # type: ignore[misc]
+            for one in wanted
+        ]
+        for one in held:
+            release(blocking, one)
+        raws = await asyncio.wait_for(asyncio.gather(*tasks), DEADLINE)
+        assert all(raws)
+        for one in wanted:
+            assert await backend.release(one)
+
+    asyncio.run(main())
+
+
+def test_a_ring_comes_without_the_net(
+    engine: FileEngine, child: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.backends.file.waiting._FIRST", (3600.0,) * 3)
+    other, wanted, again = child(), claim(), claim()
+    other.ask("attempt")
+
+    async def main() -> None:
+        backend = engine.asyncio()
+        assert await acquire(backend, wanted, on_wait=lambda: other.send("release"))
+        assert other.hear()
+        await backend.release(wanted)
+        other.ask("attempt")
+        assert await acquire(backend, again, on_wait=other.kill)
+
+    asyncio.run(main())
+
+
+def test_anybody_may_ring_from_another_thread(engine: FileEngine) -> None:
+    held, wanted = claim(), claim()
+    take(engine.blocking(), held)
+
+    async def main() -> None:
+        backend = engine.asyncio()
+        with backend.watch(wanted, asyncio.Event) as bell:  # type: ignore[arg-type]
+            bell.notify()  # before it hangs: rung as soon as it does
+            await backend.attempt(wanted, 0.0)
+            assert await bell.wait(1e12)
+            thread = threading.Thread(target=bell.notify)
+            thread.start()
+            assert await bell.wait(1e12)
+            thread.join()
+            assert not await bell.wait(0.0)
+        await backend.release(wanted)
+
+    asyncio.run(main())
+
+
+def test_a_thread_may_be_rung_too(engine: FileEngine) -> None:
+    held, wanted, backend = claim(), claim(), engine.blocking()
+    take(backend, held)
+    with backend.watch(wanted, threading.Event) as bell:  # type: ignore[arg-type]
+        bell.notify()
+        run(backend.attempt(wanted, 0.0))
+        assert run(bell.wait(1e12))
+        threading.Thread(target=bell.notify).start()
+        assert run(bell.wait(1e12))
+        assert not run(bell.wait(0.0))
+    release(backend, wanted)
+
+
+def test_what_a_task_took_is_released_by_a_thread(engine: FileEngine) -> None:
+    """The keeper's thread renews and releases for the loop; the bell is put away there."""
+    held, wanted = claim(), claim()
+    take(engine.blocking(), held)
+    before = open_descriptors()
+
+    async def main() -> None:
+        backend = engine.asyncio()
+        task = await _waiting(lambda told: acquire(backend, wanted, on_wait=told))
+        release(engine.blocking(), held)
+        assert await task
+        thread = threading.Thread(target=lambda: release(engine.blocking(), wanted))
+        thread.start()
+        thread.join()
+
+    asyncio.run(main())
+    run(engine.blocking().close())
+    assert open_descriptors() <= before
+
+
+def test_tasks_take_turns(directory: Path) -> None:
+    """Readers and writers of two engines in one loop: never a writer beside anybody."""
+    readers, writers, worst = 0, 0, 0
+
+    async def read(engine: FileEngine) -> None:
+        nonlocal readers, worst
+        backend = engine.asyncio()
+        for _ in range(20):
+            held = reader()
+            assert await acquire(backend, held)
+            readers += 1
+            worst = max(worst, writers)
+            await asyncio.sleep(0)
+            readers -= 1
+            await backend.release(held)
+
+    async def write(engine: FileEngine) -> None:
+        nonlocal writers, worst
+        backend = engine.asyncio()
+        for _ in range(20):
+            held = claim()
+            assert await acquire(backend, held)
+            writers += 1
+            worst = max(worst, writers - 1, readers)
+            await asyncio.sleep(0)
+            writers -= 1
+            await backend.release(held)
+
+    async def main() -> None:
+        engines = [engine_in(directory), engine_in(directory)]
+        work = [kind(engine) for engine in engines for kind in (read, write, read, write)]
+        await asyncio.wait_for(asyncio.gather(*work), DEADLINE)
+
+    asyncio.run(main())
+    assert worst == 0
+
+
+def test_an_asyncio_attempt_never_suspends(engine: FileEngine) -> None:
+    assert granted(run(engine.asyncio().attempt(claim(), 0.0)))
