@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Part = tuple["Client", "Want"]
 GATHERED = "holdfast.all"
-"""Where a thread or task keeps the order keys of what it holds through `all`."""
+"""Where a thread or task keeps what it took through `all`: order key and lease."""
 
 
 def in_order(parts: Iterable[Part]) -> list[Part]:
@@ -60,7 +60,8 @@ async def acquire_all(parts: Sequence[Part], until: float, made: list[Any]) -> b
     except BaseException:
         await parts[0][0].runtime.finish(_roll_back(made))
         raise
-    mine.setdefault(GATHERED, []).extend(order(part) for part in parts)
+    held = zip(map(order, parts), made, strict=True)
+    mine.setdefault(GATHERED, []).extend(held)
     return True
 
 
@@ -80,9 +81,8 @@ async def release_all(made: list[Any]) -> None:
 def let_go(parts: Sequence[Part], mine: Mine | None) -> None:
     """This thread or task does not hold these through `all` any more."""
     held = [] if mine is None else mine.get(GATHERED, [])
-    for part in parts:
-        if order(part) in held:
-            held.remove(order(part))
+    over = set(map(order, parts))
+    held[:] = [each for each in held if each[0] not in over]
 
 
 async def _roll_back(made: list[Any]) -> None:
@@ -93,7 +93,10 @@ async def _roll_back(made: list[Any]) -> None:
 
 
 def _refuse_deadlock(parts: Sequence[Part], mine: Mine) -> None:
-    held_through_all: list[tuple[str, str]] = mine.get(GATHERED, [])
+    gathered = mine.get(GATHERED, [])
+    # Released one by one, lost, or closed with their Locks: over, whoever ended them.
+    gathered[:] = [each for each in gathered if each[1].held]
+    held_through_all = [key for key, _ in gathered]
     for client, want in parts:
         lease = mine.get(want.slot)
         if lease is not None and not isinstance(lease, list) and lease.held:
