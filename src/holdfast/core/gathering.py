@@ -53,12 +53,12 @@ async def acquire_all(parts: Sequence[Part], until: float, made: list[Any]) -> b
             finally:
                 made.extend(one)
             if not one:
-                await parts[0][0].runtime.finish(_roll_back(made))
+                await parts[0][0].runtime.finish(roll_back(made))
                 return False
         for lease in made:
             lease.check()  # the first may have run out while the last was waited for
     except BaseException:
-        await parts[0][0].runtime.finish(_roll_back(made))
+        await parts[0][0].runtime.finish(roll_back(made))
         raise
     held = zip(map(order, parts), made, strict=True)
     mine.setdefault(GATHERED, []).extend(held)
@@ -85,11 +85,12 @@ def let_go(parts: Sequence[Part], mine: Mine | None) -> None:
     held[:] = [each for each in held if each[0] not in over]
 
 
-async def _roll_back(made: list[Any]) -> None:
+async def roll_back(made: list[Any]) -> None:
+    """Give back what was taken so far; the caller gets the error, or the None, that made us."""
     try:
         await release_all(made)
     except HoldfastError:
-        return  # the caller gets the error that made us roll back
+        return
 
 
 def _refuse_deadlock(parts: Sequence[Part], mine: Mine) -> None:

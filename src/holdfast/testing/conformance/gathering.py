@@ -151,6 +151,30 @@ class Gathering(Part):
             await waiter.result()
         await scene.free(scene.connect(), "b")
 
+    async def test_who_lost_them_does_not_release_the_next_ones(self, scene: Scene) -> None:
+        locks = scene.connect()
+        pair = locks.all("a", "b", ttl=scene.ttl, auto_renew=False)
+        over, inside = scene.gate(), scene.gate()
+
+        async def next_one() -> None:
+            async with locks.all("a", "b"):
+                inside.open()
+                assert await over.passed()
+
+        async def lose() -> None:
+            leases = await pair.acquire()
+            for lease in leases:
+                assert await lease.lost.wait(20)
+            worker = scene.spawn(next_one)
+            assert await inside.passed()
+            with pytest.raises(LeaseLost):
+                await leases.release()
+            assert await locks.lock("a").acquire(blocking=False) is None
+            over.open()
+            await worker.result()
+
+        await scene.spawn(lose).result()
+
     async def test_together_is_shared_between_workers(self, scene: Scene) -> None:
         pair = scene.connect().all("a", "b")
         fences: list[int] = []
