@@ -40,7 +40,10 @@ def parse(text: str) -> Url:
     if not isinstance(text, str) or ":" not in text:
         message = f"a URL like 'file:' or 'redis://localhost' is needed, got {_shown(text)}"
         raise ConfigurationError(message)
-    parts = urlsplit(text)
+    try:
+        parts = urlsplit(text)
+    except ValueError as error:
+        raise ConfigurationError(f"this is no URL: {error}") from None
     if parts.fragment:
         raise ConfigurationError(
             f"the {parts.scheme}: URL has a fragment ('#...'), which means nothing"

@@ -200,20 +200,35 @@ class Together:
     ) -> Leases | None:  # as Lock.acquire
         """All the leases, or None if they were not all to be had in time."""
         made: list[Any] = []
-        deadline = until(self._parts[0][0], chosen(blocking, timeout, self._timeout))
+        try:
+            return self._acquire(chosen(blocking, timeout, self._timeout), made)
+        except BaseException:
+            run(gathering.roll_back(made))  # Ctrl-C after the last grant
+            raise
+
+    def _acquire(self, timeout: doors.Duration | None, made: list[Any]) -> Leases | None:
+        deadline = until(self._parts[0][0], timeout)
         if not run(gathering.acquire_all(self._parts, deadline, made)):
             return None
         return Leases(self._parts, made)
 
     def __enter__(self) -> Leases:
-        leases = self.acquire()
-        if leases is None:
-            client, want = self._parts[-1]
-            error = timed_out(client, want, self._timeout, None)
-            error.key = " + ".join(self.names)
-            raise error
-        self._runtime.mine().setdefault(self, []).append(leases)
+        made: list[Any] = []
+        try:
+            leases = self._acquire(self._timeout, made)
+            if leases is None:
+                raise self._timed_out()
+            self._runtime.mine().setdefault(self, []).append(leases)
+        except BaseException:
+            run(gathering.roll_back(made))
+            raise
         return leases
+
+    def _timed_out(self) -> AcquireTimeout:
+        client, want = self._parts[-1]
+        error = timed_out(client, want, self._timeout, None)
+        error.key = " + ".join(self.names)
+        return error
 
     def __exit__(
         self,

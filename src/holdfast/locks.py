@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 from holdfast import naming, opening
-from holdfast.core import doors, looking, moving
+from holdfast.core import doors, gathering, looking, moving
 from holdfast.core.ports import Engine, Runtime
 from holdfast.core.values import Capability, Event, LockInfo, Mode
 from holdfast.errors import ConfigurationError
@@ -152,6 +152,7 @@ class Locks:
         def decorate(function: Callable[P, R]) -> Callable[P, R | None]:
             naming.refuse(function, coroutine=False)
             name_of = naming.namer(template, function)
+            self.lock(template, timeout=patience, **options)  # wrong options are refused now
 
             @functools.wraps(function)
             def locked(*args: P.args, **kwargs: P.kwargs) -> R | None:
@@ -189,7 +190,11 @@ class Locks:
     def attach(self, text: str) -> Lease:
         """Take over a hold that was detached elsewhere; only the first to attach it succeeds."""
         made: list[Any] = []
-        return run(moving.attach(self._client, text, made))  # type: ignore[return-value]  # as acquire
+        try:
+            return run(moving.attach(self._client, text, made))  # type: ignore[return-value]  # as acquire
+        except BaseException:
+            run(gathering.roll_back(made))
+            raise
 
     def on_event(self, listener: Callable[[Event], object]) -> Callable[[], None]:
         """Be told of waits, grants, hand-overs, losses and skips; returns how to stop."""

@@ -20,9 +20,8 @@ def namer(template: str, function: Callable[..., Any]) -> Callable[..., str]:
     """A function that makes the lock's name from the arguments of a call."""
     doors.name(template, "template")
     signature = inspect.signature(function)
-    for _, reference, _, _ in string.Formatter().parse(template):
-        if reference is not None:
-            _known(reference, signature, template)
+    for reference in _references(template):
+        _known(reference, signature, template)
 
     def make(*args: object, **kwargs: object) -> str:
         bound = signature.bind(*args, **kwargs)
@@ -30,6 +29,14 @@ def namer(template: str, function: Callable[..., Any]) -> Callable[..., str]:
         return doors.name(template.format(**bound.arguments))
 
     return make
+
+
+def _references(template: str) -> list[str]:
+    try:
+        parts = list(string.Formatter().parse(template))
+    except ValueError as error:
+        raise ConfigurationError(f"{template!r} is no template: {error}") from None
+    return [reference for _, reference, _, _ in parts if reference is not None]
 
 
 def _known(reference: str, signature: inspect.Signature, template: str) -> None:

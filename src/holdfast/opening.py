@@ -33,7 +33,9 @@ class Settings(NamedTuple):
 def open_url(url: str | None, settings: Settings) -> tuple[Engine, Settings]:
     """The engine, and the settings with what the URL says filled in."""
     engine, rest = connect.open_engine(url)
-    namespace = settings.namespace or rest.options.get("namespace")
+    namespace = settings.namespace
+    if namespace is None:
+        namespace = rest.options.get("namespace")
     return engine, settings._replace(namespace=namespace, id=settings.id or rest.options.get("id"))
 
 
@@ -55,7 +57,9 @@ def client(
         keeper_start=threads.start,
         ear=ear,
         lease_type=lease_type,
-        namespace=doors.namespace(settings.namespace or connect.DEFAULT_NAMESPACE),
+        namespace=doors.namespace(
+            connect.DEFAULT_NAMESPACE if settings.namespace is None else settings.namespace
+        ),
         label=settings.label,
         cohort=doors.cohort(settings.cohort),
         id=settings.id or engine.id,

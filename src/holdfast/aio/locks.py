@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 from holdfast import naming, opening
 from holdfast.aio.lease import Lease
 from holdfast.aio.lock import Lock, RWLock, Semaphore, Together
-from holdfast.core import doors, looking, moving
+from holdfast.core import doors, gathering, looking, moving
 from holdfast.core.ports import Engine, Runtime
 from holdfast.core.values import Capability, Event, LockInfo, Mode
 from holdfast.errors import ConfigurationError
@@ -156,6 +156,7 @@ class Locks:
         ) -> Callable[P, Coroutine[Any, Any, R | None]]:
             naming.refuse(function, coroutine=True)
             name_of = naming.namer(template, function)
+            self.lock(template, timeout=patience, **options)  # wrong options are refused now
 
             @functools.wraps(function)
             async def locked(*args: P.args, **kwargs: P.kwargs) -> R | None:
@@ -193,7 +194,11 @@ class Locks:
     async def attach(self, text: str) -> Lease:
         """Take over a hold that was detached elsewhere; only the first to attach it succeeds."""
         made: list[Any] = []
-        return await moving.attach(self._client, text, made)  # type: ignore[return-value]  # as acquire
+        try:
+            return await moving.attach(self._client, text, made)  # type: ignore[return-value]  # as acquire
+        except BaseException:
+            await gathering.roll_back(made)
+            raise
 
     def on_event(self, listener: Callable[[Event], object]) -> Callable[[], None]:
         """Be told of waits, grants, hand-overs, losses and skips; returns how to stop."""

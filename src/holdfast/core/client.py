@@ -77,7 +77,10 @@ class Client:
         return key.removeprefix(self.prefix)
 
     def slot(self, key: str, terms: Terms) -> object:
-        """Where a caller's own lease of this key is kept, for re-entry."""
+        """Where a caller's own lease of this key is kept, for re-entry: into this Locks' own holds.
+
+        Another Locks is another client, even of the same engine and in the same thread: it waits.
+        """
         kind = terms.owner or ("" if terms.mode is not Mode.PERMIT else Mode.PERMIT)
         return (self, key, kind)
 

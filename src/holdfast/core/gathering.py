@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Part = tuple["Client", "Want"]
 GATHERED = "holdfast.all"
-"""Where a thread or task keeps the order keys of what it holds through `all`."""
+"""Where a thread or task keeps what it took through `all`: order key and lease."""
 
 
 def in_order(parts: Iterable[Part]) -> list[Part]:
@@ -54,14 +54,15 @@ async def acquire_all(parts: Sequence[Part], until: float, made: list[Any]) -> b
             finally:
                 made.extend(one)
             if not one:
-                await parts[0][0].runtime.finish(_roll_back(made))
+                await parts[0][0].runtime.finish(roll_back(made))
                 return False
         for lease in made:
             lease.check()  # the first may have run out while the last was waited for
     except BaseException:
-        await parts[0][0].runtime.finish(_roll_back(made))
+        await parts[0][0].runtime.finish(roll_back(made))
         raise
-    mine.setdefault(GATHERED, []).extend(order(part) for part in parts)
+    held = zip(map(order, parts), made, strict=True)
+    mine.setdefault(GATHERED, []).extend(held)
     return True
 
 
@@ -81,20 +82,23 @@ async def release_all(made: list[Any]) -> None:
 def let_go(parts: Sequence[Part], mine: Mine | None) -> None:
     """This thread or task does not hold these through `all` any more."""
     held = [] if mine is None else mine.get(GATHERED, [])
-    for part in parts:
-        if order(part) in held:
-            held.remove(order(part))
+    over = set(map(order, parts))
+    held[:] = [each for each in held if each[0] not in over]
 
 
-async def _roll_back(made: list[Any]) -> None:
+async def roll_back(made: list[Any]) -> None:
+    """Give back what was taken so far; the caller gets the error, or the None, that made us."""
     try:
         await release_all(made)
     except HoldfastError:
-        return  # the caller gets the error that made us roll back
+        return
 
 
 def _refuse_deadlock(parts: Sequence[Part], mine: Mine) -> None:
-    held_through_all: list[tuple[str, str]] = mine.get(GATHERED, [])
+    gathered = mine.get(GATHERED, [])
+    # Released one by one, lost, or closed with their Locks: over, whoever ended them.
+    gathered[:] = [each for each in gathered if each[1].held]
+    held_through_all = [key for key, _ in gathered]
     for client, want in parts:
         lease = mine.get(want.slot)
         if lease is not None and not isinstance(lease, list) and lease.held:

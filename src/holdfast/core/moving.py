@@ -79,7 +79,7 @@ def _text(hold: Hold) -> str:
 
 def _facts(client: Client, text: str) -> list[Any]:
     try:
-        if not text.startswith(PREFIX):
+        if not isinstance(text, str) or not text.startswith(PREFIX):
             raise ValueError(PREFIX)
         packed = text.removeprefix(PREFIX)
         facts = json.loads(base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)))
@@ -87,7 +87,7 @@ def _facts(client: Client, text: str) -> list[Any]:
             isinstance(facts, list) and len(facts) == 10 and isinstance(facts[0], str)
         ):  # as _text writes them
             raise ValueError(PREFIX)
-    except (AttributeError, ValueError, binascii.Error):
+    except (ValueError, binascii.Error):
         message = "this is not a text that detach() gave (it begins with 'holdfast1.')"
         raise ConfigurationError(message, backend=client.backend.name) from None
     if not facts[0].startswith(client.prefix):

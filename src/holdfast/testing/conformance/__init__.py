@@ -1,0 +1,61 @@
+"""The contract of every engine as a test suite, in both colours. For engines of your own:
+
+    from holdfast.testing.conformance import Conformance
+
+    class TestMine(Conformance):
+        url = "mine://localhost:1234"
+
+That is all: pytest finds about 150 tests and runs each with the blocking API and with asyncio. Where
+the URL depends on a fixture (a server's port, a temporary folder), give that fixture instead:
+
+    class TestMine(Conformance):
+        @pytest.fixture
+        def engine_url(self, server):
+            return f"mine://localhost:{server.port}"
+
+An engine that has no URL scheme yet overrides `open_engine(self, url)`. Only what the engine does
+not declare in its `capabilities` is skipped; what it declares is tested. Each test uses a namespace
+of its own and leaves nothing behind, so a server may be shared. See docs/testing.md.
+"""
+
+from __future__ import annotations
+
+from holdfast.testing.conformance.cancelling import Cancelling
+from holdfast.testing.conformance.decorating import Decorating
+from holdfast.testing.conformance.excluding import Excluding
+from holdfast.testing.conformance.gathering import Gathering
+from holdfast.testing.conformance.looking import Looking
+from holdfast.testing.conformance.losing import Losing, LosingOnALoop
+from holdfast.testing.conformance.moving import Moving
+from holdfast.testing.conformance.naming import Naming
+from holdfast.testing.conformance.owning import Owning
+from holdfast.testing.conformance.permitting import Permitting
+from holdfast.testing.conformance.porting import Porting
+from holdfast.testing.conformance.refusing import Refusing
+from holdfast.testing.conformance.sharing import Sharing
+from holdfast.testing.conformance.suite import needs
+from holdfast.testing.conformance.telling import Telling
+from holdfast.testing.conformance.waiting import Waiting
+
+__all__ = ["Conformance", "needs"]
+
+
+class Conformance(
+    Excluding,
+    Waiting,
+    Refusing,
+    Naming,
+    Losing,
+    LosingOnALoop,
+    Sharing,
+    Permitting,
+    Owning,
+    Gathering,
+    Decorating,
+    Looking,
+    Moving,
+    Telling,
+    Porting,
+    Cancelling,
+):
+    """Everything an engine must do. Subclass it, name the engine, and let pytest find it."""
