@@ -63,7 +63,7 @@ class LoopSignal:
         return rung
 
 
-def _wake(future: asyncio.Future[None]) -> None:
+def _wake(future: asyncio.Future[None], _ended: object = None) -> None:
     if not future.done():
         future.set_result(None)
 
@@ -154,8 +154,10 @@ class LoopRuntime:
         task: asyncio.Task[T] = self.loop.create_task(_await(_Rest(work, first)))
         cancelled: asyncio.CancelledError | None = None
         while not task.done():
+            ended = self.loop.create_future()
+            task.add_done_callback(partial(_wake, ended))
             try:
-                await asyncio.wait([task])
+                await ended
             except asyncio.CancelledError as error:
                 cancelled = error
         if cancelled is not None:
