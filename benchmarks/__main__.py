@@ -46,7 +46,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=", ".join(WORKLOADS))
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there as well")
     parser.add_argument(
-        "--quick", dest="plan", action="store_const", const=QUICK, default=FULL, help="about a tenth"
+        "--quick",
+        dest="plan",
+        action="store_const",
+        const=QUICK,
+        default=FULL,
+        help="a fifth or so",
     )
     parser.add_argument(
         "--smoke", dest="plan", action="store_const", const=SMOKE, help="only to see that it runs"

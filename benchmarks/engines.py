@@ -1,10 +1,10 @@
 """Engines to measure the core with: one whose commands take a known time, one that counts them.
 
-The delay of the blocking colour is a plain sleep, and that of the asyncio colour `asyncio.sleep`,
-because a real command leaves the processor to others. Two things make 200 microseconds really about
-200: the kernel may be 50 late by default, so `sharp_timers` asks it for 1; and an event loop on epoll
-counts in milliseconds, so `sharp_loop` makes one on select, which counts in microseconds. What a
-command took in truth is measured and reported.
+The delay of the blocking colour is a plain sleep, and that of the asyncio colour `asyncio.sleep`:
+a real command leaves the processor to others, so it is not spun away. Two things make it last about
+as long as it says: the kernel may end a sleep 50 microseconds late, unless `sharp_timers` asks it
+for 1; and an event loop on epoll counts in milliseconds, so `sharp_loop` makes one on select, which
+counts in microseconds. What a command took in truth is measured and reported.
 """
 
 from __future__ import annotations

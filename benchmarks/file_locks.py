@@ -45,8 +45,9 @@ class FileLock(NamedTuple):
 
 
 def bare(folder: Path) -> Pair:
-    """An open-file-description lock and nothing else: the limit, which can neither time out nor
-    be cancelled, fences nothing and has no order."""
+    """The limit: an open-file-description lock and nothing else. It cannot be given up waiting for,
+    fences nothing and has no order.
+    """
     fd = os.open(folder / "bare", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def acquire() -> None:
@@ -98,7 +99,7 @@ def portalocker(folder: Path) -> Pair:
 
 
 def fasteners(folder: Path) -> Pair:
-    import fasteners as peer
+    import fasteners as peer  # type: ignore[import-untyped]  # it has no types
 
     lock = peer.InterProcessLock(folder / "fasteners")
     return Pair(lock.acquire, lock.release)

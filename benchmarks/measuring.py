@@ -30,7 +30,7 @@ def interleaved(
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """The value below which this share of the others lies; the middle of two where it falls between."""
+    """The value below which this share of the others lies."""
     ordered = sorted(values)
     if not ordered:
         return math.nan

@@ -11,8 +11,8 @@ class Plan(NamedTuple):
     rounds: int
     scale: float
     seed: int = 2
-    pythons: bool = True
-    """Whether every CPython here is measured, or only this one."""
+    complete: bool = True
+    """Every CPython here, and crews of full size; or just this one, and a few."""
 
     def count(self, full: int, least: int = 1) -> int:
         return max(least, round(full * self.scale))
@@ -27,4 +27,4 @@ class Plan(NamedTuple):
 
 FULL = Plan(rounds=15, scale=1.0)
 QUICK = Plan(rounds=5, scale=0.3)
-SMOKE = Plan(rounds=1, scale=0.005, pythons=False)
+SMOKE = Plan(rounds=1, scale=0.005, complete=False)

@@ -1,4 +1,4 @@
-"""What a run says: a table per workload, each target with what was measured, and all of it as JSON."""
+"""What a run says: a table per workload with its targets, and all of it as JSON."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Target:
 
     def __str__(self) -> str:
         verdict = "pass" if self.met else "MISS"
-        sign = ">=" if self.at_least else "<="
-        return f"{verdict}  {self.what}: {shown(self.measured)} (target {sign} {shown(self.wanted)})"
+        wanted = f"{'>=' if self.at_least else '<='} {shown(self.wanted)}"
+        return f"{verdict}  {self.what}: {shown(self.measured)} (target {wanted})"
 
 
 @dataclass
@@ -57,7 +57,8 @@ class Table:
         for line in lines:
             first, *rest = zip(line, widths, strict=True)
             text.append("  ".join([first[0].ljust(first[1]), *(c.rjust(w) for c, w in rest)]))
-        return "\n".join([*text, *(f"  {note}" for note in self.notes), *map(str, self.targets), ""])
+        text += [f"  {note}" for note in self.notes]
+        return "\n".join([*text, *map(str, self.targets), ""])
 
     def as_data(self) -> dict[str, Any]:
         rows = [dict(zip(self.columns, row, strict=True)) for row in self.rows]

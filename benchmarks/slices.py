@@ -47,7 +47,8 @@ class Contender:
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"a contender ended with {self._process.wait()}: see its errors above")
+            code = self._process.wait()
+            raise RuntimeError(f"a contender ended with {code}: its error is above")
         sample: Sample = json.loads(line)
         return sample
 

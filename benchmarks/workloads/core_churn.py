@@ -1,3 +1,4 @@
+# ruff: noqa: SLF001 -- it measures what is inside
 """Whether short holds leave anything behind: taken and released far faster than they are renewed.
 
 A renewal that is due in ten seconds for a hold that lasts microseconds must cost nothing: none is
@@ -25,7 +26,13 @@ def measure(plan: Plan) -> Table:
     """Renewals sent, and what the timetable holds afterwards."""
     table = Table(
         f"core.churn: taken and released with a ttl of {TTL:.0f} s, as fast as it goes",
-        ("pairs", "pairs/s (CPU)", "renewals sent", "left in the timetable", "blocks of memory more"),
+        (
+            "pairs",
+            "pairs/s (CPU)",
+            "renewals sent",
+            "left in the timetable",
+            "blocks of memory more",
+        ),
     )
     pairs = plan.count(PAIRS, 500)
     with Contender(f"{__name__}:slices", {}) as contender:

@@ -1,3 +1,4 @@
+# ruff: noqa: SLF001 -- it measures what is inside
 """How often a lock changes hands inside one process, with and without handing over locally.
 
 64 threads or tasks want one name on an engine whose commands take 200 microseconds. Counted are
@@ -55,7 +56,8 @@ def measure(plan: Plan) -> Table:
         rate = rates[name]
         table.add(name, measuring.median(rate), measuring.best_quarter(rate), commands, lone)
     for crowd in ("threads", "tasks"):
-        ratio = measuring.ratio(rates[f"{CROWD} {crowd}, cohort=16"], rates[f"{CROWD} {crowd}, cohort=0"])
+        handing, asking = (rates[f"{CROWD} {crowd}, cohort={cohort}"] for cohort in (16, 0))
+        ratio = measuring.ratio(handing, asking)
         table.aim(f"{CROWD} {crowd}: times cohort=0", ratio, TIMES_FASTER)
     return table
 

@@ -1,3 +1,4 @@
+# ruff: noqa: SLF001 -- it measures what is inside
 """Where the time of one uncontended pair goes, layer by layer, blocking.
 
 Each row does what the one before does and one layer more, in the same run; the difference is what

@@ -36,7 +36,9 @@ COLUMNS = (
 
 def measure(plan: Plan) -> Table:
     """One keeper thread, whatever the number of leases."""
-    table = Table(f"core.leases: held for {HOLD_MS / 1000:.0f} s with a ttl of {TTL:.0f} s", COLUMNS)
+    table = Table(
+        f"core.leases: held for {HOLD_MS / 1000:.0f} s with a ttl of {TTL:.0f} s", COLUMNS
+    )
     hold_ms = plan.count(HOLD_MS, 1500)
     leases = plan.count(LEASES, 100)
     for colour in ("blocking", "asyncio"):

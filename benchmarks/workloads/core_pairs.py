@@ -1,7 +1,7 @@
 """What one uncontended acquire and release costs above the engine: the core and the two faces.
 
 The memory engine's commands neither wait nor leave the process, so all of this is Holdfast's own
-time. Measured as processor time as well as wall time: the machine's other work shows only in the second.
+time. Processor time stands beside wall time: the machine's other work shows only in the second.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 
 import holdfast
@@ -39,7 +39,7 @@ def measure(plan: Plan) -> Table:
         "core.pairs: one uncontended acquire and release on the memory engine",
         ("", "us per pair (CPU)", "best quarter", "us (wall)"),
     )
-    pythons = all_pythons() if plan.pythons else dict(list(all_pythons().items())[:1])
+    pythons = all_pythons() if plan.complete else dict(list(all_pythons().items())[:1])
     with ExitStack() as stack:
         slices = {}
         for python, path in pythons.items():
@@ -82,7 +82,7 @@ def _timed(repeat: Callable[[int], object], count: int) -> Sample:
     return {"cpu": cpu / count, "wall": wall / count}
 
 
-def _with_each(lock: threading._RLock | holdfast.Lock, count: int) -> None:
+def _with_each(lock: AbstractContextManager[object], count: int) -> None:
     for _ in range(count):
         with lock:
             pass

@@ -20,7 +20,7 @@ from benchmarks.plan import Plan
 from benchmarks.reporting import Table
 
 SECONDS = 1.0
-CREWS = (2, 8, 30)
+FEW, SOME, MANY = 2, 8, 30
 OF_BARE, CROWD_SHARE, JAIN, SLEEPS = 2.0, 0.8, 0.99, 1.1
 SPREAD = 0.02
 READY, START, LAST, INSIDE, BROKEN = range(5)
@@ -64,8 +64,9 @@ def measure(plan: Plan) -> Table:
     table = Table("file.contention: processes that all want one lock, all the time", COLUMNS)
     table.notes += missing(*PEERS)
     rates: dict[tuple[str, int], list[float]] = {}
-    for size in CREWS:
-        names = present(BARE, FAIR, BLOCKING, ASYNCIO_FAIR, *(PEERS if size == 8 else ()))
+    some, many = (SOME, MANY) if plan.complete else (3, 4)
+    for size in (FEW, some, many):
+        names = present(BARE, FAIR, BLOCKING, ASYNCIO_FAIR, *(PEERS if size == some else ()))
         with tempfile.TemporaryDirectory() as folder:
             seconds = plan.seconds(SECONDS)
             slices = {name: partial(contend, name, Path(folder), size, seconds) for name in names}
@@ -75,14 +76,16 @@ def measure(plan: Plan) -> Table:
         for name in names:
             of_bare = measuring.ratio(rates[name, size], rates[BARE, size])
             _add(table, name, size, found[name], of_bare)
-    _aim(table, rates)
+            if name == FAIR and size == some:
+                _aim(table, size, found[name], of_bare)
+    share = measuring.median(rates[FAIR, many]) / measuring.median(rates[FAIR, some])
+    table.aim(f"{many} processes, fair: of the rate of {some}", share, CROWD_SHARE)
     return table
 
 
 def _add(table: Table, name: str, size: int, found: list[Slice], of_bare: float) -> None:
     jain = measuring.median([measuring.jain(each.shares) for each in found])
     spread = measuring.median([measuring.spread(each.shares) for each in found])
-    sleeps = measuring.median([each.sleeps for each in found])
     table.add(
         name,
         size,
@@ -92,19 +95,20 @@ def _add(table: Table, name: str, size: int, found: list[Slice], of_bare: float)
         f"{jain:.3f}",
         f"{spread:.1%}",
         max(each.longest for each in found) * 1000,
-        sleeps,
+        measuring.median([each.sleeps for each in found]),
         measuring.median([each.cpu * 1e6 for each in found]),
     )
-    if name == FAIR and size == 8:
-        table.aim("8 processes, fair: owner changes, times bare", of_bare, OF_BARE)
-        table.aim("8 processes, fair: Jain's index", jain, JAIN)
-        table.aim("8 processes, fair: shares apart", spread, SPREAD, at_least=False)
-        table.aim("8 processes, fair: sleeps per grant", sleeps, SLEEPS, at_least=False)
 
 
-def _aim(table: Table, rates: dict[tuple[str, int], list[float]]) -> None:
-    crowd, eight = (measuring.median(rates[FAIR, size]) for size in (30, 8))
-    table.aim("30 processes, fair: of the rate of 8", crowd / eight, CROWD_SHARE)
+def _aim(table: Table, size: int, found: list[Slice], of_bare: float) -> None:
+    who = f"{size} processes, fair"
+    jain = measuring.median([measuring.jain(each.shares) for each in found])
+    spread = measuring.median([measuring.spread(each.shares) for each in found])
+    sleeps = measuring.median([each.sleeps for each in found])
+    table.aim(f"{who}: owner changes, times bare", of_bare, OF_BARE)
+    table.aim(f"{who}: Jain's index", jain, JAIN)
+    table.aim(f"{who}: shares apart", spread, SPREAD, at_least=False)
+    table.aim(f"{who}: sleeps per grant", sleeps, SLEEPS, at_least=False)
 
 
 def contend(name: str, folder: Path, size: int, seconds: float) -> Slice:

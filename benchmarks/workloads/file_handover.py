@@ -57,9 +57,7 @@ def _exchange(name: str, folder: Path, plan: Plan) -> list[float]:
     interval = FILE_LOCKS[name].interval
     rounds = plan.count(EXCHANGES_OF_POLLERS if interval else EXCHANGES, 3)
     board = Board(4)
-    crew = [
-        Member(name, folder, partial(_player, board, me, rounds, interval)) for me in range(2)
-    ]
+    crew = [Member(name, folder, partial(_player, board, me, rounds, interval)) for me in range(2)]
     return [each for member in crew for each in member.result()]
 
 

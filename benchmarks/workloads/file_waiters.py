@@ -1,7 +1,7 @@
-"""What it costs the machine that a hundred processes wait for one file lock that does not come free.
+"""What it costs the machine that a hundred processes wait for a file lock that does not come free.
 
-The processor time of all waiters together, as a share of one core, from half a second after the last
-one began to wait; read from the scheduler's own counts in nanoseconds.
+The processor time of all waiters together, as a share of one core, from half a second after the
+last one began to wait; read from the scheduler's own counts in nanoseconds.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ PEERS = ("fasteners", "filelock")
 
 def measure(plan: Plan) -> Table:
     """The share of one core that waiting takes."""
-    waiters = plan.count(WAITERS, 3)
-    table = Table(f"file.waiters: {waiters} processes waiting", ("", "CPU share of a core", "waiters"))
+    waiters = WAITERS if plan.complete else 3
+    table = Table(
+        f"file.waiters: {waiters} processes waiting", ("", "CPU share of a core", "waiters")
+    )
     names = present(BARE, BLOCKING, FAIR, *PEERS)
     with tempfile.TemporaryDirectory() as folder:
         slices = {
