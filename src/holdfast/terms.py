@@ -41,6 +41,8 @@ def make_terms(  # noqa: PLR0913  # the public options of a lock, each by name
 
 def until(client: Client, timeout: doors.Duration | None) -> float:
     """The deadline of a wait that starts now."""
+    if timeout is None:
+        return doors.FOREVER
     return client.runtime.now() + doors.wait(timeout)
 
 

@@ -7,7 +7,6 @@ guard it carries out after.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.core import losing
@@ -17,7 +16,7 @@ from holdfast.core.values import FENCE_STEP, Claim, Event, Mode, Renewal, State
 from holdfast.errors import ConfigurationError, NotHeld
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Coroutine
 
     from holdfast.core.holding import LeaseCore, Mine, Terms
     from holdfast.core.ports import Backend, Ear, Runtime, Signal
@@ -32,6 +31,22 @@ class Want(NamedTuple):
     slot: object
     lined: bool
     """Whether callers of this process queue up for it among themselves."""
+
+
+class Awake:
+    """One who waits, as closing sees it: in the set for as long as the context lasts."""
+
+    __slots__ = ("_signal", "_waiting")
+
+    def __init__(self, waiting: set[Signal], signal: Signal):
+        self._waiting = waiting
+        self._signal = signal
+
+    def __enter__(self) -> None:
+        self._waiting.add(self._signal)
+
+    def __exit__(self, *raised: object) -> None:
+        self._waiting.discard(self._signal)
 
 
 class Client:
@@ -107,14 +122,9 @@ class Client:
         if self.closed:
             raise ConfigurationError(self.closed, backend=self.backend.name)
 
-    @contextmanager
-    def awake(self, signal: Signal) -> Iterator[None]:
+    def awake(self, signal: Signal) -> Awake:
         """While somebody waits on this signal, closing rings it."""
-        self.waiting.add(signal)
-        try:
-            yield
-        finally:
-            self.waiting.discard(signal)
+        return Awake(self.waiting, signal)
 
     def tell(self, kind: str, what: Hold | LeaseCore, **facts: Any) -> None:  # an Event's fields
         if self.ear.wants(kind):

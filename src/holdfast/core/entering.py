@@ -37,9 +37,11 @@ async def acquire(client: Client, want: Want, until: float, made: list[Any]) -> 
     caller who is interrupted right then can still release it.
     """
     mine = client.runtime.mine()
-    lease = _enter_again(client, want, mine, made)
-    if lease is not None:
-        return lease
+    lease: LeaseCore | None = None
+    if want.slot in mine:
+        lease = _enter_again(client, want, mine, made)
+        if lease is not None:
+            return lease
     client.ensure_open()
     asked = client.runtime.now()
     while lease is None:
@@ -151,7 +153,10 @@ async def _win(client: Client, want: Want, until: float, turn: Turn) -> Hold | N
     """Ask until a grant is worth something: one that came too late is given back."""
     line = turn.line
     while True:
-        turn.asking = _inherited(client, line) or Asking(client.claim(want.key, want.terms))
+        if line is not None and line.asking is not None:
+            turn.asking = _inherited(client, line)
+        if turn.asking is None:
+            turn.asking = Asking(client.claim(want.key, want.terms))
         found = await ask(client, want, turn.asking, until)
         if found is None:
             return None
@@ -170,10 +175,8 @@ async def _win(client: Client, want: Want, until: float, turn: Turn) -> Hold | N
             return None
 
 
-def _inherited(client: Client, line: Line | None) -> Asking | None:
+def _inherited(client: Client, line: Line) -> Asking | None:
     """An asker that gave up left its claim, and with it our place in the engine's line."""
-    if line is None or line.asking is None:
-        return None
     with client.guard:
         asking, line.asking = line.asking, None
     return asking

@@ -222,7 +222,11 @@ class LeaseCore:
 
     def __del__(self) -> None:
         # The thread or task and the user both let go without a release (L11).
-        if getattr(self, "_ended", State.RELEASED) is None:
+        try:
+            left = self._ended is None
+        except AttributeError:
+            return  # interrupted while it was made
+        if left:
             self._client.abandon(self._hold, self._number)
 
     def _leave_outer(self) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 async def release(client: Client, lease: LeaseCore) -> None:
     """Give back one entry of this lease; the last one ends the hold or hands it over."""
     hold = lease._hold
-    client.look(hold)
+    losing.look(client, hold)
     heir: Waiter | None = None
     with client.guard:
         if lease._ended is not None:

@@ -31,6 +31,10 @@ class Waiter:
         """A hold handed over inside the process: no need to ask."""
 
 
+_NOBODY: OrderedDict[Waiter, None] = OrderedDict()
+"""What every line has until somebody joins it: most are gone before that, and making one costs."""
+
+
 class Line:
     """The one that has the turn (it asks, or it holds), and those behind it."""
 
@@ -38,7 +42,7 @@ class Line:
 
     def __init__(self, key: str):
         self.key = key
-        self.waiters: OrderedDict[Waiter, None] = OrderedDict()
+        self.waiters = _NOBODY
         self.asking: Asking | None = None
         """A claim left by an asker that gave up: it keeps the process's place in the engine."""
         self.pause_until = 0.0
@@ -46,6 +50,8 @@ class Line:
 
     def join(self, terms: Terms, signal: Signal) -> Waiter:
         waiter = Waiter(terms, signal)
+        if self.waiters is _NOBODY:
+            self.waiters = OrderedDict()
         self.waiters[waiter] = None
         return waiter
 

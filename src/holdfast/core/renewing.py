@@ -53,14 +53,32 @@ class Timetable:
         hold.due = now + delay
         hold.bucket = delay
         self._fifos.setdefault(delay, {})[hold] = None
-        return hold.due < self.asleep_until
+        return self._earlier(hold.due)
 
     def add_once(self, hold: Hold, due: float) -> bool:
         """The same for a moment that no other hold will share."""
         hold.due = due
         hold.bucket = None
         heapq.heappush(self._heap, (due, next(self._order), hold))
-        return due < self.asleep_until
+        return self._earlier(due)
+
+    def _earlier(self, due: float) -> bool:
+        if due >= self.asleep_until:
+            return False
+        self.asleep_until = due
+        return True
+
+    def rest(self, now: float) -> float:
+        """When the keeper must look again; it may sleep until then.
+
+        Once woken for a hold it will look when that one is due, even if it was released meanwhile:
+        otherwise each of many short holds would wake the keeper anew.
+        """
+        until = self.next_due()
+        if now < self.asleep_until:
+            until = min(until, self.asleep_until)
+        self.asleep_until = until
+        return until
 
     def remove(self, hold: Hold) -> None:
         hold.due = NEVER  # a heap entry whose time is not the hold's is stale
@@ -183,8 +201,7 @@ class Keeper:
     async def _rest(self) -> bool:
         """Sleep until something is due or somebody rings; False to end for want of work."""
         with self.client.guard:
-            until = self.timetable.next_due()
-            self.timetable.asleep_until = until
+            until = self.timetable.rest(self.runtime.now())
         until = min(until, self._retry_undone_at)
         if until != NEVER:
             await self.wake.wait(until)

@@ -7,6 +7,7 @@ its sender does. One that does not suspend costs no task at all.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import random
 import threading
@@ -49,19 +50,26 @@ class LoopSignal:
         if not self._rung and left > 0:
             loop = self._runtime.loop
             self._future = future = loop.create_future()
-            timer = loop.call_later(min(left, LONGEST_TIMER), _wake, future)
+            timer = None  # a wait for ever needs none, and a cancelled one would linger in the loop
+            if left != math.inf:
+                timer = loop.call_later(min(left, LONGEST_TIMER), _wake, future)
             try:
                 await future
             finally:
-                timer.cancel()
                 self._future = None
+                if timer is not None:
+                    timer.cancel()
         rung, self._rung = self._rung, False
         return rung
 
 
-def _wake(future: asyncio.Future[None]) -> None:
+def _wake(future: asyncio.Future[None], _ended: object = None) -> None:
     if not future.done():
         future.set_result(None)
+
+
+def _nobody() -> None:
+    """No task has been here yet."""
 
 
 class _Rest:
@@ -102,6 +110,8 @@ class LoopRuntime:
         self._thread = 0
         self._aside = Aside()
         self._running: set[asyncio.Future[Any]] = set()
+        self._recent: Callable[[], Mine | None] = _nobody
+        """Whose turn it was last, weakly: a task asks several times for what is its own."""
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -144,8 +154,10 @@ class LoopRuntime:
         task: asyncio.Task[T] = self.loop.create_task(_await(_Rest(work, first)))
         cancelled: asyncio.CancelledError | None = None
         while not task.done():
+            ended = self.loop.create_future()
+            task.add_done_callback(partial(_wake, ended))
             try:
-                await asyncio.wait([task])
+                await ended
             except asyncio.CancelledError as error:
                 cancelled = error
         if cancelled is not None:
@@ -159,10 +171,14 @@ class LoopRuntime:
         task = asyncio.current_task(loop)
         if task is None:
             raise ConfigurationError("the asyncio API must be used inside a task")
+        mine = self._recent()
+        if mine is not None and mine.task() is task:
+            return mine
         mine = _by_task.get(task)
         if mine is None:
             mine = _by_task[task] = Mine()
             mine.task = weakref.ref(task)
+        self._recent = weakref.ref(mine)
         return mine
 
     def alive(self, mine: Mine | None) -> bool:

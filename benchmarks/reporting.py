@@ -1,0 +1,99 @@
+"""What a run says: a table per workload with its targets, and all of it as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+Cell = str | int | float | None
+
+
+@dataclass(frozen=True)
+class Target:
+    """One promise of the project beside what this run measured."""
+
+    what: str
+    measured: float
+    wanted: float
+    at_least: bool = True
+
+    @property
+    def met(self) -> bool:
+        return self.measured >= self.wanted if self.at_least else self.measured <= self.wanted
+
+    def __str__(self) -> str:
+        verdict = "pass" if self.met else "MISS"
+        wanted = f"{'>=' if self.at_least else '<='} {shown(self.wanted)}"
+        return f"{verdict}  {self.what}: {shown(self.measured)} (target {wanted})"
+
+
+@dataclass
+class Table:
+    """One workload's numbers."""
+
+    title: str
+    columns: Sequence[str]
+    rows: list[Sequence[Cell]] = field(default_factory=list)
+    targets: list[Target] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, *cells: Cell) -> None:
+        self.rows.append(cells)
+
+    def aim(self, what: str, measured: float, wanted: float, *, at_least: bool = True) -> None:
+        self.targets.append(Target(what, measured, wanted, at_least))
+
+    def __str__(self) -> str:
+        lines = [list(self.columns), *([shown(cell) for cell in row] for row in self.rows)]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(self.columns))]
+        text = [self.title, "-" * len(self.title)]
+        for line in lines:
+            first, *rest = zip(line, widths, strict=True)
+            text.append("  ".join([first[0].ljust(first[1]), *(c.rjust(w) for c, w in rest)]))
+        text += [f"  {note}" for note in self.notes]
+        return "\n".join([*text, *map(str, self.targets), ""])
+
+    def as_data(self) -> dict[str, Any]:
+        rows = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+        targets = [{**vars(target), "met": target.met} for target in self.targets]
+        return {"title": self.title, "rows": rows, "targets": targets, "notes": self.notes}
+
+
+def shown(cell: Cell) -> str:
+    """A number with as many digits as mean something."""
+    if cell is None:
+        return "-"
+    if isinstance(cell, str):
+        return cell
+    if isinstance(cell, int) or abs(cell) >= 1000:
+        return f"{cell:,.0f}"
+    if abs(cell) >= 100:
+        return f"{cell:.0f}"
+    return f"{cell:.3g}" if abs(cell) < 10 else f"{cell:.1f}"
+
+
+def circumstances() -> dict[str, Any]:
+    """When and where, because numbers without that mean nothing."""
+    return {
+        "date": time.strftime("%Y-%m-%d %H:%M:%S"),
+        "python": sys.version.split()[0],
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "cores": os.cpu_count(),
+        "load": [round(each, 2) for each in os.getloadavg()],
+    }
+
+
+def write_json(path: Path, tables: dict[str, Table], before: dict[str, Any]) -> None:
+    data = {
+        "before": before,
+        "after": circumstances(),
+        "workloads": {name: table.as_data() for name, table in tables.items()},
+    }
+    path.write_text(json.dumps(data, indent=1) + "\n")

@@ -1,0 +1,80 @@
+"""A contender in a process of its own, which runs a slice whenever it is told to.
+
+The parent has the only say in who runs when; a contender that is not running sleeps on its pipe.
+`python -m benchmarks.slices module:function '{...}'` makes the contender from the JSON and then
+answers each number of repetitions on its input with one line of JSON.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+ROOT = Path(__file__).resolve().parent.parent
+
+Sample = dict[str, float]
+Slice = Callable[[int], Sample]
+
+
+class Contender:
+    """One process that runs slices of one thing."""
+
+    def __init__(self, target: str, options: dict[str, Any], python: str = sys.executable):
+        command = [python, "-m", "benchmarks.slices", target, json.dumps(options)]
+        places = [str(ROOT / "src"), str(ROOT)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+            cwd=ROOT,
+        )
+
+    def run(self, count: int) -> Sample:
+        """One slice of `count` repetitions."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{count}\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            code = self._process.wait()
+            raise RuntimeError(f"a contender ended with {code}: its error is above")
+        sample: Sample = json.loads(line)
+        return sample
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+
+def serve(target: str, options: str) -> None:
+    """In the child: make the contender, then run a slice for every line."""
+    module, _, name = target.partition(":")
+    run: Slice = getattr(importlib.import_module(module), name)(**json.loads(options))
+    for line in sys.stdin:
+        print(json.dumps(run(int(line))), flush=True)
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1], sys.argv[2])

@@ -1,0 +1,15 @@
+"""One module per question; each has `measure(plan) -> Table`."""
+
+WORKLOADS = {
+    "core.pairs": "core_pairs",
+    "core.layers": "core_layers",
+    "core.handover": "core_handover",
+    "core.leases": "core_leases",
+    "core.churn": "core_churn",
+    "file.pairs": "file_pairs",
+    "file.handover": "file_handover",
+    "file.contention": "file_contention",
+    "file.kill": "file_kill",
+    "file.waiters": "file_waiters",
+}
+"""What the command line calls them, and the module of each."""

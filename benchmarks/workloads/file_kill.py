@@ -1,0 +1,82 @@
+"""How soon the next process holds the lock when its holder is killed: no ttl is waited out.
+
+From just before SIGKILL is sent until the waiter's `acquire()` has returned. Most of it is the
+kernel taking the dead process apart, so the bare lock is the measure.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+
+from benchmarks import measuring
+from benchmarks.crews import Board, Lock, Member, wait_for
+from benchmarks.file_locks import ASYNCIO, BARE, BLOCKING, FAIR, PEERS, missing, present
+from benchmarks.plan import Plan
+from benchmarks.reporting import Table
+
+KILLS = 10
+TIMES_BARE, TIMES_BARE_ASYNCIO = 1.5, 2.5
+HELD, WAITS = 0, 1
+
+
+def measure(plan: Plan) -> Table:
+    """Milliseconds, and multiples of the bare lock's."""
+    table = Table(
+        "file.kill: SIGKILL of the holder -> the next one holds",
+        ("", "p50 ms", "best quarter", "worst ms", "times bare", "kills"),
+    )
+    names = present(BARE, BLOCKING, FAIR, ASYNCIO, *PEERS)
+    table.notes += missing(*PEERS)
+    with tempfile.TemporaryDirectory() as folder:
+        kills = plan.count(KILLS, 2)
+        slices = {name: partial(_kills, name, Path(folder), kills) for name in names}
+        found = measuring.interleaved(slices, plan.few(5), plan.seed)
+    medians = {name: [measuring.median(each) for each in found[name]] for name in names}
+    times = {name: measuring.ratio(medians[name], medians[BARE]) for name in names}
+    for name in names:
+        every = [each for slice_ in found[name] for each in slice_]
+        middle, best = measuring.median(medians[name]), measuring.best_quarter(medians[name])
+        table.add(name, middle, best, max(every), times[name], len(every))
+    table.aim("blocking, times bare", times[BLOCKING], TIMES_BARE, at_least=False)
+    table.aim("asyncio, times bare", times[ASYNCIO], TIMES_BARE_ASYNCIO, at_least=False)
+    return table
+
+
+def _kills(name: str, folder: Path, kills: int) -> list[float]:
+    return [_kill(name, folder) for _ in range(kills)]
+
+
+def _kill(name: str, folder: Path) -> float:
+    """One holder killed while one waits; milliseconds."""
+    board = Board(2)
+    holder = Member(name, folder, partial(_hold, board))
+    try:
+        wait_for(lambda: board[HELD] == 1)
+        waiter = Member(name, folder, partial(_wait, board))
+        wait_for(lambda: board[WAITS] == 1)
+        time.sleep(0.02)  # asleep by now
+        killed = time.monotonic_ns()
+        os.kill(holder.pid, signal.SIGKILL)
+        got: int = waiter.result()
+    finally:
+        holder.stop()
+    return (got - killed) / 1e6
+
+
+async def _hold(board: Board, lock: Lock) -> None:
+    await lock.acquire()
+    board[HELD] = 1
+    await lock.pause(3600)
+
+
+async def _wait(board: Board, lock: Lock) -> int:
+    board[WAITS] = 1
+    await lock.acquire()
+    got = time.monotonic_ns()
+    await lock.release()
+    return got

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from holdfast.core.holding import Hold, Terms
+from holdfast.core.renewing import NEVER, Timetable
+from holdfast.core.values import Claim, Granted
+
+
+def a_hold() -> Hold:
+    return Hold(Claim("key", "id", 30.0), Terms(), Granted(1), 0.0, None)
+
+
+def test_many_short_holds_wake_the_keeper_once() -> None:
+    timetable = Timetable()
+    wakes = 0
+    for moment in range(1000):
+        now = moment / 1000
+        hold = a_hold()
+        wakes += timetable.add(hold, now, 10.0)
+        timetable.rest(now)  # woken, the keeper looks and goes back to sleep
+        timetable.remove(hold)
+        timetable.rest(now)
+
+    assert wakes == 1
+
+
+def test_the_keeper_looks_at_the_time_it_was_woken_for_and_then_sleeps_on() -> None:
+    timetable = Timetable()
+    hold = a_hold()
+    assert timetable.add(hold, 0.0, 10.0)
+    timetable.remove(hold)
+
+    assert timetable.rest(1.0) == 10.0
+    assert timetable.rest(10.0) == NEVER
+
+
+def test_a_hold_that_is_due_earlier_wakes_the_keeper() -> None:
+    timetable = Timetable()
+    assert timetable.add(a_hold(), 0.0, 10.0)
+    timetable.rest(0.0)
+
+    assert not timetable.add(a_hold(), 1.0, 10.0)
+    assert timetable.add(a_hold(), 1.0, 5.0)
+    assert timetable.rest(1.0) == 6.0
+
+
+def test_a_keeper_that_sleeps_for_want_of_work_is_woken_by_the_next_hold() -> None:
+    timetable = Timetable()
+    hold = a_hold()
+    timetable.add(hold, 0.0, 10.0)
+    timetable.remove(hold)
+    assert timetable.rest(20.0) == NEVER
+
+    assert timetable.add(a_hold(), 21.0, 10.0)
