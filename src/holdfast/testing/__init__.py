@@ -1,0 +1,1 @@
+"""For those who test with Holdfast, or test Holdfast: simulator, history checker, suites."""
