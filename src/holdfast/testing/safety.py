@@ -67,12 +67,8 @@ def fences(stories: Stories, given: Assumptions) -> Iterator[Violation]:
 Pair = tuple[Story, Story, str]
 
 
-def _fence(story: Story) -> int:
-    return story.got.fence if story.got and story.got.fence is not None else 0
-
-
 def _greater(one: Story, other: Story) -> Story:
-    return one if _fence(one) >= _fence(other) else other
+    return one if one.fence >= other.fence else other
 
 
 def _co_owners(one: Story, other: Story) -> bool:
@@ -82,9 +78,9 @@ def _co_owners(one: Story, other: Story) -> bool:
 def _twins(fenced: Iterable[Story]) -> Iterator[Pair]:
     first: dict[int, Story] = {}
     for story in fenced:
-        twin = first.setdefault(_fence(story), story)
+        twin = first.setdefault(story.fence, story)
         if twin is not story and not _co_owners(twin, story):
-            yield twin, story, f"fence {_fence(story)} was given twice"
+            yield twin, story, f"fence {story.fence} was given twice"
 
 
 def _late_comers(fenced: list[Story]) -> Iterator[Pair]:
@@ -95,13 +91,13 @@ def _late_comers(fenced: list[Story]) -> Iterator[Pair]:
     for story in returned:
         i = bisect_left(times, story.called.t)
         if i and _goes_back(best[i - 1], story):
-            yield best[i - 1], story, f"asked later, yet {_fence(story)} <= {_fence(best[i - 1])}"
+            yield best[i - 1], story, f"asked later, yet {story.fence} <= {best[i - 1].fence}"
 
 
 def _goes_back(earlier: Story, later: Story) -> bool:
     if _co_owners(earlier, later):
-        return _fence(later) < _fence(earlier)
-    return _fence(later) <= _fence(earlier)
+        return later.fence < earlier.fence
+    return later.fence <= earlier.fence
 
 
 def _successors(stretches: list[Span]) -> Iterator[Pair]:
@@ -116,7 +112,7 @@ def _successors(stretches: list[Span]) -> Iterator[Pair]:
             if not i or span.mode not in modes or best[i - 1] is span.story:
                 continue
             if _goes_back(best[i - 1], span.story):
-                why = f"valid later, yet {_fence(span.story)} <= {_fence(best[i - 1])}"
+                why = f"valid later, yet {span.story.fence} <= {best[i - 1].fence}"
                 yield best[i - 1], span.story, why
 
 

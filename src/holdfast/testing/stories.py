@@ -38,6 +38,9 @@ class Story:
     called: Event
     events: list[Event] = field(default_factory=list)
     outcome: Event | None = None
+    got: Event | None = None
+    """The outcome, if it was a grant."""
+    fence: int = 0
     ending: Event | None = None
     until: float = inf
     downgraded: float = inf
@@ -45,10 +48,6 @@ class Story:
     @property
     def name(self) -> str:
         return self.called.name
-
-    @property
-    def got(self) -> Event | None:
-        return self.outcome if self.outcome and self.outcome.kind is Kind.ACQUIRED else None
 
     @property
     def end(self) -> float:
@@ -60,6 +59,8 @@ class Story:
         kind = event.kind
         if kind in OUTCOMES and self.outcome is None:
             self.outcome = event
+            if kind is Kind.ACQUIRED:
+                self.got, self.fence = event, event.fence or 0
         if kind is Kind.ACQUIRED or kind is Kind.RENEWED:
             self.until = inf if event.until is None else event.until
         elif kind is Kind.DOWNGRADED:
@@ -76,7 +77,6 @@ class Span:
     end: float
     mode: Mode
     story: Story
-    fence: int | None
 
     def same_owner(self, other: Span) -> bool:
         mine = self.story.called.owner
@@ -197,6 +197,6 @@ def _of(story: Story) -> Iterator[Span]:
         return
     turn = min(story.downgraded, story.end)
     if got.t < turn:
-        yield Span(got.t, turn, story.called.mode, story, got.fence)
+        yield Span(got.t, turn, story.called.mode, story)
     if turn < story.end:
-        yield Span(turn, story.end, Mode.SHARED, story, got.fence)
+        yield Span(turn, story.end, Mode.SHARED, story)
