@@ -111,6 +111,12 @@ class TestFences:
         one, two = hold("p", 1, 32, until=9, released=2), hold("q", 3, 32, until=9, released=4)
         assert "b" in broken([*one, *two])
 
+    def test_an_attached_hold_goes_on_with_its_fence_once(self) -> None:
+        detached = [*hold("p", 1, 32, until=9), event(2, "p", K.DETACHED, "p-32")]
+        attached = hold("q", 3, 32, until=9, released=4)
+        assert not broken([*detached, *attached])
+        assert "b" in broken([*detached, *attached, *hold("r", 5, 32, until=9, released=6)])
+
     def test_a_fence_that_goes_back(self) -> None:
         one, two = hold("p", 1, 64, until=9, released=2), hold("q", 3, 32, until=9, released=4)
         assert "b" in broken([*one, *two])
@@ -195,6 +201,10 @@ class TestLoss:
     def test_told_lost_after_a_release(self) -> None:
         lost = event(6, "p", K.LOST, "p-32")
         assert "d" in broken([*hold("p", 1, 32, until=5, released=2), lost])
+
+    def test_a_release_that_finds_the_loss(self) -> None:
+        lost = event(6.05, "p", K.LOST, "p-32")
+        assert not broken([*hold("p", 1, 32, until=5, released=6), lost])
 
     def test_a_loss_nobody_was_told_of(self) -> None:
         history = [*hold("p", 1, 32, until=5), event(9, "", K.ENDED)]
@@ -317,6 +327,12 @@ class TestLeftovers:
         history = [event(1, "p", K.CALLED, "p1"), event(9, "", K.ENDED)]
         assert "g" in broken(history)
         assert not broken([*history, event(2, "p", K.CRASHED)])
+
+    def test_granted_after_it_was_taken_back(self) -> None:
+        taken_back = event(2, "engine", K.WITHDRAWN, "x", by="x")
+        late = event(3, "engine", K.GRANTED, "x", by="x", until=9)
+        assert "g" in broken([taken_back, late])
+        assert not broken([late, taken_back._replace(t=4)])
 
     def test_never_released(self) -> None:
         history = [*hold("p", 1, 32, until=None), event(9, "", K.ENDED)]  # type: ignore[arg-type]

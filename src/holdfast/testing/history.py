@@ -44,6 +44,7 @@ class Kind(enum.StrEnum):
     GRANTED = "granted"
     EXTENDED = "extended"
     FREED = "freed"
+    WITHDRAWN = "withdrawn"
     FORGOT = "forgot"
     BROKEN = "broken"
     STEPPED = "stepped"

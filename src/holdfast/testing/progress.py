@@ -62,6 +62,8 @@ def _engine_holds(events: Iterable[Event]) -> Iterator[_Stretch]:
     since: dict[str, Event] = {}
     until: dict[str, float] = {}
     for event in events:
+        if event.kind is Kind.WITHDRAWN:
+            continue
         if event.kind is Kind.FREED:
             if event.hold in since:
                 yield _held(since.pop(event.hold), min(event.t, until[event.hold]))
@@ -175,6 +177,7 @@ def leftovers(stories: Stories, _: Assumptions) -> Iterator[Violation]:
     """(g) Nothing behind after the last event: no hold, no ghost in a line, nobody waiting."""
     for event in stories.left:
         yield Violation("g", f"{event.name}: left behind: {event.note}", (event,))
+    yield from _orphans(stories)
     if stories.ended is None:
         return
     for story in stories:
@@ -184,3 +187,15 @@ def leftovers(stories: Stories, _: Assumptions) -> Iterator[Violation]:
             yield Violation("g", f"{story.name}: an acquire never came back", (story.called,))
         elif story.got and story.end == inf:
             yield Violation("g", f"{story.name}: never released", tuple(story.events))
+
+
+def _orphans(stories: Stories) -> Iterator[Violation]:
+    """A claim that was taken back is never granted: nobody would ever release it (L3)."""
+    for name, events in stories.engine.items():
+        withdrawn: dict[str, Event] = {}
+        for event in events:
+            if event.kind is Kind.WITHDRAWN:
+                withdrawn[event.hold] = event
+            elif event.kind is Kind.GRANTED and event.hold in withdrawn:
+                why = f"{name}: granted after it had been taken back"
+                yield Violation("g", why, (withdrawn[event.hold], event))

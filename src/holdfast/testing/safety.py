@@ -71,7 +71,10 @@ def _greater(one: Story, other: Story) -> Story:
     return one if one.fence >= other.fence else other
 
 
-def _co_owners(one: Story, other: Story) -> bool:
+def _one_hold(one: Story, other: Story) -> bool:
+    """Co-owners share their hold and its fence; who attaches goes on with the detached one's."""
+    if one.ending is not None and one.ending.kind is Kind.DETACHED:
+        return True
     return one.called.owner is not None and one.called.owner == other.called.owner
 
 
@@ -79,8 +82,9 @@ def _twins(fenced: Iterable[Story]) -> Iterator[Pair]:
     first: dict[int, Story] = {}
     for story in fenced:
         twin = first.setdefault(story.fence, story)
-        if twin is not story and not _co_owners(twin, story):
+        if twin is not story and not _one_hold(twin, story):
             yield twin, story, f"fence {story.fence} was given twice"
+        first[story.fence] = story
 
 
 def _late_comers(fenced: list[Story]) -> Iterator[Pair]:
@@ -95,7 +99,7 @@ def _late_comers(fenced: list[Story]) -> Iterator[Pair]:
 
 
 def _goes_back(earlier: Story, later: Story) -> bool:
-    if _co_owners(earlier, later):
+    if _one_hold(earlier, later):
         return later.fence < earlier.fence
     return later.fence <= earlier.fence
 
@@ -155,9 +159,10 @@ def loss(stories: Stories, given: Assumptions) -> Iterator[Violation]:
 
 
 def _broken_beliefs(story: Story, stories: Stories, given: Assumptions) -> Iterator[str]:
-    until, lost = inf, False
+    until, lost, released = inf, False, False
     for event in story.events:
         over = lost or event.t >= until
+        released |= event.kind is Kind.RELEASED
         if event.kind is Kind.RENEWED and over:
             yield "a hold that was over was renewed"
         elif event.kind is Kind.CHECKED and over:
@@ -165,8 +170,8 @@ def _broken_beliefs(story: Story, stories: Stories, given: Assumptions) -> Itera
         elif event.kind is Kind.LOST:
             if lost:
                 yield "told lost twice"
-            elif story.ending is not event:
-                yield f"told lost after {story.ending.kind if story.ending else 'nothing'}"
+            elif released:
+                yield "told lost after it was released"
             elif event.t < until and not _excused(story, event, stories, given):
                 yield "told lost although it was confirmed in time"
             lost = True
@@ -193,6 +198,8 @@ def ownership(stories: Stories, _: Assumptions) -> Iterator[Violation]:
     for name, events in stories.engine.items():
         until: dict[str, float] = {}
         for event in events:
+            if event.kind is Kind.WITHDRAWN:
+                continue
             if event.kind is not Kind.GRANTED and event.by not in ("", event.hold):
                 yield Violation("e", f"{name}: {event.kind} by another claim", (event,))
             if event.kind is Kind.EXTENDED and event.t >= until.get(event.hold, -inf):

@@ -1,0 +1,154 @@
+"""Runs the real core of many clients under virtual time with a seed, and has the history judged.
+
+    python -m holdfast.testing.simulator --seeds 0:2000 [--bug NAME]
+
+The same seed gives the same history. The first part of a run is disturbed by faults, the second
+calm: by its end everybody must have got on, and nothing may be left behind.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from dataclasses import dataclass
+
+from holdfast.core.holding import Terms
+from holdfast.testing.chaos import Chaos
+from holdfast.testing.checker import Assumptions, Violation, check
+from holdfast.testing.customer import Customer
+from holdfast.testing.history import Event, Kind
+from holdfast.testing.network import Faults, Network, swarm
+from holdfast.testing.node import Node, SimStore
+from holdfast.testing.process import Process, SimRuntime
+from holdfast.testing.workload import Place, Worker, places
+from holdfast.testing.world import World
+
+DISTURBED = 12.0
+"""Seconds of faults."""
+SETTLING = 13.0
+"""The latest a message can come that was sent in the disturbed part."""
+CALM = 14.0
+"""Seconds in which everybody must get on."""
+AFTERMATH = 12.0
+"""Seconds in which everything must go away: the longest ttl, and the line's patience."""
+
+ASSUMPTIONS = Assumptions(
+    exclusion_void_after=frozenset({Kind.FORGOT, Kind.BROKEN}),
+    free_within=5.0,
+    idle_within=11.0,
+    fifo=True,
+)
+"""What the memory engine's store promises: it keeps nothing over a restart, but fences grow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What is simulated: the real thing, or something with a bug put in."""
+
+    store: type[SimStore] = SimStore
+    customer: type[Customer] = Customer
+    runtime: type[SimRuntime] = SimRuntime
+
+
+REAL = Variant()
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What became of one seed."""
+
+    seed: int
+    history: list[Event]
+    violations: list[Violation]
+    faults: Counter[str]
+
+    @property
+    def acquired(self) -> int:
+        return sum(event.kind is Kind.ACQUIRED for event in self.history)
+
+
+class Simulation:
+    """One seed's world, with its processes, its engine and its chaos."""
+
+    def __init__(self, seed: int, variant: Variant, faults: Faults | None, *, guarded: bool) -> None:
+        self.world = World(seed)
+        self.variant = variant
+        self.faults = swarm(self.world.random) if faults is None else faults
+        self.network = Network(self.world, self.faults)
+        self.node = Node(self.world, self.network, variant.store)
+        self.places = places(self.world.random, guarded=guarded)
+        self.customers: list[Customer] = []
+        self.chaos = Chaos(self.world, self.node, self._alive, self._replace)
+
+    def run(self) -> list[Event]:
+        world = self.world
+        world.tell("", Kind.DISTURBED)
+        for _ in range(world.random.choice((2, 3, 4))):
+            self._open_customer()
+        self.chaos.begin(self.faults)
+        world.run(DISTURBED)
+        self.chaos.end()
+        self.network.calm_down()
+        world.run(DISTURBED + SETTLING)
+        world.tell("", Kind.CALM)
+        world.run(DISTURBED + SETTLING + CALM + AFTERMATH)
+        self._look_around()
+        world.tell("", Kind.ENDED)
+        return world.history
+
+    def _open_customer(self) -> None:
+        world = self.world
+        process = world.process(f"p{len(self.customers)}", drift=self.faults.drift)
+        customer = self.variant.customer(process, self.node, self.variant.runtime(process))
+        self.customers.append(customer)
+        for i in range(world.random.choice((1, 2, 3))):
+            worker = Worker(customer, self.places, self._give)
+            process.spawn(worker.work(DISTURBED + SETTLING + CALM), f"worker{i}")
+
+    def _alive(self) -> list[Process]:
+        return [customer.process for customer in self.customers if not customer.process.dead]
+
+    def _replace(self, _: Process) -> None:
+        self.world.after(self.world.random.uniform(0.1, 2.0), self._open_customer)
+
+    def _give(self, place: Place, terms: Terms, text: str) -> None:
+        """A job queue that delivers twice."""
+        for customer in self.world.random.sample(self.customers, k=2):
+            worker = Worker(customer, self.places, self._give)
+            customer.process.spawn(worker.take_over(place, terms, text), "attacher")
+
+    def _look_around(self) -> None:
+        """Tell the history what is still there."""
+        world, store = self.world, self.node.store
+        store.inspect(None, self.node.now())
+        for held in store.holds():
+            world.tell("engine", Kind.LEFT, held.claim.key, held.claim.id, note="a hold")
+        for name, claim_id in store.places_in_line():
+            world.tell("engine", Kind.LEFT, name, claim_id, note="a place in line")
+        for customer in self.customers:
+            process = customer.process
+            if process.dead:
+                continue
+            for what in customer.leftovers():
+                process.tell(Kind.LEFT, note=what)
+            for task in process.tasks:
+                if task.error is not None:
+                    process.tell(Kind.LEFT, note=f"{task.name} died of {task.error!r}")
+                elif not task.done and "keeper" not in task.name:
+                    process.tell(Kind.LEFT, note=f"{task.name} still waits")
+
+
+def run(
+    seed: int, variant: Variant = REAL, faults: Faults | None = None, *, guarded: bool = True
+) -> Run:
+    """One seed, from its start to the verdict."""
+    collecting = gc.isenabled()
+    gc.disable()  # a lease that is collected is abandoned: when, must depend on the seed alone
+    try:
+        simulation = Simulation(seed, variant, faults, guarded=guarded)
+        history = simulation.run()
+        verdict = check(history, ASSUMPTIONS)
+        return Run(seed, history, verdict, simulation.world.faults)
+    finally:
+        if collecting:
+            gc.enable()
