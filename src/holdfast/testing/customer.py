@@ -120,10 +120,10 @@ class Customer:
         return held
 
     async def renew(self, lease: Visit) -> None:
-        try:
+        with suppress(LeaseLost, BackendError):
             await looking.renew(self.client, lease)
-        except (LeaseLost, BackendError):
-            return
+            until = self.process.true(lease._hold.ends_at())
+            self.process.tell(Kind.RENEWED, lease.name, lease.story, until=until)
 
     async def release(self, lease: Visit) -> None:
         """As `lease.release` of a face: to its end, whatever interrupts it."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, MutableMapping
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from holdfast.core.holding import Mine
 from holdfast.testing.history import Kind
 from holdfast.testing.stepping import Died, Future, Task, to_its_end
 
@@ -160,7 +161,7 @@ class SimRuntime:
     def __init__(self, process: Process) -> None:
         self._process = process
         self._world = process.world
-        self._nobody: dict[object, Any] = {}
+        self._nobody = Mine()
 
     def now(self) -> float:
         return self._process.now()
@@ -177,10 +178,10 @@ class SimRuntime:
             raise Died
         return await to_its_end(work)
 
-    def mine(self) -> MutableMapping[object, Any]:
+    def mine(self) -> Mine:
         return self._world.current.mine if self._world.current else self._nobody
 
-    def owns(self, mine: MutableMapping[object, Any]) -> bool:
+    def alive(self, mine: Mine | None) -> bool:
         return any(task.mine is mine and not task.done for task in self._process.tasks)
 
     def who(self) -> str:

@@ -6,6 +6,8 @@ import types
 from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from holdfast.core.holding import Mine
+
 if TYPE_CHECKING:
     from holdfast.testing.process import Process
 
@@ -63,7 +65,7 @@ class Task:
     def __init__(self, process: Process, work: Coroutine[Any, Any, Any], name: str) -> None:
         self.process = process
         self.name = name
-        self.mine: dict[object, Any] = {}
+        self.mine = Mine()
         self.done = False
         self.error: BaseException | None = None
         self.suspensions = 0
