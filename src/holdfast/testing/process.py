@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -27,7 +28,11 @@ class Clock:
         return self.offset + true * self.rate
 
     def true(self, own: float) -> float:
-        return (own - self.offset) / self.rate
+        """The first moment at which this clock shows at least that."""
+        true = (own - self.offset) / self.rate
+        while self.read(true) < own:
+            true = math.nextafter(true, math.inf)
+        return true
 
 
 class Process:

@@ -15,6 +15,9 @@ from holdfast.testing.process import Clock, Process
 if TYPE_CHECKING:
     from holdfast.testing.stepping import Task
 
+SPINNING = 100_000
+"""More steps at one moment than this are an endless loop."""
+
 _Entry = tuple[float, float, int, list[Callable[[], None]]]
 
 
@@ -56,8 +59,13 @@ class World:
 
     def run(self, until: float) -> None:
         """Go on until nothing is left to do, or that time."""
+        steps = 0
         while self._heap and self._heap[0][0] <= until:
-            self.now, _, _, cell = heapq.heappop(self._heap)
+            t, _, _, cell = heapq.heappop(self._heap)
+            steps = steps + 1 if t == self.now else 0
+            if steps > SPINNING:
+                raise AssertionError(f"something spins at {t}: {SPINNING} steps, and no time passes")
+            self.now = t
             if cell:
                 cell[0]()
         self.now = max(self.now, until)
