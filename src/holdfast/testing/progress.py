@@ -173,11 +173,11 @@ def _fair_waits(stories: Iterable[Story]) -> Iterator[_Wait]:
                     break
 
 
-def leftovers(stories: Stories, _: Assumptions) -> Iterator[Violation]:
+def leftovers(stories: Stories, given: Assumptions) -> Iterator[Violation]:
     """(g) Nothing behind after the last event: no hold, no ghost in a line, nobody waiting."""
     for event in stories.left:
         yield Violation("g", f"{event.name}: left behind: {event.note}", (event,))
-    yield from _orphans(stories)
+    yield from _orphans(stories, given)
     if stories.ended is None:
         return
     for story in stories:
@@ -189,7 +189,7 @@ def leftovers(stories: Stories, _: Assumptions) -> Iterator[Violation]:
             yield Violation("g", f"{story.name}: never released", tuple(story.events))
 
 
-def _orphans(stories: Stories) -> Iterator[Violation]:
+def _orphans(stories: Stories, given: Assumptions) -> Iterator[Violation]:
     """A claim that was taken back is never granted: nobody would ever release it (L3)."""
     for name, events in stories.engine.items():
         withdrawn: dict[str, Event] = {}
@@ -197,5 +197,7 @@ def _orphans(stories: Stories) -> Iterator[Violation]:
             if event.kind is Kind.WITHDRAWN:
                 withdrawn[event.hold] = event
             elif event.kind is Kind.GRANTED and event.hold in withdrawn:
-                why = f"{name}: granted after it had been taken back"
-                yield Violation("g", why, (withdrawn[event.hold], event))
+                before = withdrawn[event.hold]
+                if not stories.voided(given.exclusion_void_after, name, before.t, event.t):
+                    why = f"{name}: granted after it had been taken back"
+                    yield Violation("g", why, (before, event))
