@@ -102,7 +102,7 @@ class Customer:
     async def nest(self, lease: Visit, seconds: float) -> None:
         """Enter once more and leave again: the same lease, no round trip."""
         made: list[Any] = []
-        want = Want(lease._hold.claim.key, lease._hold.terms, lease._slot)
+        want = Want(lease._hold.claim.key, lease._hold.terms, lease._slot, lined=False)
         await entering.acquire(self.client, want, self.runtime.now(), made)
         if made != [lease]:
             raise AssertionError("re-entry gave another lease")

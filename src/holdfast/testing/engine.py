@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core.ports import Signal
 from holdfast.core.values import Answer, Capability, Claim, Granted, LockInfo, Renewal
 from holdfast.errors import BackendUnavailable
-from holdfast.testing.node import Node, SimStore, bare
+from holdfast.testing.node import Command, Node, Order, SimStore, bare
 from holdfast.testing.stepping import Died, Future
 
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ class SimBackend:
 
     async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
         found: list[Renewal] = await self.ask(
-            tuple(claims), lambda store, now: [store.renew(claim, now) for claim in claims]
+            tuple(claims),
+            lambda store, now: [store.renew(claim, now) for claim in claims],
+            renews=True,
         )
         return found
 
@@ -100,9 +102,7 @@ class SimBackend:
             if self.node.watchers.get(claim_id) is ring and not self.process.dead:
                 del self.node.watchers[claim_id]
 
-    async def ask(
-        self, claims: tuple[Claim, ...], command: Callable[[SimStore, float], Any]
-    ) -> Any:
+    async def ask(self, claims: tuple[Claim, ...], command: Command, *, renews: bool = False) -> Any:  # noqa: ANN401  # what the store answers
         """Send a command and wait for its answer, for as long as a connection would."""
         if self.process.dead:
             raise Died
@@ -111,20 +111,18 @@ class SimBackend:
             self.process.now() + REPLY_WITHIN,
             lambda: answer.fail(BackendUnavailable("no answer in time", backend=self.name)),
         )
-        actors = tuple(claim.id for claim in claims)
-        self.node.network.request(lambda: self._arrive(actors, command, answer))
+        order = Order(tuple(claim.id for claim in claims), command, renews)
+        self.node.network.request(lambda: self._arrive(order, answer))
         try:
             return await answer
         finally:
             call_off()
 
-    def _arrive(
-        self, actors: tuple[str, ...], command: Callable[[SimStore, float], Any], answer: Future[Any]
-    ) -> None:
+    def _arrive(self, order: Order, answer: Future[Any]) -> None:
         node = self.node
         if not node.up:
             return
-        reply = node.apply(actors, command)
+        reply = node.apply(order)
         if node.network.twice():
-            node.apply(actors, command)
+            node.apply(order)
         node.network.reply(lambda: self.process.soon(lambda: answer.resolve(reply)))

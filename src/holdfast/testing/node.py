@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.backends.memory.store import Held, Store
 from holdfast.core.values import LockInfo, Renewal
@@ -18,6 +18,18 @@ EPOCH = 1.8e9
 """What wall clocks show when a run begins."""
 
 
+class Order(NamedTuple):
+    """One command on its way: for which claims, and whether all it may do is renew."""
+
+    actors: tuple[str, ...]
+    command: Command
+    renews: bool = False
+
+    def culprit(self, claim_id: str) -> str:
+        """Whose doing a change to this claim is: its own, if it is among those who asked."""
+        return claim_id if claim_id in self.actors else next(iter(self.actors), "")
+
+
 class SimStore(Store):
     """The store, and a look into it."""
 
@@ -29,6 +41,10 @@ class SimStore(Store):
         for (name, _), key in self._keys.items():
             for claim_id in key.line:
                 yield name, claim_id
+
+
+Command = Callable[[SimStore, float], Any]
+NOBODY = Order((), lambda _, __: None)
 
 
 class Node:
@@ -55,26 +71,28 @@ class Node:
     def wall(self) -> float:
         return EPOCH + self.world.now + self.wall_ahead
 
-    def apply(self, actors: tuple[str, ...], command: Callable[[SimStore, float], Any]) -> Any:
+    def apply(self, order: Order) -> Any:  # noqa: ANN401  # what the store answers
         """Run one command, and tell the history what it did to whom."""
-        answer = command(self.store, self.now())
-        self.tell(actors)
+        answer = order.command(self.store, self.now())
+        self.tell(order)
         return answer
 
-    def tell(self, actors: tuple[str, ...], note: str = "") -> None:
+    def tell(self, order: Order, note: str = "") -> None:
         """Compare the store with what it was: who was granted, extended, freed, and by whom."""
         now = self.now()
         found = {held.claim.id: held for held in self.store.holds()}
         for claim_id, (raw, expires, name) in list(self._seen.items()):
-            if claim_id not in found or found[claim_id].raw != raw:
-                by = self._culprit(claim_id, actors) if expires > now and not note else ""
+            over = expires <= now and not order.renews
+            if claim_id not in found or found[claim_id].raw != raw or over:
+                by = "" if note or expires <= now else order.culprit(claim_id)
                 self._record(Kind.FREED, name, claim_id, by=by, note=note)
                 del self._seen[claim_id]
         for claim_id, held in found.items():
             before = self._seen.get(claim_id)
-            if before is None or before[1] != held.expires:
-                kind = Kind.GRANTED if before is None else Kind.EXTENDED
-                self._tell_held(kind, held, self._culprit(claim_id, actors))
+            if held.expires > now and (before is None or before[1] != held.expires):
+                granted = before is None and not order.renews
+                kind = Kind.GRANTED if granted else Kind.EXTENDED
+                self._tell_held(kind, held, order.culprit(claim_id))
 
     def withdrawn(self, name: str, claim_id: str) -> None:
         """A release was applied: from now on this claim must never be granted."""
@@ -85,7 +103,7 @@ class Node:
         if what is not None:
             self.world.faults["holds_broken"] += 1
             self._record(Kind.BROKEN, bare(key), "")
-            self.tell((), note="broken")
+            self.tell(NOBODY, note="broken")
         return what
 
     def restart(self, *, keep_data: bool, away: float) -> None:
@@ -96,7 +114,7 @@ class Node:
             self.world.faults["data_lost"] += 1
             self._record(Kind.FORGOT, "", "")
             self.store = self._new_store()
-            self.tell((), note="forgotten")
+            self.tell(NOBODY, note="forgotten")
         self.world.after(away, self._come_back)
 
     def set_back(self, seconds: float) -> None:
@@ -130,11 +148,6 @@ class Node:
             owner=claim.owner,
             by=by,
         )
-
-    def _culprit(self, claim_id: str, actors: Iterable[str]) -> str:
-        """Its own claim, if that was among those who asked; else whoever was."""
-        known = tuple(actors)
-        return claim_id if claim_id in known else next(iter(known), "")
 
     def _record(self, kind: Kind, name: str, claim_id: str, **more: Any) -> None:  # noqa: ANN401  # an Event's fields
         self.world.tell("engine", kind, name, claim_id, **more)

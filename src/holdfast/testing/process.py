@@ -192,6 +192,9 @@ class SimRuntime:
     def who(self) -> str:
         return self._world.current.name if self._world.current else self._process.name
 
+    def at_home(self) -> bool:
+        return True
+
     def new_id(self) -> str:
         return f"{self._world.random.getrandbits(128):032x}"
 
