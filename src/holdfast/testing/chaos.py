@@ -74,9 +74,14 @@ class Chaos:
 
     def _cancel(self) -> None:
         process = self._some_process()
-        workers = [task for task in process.tasks if "worker" in task.name] if process else []
-        if workers:
-            self._world.random.choice(workers).cancel()
+        workers = [task for task in process.tasks if "work" in task.name] if process else []
+        if not workers:
+            return
+        task = self._world.random.choice(workers)
+        if self._world.chance(0.5):
+            task.cancel()
+        else:
+            task.cancel_when_woken()
 
     def _some_process(self) -> Process | None:
         alive = self._alive()

@@ -2,76 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core import entering, leaving, looking, moving
-from holdfast.core.client import Client, Want
-from holdfast.core.holding import Hold, LeaseCore, Terms
+from holdfast.core.client import Want
+from holdfast.core.holding import Terms
 from holdfast.core.values import Event as CoreEvent
-from holdfast.core.values import Renewal
 from holdfast.errors import BackendError, HoldfastError, LeaseLost
-from holdfast.testing.engine import SimBackend
+from holdfast.testing.client import Ear, Visit
 from holdfast.testing.history import Kind
-from holdfast.testing.process import Process, SimRuntime
 from holdfast.testing.stepping import Cancelled
 
 if TYPE_CHECKING:
     from holdfast.testing.node import Node
-
-
-class Visit(LeaseCore):
-    """A lease that knows its story in the history."""
-
-    __slots__ = ("story", "told")
-
-    def __init__(self, *known: Any) -> None:  # noqa: ANN401  # as a LeaseCore is made
-        super().__init__(*known)
-        self.story = ""
-        self.told = False
-
-
-class SimClient(Client):
-    """The core's client; what it learns from renewals goes into the history."""
-
-    process: Process
-
-    def renewed(self, hold: Hold, answer: Renewal, sent: float) -> None:
-        before = hold.valid_until
-        super().renewed(hold, answer, sent)
-        lease = hold.lease()
-        if isinstance(lease, Visit) and lease.story and hold.valid_until != before:
-            until = self.process.true(hold.ends_at())
-            self.process.tell(Kind.RENEWED, lease.name, lease.story, until=until)
-
-
-class _Ear:
-    """Hears who begins to wait in the engine's line, and who is at risk."""
-
-    def __init__(self, tell: Callable[[CoreEvent], None]) -> None:
-        self._tell = tell
-
-    def wants(self, kind: str) -> bool:
-        return kind == "waiting"
-
-    def tell(self, event: CoreEvent) -> None:
-        self._tell(event)
+    from holdfast.testing.process import Process
+    from holdfast.testing.variant import Variant
 
 
 class Customer:
     """What one simulated process does with locks."""
 
-    def __init__(self, process: Process, node: Node, runtime: SimRuntime | None = None) -> None:
+    def __init__(self, process: Process, node: Node, variant: Variant) -> None:
         self.process = process
-        self.runtime = runtime or SimRuntime(process)
-        self.client = SimClient(
-            backend=SimBackend(process, node),
+        self.runtime = variant.runtime(process)
+        self.client = variant.client(
+            backend=variant.backend(process, node),
             runtime=self.runtime,
             keeper_runtime=self.runtime,
-            keeper_backend=lambda: SimBackend(process, node),
+            keeper_backend=lambda: variant.backend(process, node),
             keeper_start=lambda work: process.spawn(work, "keeper"),
-            ear=_Ear(self._waits),
+            ear=Ear(self._heard),
             lease_type=Visit,
             namespace="sim",
         )
@@ -157,6 +118,11 @@ class Customer:
         with suppress(BackendError, LeaseLost):
             await leaving.release(self.client, write)
 
+    async def force(self, name: str) -> None:
+        """As an operator would: break whatever holds the name."""
+        with suppress(HoldfastError):
+            await looking.force_release(self.client, name, None)
+
     async def detach(self, lease: Visit) -> str | None:
         self.process.tell(Kind.DETACHED, lease.name, lease.story)
         try:
@@ -223,7 +189,8 @@ class Customer:
             lease.told = True
             self.process.tell(Kind.LOST, lease.name, lease.story, note=lease.reason)
 
-    def _waits(self, event: CoreEvent) -> None:
-        current = self.process.world.current
-        if current is not None and "story" in current.mine:
-            self.process.tell(Kind.WAITING, event.name, current.mine["story"])
+    def _heard(self, event: CoreEvent) -> None:
+        world = self.process.world
+        world.seen[event.kind if event.kind != "lost" else f"lost: {event.reason}"] += 1
+        if event.kind == "waiting" and world.current is not None:
+            self.process.tell(Kind.WAITING, event.name, world.current.mine["story"])

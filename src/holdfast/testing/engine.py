@@ -92,8 +92,8 @@ class SimBackend:
 
     @contextmanager
     def _watching(self, claim_id: str, signal: Signal) -> Iterator[Signal]:
-        def ring() -> None:
-            self.process.soon(signal.notify)
+        def ring(pushed: int | None) -> None:
+            self.process.soon(lambda: self._rung(claim_id, signal, pushed))
 
         self.node.watchers[claim_id] = ring
         try:
@@ -101,6 +101,9 @@ class SimBackend:
         finally:
             if self.node.watchers.get(claim_id) is ring and not self.process.dead:
                 del self.node.watchers[claim_id]
+
+    def _rung(self, claim_id: str, signal: Signal, pushed: int | None) -> None:  # noqa: ARG002  # nothing is pushed here
+        signal.notify()
 
     async def ask(self, claims: tuple[Claim, ...], command: Command, *, renews: bool = False) -> Any:  # noqa: ANN401  # what the store answers
         """Send a command and wait for its answer, for as long as a connection would."""

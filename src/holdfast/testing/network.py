@@ -20,7 +20,7 @@ class Faults:
     duplicated: float = 0.0
     """Applied twice before it is answered, as by a connection that sends again."""
     slow: float = 0.0
-    """Late, but perhaps still in time."""
+    """Late, but the answer still comes in time."""
     late: float = 0.0
     """Long after the sender gave up: stuck in a dead connection, applied all the same (L3)."""
     ring_lost: float = 0.0
@@ -97,7 +97,7 @@ class Network:
         if self._befalls("late", self.faults.late):
             return random.uniform(1.0, 12.0)
         if self._befalls("slow", self.faults.slow):
-            return random.uniform(0.01, 0.6)
+            return random.uniform(0.01, 0.24)
         return random.uniform(0.0002, 0.003)
 
     def _befalls(self, name: str, probability: float) -> bool:

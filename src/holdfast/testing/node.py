@@ -37,6 +37,10 @@ class SimStore(Store):
         for key in self._keys.values():
             yield from key.holders.values()
 
+    def pushed(self, _: str) -> int | None:
+        """What goes with a ring: nothing, unless releases grant to the next in line."""
+        return None
+
     def places_in_line(self) -> Iterator[tuple[str, str]]:
         for (name, _), key in self._keys.items():
             for claim_id in key.line:
@@ -60,7 +64,7 @@ class Node:
         self.clock = Clock(world.random.uniform(0, 1000), 1 + world.random.uniform(-drift, drift))
         self.wall_ahead = 0.0
         self.up = True
-        self.watchers: dict[str, Callable[[], None]] = {}
+        self.watchers: dict[str, Callable[[int | None], None]] = {}
         self.listeners: list[Callable[[str | None, Renewal], None]] = []
         self._seen: dict[str, tuple[int, float, str]] = {}
         self.store = self._new_store()
@@ -95,8 +99,10 @@ class Node:
                 self._tell_held(kind, held, order.culprit(claim_id))
 
     def withdrawn(self, name: str, claim_id: str) -> None:
-        """A release was applied: from now on this claim must never be granted."""
+        """A release was applied: from now on this claim must not hold, wait or be granted."""
         self._record(Kind.WITHDRAWN, name, claim_id, by=claim_id)
+        if any(claim_id == waiting for _, waiting in self.store.places_in_line()):
+            self._record(Kind.LEFT, name, claim_id, note="a place in line, after the release")
 
     def broken(self, key: str, what: LockInfo | None) -> LockInfo | None:
         """An operator freed the key by force: from now on its holders have no protection."""
@@ -128,7 +134,8 @@ class Node:
         return self.store_type(self.wall, self._ring, self._news)
 
     def _ring(self, claim_id: str) -> None:
-        self.network.ring(lambda: self.watchers.get(claim_id, _nobody)())
+        pushed = self.store.pushed(claim_id)
+        self.network.ring(lambda: self.watchers.get(claim_id, _nobody)(pushed))
 
     def _news(self, claim_id: str, what: Renewal) -> None:
         for listener in self.listeners:
@@ -153,7 +160,7 @@ class Node:
         self.world.tell("engine", kind, name, claim_id, **more)
 
 
-def _nobody() -> None:
+def _nobody(_: int | None) -> None:
     """Rung for somebody who does not watch any more."""
 
 

@@ -92,6 +92,9 @@ class Process:
     def crash(self) -> None:
         """As by SIGKILL: nothing of it runs any more, and nothing is told."""
         self.tell(Kind.CRASHED)
+        self.end()
+
+    def end(self) -> None:
         self.dead = True
         self._held_up.clear()
         for task in self.tasks:

@@ -190,14 +190,23 @@ def leftovers(stories: Stories, given: Assumptions) -> Iterator[Violation]:
 
 
 def _orphans(stories: Stories, given: Assumptions) -> Iterator[Violation]:
-    """A claim that was taken back is never granted: nobody would ever release it (L3)."""
+    """A claim that was taken back holds nothing and is never granted: who would release it? (L3)"""
     for name, events in stories.engine.items():
         withdrawn: dict[str, Event] = {}
+        held: dict[str, Event] = {}
         for event in events:
+            claim, before = event.hold, withdrawn.get(event.hold)
             if event.kind is Kind.WITHDRAWN:
-                withdrawn[event.hold] = event
-            elif event.kind is Kind.GRANTED and event.hold in withdrawn:
-                before = withdrawn[event.hold]
-                if not stories.voided(given.exclusion_void_after, name, before.t, event.t):
-                    why = f"{name}: granted after it had been taken back"
+                withdrawn[claim] = event
+            elif event.kind is Kind.FREED:
+                held.pop(claim, None)
+            else:
+                held[claim] = event
+                void = given.exclusion_void_after
+                if before and not stories.voided(void, name, before.t, event.t):
+                    why = f"{name}: {event.kind} after it had been taken back"
                     yield Violation("g", why, (before, event))
+        for claim in held.keys() & withdrawn.keys():
+            grant, end = held[claim], withdrawn[claim]
+            if grant.t <= end.t < (inf if grant.until is None else grant.until):
+                yield Violation("g", f"{name}: held on after it was taken back", (grant, end))

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import enum
 from typing import TYPE_CHECKING
 
 from holdfast.testing.history import Kind
-from holdfast.testing.stepping import Future
+from holdfast.testing.stepping import Died, Future
 
 if TYPE_CHECKING:
     from holdfast.testing.process import Process
 
 
+class Guard(enum.Enum):
+    """How carefully a resource looks at fences."""
+
+    ENTERED = "before the first read"
+    WRITES = "at writes only"
+    """Not enough: a stale write can come between the new holder's read and write (S16)."""
+    NONE = "not at all"
+
+
 class Resource:
-    """Refuses a step with a fence older than the newest that entered, unless it is unguarded.
+    """Refuses a step with a fence older than the newest that entered.
 
     A step is a message: it arrives later, whatever became of its sender meanwhile.
     """
 
-    def __init__(self, name: str, *, guarded: bool = True) -> None:
+    def __init__(self, name: str, guard: Guard = Guard.ENTERED) -> None:
         self.name = name
-        self.guarded = guarded
+        self.guard = guard
         self.value = 0
         self.newest = -1
 
@@ -27,6 +37,8 @@ class Resource:
         self, process: Process, hold: str, kind: Kind, fence: int, value: int | None = None
     ) -> int | None:
         """Enter, read or write: the value afterwards, or None if the step was refused."""
+        if process.dead:
+            raise Died
         world = process.world
         answer: Future[int | None] = Future()
 
@@ -42,10 +54,11 @@ class Resource:
         return await answer
 
     def _apply(self, kind: Kind, fence: int, value: int | None) -> int | None:
-        if self.guarded and fence < self.newest:
+        looks = self.guard is Guard.ENTERED or (self.guard is Guard.WRITES and kind is Kind.WROTE)
+        if looks and fence < self.newest:
             return None
-        if kind is Kind.ENTERED:
+        if looks:
             self.newest = max(self.newest, fence)
-        elif kind is Kind.WROTE and value is not None:
+        if kind is Kind.WROTE and value is not None:
             self.value = value
         return self.value

@@ -18,8 +18,10 @@ from holdfast.testing.checker import Assumptions, Violation, check
 from holdfast.testing.customer import Customer
 from holdfast.testing.history import Event, Kind
 from holdfast.testing.network import Faults, Network, swarm
-from holdfast.testing.node import Node, SimStore
-from holdfast.testing.process import Process, SimRuntime
+from holdfast.testing.node import Node
+from holdfast.testing.process import Process
+from holdfast.testing.resource import Guard
+from holdfast.testing.variant import REAL, Variant
 from holdfast.testing.workload import Place, Worker, places
 from holdfast.testing.world import World
 
@@ -42,15 +44,18 @@ ASSUMPTIONS = Assumptions(
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
-    """What is simulated: the real thing, or something with a bug put in."""
+class Setting:
+    """What is the same for all seeds."""
 
-    store: type[SimStore] = SimStore
-    customer: type[Customer] = Customer
-    runtime: type[SimRuntime] = SimRuntime
+    variant: Variant = REAL
+    faults: Faults | None = None
+    """None: a swarm, different for every seed."""
+    only: tuple[str, ...] = ()
+    """The places to use; all of them if empty."""
+    guard: Guard = Guard.ENTERED
 
 
-REAL = Variant()
+SWARM = Setting()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,7 @@ class Run:
     history: list[Event]
     violations: list[Violation]
     faults: Counter[str]
+    seen: Counter[str]
 
     @property
     def acquired(self) -> int:
@@ -70,13 +76,13 @@ class Run:
 class Simulation:
     """One seed's world, with its processes, its engine and its chaos."""
 
-    def __init__(self, seed: int, variant: Variant, faults: Faults | None, *, guarded: bool) -> None:
+    def __init__(self, seed: int, setting: Setting) -> None:
         self.world = World(seed)
-        self.variant = variant
-        self.faults = swarm(self.world.random) if faults is None else faults
+        self.variant = setting.variant
+        self.faults = setting.faults or swarm(self.world.random)
         self.network = Network(self.world, self.faults)
-        self.node = Node(self.world, self.network, variant.store)
-        self.places = places(self.world.random, guarded=guarded)
+        self.node = Node(self.world, self.network, self.variant.store)
+        self.places = places(self.world.random, setting.only, setting.guard)
         self.customers: list[Customer] = []
         self.chaos = Chaos(self.world, self.node, self._alive, self._replace)
 
@@ -94,14 +100,16 @@ class Simulation:
         world.run(DISTURBED + SETTLING + CALM + AFTERMATH)
         self._look_around()
         world.tell("", Kind.ENDED)
+        for customer in self.customers:
+            customer.process.end()
         return world.history
 
     def _open_customer(self) -> None:
         world = self.world
         process = world.process(f"p{len(self.customers)}", drift=self.faults.drift)
-        customer = self.variant.customer(process, self.node, self.variant.runtime(process))
+        customer = Customer(process, self.node, self.variant)
         self.customers.append(customer)
-        for i in range(world.random.choice((1, 2, 3))):
+        for i in range(world.random.choice((1, 2, 4))):
             worker = Worker(customer, self.places, self._give)
             process.spawn(worker.work(DISTURBED + SETTLING + CALM), f"worker{i}")
 
@@ -115,7 +123,7 @@ class Simulation:
         """A job queue that delivers twice."""
         for customer in self.world.random.sample(self.customers, k=2):
             worker = Worker(customer, self.places, self._give)
-            customer.process.spawn(worker.take_over(place, terms, text), "attacher")
+            customer.process.spawn(worker.take_over(place, terms, text), "co-worker")
 
     def _look_around(self) -> None:
         """Tell the history what is still there."""
@@ -138,17 +146,16 @@ class Simulation:
                     process.tell(Kind.LEFT, note=f"{task.name} still waits")
 
 
-def run(
-    seed: int, variant: Variant = REAL, faults: Faults | None = None, *, guarded: bool = True
-) -> Run:
+def run(seed: int, setting: Setting = SWARM) -> Run:
     """One seed, from its start to the verdict."""
     collecting = gc.isenabled()
     gc.disable()  # a lease that is collected is abandoned: when, must depend on the seed alone
     try:
-        simulation = Simulation(seed, variant, faults, guarded=guarded)
-        history = simulation.run()
+        with setting.variant.in_force():
+            simulation = Simulation(seed, setting)
+            history = simulation.run()
         verdict = check(history, ASSUMPTIONS)
-        return Run(seed, history, verdict, simulation.world.faults)
+        return Run(seed, history, verdict, simulation.world.faults, simulation.world.seen)
     finally:
         if collecting:
             gc.enable()

@@ -84,6 +84,10 @@ class Task:
             self._waits_for.on_done(None)
             self.process.soon(self._step)
 
+    def cancel_when_woken(self) -> None:
+        """Throw `Cancelled` instead of what it waits for, at the very moment when that comes."""
+        self._cancel = not self.done
+
     def vanish(self) -> None:
         """The process died: unwind without a word to anybody."""
         self.done = True

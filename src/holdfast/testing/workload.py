@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
 from holdfast.core.holding import Terms
 from holdfast.core.values import Mode
-from holdfast.testing.customer import Customer, Visit
+from holdfast.testing.client import Visit
+from holdfast.testing.customer import Customer
 from holdfast.testing.history import Kind
-from holdfast.testing.resource import Resource
+from holdfast.testing.resource import Guard, Resource
 from holdfast.testing.stepping import Cancelled
 
 FOREVER = float("inf")
@@ -24,24 +26,26 @@ class Place(NamedTuple):
     terms: tuple[Terms, ...]
     resource: Resource | None = None
     """What is guarded by it, where holds are exclusive."""
+    pace: float = 8.0
+    """How many steps a holder takes in a second."""
 
 
 Give = Callable[[Place, Terms, str], None]
 
 
-def places(random: Random, *, guarded: bool = True) -> list[Place]:
+def places(random: Random, only: tuple[str, ...], guard: Guard) -> list[Place]:
     """One to three names, each used in a way of its own."""
     ttl = random.choice((0.6, 1.5, 3.0))
-    makers: list[Callable[[], Place]] = [
-        lambda: Place("mutex", _mutex(ttl), Resource("mutex", guarded=guarded)),
-        lambda: Place("mutex", _mutex(ttl), Resource("mutex", guarded=guarded)),
-        lambda: Place("fair", (Terms(ttl, fair=True),), Resource("fair", guarded=guarded)),
-        lambda: Place("permits", (Terms(ttl, mode=Mode.PERMIT, permits=2),)),
-        lambda: Place("shelf", (_reader(ttl), _reader(ttl), _writer(ttl))),
-        lambda: Place("owned", tuple(Terms(ttl, owner=owner) for owner in ("ann", "bob"))),
-    ]
-    chosen = {place.name: place for place in (random.choice(makers)() for _ in range(3))}
-    return list(chosen.values())
+    pace = random.choice((8.0, 8.0, 300.0))
+    all_places = {
+        "mutex": Place("mutex", _mutex(ttl), Resource("mutex", guard)),
+        "fair": Place("fair", (Terms(ttl, fair=True),), Resource("fair", guard)),
+        "permits": Place("permits", (Terms(ttl, mode=Mode.PERMIT, permits=2),)),
+        "shelf": Place("shelf", (_reader(ttl), _reader(ttl), _writer(ttl))),
+        "owned": Place("owned", tuple(Terms(ttl, owner=owner) for owner in ("ann", "bob"))),
+    }
+    names = only or tuple({random.choice(("mutex", *all_places)): None for _ in range(3)})
+    return [all_places[name]._replace(pace=pace) for name in names]
 
 
 def _mutex(ttl: float) -> tuple[Terms, ...]:
@@ -67,6 +71,8 @@ class Worker:
         """Where the text of a detached hold goes, for others to attach."""
         self._world = customer.process.world
         self._random = self._world.random
+        self._former: deque[Visit] = deque(maxlen=3)
+        """Leases that users keep after the release: nothing may befall them any more (S18)."""
 
     async def work(self, until: float) -> None:
         while self._world.now < until:
@@ -93,19 +99,22 @@ class Worker:
         mine = [lease]
         try:
             for _ in range(self._random.choice((0, 1, 1, 2, 6))):
-                await self._customer.sleep(self._random.expovariate(8))
+                await self._customer.sleep(self._random.expovariate(place.pace))
                 if not self._customer.check(lease) or not await self._step(lease, place):
                     break
             if terms.mode is Mode.EXCLUSIVE and lease.held:
                 await self._leave_otherwise(mine, place, terms)
         finally:
+            self._former.extend(mine)
             for kept in mine:
                 await self._customer.release(kept)
 
     async def _step(self, lease: Visit, place: Place) -> bool:
         """Something under the lock; False when the resource refused it."""
         choice = self._random.random()
-        if choice < 0.1:
+        if choice < 0.003:
+            await self._customer.force(place.name)
+        elif choice < 0.1:
             await self._customer.renew(lease)
         elif choice < 0.2 and place.name != "permits":
             await self._customer.nest(lease, 0.01)

@@ -30,6 +30,8 @@ class World:
         self.history: list[Event] = []
         self.faults: Counter[str] = Counter()
         """How often each kind of fault really happened."""
+        self.seen: Counter[str] = Counter()
+        """How often the core said that something happened."""
         self.current: Task | None = None
         self.guards_held = 0
         self._heap: list[_Entry] = []
