@@ -133,6 +133,10 @@ class TestFences:
         one, two = hold("p", 1, 64, until=9, released=1.05), hold("q", 1.1, 32, until=9)
         assert "b" in broken([*one, *two])
 
+    def test_the_order_of_validity_means_nothing_after_a_break(self) -> None:
+        one, two = hold("p", 1, 64, until=9, released=1.05), hold("q", 1.1, 32, until=9)
+        assert not broken([*one, *two, event(0.9, "", K.BROKEN)])
+
     def test_a_stopped_client_that_returns_late_and_invalid_is_harmless(self) -> None:
         late = [
             event(0, "p", K.CALLED, "p1"),

@@ -18,7 +18,7 @@ class Visit(LeaseCore):
 
     __slots__ = ("story", "told")
 
-    def __init__(self, *known: Any) -> None:  # noqa: ANN401  # as a LeaseCore is made
+    def __init__(self, *known: Any) -> None:  # as a LeaseCore is made
         super().__init__(*known)
         self.story = ""
         self.told = False

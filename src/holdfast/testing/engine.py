@@ -105,7 +105,9 @@ class SimBackend:
     def _rung(self, claim_id: str, signal: Signal, pushed: int | None) -> None:  # noqa: ARG002  # nothing is pushed here
         signal.notify()
 
-    async def ask(self, claims: tuple[Claim, ...], command: Command, *, renews: bool = False) -> Any:  # noqa: ANN401  # what the store answers
+    async def ask(
+        self, claims: tuple[Claim, ...], command: Command, *, renews: bool = False
+    ) -> Any:  # what the store answers
         """Send a command and wait for its answer, for as long as a connection would."""
         if self.process.dead:
             raise Died

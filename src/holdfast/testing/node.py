@@ -75,7 +75,7 @@ class Node:
     def wall(self) -> float:
         return EPOCH + self.world.now + self.wall_ahead
 
-    def apply(self, order: Order) -> Any:  # noqa: ANN401  # what the store answers
+    def apply(self, order: Order) -> Any:  # what the store answers
         """Run one command, and tell the history what it did to whom."""
         answer = order.command(self.store, self.now())
         self.tell(order)
@@ -156,7 +156,9 @@ class Node:
             by=by,
         )
 
-    def _record(self, kind: Kind, name: str, claim_id: str, **more: Any) -> None:  # noqa: ANN401  # an Event's fields
+    def _record(
+        self, kind: Kind, name: str, claim_id: str, **more: Any
+    ) -> None:  # an Event's fields
         self.world.tell("engine", kind, name, claim_id, **more)
 
 

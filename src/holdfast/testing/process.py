@@ -70,7 +70,9 @@ class Process:
         """A moment of this clock on the clock of the history; None: never."""
         return None if own == float("inf") else self.clock.true(own)
 
-    def tell(self, kind: Kind, name: str = "", hold: str = "", **more: Any) -> None:  # noqa: ANN401  # an Event's fields
+    def tell(
+        self, kind: Kind, name: str = "", hold: str = "", **more: Any
+    ) -> None:  # an Event's fields
         if not self.dead:
             self.world.tell(self.name, kind, name, hold, **more)
 

@@ -54,14 +54,23 @@ def _crowd(newest: Span, valid: list[Span]) -> Iterator[tuple[Span, Span, str]]:
 
 
 def fences(stories: Stories, given: Assumptions) -> Iterator[Violation]:
-    """(b) Unique; in the order of real time; and in the order of validity."""
+    """(b) Unique; in the order of real time; and in the order of validity, where that is one."""
+    void = given.fences_void_after
     for name, of_name in stories.by_name.items():
         fenced = [story for story in of_name if story.got and story.got.fence is not None]
-        pairs = (*_twins(fenced), *_late_comers(fenced), *_successors(spans(fenced)))
-        for earlier, later, why in pairs:
-            since, until = earlier.called.t, (later.got or later.called).t
-            if not stories.voided(given.fences_void_after, name, since, until):
-                yield Violation("b", f"{name}: {why}", (*earlier.events[:2], *later.events[:2]))
+        yield from _judged(stories, void, name, (*_twins(fenced), *_late_comers(fenced)))
+        in_turn = _successors(spans(fenced))
+        yield from _judged(stories, void | given.exclusion_void_after, name, in_turn)
+
+
+def _judged(
+    stories: Stories, void: frozenset[Kind], name: str, pairs: Iterable[Pair]
+) -> Iterator[Violation]:
+    for one, other, why in pairs:
+        since = min(one.called.t, other.called.t)
+        until = max((story.got or story.called).t for story in (one, other))
+        if not stories.voided(void, name, since, until):
+            yield Violation("b", f"{name}: {why}", (*one.events[:2], *other.events[:2]))
 
 
 Pair = tuple[Story, Story, str]
@@ -211,5 +220,3 @@ def _engine_until(event: Event) -> float:
     if event.kind is Kind.FREED:
         return -inf
     return inf if event.until is None else event.until
-
-

@@ -9,8 +9,9 @@ calm: by its end everybody must have got on, and nothing may be left behind.
 from __future__ import annotations
 
 import gc
+import sys
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holdfast.core.holding import Terms
 from holdfast.testing.chaos import Chaos
@@ -67,10 +68,11 @@ class Run:
     violations: list[Violation]
     faults: Counter[str]
     seen: Counter[str]
+    acquired: int
 
-    @property
-    def acquired(self) -> int:
-        return sum(event.kind is Kind.ACQUIRED for event in self.history)
+    def briefly(self) -> Run:
+        """The same without its history, unless that shows something broken."""
+        return self if self.violations else replace(self, history=[])
 
 
 class Simulation:
@@ -155,7 +157,15 @@ def run(seed: int, setting: Setting = SWARM) -> Run:
             simulation = Simulation(seed, setting)
             history = simulation.run()
         verdict = check(history, ASSUMPTIONS)
-        return Run(seed, history, verdict, simulation.world.faults, simulation.world.seen)
+        acquired = sum(event.kind is Kind.ACQUIRED for event in history)
+        world = simulation.world
+        return Run(seed, history, verdict, world.faults, world.seen, acquired)
     finally:
         if collecting:
             gc.enable()
+
+
+if __name__ == "__main__":
+    from holdfast.testing.campaign import main
+
+    sys.exit(main())

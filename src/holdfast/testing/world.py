@@ -55,7 +55,9 @@ class World:
     def soon(self, call: Callable[[], None]) -> None:
         self.at(self.now, call)
 
-    def tell(self, who: str, kind: Kind, name: str = "", hold: str = "", **more: Any) -> None:  # noqa: ANN401  # an Event's fields
+    def tell(
+        self, who: str, kind: Kind, name: str = "", hold: str = "", **more: Any
+    ) -> None:  # an Event's fields
         """Put an event into the history."""
         self.history.append(Event(self.now, who, kind, name, hold, **more))
 
@@ -66,7 +68,9 @@ class World:
             t, _, _, cell = heapq.heappop(self._heap)
             steps = steps + 1 if t == self.now else 0
             if steps > SPINNING:
-                raise AssertionError(f"something spins at {t}: {SPINNING} steps, and no time passes")
+                raise AssertionError(
+                    f"something spins at {t}: {SPINNING} steps, and no time passes"
+                )
             self.now = t
             if cell:
                 cell[0]()

@@ -18,10 +18,10 @@ class Bug(NamedTuple):
     variant: Variant
     rules: str
     """Any of these says so."""
-    faults: Faults = Faults()  # noqa: B008  # frozen
+    faults: Faults = Faults()  # frozen
     only: tuple[str, ...] = ("mutex",)
     guard: Guard = Guard.ENTERED
-    sound: Variant = Variant()  # noqa: B008  # frozen
+    sound: Variant = Variant()  # frozen
     """The same without the bug, which must pass the same seeds."""
 
     @property

@@ -86,7 +86,7 @@ class RevivesByAnswer(SimClient):
 def counted_from_the_reply(ask: Callable[..., Awaitable[Found]]) -> Callable[..., Awaitable[Found]]:
     """The grant is valid from when we heard of it."""
 
-    async def counted(client: Client, *more: Any) -> Found:  # noqa: ANN401  # passed on
+    async def counted(client: Client, *more: Any) -> Found:  # passed on
         found = await ask(client, *more)
         return found and (found[0], client.runtime.now())
 
@@ -128,12 +128,12 @@ def forgets_its_turn(retreat: Callable[..., Awaitable[None]]) -> Callable[..., A
 
 
 def believes_the_second_answer(insist: Callable[..., Awaitable[bool]]) -> Callable[..., Any]:
-    """"Not found" on a repeated release is taken for a loss (L9)."""
+    """ "Not found" on a repeated release is taken for a loss (L9)."""
 
-    async def believed(client: Client, command: Any, undo: Hold) -> bool:  # noqa: ANN401  # passed on
+    async def believed(client: Client, command: Any, undo: Hold) -> bool:  # passed on
         found = await insist(client, command, undo)
         if not found:
-            from holdfast.core.leaving import _gone  # noqa: PLC0415  # only this bug needs it
+            from holdfast.core.leaving import _gone  # only this bug needs it
 
             raise _gone(client, undo)
         return found
