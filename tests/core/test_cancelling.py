@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.core.holding import Terms
 from holdfast.core.values import Mode
+from holdfast.testing.bugs import BUGS
 from holdfast.testing.checker import Assumptions, Violation, check
 from holdfast.testing.customer import Customer
 from holdfast.testing.history import Kind
@@ -160,3 +161,15 @@ def test_cancelled_at_every_await(visit: Visit, faults: Faults, when_woken: bool
         found = every_cancellation(visit, faults, when_woken=when_woken, victim=victim)
         told = [f"at {at}: {violation}" for at, all_ in found.items() for violation in all_]
         assert not told, "\n".join(told[:3])
+
+
+@pytest.mark.parametrize(
+    ("bug", "visit", "when_woken"),
+    [("turn-not-passed-on", "mutex", True), ("no-shield", "permit", False)],
+)
+def test_it_can_fail(bug: str, visit: str, when_woken: bool) -> None:
+    variant = BUGS[bug].variant
+    with variant.in_force():
+        assert every_cancellation(
+            VISITS[visit], CALM, when_woken=when_woken, victim=4, variant=variant
+        )

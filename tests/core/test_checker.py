@@ -86,7 +86,7 @@ class TestExclusion:
         assert "a" in broken([*writer, *hold("q", 1.5, 64, until=9, mode=Mode.SHARED)])
 
     def test_no_more_permits_than_permits(self) -> None:
-        two = {"mode": Mode.PERMIT, "permits": 2}
+        two: dict[str, Any] = {"mode": Mode.PERMIT, "permits": 2}
         holds = [*hold("p", 1, 32, until=9, **two), *hold("q", 2, 64, until=9, **two)]
         assert not broken(holds)
         assert "a" in broken([*holds, *hold("r", 3, 96, until=9, **two)])
@@ -122,7 +122,7 @@ class TestFences:
         assert "b" in broken([*one, *two])
 
     def test_overlapping_calls_may_return_in_any_order(self) -> None:
-        permits = {"mode": Mode.PERMIT, "permits": 2}
+        permits: dict[str, Any] = {"mode": Mode.PERMIT, "permits": 2}
         one = hold("p", 1, 64, until=9, released=2, **permits)
         two = hold("q", 1.1, 32, until=9, released=2, **permits)
         assert not broken([*one, *two])
@@ -280,7 +280,7 @@ class TestProgress:
         assert not broken(history + writer, self.BOUND)
 
     def test_a_free_permit_nobody_is_given(self) -> None:
-        two = {"mode": Mode.PERMIT, "permits": 2}
+        two: dict[str, Any] = {"mode": Mode.PERMIT, "permits": 2}
         history = [
             event(1, "engine", K.GRANTED, "x", by="x", until=30, **two),
             event(2, "r", K.CALLED, "r1", **two),
@@ -336,7 +336,9 @@ class TestLeftovers:
         taken_back = event(2, "engine", K.WITHDRAWN, "x", by="x")
         late = event(3, "engine", K.GRANTED, "x", by="x", until=9)
         assert "g" in broken([taken_back, late])
-        assert not broken([late, taken_back._replace(t=4)])
+        in_time = [late, taken_back._replace(t=4)]
+        assert not broken([*in_time, event(4, "engine", K.FREED, "x", by="x")])
+        assert "g" in broken(in_time)
 
     def test_never_released(self) -> None:
         history = [*hold("p", 1, 32, until=None), event(9, "", K.ENDED)]  # type: ignore[arg-type]

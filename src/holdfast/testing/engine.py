@@ -107,7 +107,7 @@ class SimBackend:
 
     async def ask(
         self, claims: tuple[Claim, ...], command: Command, *, renews: bool = False
-    ) -> Any:  # what the store answers
+    ) -> Any:
         """Send a command and wait for its answer, for as long as a connection would."""
         if self.process.dead:
             raise Died

@@ -95,7 +95,7 @@ class Network:
     def _delay(self) -> float:
         random = self.world.random
         if self._befalls("late", self.faults.late):
-            return random.uniform(1.0, 12.0)
+            return random.uniform(1.0, 7.0)
         if self._befalls("slow", self.faults.slow):
             return random.uniform(0.01, 0.24)
         return random.uniform(0.0002, 0.003)

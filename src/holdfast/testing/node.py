@@ -1,4 +1,4 @@
-"""The engine's side of the simulation: the memory engine's own store, on a machine that can fail."""
+"""The engine's side of the simulation: the memory engine's store, on a machine that can fail."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def _admissible(want: _Stretch, holds: _Now) -> bool:
 
 
 def turns(stories: Stories, given: Assumptions) -> Iterator[Violation]:
-    """(f) Who began to wait before another asked at all enters before him, where that is promised."""
+    """(f) Who began to wait before another asked enters before him, where that is promised."""
     if not given.fifo:
         return
     for name, of_name in stories.by_name.items():
@@ -190,23 +190,31 @@ def leftovers(stories: Stories, given: Assumptions) -> Iterator[Violation]:
 
 
 def _orphans(stories: Stories, given: Assumptions) -> Iterator[Violation]:
-    """A claim that was taken back holds nothing and is never granted: who would release it? (L3)"""
+    """A claim that was taken back holds nothing and is never granted: nobody releases it (L3)."""
+    void = given.exclusion_void_after
     for name, events in stories.engine.items():
         withdrawn: dict[str, Event] = {}
         held: dict[str, Event] = {}
         for event in events:
-            claim, before = event.hold, withdrawn.get(event.hold)
+            before = withdrawn.get(event.hold)
             if event.kind is Kind.WITHDRAWN:
-                withdrawn[claim] = event
+                withdrawn.setdefault(event.hold, event)
             elif event.kind is Kind.FREED:
-                held.pop(claim, None)
+                yield from _outlived(name, held.pop(event.hold, None), before, event.t)
             else:
-                held[claim] = event
-                void = given.exclusion_void_after
+                held[event.hold] = event
                 if before and not stories.voided(void, name, before.t, event.t):
                     why = f"{name}: {event.kind} after it had been taken back"
                     yield Violation("g", why, (before, event))
-        for claim in held.keys() & withdrawn.keys():
-            grant, end = held[claim], withdrawn[claim]
-            if grant.t <= end.t < (inf if grant.until is None else grant.until):
-                yield Violation("g", f"{name}: held on after it was taken back", (grant, end))
+        for claim, grant in held.items():
+            yield from _outlived(name, grant, withdrawn.get(claim), inf)
+
+
+def _outlived(
+    name: str, grant: Event | None, withdrawn: Event | None, freed: float
+) -> Iterator[Violation]:
+    """Whether a hold stayed after its own claim had been taken back."""
+    if grant is not None and withdrawn is not None and grant.t <= withdrawn.t < freed:
+        until = inf if grant.until is None else grant.until
+        if withdrawn.t < until:
+            yield Violation("g", f"{name}: held on after it was taken back", (grant, withdrawn))

@@ -28,9 +28,9 @@ from holdfast.testing.world import World
 
 DISTURBED = 12.0
 """Seconds of faults."""
-SETTLING = 13.0
+SETTLING = 8.0
 """The latest a message can come that was sent in the disturbed part."""
-CALM = 14.0
+CALM = 12.0
 """Seconds in which everybody must get on."""
 AFTERMATH = 12.0
 """Seconds in which everything must go away: the longest ttl, and the line's patience."""

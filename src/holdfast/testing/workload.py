@@ -98,7 +98,7 @@ class Worker:
         """As in `with lock:`; the lease is released however this ends."""
         mine = [lease]
         try:
-            for _ in range(self._random.choice((0, 1, 1, 2, 6))):
+            for _ in range(self._random.choice((0, 1, 1, 2, 6, 16))):
                 await self._customer.sleep(self._random.expovariate(place.pace))
                 if not self._customer.check(lease) or not await self._step(lease, place):
                     break

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from holdfast.core import entering, leaving, pacing, queueing
+from holdfast.core import entering, leaving, losing, pacing, queueing
 from holdfast.testing.bugs import core, engine
 from holdfast.testing.network import Faults
 from holdfast.testing.resource import Guard
@@ -36,7 +36,7 @@ class Bug(NamedTuple):
 _LOSSY = Faults(request_lost=0.06, reply_lost=0.06, late=0.02, slow=0.1)
 _LATE = Faults(late=0.2)
 _TARDY = Faults(late=0.2, slow=0.4)
-_SLOW = Faults(slow=0.5, processes_stop=0.5)
+_SLOW = Faults(slow=0.9, processes_stop=1.0)
 _STOPS = Faults(processes_stop=0.6, slow=0.1)
 _EVERYWHERE = ("mutex", "fair", "permits", "shelf", "owned")
 _PUSHED = Variant(store=engine.Grants, backend=engine.Pushed)
@@ -80,7 +80,12 @@ BUGS: dict[str, Bug] = {
     "silence-is-consent": Bug(
         Variant(client=core.SilenceIsConsent), "ad", Faults(request_lost=0.4)
     ),
-    "renewal-from-reply": Bug(Variant(client=core.RenewsFromTheReply), "ad", _SLOW),
+    "renewal-from-reply": Bug(
+        Variant(patches=(Patch(losing, "renewed", core.renewed_from_the_reply),)),
+        "ad",
+        Faults(slow=0.1, processes_stop=3.0),
+        ("fair",),
+    ),
     "late-answer-counts": Bug(Variant(client=core.TakesLateAnswers), "d", _SLOW),
     "turn-kept-on-loss": Bug(Variant(client=core.KeepsTheTurn), "fg", _STOPS),
     "answer-revives": Bug(Variant(client=core.RevivesByAnswer), "ad", _SLOW),

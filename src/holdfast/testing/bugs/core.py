@@ -45,13 +45,6 @@ class SilenceIsConsent(SimClient):
         super().renewed(hold, Renewal.HELD if answer is Renewal.UNKNOWN else answer, sent)
 
 
-class RenewsFromTheReply(SimClient):
-    """A renewal counts from its answer."""
-
-    def renewed(self, hold: Hold, answer: Renewal, sent: float) -> None:  # noqa: ARG002  # the bug
-        super().renewed(hold, answer, self.runtime.now())
-
-
 class TakesLateAnswers(SimClient):
     """A renewal's answer counts even if the lease was released meanwhile (S18)."""
 
@@ -93,6 +86,15 @@ def counted_from_the_reply(ask: Callable[..., Awaitable[Found]]) -> Callable[...
     return counted
 
 
+def renewed_from_the_reply(renewed: Callable[..., None]) -> Callable[..., None]:
+    """A renewal counts from its answer."""
+
+    def counted(client: Client, hold: Hold, answer: Renewal, _: float) -> None:
+        renewed(client, hold, answer, client.runtime.now())
+
+    return counted
+
+
 def same_fence(decide: Callable[..., Waiter | None]) -> Callable[..., Waiter | None]:
     """Handing over does not bump the fence."""
 
@@ -128,7 +130,7 @@ def forgets_its_turn(retreat: Callable[..., Awaitable[None]]) -> Callable[..., A
 
 
 def believes_the_second_answer(insist: Callable[..., Awaitable[bool]]) -> Callable[..., Any]:
-    """ "Not found" on a repeated release is taken for a loss (L9)."""
+    """An answer "not found" to a repeated release is taken for a loss (L9)."""
 
     async def believed(client: Client, command: Any, undo: Hold) -> bool:  # passed on
         found = await insist(client, command, undo)
