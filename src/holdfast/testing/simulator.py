@@ -112,8 +112,8 @@ class Simulation:
         customer = Customer(process, self.node, self.variant)
         self.customers.append(customer)
         for i in range(world.random.choice((1, 2, 4))):
-            worker = Worker(customer, self.places, self._give)
-            process.spawn(worker.work(DISTURBED + SETTLING + CALM), f"worker{i}")
+            worker = Worker(customer, self.places, self._give, DISTURBED + SETTLING + CALM)
+            process.spawn(worker.work(), f"worker{i}")
 
     def _alive(self) -> list[Process]:
         return [customer.process for customer in self.customers if not customer.process.dead]

@@ -64,9 +64,13 @@ def _writer(ttl: float) -> Terms:
 class Worker:
     """One thread or task that locks, works and unlocks until it is told to stop."""
 
-    def __init__(self, customer: Customer, chosen: list[Place], give: Give) -> None:
+    def __init__(
+        self, customer: Customer, chosen: list[Place], give: Give, until: float = FOREVER
+    ) -> None:
         self._customer = customer
         self._places = chosen
+        self._until = until
+        """From then on nothing new is begun, and nothing held for long."""
         self._give = give
         """Where the text of a detached hold goes, for others to attach."""
         self._world = customer.process.world
@@ -74,8 +78,8 @@ class Worker:
         self._former: deque[Visit] = deque(maxlen=3)
         """Leases that users keep after the release: nothing may befall them any more (S18)."""
 
-    async def work(self, until: float) -> None:
-        while self._world.now < until:
+    async def work(self) -> None:
+        while self._world.now < self._until:
             try:
                 await self._customer.sleep(self._random.expovariate(8))
                 await self._once(self._random.choice(self._places))
@@ -100,6 +104,8 @@ class Worker:
         try:
             for _ in range(self._random.choice((0, 1, 1, 2, 6, 16))):
                 await self._customer.sleep(self._random.expovariate(place.pace))
+                if self._world.now >= self._until:
+                    break
                 if not self._customer.check(lease) or not await self._step(lease, place):
                     break
             if terms.mode is Mode.EXCLUSIVE and lease.held:
