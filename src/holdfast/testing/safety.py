@@ -199,7 +199,10 @@ def _never_told(story: Story, stories: Stories, given: Assumptions) -> bool:
         return False
     due = story.until + given.told_within
     ended = story.ending.t if story.ending else inf
-    return ended > due and not stories.asleep(story.called.who, story.until, due)
+    awake = stories.calm(story.until, due) and not stories.asleep(
+        story.called.who, story.until, due
+    )
+    return ended > due and awake
 
 
 def ownership(stories: Stories, _: Assumptions) -> Iterator[Violation]:

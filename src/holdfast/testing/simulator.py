@@ -37,6 +37,7 @@ AFTERMATH = 12.0
 
 ASSUMPTIONS = Assumptions(
     exclusion_void_after=frozenset({Kind.FORGOT, Kind.BROKEN}),
+    told_within=0.05,
     free_within=5.0,
     idle_within=11.0,
     fifo=True,

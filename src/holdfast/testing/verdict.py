@@ -30,7 +30,7 @@ class Assumptions:
     fences_void_after: frozenset[Kind] = frozenset()
     """What a later fence need not be above the earlier ones after."""
     told_within: float | None = None
-    """How late the notice of a loss may be while the process runs; None: not judged."""
+    """How late the notice of a loss may be while nobody is faulty; None: not judged."""
     free_within: float | None = None
     """How long a name may be free and wanted while nobody is faulty; None: not judged."""
     idle_within: float | None = None

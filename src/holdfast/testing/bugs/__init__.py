@@ -86,6 +86,9 @@ BUGS: dict[str, Bug] = {
         Faults(slow=0.1, processes_stop=3.0),
         ("fair",),
     ),
+    "loss-not-told": Bug(
+        Variant(patches=(Patch(losing, "tell_lease", core.told_to_nobody),)), "d", _STOPS
+    ),
     "late-answer-counts": Bug(Variant(client=core.TakesLateAnswers), "d", _SLOW),
     "turn-kept-on-loss": Bug(Variant(client=core.KeepsTheTurn), "fg", _STOPS),
     "answer-revives": Bug(Variant(client=core.RevivesByAnswer), "ad", _SLOW),

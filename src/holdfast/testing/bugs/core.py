@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from holdfast.core.client import Client, Want
 from holdfast.core.entering import Turn
-from holdfast.core.holding import Hold
+from holdfast.core.holding import Hold, LeaseCore
 from holdfast.core.queueing import Waiter
 from holdfast.core.values import Renewal
 from holdfast.testing.client import SimClient
@@ -93,6 +93,15 @@ def renewed_from_the_reply(renewed: Callable[..., None]) -> Callable[..., None]:
         renewed(client, hold, answer, client.runtime.now())
 
     return counted
+
+
+def told_to_nobody(_: Callable[..., None]) -> Callable[..., None]:
+    """A loss is written down, and nobody is called."""
+
+    def silent(_: Client, __: LeaseCore) -> None:
+        """Let him find out."""
+
+    return silent
 
 
 def same_fence(decide: Callable[..., Waiter | None]) -> Callable[..., Waiter | None]:
