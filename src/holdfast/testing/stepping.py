@@ -117,6 +117,8 @@ class Task:
         finally:
             world.current = None
             world.no_guard_is_held(self.name)
+            if self.done:
+                self.mine = Mine()  # gone with the task, and what it held is abandoned (L11)
 
     def _taken(self) -> bool:
         cancelled, self._cancel = self._cancel, False
