@@ -162,6 +162,7 @@ async def _win(client: Client, want: Want, until: float, turn: Turn) -> Hold | N
             return None
         granted, sent = found
         hold = Hold(turn.asking.claim, want.terms, granted, sent, line)
+        hold.doubtful = turn.asking.doubtful
         if granted.anchor is not None:
             await _refresh(client, hold)
         if client.runtime.now() < hold.valid_until:

@@ -44,6 +44,7 @@ class Hold:
         "anchor",
         "bucket",
         "claim",
+        "doubtful",
         "due",
         "ending",
         "failures",
@@ -64,6 +65,8 @@ class Hold:
         self.claim = claim
         self.terms = terms
         self.line = line
+        self.doubtful = False
+        """Whether some sending of its attempt is unanswered and may still be applied, later (L3)."""
         self.raw = granted.raw
         self.number = 0
         self.ttl = claim.ttl if granted.ttl is None else granted.ttl

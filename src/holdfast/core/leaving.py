@@ -74,11 +74,12 @@ def _decide(client: Client, hold: Hold) -> Waiter | None:
 async def end(client: Client, hold: Hold) -> None:
     """Give the hold back to the engine, then the turn to the next of this process."""
     try:
-        if not await client.backend.release(hold.claim):
+        if not await client.backend.release(hold.claim, doubtful=hold.doubtful):
             raise _gone(client, hold)
     except BackendUnavailable:
         # Gone on a repeated release means that the first was applied and its answer lost (L9).
-        await _insist(client, lambda: client.backend.release(hold.claim), undo=hold)
+        again = lambda: client.backend.release(hold.claim, doubtful=hold.doubtful)  # noqa: E731
+        await _insist(client, again, undo=hold)
     except LeaseLost:
         raise
     except BaseException:

@@ -39,7 +39,7 @@ def lose(client: Client, hold: Hold, reason: str) -> None:
         ended = end_leases(hold, State.LOST, reason)
         heir = client.pass_turn(hold.line) if hold.line is not None else None
     # Where the engine still has it (a ttl kept by the holder, a late answer), give it back.
-    client.keeper.undo(hold.claim, doubtful=False)
+    client.keeper.undo(hold.claim, doubtful=hold.doubtful)
     if heir is not None:
         heir.signal.notify()
     held = client.runtime.now() - hold.since

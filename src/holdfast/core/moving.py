@@ -11,11 +11,17 @@ import binascii
 import json
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core import losing
+from holdfast.core import losing, pacing
 from holdfast.core.holding import Hold, Terms
 from holdfast.core.leaving import pass_on
-from holdfast.core.values import Mode, State
-from holdfast.errors import ConfigurationError, LeaseLost, NotHeld
+from holdfast.core.values import Claim, Granted, Mode, State
+from holdfast.errors import (
+    BackendUnavailable,
+    ConfigurationError,
+    HoldfastError,
+    LeaseLost,
+    NotHeld,
+)
 
 if TYPE_CHECKING:
     from holdfast.core.client import Client
@@ -38,7 +44,13 @@ async def detach(client: Client, lease: LeaseCore, ttl: float | None) -> str:
         client.drop(hold)
         lease._ended = State.DETACHED
         lease._forget()
-    await client.runtime.finish(_park(client, lease, ttl or hold.ttl or DEFAULT_TTL))
+    try:
+        await client.runtime.finish(_park(client, lease, ttl or hold.ttl or DEFAULT_TTL))
+    except HoldfastError:
+        raise
+    except BaseException:
+        client.keeper.undo(hold.claim, doubtful=True)  # nobody will ever have the text
+        raise
     losing.tell_lease(client, lease)
     return _text(hold)
 
@@ -96,6 +108,23 @@ def _facts(client: Client, text: str) -> list[Any]:
     return facts
 
 
+async def _adopt(client: Client, parked: Claim, claim: Claim) -> tuple[Granted | None, float]:
+    """The grant and when it was asked for; an engine out of reach is asked again for a while."""
+    runtime = client.runtime
+    give_up = runtime.now() + pacing.OUTAGE_PATIENCE
+    tries = 0
+    while True:
+        sent = runtime.now()
+        try:
+            return await runtime.finish(client.backend.adopt(parked, claim)), sent
+        except BackendUnavailable:
+            tries += 1
+            again = runtime.now() + pacing.backoff(tries, runtime.random())
+            if again >= give_up:
+                raise
+            await runtime.signal().wait(again)
+
+
 async def attach(client: Client, text: str, made: list[Any]) -> LeaseCore:
     """Take over a detached hold: its fence goes on, its ttl starts anew."""
     client.ensure_open()
@@ -108,8 +137,11 @@ async def attach(client: Client, text: str, made: list[Any]) -> LeaseCore:
     slot = client.slot(key, terms)
     claim = client.claim(key, terms)
     parked = claim._replace(id=parked_id)
-    sent = client.runtime.now()
-    granted = await client.runtime.finish(client.backend.adopt(parked, claim))
+    try:
+        granted, sent = await _adopt(client, parked, claim)
+    except BaseException:
+        client.keeper.undo(claim, doubtful=True)  # it may have been applied, or may be later
+        raise
     if granted is None:
         message = "the detached hold is gone: attached by somebody else, released, or run out"
         raise LeaseLost(message, key=client.bare(key), backend=client.backend.name)

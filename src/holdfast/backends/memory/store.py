@@ -123,9 +123,13 @@ class Store:
         return True
 
     def adopt(self, parked: Claim, claim: Claim, now: float) -> Granted | None:
+        if self._tombstones and self._buried(claim.id, now):
+            return None
         held = self._held(claim, now) or self._held(parked, now)
         if held is None:
             return None
+        # From now on the parked claim is nobody's: a late attempt of it must not get in (L3).
+        self._tombstones[parked.id] = now + max(parked.ttl or 0.0, TOMBSTONE)
         key = self._keys[claim.key, claim.mode is Mode.PERMIT]
         del key.holders[held.claim.id]
         held.claim = claim

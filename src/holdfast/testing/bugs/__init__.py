@@ -1,0 +1,131 @@
+"""Seeded bugs: each must be found, or the simulator proves nothing."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from holdfast.core import entering, leaving, losing, pacing, queueing
+from holdfast.testing.bugs import core, engine
+from holdfast.testing.network import Faults
+from holdfast.testing.resource import Guard
+from holdfast.testing.simulator import Setting
+from holdfast.testing.variant import Patch, Variant
+
+
+class Bug(NamedTuple):
+    """Something wrong, where it shows, and which rules it breaks."""
+
+    variant: Variant
+    rules: str
+    """Any of these says so."""
+    faults: Faults = Faults()  # frozen
+    only: tuple[str, ...] = ("mutex",)
+    guard: Guard = Guard.ENTERED
+    sound: Variant = Variant()  # frozen
+    """The same without the bug, which must pass the same seeds."""
+
+    @property
+    def setting(self) -> Setting:
+        return Setting(self.variant, self.faults, self.only, self.guard)
+
+    @property
+    def without(self) -> Setting:
+        return Setting(self.sound, self.faults, self.only)
+
+
+_LOSSY = Faults(request_lost=0.06, reply_lost=0.06, late=0.02, slow=0.1)
+_LATE = Faults(late=0.2)
+_TARDY = Faults(late=0.2, slow=0.4)
+_SLOW = Faults(slow=0.9, processes_stop=1.0)
+_STOPS = Faults(processes_stop=0.6, slow=0.1)
+_EVERYWHERE = ("mutex", "fair", "permits", "shelf", "owned")
+_PUSHED = Variant(store=engine.Grants, backend=engine.Pushed)
+
+BUGS: dict[str, Bug] = {
+    "set-then-expire": Bug(
+        Variant(backend=engine.SetThenExpire), "fg", Faults(processes_crash=0.5, slow=0.5)
+    ),
+    "get-then-delete": Bug(Variant(backend=engine.GetThenDelete), "ae", _SLOW),
+    "release-anybody": Bug(Variant(store=engine.ReleasesAnybody), "ae", _STOPS),
+    "renew-anybody": Bug(Variant(store=engine.RenewsAnybody), "ae", _LOSSY),
+    "renewal-revives": Bug(Variant(store=engine.Revives), "e", _TARDY, _EVERYWHERE),
+    "renewal-recreates": Bug(Variant(store=engine.Recreates), "e", _TARDY, _EVERYWHERE),
+    "retry-keeps-expiry": Bug(Variant(store=engine.KeepsTheFirstExpiry), "a", _LOSSY),
+    "no-tombstone": Bug(Variant(store=engine.ForgetsTombstones), "g", _LATE),
+    "stays-in-line": Bug(Variant(store=engine.StaysInLine), "g"),
+    "attach-twice": Bug(Variant(store=engine.AttachesTwice), "ab"),
+    "fence-without-clock": Bug(
+        Variant(store=engine.CountsWithoutAClock), "b", Faults(engine_restarts=0.3, data_lost=1)
+    ),
+    "fence-is-the-clock": Bug(
+        Variant(store=engine.CountsByTheClock), "b", Faults(clock_set_back=0.5)
+    ),
+    "count-of-entries": Bug(
+        Variant(store=engine.CountsEntries), "fg", Faults(reply_lost=0.1), ("owned",)
+    ),
+    "no-net": Bug(Variant(store=engine.NoNet), "f", Faults(ring_lost=0.5), ("fair", "mutex")),
+    "one-permit-too-many": Bug(Variant(store=engine.OnePermitTooMany), "a", only=("permits",)),
+    "reader-beside-writer": Bug(Variant(store=engine.LetsReadersIn), "a", only=("shelf",)),
+    "push-from-delivery": Bug(
+        Variant(store=engine.Grants, backend=engine.CountsFromDelivery), "a", _SLOW, sound=_PUSHED
+    ),
+    "no-shield": Bug(
+        Variant(runtime=core.NoShield, store=engine.ForgetsTombstones),
+        "g",
+        Faults(tasks_cancelled=8, slow=0.7),
+        sound=Variant(store=engine.ForgetsTombstones),
+    ),
+    "id-per-process": Bug(Variant(runtime=core.OneIdPerProcess), "aeg"),
+    "timer-decides": Bug(Variant(client=core.LooksNever), "ad", _STOPS),
+    "silence-is-consent": Bug(
+        Variant(client=core.SilenceIsConsent), "ad", Faults(request_lost=0.4)
+    ),
+    "renewal-from-reply": Bug(
+        Variant(patches=(Patch(losing, "renewed", core.renewed_from_the_reply),)),
+        "ad",
+        Faults(slow=0.1, processes_stop=3.0),
+        ("fair",),
+    ),
+    "loss-not-told": Bug(
+        Variant(patches=(Patch(losing, "tell_lease", core.told_to_nobody),)), "d", _STOPS
+    ),
+    "late-answer-counts": Bug(Variant(client=core.TakesLateAnswers), "d", _SLOW),
+    "turn-kept-on-loss": Bug(Variant(client=core.KeepsTheTurn), "fg", _STOPS),
+    "answer-revives": Bug(Variant(client=core.RevivesByAnswer), "ad", _SLOW),
+    "grant-from-reply": Bug(
+        Variant(patches=(Patch(entering, "ask", core.counted_from_the_reply),)), "a", _SLOW
+    ),
+    "hand-over-same-fence": Bug(
+        Variant(patches=(Patch(leaving, "_decide", core.same_fence),)), "b"
+    ),
+    "hand-over-when-over": Bug(
+        Variant(
+            client=core.LooksNever,
+            patches=(Patch(queueing, "may_hand_over", core.hands_over_anything),),
+        ),
+        "ad",
+        _STOPS,
+    ),
+    "turn-not-passed-on": Bug(
+        Variant(patches=(Patch(entering, "_retreat", core.forgets_its_turn),)),
+        "fg",
+        Faults(tasks_cancelled=4),
+    ),
+    "second-release-lost": Bug(
+        Variant(patches=(Patch(leaving, "_insist", core.believes_the_second_answer),)),
+        "d",
+        Faults(reply_lost=0.1),
+    ),
+    "no-margin": Bug(
+        Variant(
+            patches=(
+                Patch(pacing, "MARGIN_SHARE", core.no_margin),
+                Patch(pacing, "MARGIN_SECONDS", core.no_margin),
+            )
+        ),
+        "a",
+        Faults(drift=0.004, processes_stop=0.6),
+    ),
+    "guard-at-writes-only": Bug(Variant(), "c", _STOPS, guard=Guard.WRITES),
+    "no-guard": Bug(Variant(), "c", _STOPS, guard=Guard.NONE),
+}

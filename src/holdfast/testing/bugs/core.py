@@ -1,0 +1,157 @@
+"""Clients with a bug: what lock libraries get wrong on the caller's side."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from holdfast.core.client import Client, Want
+from holdfast.core.entering import Turn
+from holdfast.core.holding import Hold, LeaseCore
+from holdfast.core.queueing import Waiter
+from holdfast.core.values import Renewal
+from holdfast.testing.client import SimClient
+from holdfast.testing.process import SimRuntime
+
+T = TypeVar("T")
+Found = tuple[Any, float] | None
+
+
+class NoShield(SimRuntime):
+    """A cancelled caller cancels its command, which arrives all the same."""
+
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        return await work
+
+
+class OneIdPerProcess(SimRuntime):
+    """The process is the claim (S7)."""
+
+    def new_id(self) -> str:
+        return f"{self._process.name:0>32}"
+
+
+class LooksNever(SimClient):
+    """The state changes when a timer says so, not when the clock does (S20)."""
+
+    def look(self, hold: Hold) -> None:
+        """Somebody will tell us."""
+
+
+class SilenceIsConsent(SimClient):
+    """A renewal that was not answered will have been applied."""
+
+    def renewed(self, hold: Hold, answer: Renewal, sent: float) -> None:
+        super().renewed(hold, Renewal.HELD if answer is Renewal.UNKNOWN else answer, sent)
+
+
+class TakesLateAnswers(SimClient):
+    """A renewal's answer counts even if the lease was released meanwhile (S18)."""
+
+    def renewed(self, hold: Hold, answer: Renewal, sent: float) -> None:
+        if answer is Renewal.LOST:
+            hold.ending = False
+        super().renewed(hold, answer, sent)
+
+
+class KeepsTheTurn(SimClient):
+    """A hold that is lost does not pass its turn on to the next in line."""
+
+    def drop(self, hold: Hold) -> None:
+        super().drop(hold)
+        if self.runtime.now() >= hold.valid_until:
+            hold.line = None
+
+
+class RevivesByAnswer(SimClient):
+    """An answer that comes after the validity makes the hold valid again."""
+
+    def renewed(self, hold: Hold, answer: Renewal, sent: float) -> None:
+        if answer is Renewal.HELD and not hold.ending:
+            hold.valid_until = max(hold.valid_until, self.runtime.now() + 0.001)
+        super().renewed(hold, answer, sent)
+
+    def look(self, hold: Hold) -> None:
+        if hold.due != float("inf"):
+            super().look(hold)
+
+
+def counted_from_the_reply(ask: Callable[..., Awaitable[Found]]) -> Callable[..., Awaitable[Found]]:
+    """The grant is valid from when we heard of it."""
+
+    async def counted(client: Client, *more: Any) -> Found:  # passed on
+        found = await ask(client, *more)
+        return found and (found[0], client.runtime.now())
+
+    return counted
+
+
+def renewed_from_the_reply(renewed: Callable[..., None]) -> Callable[..., None]:
+    """A renewal counts from its answer."""
+
+    def counted(client: Client, hold: Hold, answer: Renewal, _: float) -> None:
+        renewed(client, hold, answer, client.runtime.now())
+
+    return counted
+
+
+def told_to_nobody(_: Callable[..., None]) -> Callable[..., None]:
+    """A loss is written down, and nobody is called."""
+
+    def silent(_: Client, __: LeaseCore) -> None:
+        """Let him find out."""
+
+    return silent
+
+
+def same_fence(decide: Callable[..., Waiter | None]) -> Callable[..., Waiter | None]:
+    """Handing over does not bump the fence."""
+
+    def decided(client: Client, hold: Hold) -> Waiter | None:
+        heir = decide(client, hold)
+        if heir is not None:
+            hold.number -= 1
+        return heir
+
+    return decided
+
+
+def hands_over_anything(may: Callable[..., bool]) -> Callable[..., bool]:
+    """No bound on hand-overs, and no look at the time that is left."""
+
+    def whatever(hold: Hold, now: float, cohort: int) -> bool:
+        return may(hold, now, cohort) or hold.number < cohort
+
+    return whatever
+
+
+def forgets_its_turn(retreat: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+    """Who gives up in the line does not look whether it was just given the turn."""
+
+    async def retreated(client: Client, want: Want, turn: Turn) -> None:
+        if turn.waiter is not None and turn.asking is None and turn.line is not None:
+            with client.guard:
+                turn.line.leave(turn.waiter)
+            return
+        await retreat(client, want, turn)
+
+    return retreated
+
+
+def believes_the_second_answer(insist: Callable[..., Awaitable[bool]]) -> Callable[..., Any]:
+    """An answer "not found" to a repeated release is taken for a loss (L9)."""
+
+    async def believed(client: Client, command: Any, undo: Hold) -> bool:  # passed on
+        found = await insist(client, command, undo)
+        if not found:
+            from holdfast.core.leaving import _gone  # only this bug needs it
+
+            raise _gone(client, undo)
+        return found
+
+    return believed
+
+
+def no_margin(_: float) -> float:
+    """Clocks all run at the same speed."""
+    return 0.0

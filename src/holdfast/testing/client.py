@@ -1,0 +1,48 @@
+"""The core's client and its leases, with a tongue: what they learn goes into the history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.core.client import Client
+from holdfast.core.holding import Hold, LeaseCore
+from holdfast.core.values import Event as CoreEvent
+from holdfast.core.values import Renewal
+from holdfast.testing.history import Kind
+from holdfast.testing.process import Process
+
+
+class Visit(LeaseCore):
+    """A lease that knows its story in the history."""
+
+    __slots__ = ("story", "told")
+
+    def __init__(self, *known: Any) -> None:  # as a LeaseCore is made
+        super().__init__(*known)
+        self.story = ""
+        self.told = False
+
+
+class SimClient(Client):
+    """The core's client; what it learns from renewals goes into the history."""
+
+    process: Process
+
+    def renewed(self, hold: Hold, answer: Renewal, sent: float) -> None:
+        before = hold.valid_until
+        super().renewed(hold, answer, sent)
+        lease = hold.lease()
+        if isinstance(lease, Visit) and lease.story and hold.valid_until != before:
+            until = self.process.true(hold.ends_at())
+            self.process.tell(Kind.RENEWED, lease.name, lease.story, until=until)
+
+
+class Ear:
+    """Hears everything."""
+
+    def __init__(self, tell: Callable[[CoreEvent], None]) -> None:
+        self.tell = tell
+
+    def wants(self, _: str) -> bool:
+        return True

@@ -1,0 +1,107 @@
+"""What may befall a message: how late it comes, whether it comes, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from random import Random
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from holdfast.testing.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """How likely each fault is: per message, or how often in a second."""
+
+    request_lost: float = 0.0
+    reply_lost: float = 0.0
+    duplicated: float = 0.0
+    """Applied twice before it is answered, as by a connection that sends again."""
+    slow: float = 0.0
+    """Late, but the answer still comes in time."""
+    late: float = 0.0
+    """Long after the sender gave up: stuck in a dead connection, applied all the same (L3)."""
+    ring_lost: float = 0.0
+    engine_restarts: float = 0.0
+    data_lost: float = 0.0
+    """Of the engine's restarts, those that forget everything."""
+    clock_set_back: float = 0.0
+    """The engine's wall clock; the one that ttls are measured by never steps."""
+    processes_stop: float = 0.0
+    processes_crash: float = 0.0
+    tasks_cancelled: float = 0.0
+    drift: float = 0.0
+    """How wrong clocks run, at most, each way."""
+
+
+CALM = Faults()
+EVERYTHING = Faults(
+    request_lost=0.05,
+    reply_lost=0.05,
+    duplicated=0.05,
+    slow=0.1,
+    late=0.02,
+    ring_lost=0.3,
+    engine_restarts=0.1,
+    data_lost=0.4,
+    clock_set_back=0.05,
+    processes_stop=0.3,
+    processes_crash=0.05,
+    tasks_cancelled=1.0,
+    drift=0.004,
+)
+
+
+def swarm(random: Random) -> Faults:
+    """Some of the faults, each at a rate of its own: subsets find what the full set hides."""
+    rates = {
+        name: getattr(EVERYTHING, name) * random.uniform(0.2, 2.0) if random.random() < 0.5 else 0.0
+        for name in Faults.__dataclass_fields__
+    }
+    rates["drift"] = EVERYTHING.drift if random.random() < 0.5 else 0.0
+    if rates["data_lost"]:
+        rates["clock_set_back"] = 0.0  # both together may take fences back: the docs say so
+    return Faults(**rates)
+
+
+class Network:
+    """Delivers messages, or not."""
+
+    def __init__(self, world: World, faults: Faults) -> None:
+        self.world = world
+        self.faults = faults
+
+    def calm_down(self) -> None:
+        self.faults = replace(CALM, drift=self.faults.drift)
+
+    def request(self, deliver: Callable[[], None]) -> None:
+        self._send(deliver, "request_lost", self.faults.request_lost)
+
+    def reply(self, deliver: Callable[[], None]) -> None:
+        self._send(deliver, "reply_lost", self.faults.reply_lost)
+
+    def ring(self, deliver: Callable[[], None]) -> None:
+        self._send(deliver, "ring_lost", self.faults.ring_lost)
+
+    def twice(self) -> bool:
+        return self._befalls("duplicated", self.faults.duplicated)
+
+    def _send(self, deliver: Callable[[], None], loss: str, probability: float) -> None:
+        if not self._befalls(loss, probability):
+            self.world.after(self._delay(), deliver)
+
+    def _delay(self) -> float:
+        random = self.world.random
+        if self._befalls("late", self.faults.late):
+            return random.uniform(1.0, 7.0)
+        if self._befalls("slow", self.faults.slow):
+            return random.uniform(0.01, 0.24)
+        return random.uniform(0.0002, 0.003)
+
+    def _befalls(self, name: str, probability: float) -> bool:
+        happens = self.world.chance(probability)
+        if happens:
+            self.world.faults[name] += 1
+        return happens

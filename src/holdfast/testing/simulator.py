@@ -1,0 +1,172 @@
+"""Runs the real core of many clients under virtual time with a seed, and has the history judged.
+
+    python -m holdfast.testing.simulator --seeds 0:2000 [--bug NAME]
+
+The same seed gives the same history. The first part of a run is disturbed by faults, the second
+calm: by its end everybody must have got on, and nothing may be left behind.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from holdfast.core.holding import Terms
+from holdfast.testing.chaos import Chaos
+from holdfast.testing.checker import Assumptions, Violation, check
+from holdfast.testing.customer import Customer
+from holdfast.testing.history import Event, Kind
+from holdfast.testing.network import Faults, Network, swarm
+from holdfast.testing.node import Node
+from holdfast.testing.process import Process
+from holdfast.testing.resource import Guard
+from holdfast.testing.variant import REAL, Variant
+from holdfast.testing.workload import Place, Worker, places
+from holdfast.testing.world import World
+
+DISTURBED = 12.0
+"""Seconds of faults."""
+SETTLING = 8.0
+"""The latest a message can come that was sent in the disturbed part."""
+CALM = 12.0
+"""Seconds in which everybody must get on."""
+AFTERMATH = 12.0
+"""Seconds in which everything must go away: the longest ttl, and the line's patience."""
+
+ASSUMPTIONS = Assumptions(
+    exclusion_void_after=frozenset({Kind.FORGOT, Kind.BROKEN}),
+    told_within=0.05,
+    free_within=5.0,
+    idle_within=11.0,
+    fifo=True,
+)
+"""What the memory engine's store promises: it keeps nothing over a restart, but fences grow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is the same for all seeds."""
+
+    variant: Variant = REAL
+    faults: Faults | None = None
+    """None: a swarm, different for every seed."""
+    only: tuple[str, ...] = ()
+    """The places to use; all of them if empty."""
+    guard: Guard = Guard.ENTERED
+
+
+SWARM = Setting()
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What became of one seed."""
+
+    seed: int
+    history: list[Event]
+    violations: list[Violation]
+    faults: Counter[str]
+    seen: Counter[str]
+    acquired: int
+
+    def briefly(self) -> Run:
+        """The same without its history, unless that shows something broken."""
+        return self if self.violations else replace(self, history=[])
+
+
+class Simulation:
+    """One seed's world, with its processes, its engine and its chaos."""
+
+    def __init__(self, seed: int, setting: Setting) -> None:
+        self.world = World(seed)
+        self.variant = setting.variant
+        self.faults = setting.faults or swarm(self.world.random)
+        self.network = Network(self.world, self.faults)
+        self.node = Node(self.world, self.network, self.variant.store)
+        self.places = places(self.world.random, setting.only, setting.guard)
+        self.customers: list[Customer] = []
+        self.chaos = Chaos(self.world, self.node, self._alive, self._replace)
+
+    def run(self) -> list[Event]:
+        world = self.world
+        world.tell("", Kind.DISTURBED)
+        for _ in range(world.random.choice((2, 3, 4))):
+            self._open_customer()
+        self.chaos.begin(self.faults)
+        world.run(DISTURBED)
+        self.chaos.end()
+        self.network.calm_down()
+        world.run(DISTURBED + SETTLING)
+        world.tell("", Kind.CALM)
+        world.run(DISTURBED + SETTLING + CALM + AFTERMATH)
+        self._look_around()
+        world.tell("", Kind.ENDED)
+        for customer in self.customers:
+            customer.process.end()
+        return world.history
+
+    def _open_customer(self) -> None:
+        world = self.world
+        process = world.process(f"p{len(self.customers)}", drift=self.faults.drift)
+        customer = Customer(process, self.node, self.variant)
+        self.customers.append(customer)
+        for i in range(world.random.choice((1, 2, 4))):
+            worker = Worker(customer, self.places, self._give, DISTURBED + SETTLING + CALM)
+            process.spawn(worker.work(), f"worker{i}")
+
+    def _alive(self) -> list[Process]:
+        return [customer.process for customer in self.customers if not customer.process.dead]
+
+    def _replace(self, _: Process) -> None:
+        self.world.after(self.world.random.uniform(0.1, 2.0), self._open_customer)
+
+    def _give(self, place: Place, terms: Terms, text: str) -> None:
+        """A job queue that delivers twice."""
+        for customer in self.world.random.sample(self.customers, k=2):
+            worker = Worker(customer, self.places, self._give)
+            customer.process.spawn(worker.take_over(place, terms, text), "co-worker")
+
+    def _look_around(self) -> None:
+        """Tell the history what is still there."""
+        world, store = self.world, self.node.store
+        store.inspect(None, self.node.now())
+        for held in store.holds():
+            world.tell("engine", Kind.LEFT, held.claim.key, held.claim.id, note="a hold")
+        for name, claim_id in store.places_in_line():
+            world.tell("engine", Kind.LEFT, name, claim_id, note="a place in line")
+        for customer in self.customers:
+            process = customer.process
+            if process.dead:
+                continue
+            for what in customer.leftovers():
+                process.tell(Kind.LEFT, note=what)
+            for task in process.tasks:
+                if task.error is not None:
+                    process.tell(Kind.LEFT, note=f"{task.name} died of {task.error!r}")
+                elif not task.done and "keeper" not in task.name:
+                    process.tell(Kind.LEFT, note=f"{task.name} still waits")
+
+
+def run(seed: int, setting: Setting = SWARM) -> Run:
+    """One seed, from its start to the verdict."""
+    collecting = gc.isenabled()
+    gc.disable()  # a lease that is collected is abandoned: when, must depend on the seed alone
+    try:
+        with setting.variant.in_force():
+            simulation = Simulation(seed, setting)
+            history = simulation.run()
+        verdict = check(history, ASSUMPTIONS)
+        acquired = sum(event.kind is Kind.ACQUIRED for event in history)
+        world = simulation.world
+        return Run(seed, history, verdict, world.faults, world.seen, acquired)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+if __name__ == "__main__":
+    from holdfast.testing.campaign import main
+
+    sys.exit(main())

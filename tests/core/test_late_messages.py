@@ -1,0 +1,141 @@
+"""A command that was stuck in a dead connection is applied after everything is over (L3).
+
+What the simulator found, as small as it gets: each run scripts how long each request is on its way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from holdfast.core.holding import Terms
+from holdfast.testing.customer import Customer
+from holdfast.testing.network import CALM, Network
+from holdfast.testing.node import Node
+from holdfast.testing.variant import REAL
+from holdfast.testing.world import World
+
+PROMPT = 0.001
+STUCK = 20.0
+TERMS = Terms(60.0)
+
+
+class Scripted(Network):
+    """Requests take as long as the script says, and as long as usual once it is over."""
+
+    def __init__(self, world: World, *delays: float) -> None:
+        super().__init__(world, CALM)
+        self.usual = PROMPT
+        self._delays = iter(delays)
+
+    def request(self, deliver: Callable[[], None]) -> None:
+        self.world.after(next(self._delays, self.usual), deliver)
+
+
+class Play:
+    """Processes on one engine, one task each."""
+
+    def __init__(self, *delays: float) -> None:
+        self.world = World(0)
+        self.network = Scripted(self.world, *delays)
+        self.node = Node(self.world, self.network)
+
+    def customer(self, name: str) -> Customer:
+        return Customer(self.world.process(name), self.node, REAL)
+
+    def run(self, customer: Customer, story: Callable[[], Awaitable[None]], seconds: float) -> None:
+        async def told() -> None:
+            await story()
+
+        task = customer.process.spawn(told(), "worker")
+        assert task is not None
+        self.world.run(self.world.now + seconds)
+        assert task.done
+        assert task.error is None
+
+    def nothing_is_left(self) -> bool:
+        self.world.run(self.world.now + 2 * STUCK)
+        return not list(self.node.store.holds()) and not list(self.node.store.places_in_line())
+
+
+def test_an_attempt_that_lands_after_the_release_of_its_own_retry() -> None:
+    play = Play(STUCK, PROMPT)
+    customer = play.customer("p")
+
+    async def story() -> None:
+        lease = await customer.acquire("name", TERMS, 5.0)
+        assert lease is not None
+        await customer.release(lease)
+
+    play.run(customer, story, 5.0)
+    assert play.nothing_is_left()
+
+
+def test_an_attempt_that_lands_after_its_hold_was_detached_attached_and_released() -> None:
+    play = Play(STUCK, PROMPT)
+    customer = play.customer("p")
+
+    async def story() -> None:
+        lease = await customer.acquire("name", TERMS, 5.0)
+        assert lease is not None
+        text = await customer.detach(lease)
+        assert text is not None
+        moved = await customer.attach("name", TERMS, text)
+        assert moved is not None
+        await customer.release(moved)
+
+    play.run(customer, story, 5.0)
+    assert play.nothing_is_left()
+
+
+def test_an_attach_whose_answer_is_late_is_asked_again() -> None:
+    play = Play(PROMPT, PROMPT, STUCK, PROMPT)
+    customer = play.customer("p")
+
+    async def story() -> None:
+        lease = await customer.acquire("name", TERMS, 5.0)
+        assert lease is not None
+        text = await customer.detach(lease)
+        assert text is not None
+        moved = await customer.attach("name", TERMS, text)
+        assert moved is not None
+        await customer.release(moved)
+
+    play.run(customer, story, 5.0)
+    assert play.nothing_is_left()
+
+
+def test_an_attach_that_lands_after_it_was_given_up_takes_nothing() -> None:
+    play = Play()
+    first, second = play.customer("p"), play.customer("q")
+    terms, texts = Terms(600.0), []
+
+    async def give_up() -> None:
+        lease = await first.acquire("name", terms, 5.0)
+        assert lease is not None
+        texts.append(await first.detach(lease))
+        play.network.usual = STUCK
+        assert await first.attach("name", terms, texts[0] or "") is None
+        play.network.usual = PROMPT
+
+    async def take_over() -> None:
+        lease = await second.acquire("name", terms, 0.0)
+        assert lease is None, "the hold is still parked"
+        lease = await second.attach("name", terms, texts[0] or "")
+        assert lease is not None
+        await second.release(lease)
+
+    play.run(first, give_up, 10.0)
+    play.world.run(play.world.now + 2 * STUCK)
+    play.run(second, take_over, 5.0)
+    assert play.nothing_is_left()
+
+
+def test_a_task_that_ends_without_a_release_leaves_nothing() -> None:
+    play = Play()
+    customer = play.customer("p")
+
+    async def story() -> None:
+        assert await customer.acquire("name", TERMS, 5.0) is not None
+
+    play.run(customer, story, 1.0)
+    assert play.nothing_is_left()

@@ -1,0 +1,151 @@
+"""The core keeps its promises under faults; one seed is one run; and seeded bugs are found."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from holdfast.core.holding import Terms
+from holdfast.testing.bugs import BUGS, Bug
+from holdfast.testing.campaign import main
+from holdfast.testing.customer import Customer
+from holdfast.testing.network import CALM, EVERYTHING, Faults, Network
+from holdfast.testing.node import Node
+from holdfast.testing.simulator import Setting, run
+from holdfast.testing.variant import REAL
+from holdfast.testing.world import World
+
+SEEDS = 60
+"""How many swarms CI looks at; `python -m holdfast.testing.simulator` looks at more."""
+FINDING = 60
+"""Within so many seeds each bug must be found."""
+
+
+def test_many_swarms_break_nothing_and_every_fault_was_there() -> None:
+    met: Counter[str] = Counter()
+    for seed in range(SEEDS):
+        outcome = run(seed)
+        assert not outcome.violations, f"seed {seed}: {outcome.violations[0]}"
+        met += outcome.faults + outcome.seen
+    faults = set(Faults.__dataclass_fields__) - {"drift"} | {"holds_broken"}
+    told = {"granted", "handed_over", "released", "timed_out", "at_risk", "broken"}
+    lost = {f"lost: {why}" for why in ("expired", "taken", "broken", "max_hold")}
+    assert faults | told | lost <= {what for what, often in met.items() if often > 0}
+
+
+@pytest.mark.parametrize("seed", [3, 14, 15])
+def test_the_same_seed_gives_the_same_history(seed: int) -> None:
+    setting = Setting(faults=EVERYTHING)
+    assert run(seed, setting).history == run(seed, setting).history
+
+
+def test_another_seed_gives_another_history() -> None:
+    assert run(1).history != run(2).history
+
+
+def test_without_faults_everybody_gets_on() -> None:
+    for seed in range(10):
+        outcome = run(seed, Setting(faults=CALM))
+        assert not outcome.violations
+        assert not outcome.faults.keys() - {"holds_broken"}
+        assert outcome.acquired > 50
+
+
+@pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
+def test_a_seeded_bug_is_found(bug: Bug) -> None:
+    for seed in range(FINDING):
+        sound = run(seed, bug.without)
+        assert not sound.violations, f"seed {seed}: {sound.violations[0]}"
+        broken = {violation.rule for violation in run(seed, bug.setting).violations}
+        if broken & set(bug.rules):
+            return
+    pytest.fail("not found")
+
+
+def test_a_patch_is_gone_after_the_run() -> None:
+    patches = [patch for bug in BUGS.values() for patch in bug.variant.patches]
+    before = [getattr(patch.where, patch.name) for patch in patches]
+    run(0, BUGS["turn-not-passed-on"].setting)
+    assert [getattr(patch.where, patch.name) for patch in patches] == before
+
+
+def test_the_command_line_tells_what_it_saw(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seeds", "0:2"]) == 0
+    assert "2 seeds" in capsys.readouterr().out
+    assert main(["--seeds", "0", "--bug", "release-anybody"]) == 0
+    told = capsys.readouterr().out
+    assert "again by --seeds 0 --bug release-anybody" in told
+    assert "engine   freed" in told
+    assert main(["--seeds", "0", "--bug", "no-margin"]) == 1
+
+
+class TestTheWorld:
+    def test_a_guard_held_over_a_suspension_is_noticed(self) -> None:
+        world = World(0)
+        customer = _customer(world)
+
+        async def careless() -> None:
+            with customer.runtime.guard():
+                await customer.sleep(1)
+
+        customer.process.spawn(careless(), "careless")
+        with pytest.raises(AssertionError, match="held a guard"):
+            world.run(2)
+
+    def test_a_guard_taken_twice_is_noticed(self) -> None:
+        guard = _customer(World(0)).runtime.guard()
+        with guard, pytest.raises(AssertionError, match="would hang"), guard:
+            pass
+
+    def test_an_endless_loop_is_noticed(self) -> None:
+        world = World(0)
+
+        def spin() -> None:
+            world.soon(spin)
+
+        spin()
+        with pytest.raises(AssertionError, match="spins"):
+            world.run(1)
+
+    def test_a_stopped_process_misses_nothing(self) -> None:
+        world = World(0)
+        customer = _customer(world)
+        woken: list[float] = []
+
+        async def sleeper() -> None:
+            await customer.sleep(1)
+            woken.append(world.now)
+
+        customer.process.spawn(sleeper(), "sleeper")
+        world.run(0.5)
+        customer.process.stop()
+        world.run(7)
+        assert woken == []
+        customer.process.resume()
+        world.run(8)
+        assert woken == [7.0]
+
+    def test_a_crash_runs_nothing_and_frees_nothing(self) -> None:
+        world = World(0)
+        customer = _customer(world)
+
+        async def holder() -> None:
+            lease = await customer.acquire("name", Terms(60.0), 1.0)
+            assert lease is not None
+            try:
+                await customer.sleep(50)
+            finally:
+                await customer.release(lease)
+
+        customer.process.spawn(holder(), "holder")
+        world.run(1)
+        customer.process.crash()
+        events = len(world.history)
+        world.run(20)
+        assert len(world.history) == events
+
+
+def _customer(world: World) -> Customer:
+    node = Node(world, Network(world, CALM))
+    return Customer(world.process("p"), node, REAL)
