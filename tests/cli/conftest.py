@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from tests.cli.harness import Shell
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[Shell]:
     """A place to start `holdfast` in, with an engine of its own."""
-    made = Shell(os.environ.get("CLI_TEST_URL") or f"file://{tmp_path}/locks")
+    made = Shell(f"file://{tmp_path}/locks")
     try:
         yield made
     finally:

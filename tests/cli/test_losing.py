@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import time
 
 import pytest
 
-from tests.cli.harness import PYTHON, Running, Shell, gone
+from tests.cli.harness import PYTHON, Running, Shell, gone, until
 from tests.cli.test_child import REPORTS
 
 ON_LOST_FD = """
@@ -200,6 +202,20 @@ def test_a_hold_that_cannot_be_renewed_stops_the_child_in_time(failing: Shell) -
     assert code == 79
     assert 'losing "x"' in err
     assert "no renewal was confirmed" in err
+
+
+def test_who_wakes_up_too_late_kills_at_once(failing: Shell) -> None:
+    stubborn = "trap '' TERM; echo started; exec sleep 1000"
+    words = ("-u", "forgetful:", "--ttl", "0.9", "--grace", "0.2", "--json", "x", "-c", stubborn)
+    running, _ = start(failing, *words)
+    running.send(signal.SIGSTOP)
+    stopped = time.monotonic()
+    until(lambda: time.monotonic() > stopped + 0.9)
+    running.send(signal.SIGCONT)
+    code, _, err = running.finish()
+    assert code == 79
+    assert json.loads(err)["reason"] == "expired"
+    assert "(SIGTERM, SIGKILL in 0s)" in err
 
 
 def test_the_signal_comes_before_the_end_of_the_hold(failing: Shell) -> None:

@@ -2,8 +2,9 @@
 
 The loss protocol: the hold is sure to last until a moment on our own clock, moved on by each
 renewal. When only `grace` is left of it the child is told to go (SIGTERM), and at that moment it is
-killed, whatever the network does. Where a hold is gone at once (broken by force) the grace comes
-after the fact. Nothing here waits for the engine.
+killed, whatever the network does; at once, if we were stopped and wake up too late. Where a hold
+is taken away all at once (broken by force) the grace comes after the fact. Nothing here waits for
+the engine.
 """
 
 from __future__ import annotations
@@ -114,8 +115,7 @@ class Supervisor:
 
     def _lose(self, now: float) -> None:
         self.lost = True
-        on_lost, left = self._rules.on_lost, self._left()
-        last = now + (left if left > 0 else self._rules.grace)
+        on_lost, last = self._rules.on_lost, now + self._time_to_go()
         if self._on_lost_pipe is not None:
             os.close(self._on_lost_pipe)
             self._on_lost_pipe = None
@@ -125,6 +125,10 @@ class Supervisor:
             self._stop(on_lost.signum, last)
         elif on_lost.signum:
             self._child.send(on_lost.signum)
+
+    def _time_to_go(self) -> float:
+        taken_away = self._lease is not None and self._lease.reason in _WHY
+        return self._rules.grace if taken_away else self._left()
 
     def _left(self) -> float:
         lease = self._lease
