@@ -74,8 +74,9 @@ class Signals:
         for signum, before in self._before.items():
             signal.signal(signum, before)  # type: ignore[arg-type]  # what signal() gave us
         signal.set_wakeup_fd(self._wakeup_before)
+        write, self._write = self._write, -1  # a late ring must not reach somebody else's file
         os.close(self._read)
-        os.close(self._write)
+        os.close(write)
 
     def attend_child(self) -> None:
         """From now on also hear of stops, of going on, and of children that end."""
