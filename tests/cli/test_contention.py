@@ -1,0 +1,178 @@
+"""`holdfast run` when somebody else has the lock: busy, waiting, interrupted, nested."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+
+from tests.cli.harness import PYTHON, Running, Shell, gone, until
+
+HOLD = ("--", "sh", "-c", "echo $HOLDFAST_FENCE; read line; exit 0")
+"""Says its fence and holds until its stdin ends."""
+
+
+def hold(shell: Shell, *words: str) -> tuple[Running, int]:
+    running = shell.start("run", *words, *HOLD)
+    return running, int(running.line())
+
+
+def let_go(running: Running) -> None:
+    running.stdin.close()
+    running.process.stdin = None
+    assert running.finish()[0] == 0
+
+
+def waiting(shell: Shell, name: str = "x") -> int:
+    return len(json.loads(shell.run("show", name, "--json")[1])["waiters"])
+
+
+def test_busy_is_75_and_names_the_holder(shell: Shell) -> None:
+    holder, fence = hold(shell, "x")
+    code, out, err = shell.run("run", "-n", "x", "--", "echo", "ran")
+    assert (code, out) == (75, "")
+    busy, hint = err.splitlines()
+    who = f"tester@{os.uname().nodename}:{holder.pid}"
+    assert busy.startswith(f'holdfast: "x" is held by {who} since ')
+    assert f"fence {fence}" in busy
+    assert hint == f"holdfast: to force it open: holdfast break x --fence {fence}"
+    let_go(holder)
+    assert shell.run("run", "-n", "x", "--", "echo", "ran") == (0, "ran\n", "")
+
+
+def test_the_hint_can_be_pasted(shell: Shell) -> None:
+    name = "it's $HOME; rm"
+    holder, _ = hold(shell, "--namespace", "shop", name)
+    code, _, err = shell.run("run", "-n", "--namespace", "shop", name, "true")
+    assert code == 75
+    command = err.splitlines()[1].removeprefix("holdfast: to force it open: holdfast ")
+    echo = f'for word in {command}; do echo "$word"; done'
+    words = subprocess.run(["sh", "-c", echo], capture_output=True, text=True, check=True).stdout
+    assert shell.run(*words.splitlines(), "--yes")[0] == 0
+    assert holder.finish()[0] == 79
+
+
+@pytest.mark.parametrize("code", [0, 1, 42])
+def test_the_code_of_busy_can_be_chosen(shell: Shell, code: int) -> None:
+    hold(shell, "x")
+    assert shell.run("run", "-n", "-E", str(code), "-q", "x", "true") == (code, "", "")
+
+
+def test_busy_as_json(shell: Shell) -> None:
+    holder, fence = hold(shell, "x", "--owner", "nightly")
+    err = shell.run("run", "-n", "--json", "x", "true")[2]
+    first, second = map(json.loads, err.splitlines())
+    assert (first["event"], second["event"]) == ("busy", "hint")
+    (seen,) = first["holders"]
+    assert (seen["fence"], seen["pid"], seen["label"]) == (fence, holder.pid, "nightly")
+
+
+def test_a_wait_that_runs_out_is_75(shell: Shell) -> None:
+    hold(shell, "x")
+    assert shell.run("run", "-w", "0.1", "-q", "x", "--", "echo", "ran") == (75, "", "")
+
+
+def test_a_wait_ends_when_the_lock_is_free(shell: Shell) -> None:
+    holder, fence = hold(shell, "x")
+    waiter = shell.start("run", "-w", "60", "x", "-c", "echo $HOLDFAST_FENCE")
+    until(lambda: waiting(shell) == 1)
+    let_go(holder)
+    code, out, err = waiter.finish()
+    assert (code, err) == (0, "")
+    assert int(out) > fence
+
+
+def test_who_waits_long_is_told_for_whom(shell: Shell) -> None:
+    holder, _ = hold(shell, "x")
+    waiter = shell.start("run", "-v", "-w", "1m30s", "x", "true")
+    assert f":{holder.pid} since" in waiter.error_line()
+    assert waiter.error_line() == "holdfast: waiting up to 1m30s ..."
+    let_go(holder)
+    assert waiter.finish()[0] == 0
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1"])
+def test_a_signal_ends_the_wait_and_leaves_the_line(shell: Shell, name: str) -> None:
+    holder, _ = hold(shell, "x")
+    waiter = shell.start("run", "x", "--", "echo", "ran")
+    until(lambda: waiting(shell) == 1)
+    signum = getattr(signal, name)
+    waiter.send(signum)
+    assert waiter.finish() == (128 + signum, "", "")
+    assert waiting(shell) == 0
+    let_go(holder)
+    assert shell.run("run", "-n", "x", "true")[0] == 0
+
+
+def test_the_lock_of_a_killed_holdfast_is_free(shell: Shell) -> None:
+    holder, _ = hold(shell, "x")
+    waiter = shell.start("run", "-w", "60", "x", "--", "echo", "ran")
+    until(lambda: waiting(shell) == 1)
+    holder.send(signal.SIGKILL)
+    assert waiter.finish() == (0, "ran\n", "")
+
+
+def test_shared_holds_share_and_exclude_the_others(shell: Shell) -> None:
+    hold(shell, "-s", "x")
+    assert shell.run("run", "-n", "-s", "x", "true")[0] == 0
+    assert shell.run("run", "-n", "-q", "-x", "x", "true")[0] == 75
+
+
+def test_slots_let_so_many_run(shell: Shell) -> None:
+    first, _ = hold(shell, "-j", "2", "x")
+    hold(shell, "-j", "2", "x")
+    assert shell.run("run", "-n", "-q", "-j", "2", "x", "true")[0] == 75
+    let_go(first)
+    assert shell.run("run", "-n", "-j", "2", "x", "true")[0] == 0
+
+
+def test_names_of_other_namespaces_do_not_meet(shell: Shell) -> None:
+    hold(shell, "x")
+    assert shell.run("run", "-n", "--namespace", "other", "x", "true")[0] == 0
+    in_environment = {"HOLDFAST_NAMESPACE": "other"}
+    assert shell.run("run", "-n", "x", "true", env=in_environment)[0] == 0
+
+
+NESTED = "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).returncode)"
+
+
+def nested(*words: str) -> list[str]:
+    from tests.cli.harness import HOLDFAST
+
+    return ["--", *PYTHON, NESTED, *HOLDFAST, "run", *words]
+
+
+def test_the_lock_of_an_ancestor_is_refused_instead_of_waited_for(shell: Shell) -> None:
+    code, out, err = shell.run("run", "x", *nested("y", *nested("x", "--", "echo", "ran")))
+    assert (code, out) == (78, "")
+    assert "outer" in err
+    assert err.count("\n") == 1
+
+
+def test_another_lock_inside_a_lock_is_fine(shell: Shell) -> None:
+    assert shell.run("run", "x", *nested("y", "--", "echo", "ran")) == (0, "ran\n", "")
+    other = nested("--namespace", "other", "x", "--", "echo", "ran")
+    assert shell.run("run", "x", *other) == (0, "ran\n", "")
+
+
+def test_a_hold_that_ended_is_no_ancestors_hold(shell: Shell) -> None:
+    code, held, _ = shell.run("run", "x", "-c", "echo $HOLDFAST_HELD")
+    assert code == 0
+    assert shell.run("run", "x", "true", env={"HOLDFAST_HELD": held.strip()})[0] == 0
+
+
+def test_at_least_keeps_the_lock_after_the_command(shell: Shell) -> None:
+    running = shell.start("run", "--at-least", "1h", "x", "-c", "echo $$; exit 3")
+    command = int(running.line())
+    until(lambda: gone(command))
+    assert shell.run("run", "-n", "-q", "x", "true")[0] == 75
+    running.send(signal.SIGTERM)
+    assert running.process.wait(timeout=60) == 3
+    assert shell.run("run", "-n", "x", "true")[0] == 0
+
+
+def test_at_least_ends_by_itself(shell: Shell) -> None:
+    assert shell.run("run", "--at-least", "0.1", "x", "--", "true") == (0, "", "")
