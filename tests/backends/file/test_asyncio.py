@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from file_driving import (
+from tests.backends.file.file_driving import (
     Child,
     acquire,
     claim,

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from file_driving import (
+from tests.backends.file.file_driving import (
     Place,
     acquire,
     attempt,

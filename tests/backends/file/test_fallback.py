@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from file_driving import Place, busy, claim, open_descriptors, permit, reader, release, run, take
+from tests.backends.file.file_driving import Place, busy, claim, open_descriptors, permit, reader, release, run, take
 
 from holdfast.backends.file import open_engine
 from holdfast.backends.file.fallback import FallbackBackend, FallbackEngine

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from file_driving import Child, acquire, busy, claim, engine_in, permit, release, run, take
+from tests.backends.file.file_driving import Child, acquire, busy, claim, engine_in, permit, release, run, take
 
 from holdfast.backends.file import directory as directories
 from holdfast.backends.file import kernel, layout, naming

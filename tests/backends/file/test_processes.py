@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from file_driving import Child, acquire, busy, claim, release, run, take
+from tests.backends.file.file_driving import Child, acquire, busy, claim, release, run, take
 
 from holdfast.backends.file.backend import FileBackend
 from holdfast.core.values import Busy

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from file_driving import claim, engine_in, open_descriptors, permit, run, take
+from tests.backends.file.file_driving import claim, engine_in, open_descriptors, permit, run, take
 
 SECONDS = 4.0
 RACERS = 5

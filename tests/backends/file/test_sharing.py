@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from file_driving import (
+from tests.backends.file.file_driving import (
     Child,
     acquire,
     busy,
