@@ -1,0 +1,145 @@
+"""Holders and waiters are killed, stopped, forked, cancelled and interrupted at random.
+
+Afterwards the checker finds no double hold, every fence in order, and nobody left in a line. Runs
+for `HOLDFAST_SOAK_SECONDS` (`make soak DURATION=120`); a failure names its seed.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast.runtimes import clock
+from holdfast.testing.checker import Assumptions, check
+from holdfast.testing.history import Event, Journal, Kind, read
+from tests.faults.worker import kinds
+
+SECONDS = float(os.environ.get("HOLDFAST_SOAK_SECONDS", "15"))
+WORKERS = 6
+FREE_WITHIN = 5.0
+"""A head that was rung and then killed or stopped is covered by the net of those behind it."""
+
+pytestmark = [pytest.mark.faults, pytest.mark.file]
+
+
+class Victims:
+    """The worker processes, and what is done to them; each deed is told to the history."""
+
+    def __init__(self, url: str, folder: Path, seed: int):
+        self.url = url
+        self.folder = folder
+        self.chance = random.Random(seed)
+        self.deeds: Counter[str] = Counter()
+        self._journal = Journal(folder / "deeds.jsonl")
+        self._count = 0
+        self.workers: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self) -> None:
+        self._count += 1
+        who = f"worker-{self._count}"
+        colour = "threads" if self._count % 2 else "asyncio"
+        journal = str(self.folder / f"{who}.jsonl")
+        script = str(Path(__file__).with_name("worker.py"))
+        command = [sys.executable, script, self.url, journal, who, colour, str(self._count)]
+        worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == b"ready\n"
+        self.workers[who] = worker
+
+    def disturb(self) -> None:
+        who = self.chance.choice(list(self.workers))
+        deed = self.chance.choices(["kill", "pause", "interrupt"], [2, 3, 5])[0]
+        self.deeds[deed] += 1
+        getattr(self, f"_{deed}")(who)
+
+    def _kill(self, who: str) -> None:
+        # Stopped first, so that nothing it does comes after the moment that is told.
+        worker = self.workers.pop(who)
+        self._stop(worker)
+        self._tell(who, Kind.CRASHED)
+        worker.kill()
+        worker.wait()
+        self._close(worker)
+        self.start()
+
+    def _pause(self, who: str) -> None:
+        worker = self.workers[who]
+        self._stop(worker)
+        self._tell(who, Kind.PAUSED)
+        time.sleep(self.chance.random() * 0.3)  # the fault itself, not a wait for something
+        self._tell(who, Kind.RESUMED)
+        worker.send_signal(signal.SIGCONT)
+
+    def _interrupt(self, who: str) -> None:
+        self.workers[who].send_signal(signal.SIGINT)
+
+    def _stop(self, worker: subprocess.Popen[bytes]) -> None:
+        worker.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, worker.pid, os.WSTOPPED)
+
+    def end(self) -> list[int]:
+        for worker in self.workers.values():
+            assert worker.stdin is not None
+            worker.stdin.close()
+        codes = [worker.wait(60) for worker in self.workers.values()]
+        for worker in self.workers.values():
+            self._close(worker)
+        return codes
+
+    def _close(self, worker: subprocess.Popen[bytes]) -> None:
+        for pipe in (worker.stdin, worker.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def _tell(self, who: str, kind: Kind) -> None:
+        self._journal(Event(clock.now(), who, kind))
+
+
+@pytest.mark.timeout(SECONDS + 120)
+def test_kills_stops_forks_cancellations_and_interrupts(tmp_path: Path) -> None:
+    seed = int.from_bytes(os.urandom(4))
+    print("seed", seed)
+    folder = tmp_path / "journals"
+    folder.mkdir()
+    url = f"file://{tmp_path}/locks"
+    victims = Victims(url, folder, seed)
+    try:
+        for _ in range(WORKERS):
+            victims.start()
+        until = time.monotonic() + SECONDS
+        while time.monotonic() < until:
+            time.sleep(victims.chance.random() * 0.1)  # the pace of the faults
+            victims.disturb()
+        codes = victims.end()
+    finally:
+        for worker in victims.workers.values():
+            worker.kill()
+            worker.wait()
+
+    assert codes == [0] * WORKERS
+    assert_free(url)
+    history = read(folder.glob("*.jsonl"))
+    holds = Counter(event.name for event in history if event.kind is Kind.ACQUIRED)
+    print(dict(holds), dict(victims.deeds), len(history), "events")
+    assert len(holds) == 6, "every kind of lock was held"
+    violations = check(history, Assumptions())
+    assert not violations, f"seed {seed}\n" + "\n".join(map(str, violations[:5]))
+
+
+def assert_free(url: str) -> None:
+    """No ghost: a newcomer gets everything, and nothing is listed."""
+    with holdfast.connect(url) as locks:
+        assert locks.list() == []
+        for lock in kinds(locks):
+            lease = lock.acquire(timeout=FREE_WITHIN)
+            assert lease is not None, f"{lock.name} is held by a ghost: {lock.info()}"
+            lease.release()

@@ -1,0 +1,177 @@
+"""A process that takes and releases locks of all kinds and tells its history, until it is killed.
+
+    python worker.py URL JOURNAL WHO threads|asyncio SEED
+
+It says "ready", works until its standard input ends, and exits with 0 if nothing looked wrong from
+inside. SIGINT raises KeyboardInterrupt only while the main thread is on its way into a lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import holdfast
+from holdfast import aio
+from holdfast.testing.history import Journal, Kind
+from holdfast.testing.recording import Recorder
+
+ended = threading.Event()
+
+
+class Aim:
+    """Whether a thread is on its way into a lock, where an interrupt is to hit it."""
+
+    on = False
+
+
+main_aim = Aim()
+
+
+def interrupt(*_: object) -> None:
+    if main_aim.on:
+        raise KeyboardInterrupt
+
+
+def kinds(locks: Any) -> list[Any]:
+    """Every kind of lock, each under a name of its own."""
+    rw = locks.rwlock("read-write")
+    return [
+        locks.lock("plain", timeout=2),
+        locks.lock("fair", timeout=2, fair=True),
+        locks.lock("leased", timeout=2, ttl=1),
+        locks.lock("impatient", timeout=0.002),
+        rw.read(),
+        rw.write(),
+        locks.semaphore("permits", 2, timeout=2),
+    ]
+
+
+def in_a_forked_child(url: str, lock: holdfast.Lock, lease: holdfast.Lease) -> int:
+    """The child's copy of the lease must be inert, and the parent's hold must still stand (S17)."""
+    try:
+        lease.release()
+    except holdfast.NotHeld:
+        pass
+    else:
+        return 3
+    again = holdfast.connect(url).lock(lock.name)
+    exclusive = lease.mode is holdfast.Mode.EXCLUSIVE
+    return 4 if exclusive and again.acquire(blocking=False) is not None else 0
+
+
+def step(url: str, lock: holdfast.Lock, record: Recorder, chance: random.Random, aim: Aim) -> None:
+    story = record.called(lock)
+    try:
+        aim.on = True
+        with lock as lease:
+            aim.on = False
+            record.acquired(story, lease)
+            work(url, lock, lease, chance)
+            record.tell(Kind.RELEASE_CALLED, lock.name, story)
+        record.tell(Kind.RELEASED, lock.name, story)
+    except holdfast.AcquireTimeout:
+        record.tell(Kind.TIMED_OUT, lock.name, story)
+    except KeyboardInterrupt:
+        record.tell(Kind.CANCELLED, lock.name, story)
+    except holdfast.LeaseLost:
+        pass  # told by its callback
+    finally:
+        aim.on = False
+
+
+def work(url: str, lock: holdfast.Lock, lease: holdfast.Lease, chance: random.Random) -> None:
+    if chance.random() < 0.01:
+        child = os.fork()
+        if child == 0:
+            os._exit(in_a_forked_child(url, lock, lease))
+        if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0 and lease.held:
+            os._exit(5)
+    else:
+        ended.wait(chance.random() * 0.002)
+
+
+def threads(url: str, record: Recorder, seed: int) -> None:
+    locks = holdfast.connect(url)
+
+    def loop(number: int) -> None:
+        chance = random.Random(seed * 10 + number)
+        aim = main_aim if number == 0 else Aim()
+        mine = kinds(locks)
+        while not ended.is_set():
+            step(url, chance.choice(mine), record, chance, aim)
+
+    others = [threading.Thread(target=loop, args=(number,)) for number in (1, 2)]
+    for thread in others:
+        thread.start()
+    loop(0)
+    for thread in others:
+        thread.join()
+    locks.close()
+
+
+async def async_step(lock: aio.Lock, record: Recorder, chance: random.Random) -> None:
+    story = record.called(lock)  # type: ignore[arg-type]  # the same names in both faces
+    inside = False
+    try:
+        async with lock as lease:
+            inside = True
+            record.acquired(story, lease)
+            try:
+                await asyncio.sleep(chance.random() * 0.002)
+            finally:
+                record.tell(Kind.RELEASE_CALLED, lock.name, story)
+    except holdfast.AcquireTimeout:
+        record.tell(Kind.TIMED_OUT, lock.name, story)
+        return
+    except asyncio.CancelledError:
+        record.tell(Kind.RELEASED if inside else Kind.CANCELLED, lock.name, story)
+        raise
+    except holdfast.LeaseLost:
+        return
+    record.tell(Kind.RELEASED, lock.name, story)
+
+
+async def tasks(url: str, record: Recorder, seed: int) -> None:
+    async with aio.connect(url) as locks:
+
+        async def loop(number: int) -> None:
+            chance = random.Random(seed * 10 + number)
+            mine = kinds(locks)
+            while not ended.is_set():
+                one = asyncio.ensure_future(async_step(chance.choice(mine), record, chance))
+                if chance.random() < 0.3:
+                    await asyncio.wait([one], timeout=chance.random() * 0.01)
+                    one.cancel()
+                await asyncio.wait([one])
+                if not one.cancelled():
+                    one.result()
+
+        await asyncio.gather(*(loop(number) for number in range(4)))
+
+
+def until_told() -> None:
+    sys.stdin.read()
+    ended.set()
+
+
+def main() -> None:
+    url, journal, who, colour, seed = sys.argv[1:]
+    signal.signal(signal.SIGINT, interrupt)
+    record = Recorder(Journal(Path(journal)), who)
+    threading.Thread(target=until_told, daemon=True).start()
+    print("ready", flush=True)
+    if colour == "threads":
+        threads(url, record, int(seed))
+    else:
+        asyncio.run(tasks(url, record, int(seed)))
+
+
+if __name__ == "__main__":
+    main()
