@@ -59,7 +59,8 @@ TESTS = {
             hold("x")
             waiting, got = threading.Event(), []
             locks.on_event(lambda event: waiting.set() if event.kind == "waiting" else None)
-            thread = threading.Thread(target=lambda: got.append(locks.lock("x").acquire(timeout=60)))
+            wait = lambda: got.append(locks.lock("x").acquire(timeout=60))
+            thread = threading.Thread(target=wait)
             thread.start()
             assert waiting.wait(10)
             clock.advance(59)

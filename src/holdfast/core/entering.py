@@ -32,7 +32,9 @@ class Turn:
         self.hold: Hold | None = None
 
 
-async def acquire(client: Client, want: Want, until: float, made: list[Any]) -> LeaseCore | None:
+async def acquire(  # noqa: C901  # one path, to be read from top to bottom
+    client: Client, want: Want, until: float, made: list[Any]
+) -> LeaseCore | None:
     """A lease, or None at `until`. The lease is put into `made` the moment it exists, so that a
     caller who is interrupted right then can still release it.
     """

@@ -21,7 +21,7 @@ PATIENCE = 5.0
 COURTESY = 1.0
 """Real seconds a user's callback may take before the clock goes on without it."""
 GRACE = 0.03
-"""Real seconds other threads or tasks get to act before a wait of the test itself moves the clock."""
+"""Real seconds that others get to act in before a wait of the test itself moves the clock."""
 PATIENT_JUMPS = 8
 """So often; then it is clear that nobody else is going to act."""
 OURS = "holdfast-"

@@ -71,7 +71,7 @@ def lose(_holdfast_world: World) -> Callable[[LeaseCore], None]:
 
 @pytest.fixture
 def fail_backend(_holdfast_world: World) -> Callable[[], AbstractContextManager[None]]:
-    """`with fail_backend():` the engine cannot be reached."""
+    """A context in which the engine cannot be reached."""
     return _holdfast_world.fail_backend
 
 

@@ -63,7 +63,7 @@ class TestEngine(MemoryEngine):
         self.line = Line()
 
     def blocking(self) -> Backend:  # type: ignore[override]  # the same port
-        return CuttableBackend(MemoryBackend(self), self.line)  # type: ignore[return-value]
+        return CuttableBackend(MemoryBackend(self), self.line)
 
     asyncio = blocking  # type: ignore[assignment]  # the same port
 

@@ -11,13 +11,23 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.backends.file.file_driving import Child, acquire, busy, claim, engine_in, permit, release, run, take
 
 from holdfast.backends.file import directory as directories
 from holdfast.backends.file import kernel, layout, naming
 from holdfast.backends.file.backend import FileBackend
 from holdfast.core.values import Capability, Mode, Renewal
 from holdfast.errors import BackendError, ConfigurationError
+from tests.backends.file.file_driving import (
+    Child,
+    acquire,
+    busy,
+    claim,
+    engine_in,
+    permit,
+    release,
+    run,
+    take,
+)
 
 Start = Callable[[], Child]
 

@@ -7,6 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from holdfast.backends.file import parking, slots
+from holdfast.backends.file.backend import FileBackend
+from holdfast.core.values import Busy, Claim, Mode, Renewal
+from holdfast.errors import Unsupported
 from tests.backends.file.file_driving import (
     Child,
     acquire,
@@ -21,11 +26,6 @@ from tests.backends.file.file_driving import (
     run,
     take,
 )
-
-from holdfast.backends.file import parking, slots
-from holdfast.backends.file.backend import FileBackend
-from holdfast.core.values import Busy, Claim, Mode, Renewal
-from holdfast.errors import Unsupported
 
 Start = Callable[[], Child]
 

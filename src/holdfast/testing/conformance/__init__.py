@@ -5,8 +5,8 @@
     class TestMine(Conformance):
         url = "mine://localhost:1234"
 
-That is all: pytest finds about 150 tests and runs each with the blocking API and with asyncio. Where
-the URL depends on a fixture (a server's port, a temporary folder), give that fixture instead:
+That is all: pytest finds about 150 tests and runs each with the blocking API and with asyncio.
+Where the URL depends on a fixture (a server's port, a temporary folder), give that fixture instead:
 
     class TestMine(Conformance):
         @pytest.fixture

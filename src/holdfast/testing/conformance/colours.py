@@ -1,4 +1,4 @@
-"""How a test of the suite runs, waits and does several things at once, in each of the two colours."""
+"""How a test of the suite runs, waits and does several things at once, in each colour."""
 
 from __future__ import annotations
 

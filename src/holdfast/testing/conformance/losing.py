@@ -22,7 +22,7 @@ class Losing(Part):
         locks, other = scene.connect(), scene.connect()
         asked = scene.now()
         lease = await locks.lock("x", ttl=scene.ttl, auto_renew=False).acquire()
-        assert lease.state is State.HELD
+        assert lease.state.value == "held"
         assert 0 < lease.remaining <= scene.ttl
         assert await lease.lost.wait(PATIENCE)
         assert scene.now() < asked + scene.ttl + PATIENCE

@@ -1,4 +1,4 @@
-"""What one test of the suite works with: clients of the engine, bystanders, events, and order after.
+"""What one test of the suite works with: clients of the engine, bystanders, events, order after.
 
 When the test is over every client is closed, and the engine must then hold nothing of it.
 """
@@ -128,7 +128,7 @@ class Scene:
             await self.pause(GLANCE)
 
     async def free(self, locks: Any, name: str) -> None:
-        """The name can be had, at once, by a newcomer; eventually, if somebody is still clearing up."""
+        """The name can be had at once by a newcomer; soon, if somebody is still clearing up."""
 
         async def try_it() -> bool:
             lease = await locks.lock(name).acquire(blocking=False)
