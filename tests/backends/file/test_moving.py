@@ -127,6 +127,19 @@ def test_a_parked_permit_counts(backend: FileBackend) -> None:
     assert busy(backend, permit(2))
 
 
+def test_an_adopted_hold_is_not_parked_again_by_the_next_one(backend: FileBackend) -> None:
+    first, second, adopter = claim(), claim(), claim()
+    take(backend, first)
+    run(backend.park(first, 60.0))
+    assert run(backend.adopt(first, adopter))
+    release(backend, adopter)
+    take(backend, second)
+    backend._recipe.places[second.id].file.hint = 7  # as if readers had the other slots before
+    run(backend.park(second, 60.0))
+    assert run(backend.adopt(first, claim())) is None
+    assert run(backend.adopt(second, claim()))
+
+
 def test_what_is_stored_is_not_the_claim_id(backend: FileBackend, directory: Path) -> None:
     held = claim()._replace(id="5ec2e7" * 5)
     take(backend, held)
