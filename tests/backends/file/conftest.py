@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.backends.file.file_driving import Child, engine_in
 
 from holdfast.backends.file.backend import FileBackend
 from holdfast.backends.file.engine import FileEngine
+from tests.backends.file.driving import Child, engine_in
 
 
 @pytest.fixture

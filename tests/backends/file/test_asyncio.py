@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.backends.file.file_driving import (
+
+from holdfast.backends.file.engine import FileEngine
+from tests.backends.file.driving import (
     Child,
     acquire,
     claim,
@@ -21,8 +23,6 @@ from tests.backends.file.file_driving import (
     run,
     take,
 )
-
-from holdfast.backends.file.engine import FileEngine
 
 Start = Callable[[], Child]
 DEADLINE = 30.0

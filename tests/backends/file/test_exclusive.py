@@ -7,7 +7,11 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.backends.file.file_driving import (
+
+from holdfast.backends.file import open_engine
+from holdfast.backends.file.backend import FileBackend
+from holdfast.core.values import Capability, Renewal
+from tests.backends.file.driving import (
     Place,
     acquire,
     attempt,
@@ -20,10 +24,6 @@ from tests.backends.file.file_driving import (
     run,
     take,
 )
-
-from holdfast.backends.file import open_engine
-from holdfast.backends.file.backend import FileBackend
-from holdfast.core.values import Capability, Renewal
 
 
 def test_one_holds_and_the_other_does_not(backend: FileBackend) -> None:

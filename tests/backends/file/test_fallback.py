@@ -8,12 +8,22 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.backends.file.file_driving import Place, busy, claim, open_descriptors, permit, reader, release, run, take
 
 from holdfast.backends.file import open_engine
 from holdfast.backends.file.fallback import FallbackBackend, FallbackEngine
 from holdfast.core.values import Busy, Capability, Renewal
 from holdfast.errors import BackendError, Unsupported
+from tests.backends.file.driving import (
+    Place,
+    busy,
+    claim,
+    open_descriptors,
+    permit,
+    reader,
+    release,
+    run,
+    take,
+)
 
 
 @pytest.fixture

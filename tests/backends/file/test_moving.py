@@ -7,7 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.backends.file.file_driving import (
+
+from holdfast.backends.file import parking, slots
+from holdfast.backends.file.backend import FileBackend
+from holdfast.core.values import Busy, Claim, Mode, Renewal
+from holdfast.errors import Unsupported
+from tests.backends.file.driving import (
     Child,
     acquire,
     attempt,
@@ -21,11 +26,6 @@ from tests.backends.file.file_driving import (
     run,
     take,
 )
-
-from holdfast.backends.file import parking, slots
-from holdfast.backends.file.backend import FileBackend
-from holdfast.core.values import Busy, Claim, Mode, Renewal
-from holdfast.errors import Unsupported
 
 Start = Callable[[], Child]
 

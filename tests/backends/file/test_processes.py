@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.backends.file.file_driving import Child, acquire, busy, claim, release, run, take
 
 from holdfast.backends.file.backend import FileBackend
 from holdfast.core.values import Busy
+from tests.backends.file.driving import Child, acquire, busy, claim, release, run, take
 
 Start = Callable[[], Child]
 COLOURS = pytest.mark.parametrize("acquiring", ["acquire", "acquire_async"])

@@ -6,7 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.backends.file.file_driving import (
+
+from holdfast.backends.file.backend import FileBackend
+from holdfast.core.values import Claim, Mode
+from holdfast.errors import Unsupported
+from tests.backends.file.driving import (
     Child,
     acquire,
     busy,
@@ -18,10 +22,6 @@ from tests.backends.file.file_driving import (
     run,
     take,
 )
-
-from holdfast.backends.file.backend import FileBackend
-from holdfast.core.values import Claim, Mode
-from holdfast.errors import Unsupported
 
 Start = Callable[[], Child]
 NEVER = 3600.0
