@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.backends.file.backend import FileBackend
 from holdfast.backends.file.engine import FileEngine
-from tests.backends.file.file_driving import Child, engine_in
+from tests.backends.file.driving import Child, engine_in
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast.backends.file.engine import FileEngine
-from tests.backends.file.file_driving import (
+from tests.backends.file.driving import (
     Child,
     acquire,
     claim,

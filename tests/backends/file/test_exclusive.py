@@ -11,7 +11,7 @@ import pytest
 from holdfast.backends.file import open_engine
 from holdfast.backends.file.backend import FileBackend
 from holdfast.core.values import Capability, Renewal
-from tests.backends.file.file_driving import (
+from tests.backends.file.driving import (
     Place,
     acquire,
     attempt,

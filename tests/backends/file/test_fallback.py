@@ -13,7 +13,7 @@ from holdfast.backends.file import open_engine
 from holdfast.backends.file.fallback import FallbackBackend, FallbackEngine
 from holdfast.core.values import Busy, Capability, Renewal
 from holdfast.errors import BackendError, Unsupported
-from tests.backends.file.file_driving import (
+from tests.backends.file.driving import (
     Place,
     busy,
     claim,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 import unicodedata
 from collections.abc import Callable
@@ -17,13 +15,14 @@ from holdfast.backends.file import kernel, layout, naming
 from holdfast.backends.file.backend import FileBackend
 from holdfast.core.values import Capability, Mode, Renewal
 from holdfast.errors import BackendError, ConfigurationError
-from tests.backends.file.file_driving import (
+from tests.backends.file.driving import (
     Child,
     acquire,
     busy,
     claim,
     engine_in,
     permit,
+    program,
     release,
     run,
     take,
@@ -313,37 +312,8 @@ def test_a_removed_directory_is_made_again(backend: FileBackend, directory: Path
     take(backend, claim("ns:other"))
 
 
-RACE = """
-import os, sys, time
-sys.path.insert(0, sys.argv[3])
-from file_driving import acquire, claim, engine_in, release, run
-engine = engine_in(sys.argv[1])
-backend = engine.blocking()
-seen = os.open(sys.argv[2], os.O_RDWR | os.O_CREAT)
-until = time.monotonic() + 1.5
-last = grants = cleaned = 0
-while time.monotonic() < until:
-    held = claim()
-    raw = run(acquire(backend, held))
-    inside = os.pread(seen, 8, 0)
-    assert inside in (b"", bytes(8)), "two are in"
-    os.pwrite(seen, os.getpid().to_bytes(8, "big"), 0)
-    before = int.from_bytes(os.pread(seen, 8, 8), "big")
-    assert raw > before, "the number went back"
-    os.pwrite(seen, raw.to_bytes(8, "big"), 8)
-    assert int.from_bytes(os.pread(seen, 8, 0), "big") == os.getpid(), "two are in"
-    os.pwrite(seen, bytes(8), 0)
-    release(backend, held)
-    grants += 1
-    cleaned += engine.clean(unused_for=0.0)
-print(grants, cleaned)
-"""
-
-
 def test_constant_removal_lets_nobody_in_twice(directory: Path, tmp_path: Path) -> None:
-    here = str(Path(__file__).parent)
-    program = [sys.executable, "-c", RACE, str(directory), str(tmp_path / "seen"), here]
-    racers = [subprocess.Popen(program, stdout=subprocess.PIPE) for _ in range(5)]
+    racers = [program("remover", directory, tmp_path / "seen") for _ in range(5)]
     told = [racer.communicate(timeout=60)[0].split() for racer in racers]
     assert [racer.returncode for racer in racers] == [0] * 5
     grants, cleaned = (sum(int(one[at]) for one in told) for at in (0, 1))

@@ -12,7 +12,7 @@ from holdfast.backends.file import parking, slots
 from holdfast.backends.file.backend import FileBackend
 from holdfast.core.values import Busy, Claim, Mode, Renewal
 from holdfast.errors import Unsupported
-from tests.backends.file.file_driving import (
+from tests.backends.file.driving import (
     Child,
     acquire,
     attempt,
@@ -125,6 +125,19 @@ def test_a_parked_permit_counts(backend: FileBackend) -> None:
     take(backend, permit(3))
     release(backend, other)
     assert busy(backend, permit(2))
+
+
+def test_an_adopted_hold_is_not_parked_again_by_the_next_one(backend: FileBackend) -> None:
+    first, second, adopter = claim(), claim(), claim()
+    take(backend, first)
+    run(backend.park(first, 60.0))
+    assert run(backend.adopt(first, adopter))
+    release(backend, adopter)
+    take(backend, second)
+    backend._recipe.places[second.id].file.hint = 7  # as if readers had the other slots before
+    run(backend.park(second, 60.0))
+    assert run(backend.adopt(first, claim())) is None
+    assert run(backend.adopt(second, claim()))
 
 
 def test_what_is_stored_is_not_the_claim_id(backend: FileBackend, directory: Path) -> None:

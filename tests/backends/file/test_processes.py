@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.backends.file.backend import FileBackend
 from holdfast.core.values import Busy
-from tests.backends.file.file_driving import Child, acquire, busy, claim, release, run, take
+from tests.backends.file.driving import Child, acquire, busy, claim, release, run, take
 
 Start = Callable[[], Child]
 COLOURS = pytest.mark.parametrize("acquiring", ["acquire", "acquire_async"])

@@ -5,19 +5,25 @@ from __future__ import annotations
 import random
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
-from tests.backends.file.file_driving import claim, engine_in, open_descriptors, permit, run, take
+from tests.backends.file.driving import (
+    claim,
+    engine_in,
+    open_descriptors,
+    permit,
+    program,
+    run,
+    take,
+)
 
 SECONDS = 4.0
 RACERS = 5
 
 
 def _start(directory: Path) -> subprocess.Popen[bytes]:
-    program = [sys.executable, str(Path(__file__).with_name("file_racer.py")), str(directory)]
-    racer = subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    racer = program("racer", directory, stderr=subprocess.PIPE)
     assert racer.stdout is not None
     assert racer.stdout.readline() == b"ready\n"
     return racer

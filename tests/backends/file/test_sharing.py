@@ -10,7 +10,7 @@ import pytest
 from holdfast.backends.file.backend import FileBackend
 from holdfast.core.values import Claim, Mode
 from holdfast.errors import Unsupported
-from tests.backends.file.file_driving import (
+from tests.backends.file.driving import (
     Child,
     acquire,
     busy,

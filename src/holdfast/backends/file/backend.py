@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Final
 
-from holdfast.backends.file import breaking, inspecting, parking
+from holdfast.backends.file import breaking, holding, inspecting, parking
 from holdfast.backends.file.bells import Bell, Ringer
 from holdfast.backends.file.outcomes import Crowded
 from holdfast.backends.file.recipe import Recipe
@@ -57,7 +57,7 @@ class FileBackend:
 
     async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
         try:
-            return self._recipe.renew(claims)
+            return holding.renew(self._recipe, claims)
         except OSError as error:
             raise _failed(error, None) from error
 
@@ -69,7 +69,7 @@ class FileBackend:
 
     async def downgrade(self, claim: Claim) -> bool:
         try:
-            return self._recipe.downgrade(claim)
+            return holding.downgrade(self._recipe, claim)
         except (OSError, Crowded) as error:
             raise _failed(error, claim.key) from error
 

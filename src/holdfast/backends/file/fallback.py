@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Final, NoReturn
 
-from holdfast.backends.file import descriptors, layout, whole
+from holdfast.backends.file import descriptors, layout, plain, whole
 from holdfast.backends.file.directory import Directory
 from holdfast.backends.file.files import check_plain, open_or_create
 from holdfast.backends.file.identity import record_of, this_process
@@ -28,7 +28,6 @@ from holdfast.core.values import (
     Capability,
     Claim,
     Granted,
-    Holder,
     LockInfo,
     Mode,
     Renewal,
@@ -83,18 +82,18 @@ class FallbackEngine:
         self.me = this_process()
 
     def _clean_one(self, path: str, unused_for: float) -> bool:
-        fd = _open_locked(path, shared=False)
+        fd = plain.open_locked(path, shared=False)
         if fd is None:
             return False
         try:
-            last = _last(fd)
+            last = plain.last_grant(fd)
             old = os.fstat(fd).st_mtime <= time.time() - unused_for
-            if not old or last.raw >= time.time_ns() // RAW_STEP or not _leads_to(path, fd):
+            if not old or last.raw >= time.time_ns() // RAW_STEP or not plain.leads_to(path, fd):
                 return False
-            _bury(path, fd, layout.REMOVED)
+            plain.bury(path, fd, layout.REMOVED)
             return True
         finally:
-            _close(fd)
+            plain.close(fd)
 
 
 class FallbackBackend:
@@ -135,7 +134,7 @@ class FallbackBackend:
         held = self._holds(claim)
         hold = self._engine.holds.pop(claim.id, None)
         if hold is not None:
-            _close(hold[0])
+            plain.close(hold[0])
         return held
 
     async def downgrade(self, claim: Claim) -> bool:
@@ -150,20 +149,20 @@ class FallbackBackend:
 
     async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
         path = self._engine.path(key)
-        info = _look(path)
+        info = plain.look(path)
         if info is None or raw not in (None, info.holders[0].raw):
             return None
         with suppress(FileNotFoundError):
             fd = descriptors.open_file(path, os.O_RDWR)
             try:
-                _bury(path, fd, layout.grave(info.holders[0].raw or 1))
+                plain.bury(path, fd, layout.grave(info.holders[0].raw or 1))
             finally:
                 descriptors.close(fd)
         return info
 
     async def inspect(self, key: str | None = None) -> list[LockInfo]:
         paths = self._engine.paths() if key is None else [self._engine.path(key)]
-        return [info for info in map(_look, paths) if info is not None]
+        return [info for info in map(plain.look, paths) if info is not None]
 
     def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:  # noqa: ARG002 -- nobody rings
         return nullcontext(signal())
@@ -185,8 +184,8 @@ class FallbackBackend:
             if raw is not None:
                 self._engine.holds[claim.id] = (fd, path, raw)
                 return raw
-            alive = _alive(path, fd)
-            _close(fd)
+            alive = plain.alive(path, fd)
+            plain.close(fd)
             if alive:
                 return None
         raise BackendError("the lock file is removed again and again", key=claim.key)
@@ -194,14 +193,14 @@ class FallbackBackend:
     def _lock(self, claim: Claim, fd: int, path: str) -> int | None:
         check_plain(os.fstat(fd), path)
         shared = claim.mode is Mode.SHARED
-        if not whole.lock(fd, shared) or not _alive(path, fd):
+        if not whole.lock(fd, shared) or not plain.alive(path, fd):
             return None
         stamping = self._stamping() if shared else None
         try:
             return self._stamp(claim, fd, path)
         finally:
             if stamping is not None:
-                _close(stamping)
+                plain.close(stamping)
 
     def _stamp(self, claim: Claim, fd: int, path: str) -> int:
         head = whole.read_at(fd, layout.HEAD, 0)
@@ -211,7 +210,7 @@ class FallbackBackend:
         if not any(head):
             whole.write_at(fd, layout.encode_key(claim.key), layout.KEY)
         now = time.time_ns()
-        raw = max(_last(fd).raw + 1, now // RAW_STEP)
+        raw = max(plain.last_grant(fd).raw + 1, now // RAW_STEP)
         mode = SHARED if claim.mode is Mode.SHARED else EXCLUSIVE
         record = record_of(claim, mode, bytes(16), raw, now, self._engine.me)
         whole.write_at(fd, layout.encode(record), 0)
@@ -230,76 +229,11 @@ class FallbackBackend:
 
     def _holds(self, claim: Claim) -> bool:
         hold = self._engine.holds.get(claim.id)
-        return hold is not None and _alive(hold[1], hold[0])
+        return hold is not None and plain.alive(hold[1], hold[0])
 
     def _unsupported(self, what: str, key: str) -> NoReturn:
         message = f"{what} need open-file-description locks, which this system does not have"
         raise Unsupported(message, key=key, backend=self.name)
-
-
-def _last(fd: int) -> layout.Record:
-    return layout.decode(whole.read_at(fd, layout.RECORD, 0)) or layout.BLANK
-
-
-def _alive(path: str, fd: int) -> bool:
-    """Whether the file is not buried, and the path still leads to it."""
-    if any(whole.read_at(fd, len(layout.ALIVE), layout.GRAVE)):
-        with suppress(OSError):
-            _unlink(path, fd)  # whoever buried it may have been killed before this
-        return False
-    return _leads_to(path, fd)
-
-
-def _leads_to(path: str, fd: int) -> bool:
-    with suppress(FileNotFoundError):
-        return os.path.samestat(os.stat(path), os.fstat(fd))
-    return False
-
-
-def _bury(path: str, fd: int, mark: bytes) -> None:
-    whole.write_at(fd, mark, layout.GRAVE)
-    _unlink(path, fd)
-
-
-def _unlink(path: str, fd: int) -> None:
-    if _leads_to(path, fd):
-        os.unlink(path)
-
-
-def _open_locked(path: str, *, shared: bool) -> int | None:
-    with suppress(FileNotFoundError):
-        fd = descriptors.open_file(path, os.O_RDWR)
-        if whole.lock(fd, shared):
-            return fd
-        descriptors.close(fd)
-    return None
-
-
-def _look(path: str) -> LockInfo | None:
-    """By trying: for a moment the one who looks may itself be in the way."""
-    free = _open_locked(path, shared=False)
-    if free is not None:
-        _close(free)
-        return None
-    with suppress(FileNotFoundError):
-        fd = descriptors.open_file(path, os.O_RDWR)
-        try:
-            key = layout.decode_key(whole.read_at(fd, layout.KEY_ROOM, layout.KEY)) or path
-            return LockInfo(key, (_holder(_last(fd)),))
-        finally:
-            descriptors.close(fd)
-    return None
-
-
-def _holder(record: layout.Record) -> Holder:
-    host, who, label, _ = record.told()
-    mode = Mode.SHARED if record.mode == SHARED else Mode.EXCLUSIVE
-    return Holder(host, record.pid, who, label, mode, record.raw, record.since / 1e6)
-
-
-def _close(fd: int) -> None:
-    whole.unlock(fd)  # explicitly: a copy in a child may outlive the close (S17)
-    descriptors.close(fd)
 
 
 def _failed(error: OSError, key: str) -> BackendError:

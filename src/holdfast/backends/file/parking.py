@@ -12,6 +12,7 @@ import time
 from typing import Final
 
 from holdfast.backends.file import kernel, slots
+from holdfast.backends.file.holding import put_out
 from holdfast.backends.file.identity import boot_clock
 from holdfast.backends.file.kernel import READ, WRITE
 from holdfast.backends.file.layout import (
@@ -40,7 +41,7 @@ def park(recipe: Recipe, claim: Claim, ttl: float) -> bool:
     if place is None or place.raw is None:
         return False
     with place.mutex:
-        if recipe.put_out(place):
+        if place.file.lost() or put_out(place):
             return False
         _write_parked(recipe, place, boot_clock() + int(ttl * 1e9))
         recipe.leave(place)  # the head of the line is rung, and learns when to come again

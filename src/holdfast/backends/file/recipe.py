@@ -8,30 +8,25 @@ wake-up is ever owed by somebody who has forgotten it.
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 from weakref import finalize
 
-from holdfast.backends.file import cleaning, descriptors, kernel, line, slots, waiting, ways
+from holdfast.backends.file import cleaning, descriptors, kernel, line, waiting, ways
 from holdfast.backends.file.bells import Ringer, address
 from holdfast.backends.file.files import NO_FILE, Files, LockFile
+from holdfast.backends.file.holding import put_out
 from holdfast.backends.file.identity import this_process
 from holdfast.backends.file.kernel import END, READ, WRITE
 from holdfast.backends.file.layout import (
-    BROKEN,
     EXCLUSIVE,
     LOCK,
     PERMIT,
-    QUEUE,
-    READERS,
     SHARED,
 )
 from holdfast.backends.file.outcomes import Crowded, Orphaned, Refused, Reserved
 from holdfast.backends.file.places import BARGE, Place
-from holdfast.core.values import Answer, Busy, Claim, Granted, Renewal
-from holdfast.errors import Unsupported
+from holdfast.core.values import Answer, Busy, Claim, Granted
 
 _REOPENS: Final = 200
 _SOON: Final = 0.002
@@ -95,7 +90,7 @@ class Recipe:
             if place.mode == EXCLUSIVE:
                 held = self._leave_alone(place)
             else:
-                held = place.raw is not None and not self.put_out(place)
+                held = place.raw is not None and not put_out(place)
                 self.leave(place)
             self.put_away(place)
         return held
@@ -107,23 +102,6 @@ class Recipe:
         place.file = NO_FILE
         if place.bell is not None and not place.watched:
             place.bell.close()
-
-    def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
-        return [self._renewal(claim) for claim in claims]
-
-    def downgrade(self, claim: Claim) -> bool:
-        place = self.places.get(claim.id)
-        if place is None or place.raw is None:
-            return False
-        if place.mode not in (EXCLUSIVE, SHARED):
-            message = "a permit, or a hold with an owner, cannot be turned into a shared one"
-            raise Unsupported(message, key=claim.key, backend="file")
-        with place.mutex:
-            if place.file.lost():
-                return False
-            if place.mode == EXCLUSIVE:
-                self._turn_shared(place)
-        return True
 
     def forget(self) -> None:
         """In a forked child: nothing of this is ours. The descriptors are closed already (S17)."""
@@ -246,38 +224,6 @@ class Recipe:
             if head is not None:
                 self.ringer.ring(address(file.bell, head.start))
         return raw is not None and file.grave() != raw
-
-    def _renewal(self, claim: Claim) -> Renewal:
-        place = self.places.get(claim.id)
-        if place is None or place.raw is None:
-            return Renewal.LOST
-        with place.mutex:
-            if place.file.lost() or self.put_out(place):
-                return Renewal.LOST
-        return Renewal.HELD
-
-    def put_out(self, place: Place) -> bool:
-        """Whether this hold was ended by force."""
-        if place.mode == PERMIT and place.slot is not None:
-            record = slots.read(place.file.fd, place.slot)
-            if record is not None and record.raw == place.raw and record.flags & BROKEN:
-                return True
-        return place.file.grave() != 0
-
-    def _turn_shared(self, place: Place) -> None:
-        """Take the reader's bytes while still alone, then turn the lock itself: never free."""
-        file, fd = place.file, place.file.fd
-        kernel.take(fd, READ, READERS, 1)
-        with slots.meta(fd):
-            record = file.read(time.time_ns())._replace(mode=SHARED)
-            place.slot = slots.take_listed(file, record, self.me)
-            if place.slot is not None:
-                slots.write(fd, place.slot, record)
-            file.write(record)
-        kernel.take(fd, READ, LOCK, 1)
-        kernel.drop(fd, QUEUE, END)
-        place.mode = SHARED
-        self.ring_first(file, sure=False)
 
 
 def _close(files: Files, ringer: Ringer) -> None:

@@ -23,6 +23,7 @@ from holdfast.runtimes.clock import now
 
 T = TypeVar("T")
 DEADLINE = 30.0
+_ROOT = Path(__file__).parents[3]
 _ids = itertools.count()
 
 
@@ -119,15 +120,18 @@ def open_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
+def program(name: str, *arguments: Path | str, **pipes: int) -> subprocess.Popen[bytes]:
+    """Another Python process that runs a module of this folder."""
+    command = [sys.executable, "-m", f"{__package__}.{name}", *map(str, arguments)]
+    environment = {**os.environ, "PYTHONPATH": f"{_ROOT}{os.pathsep}{_ROOT / 'src'}"}
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, **pipes)
+
+
 class Child:
-    """Another process on the same directory; it does what `file_child.py` understands."""
+    """Another process on the same directory; it does what `child.py` understands."""
 
     def __init__(self, directory: Path | str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("file_child.py")), str(directory)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
+        self.process = program("child", directory, stdin=subprocess.PIPE)
         self._buffer = b""
 
     @property

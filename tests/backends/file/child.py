@@ -9,9 +9,8 @@ import signal
 import sys
 from typing import Any
 
-from file_driving import acquire, attempt, claim, engine_in, release, run
-
 from holdfast.core.values import Claim, Granted, Mode
+from tests.backends.file.driving import acquire, attempt, claim, engine_in, release, run
 
 
 def say(what: Any) -> None:

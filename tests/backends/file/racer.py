@@ -15,10 +15,9 @@ import sys
 import time
 from pathlib import Path
 
-from file_driving import acquire, claim, engine_in, permit, reader, release, run
-
 from holdfast.backends.file.engine import FileEngine
 from holdfast.core.values import Claim, Mode
+from tests.backends.file.driving import acquire, claim, engine_in, permit, reader, release, run
 
 PERMITS = 3
 
