@@ -66,7 +66,7 @@ class Hold:
         self.terms = terms
         self.line = line
         self.doubtful = False
-        """Whether some sending of its attempt is unanswered and may still be applied, later (L3)."""
+        """Whether some sending of its attempt is unanswered, and may be applied later (L3)."""
         self.raw = granted.raw
         self.number = 0
         self.ttl = claim.ttl if granted.ttl is None else granted.ttl
