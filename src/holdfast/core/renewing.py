@@ -216,6 +216,9 @@ class Keeper:
         while self._news:
             self.client.heard(*self._news.popleft())
         await self._clean_up(backend)
+        await self._renew_due(backend)
+
+    async def _renew_due(self, backend: Backend) -> None:
         while (batch := self._due()) is not None:
             await self._renew(batch, backend)
 
@@ -282,6 +285,8 @@ class Keeper:
             self.client.end_abandoned(*self._abandoned.popleft())
         self._retry_undone_at = NEVER
         for _ in range(len(self._undone)):
+            # Each may take a command's whole time limit: no hold is lost because of another's end.
+            await self._renew_due(backend)
             claim, doubtful, give_up = self._undone.popleft()
             try:
                 await backend.release(claim, doubtful=doubtful)

@@ -14,9 +14,11 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from holdfast.core.holding import Terms
+from holdfast.core.values import Capability
 from holdfast.testing.chaos import Chaos
 from holdfast.testing.checker import Assumptions, Violation, check
 from holdfast.testing.customer import Customer
+from holdfast.testing.engines import KINDS
 from holdfast.testing.history import Event, Kind
 from holdfast.testing.network import Faults, Network, swarm
 from holdfast.testing.node import Node
@@ -49,7 +51,8 @@ ASSUMPTIONS = Assumptions(
 class Setting:
     """What is the same for all seeds."""
 
-    variant: Variant = REAL
+    variant: Variant | None = None
+    """None: one of the kinds of engines there are, chosen by the seed."""
     faults: Faults | None = None
     """None: a swarm, different for every seed."""
     only: tuple[str, ...] = ()
@@ -81,11 +84,12 @@ class Simulation:
 
     def __init__(self, seed: int, setting: Setting) -> None:
         self.world = World(seed)
-        self.variant = setting.variant
+        self.variant = setting.variant or self.world.random.choice(KINDS)
         self.faults = setting.faults or swarm(self.world.random)
         self.network = Network(self.world, self.faults)
         self.node = Node(self.world, self.network, self.variant.store)
-        self.places = places(self.world.random, setting.only, setting.guard)
+        fair = Capability.FAIR in self.variant.backend.capabilities
+        self.places = places(self.world.random, setting.only, setting.guard, fair=fair)
         self.customers: list[Customer] = []
         self.chaos = Chaos(self.world, self.node, self._alive, self._replace)
 
@@ -154,7 +158,7 @@ def run(seed: int, setting: Setting = SWARM) -> Run:
     collecting = gc.isenabled()
     gc.disable()  # a lease that is collected is abandoned: when, must depend on the seed alone
     try:
-        with setting.variant.in_force():
+        with (setting.variant or REAL).in_force():
             simulation = Simulation(seed, setting)
             history = simulation.run()
         verdict = check(history, ASSUMPTIONS)

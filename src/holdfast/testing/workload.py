@@ -33,7 +33,7 @@ class Place(NamedTuple):
 Give = Callable[[Place, Terms, str], None]
 
 
-def places(random: Random, only: tuple[str, ...], guard: Guard) -> list[Place]:
+def places(random: Random, only: tuple[str, ...], guard: Guard, *, fair: bool) -> list[Place]:
     """One to three names, each used in a way of its own."""
     ttl = random.choice((0.6, 1.5, 3.0))
     pace = random.choice((8.0, 8.0, 300.0))
@@ -44,6 +44,8 @@ def places(random: Random, only: tuple[str, ...], guard: Guard) -> list[Place]:
         "shelf": Place("shelf", (_reader(ttl), _reader(ttl), _writer(ttl))),
         "owned": Place("owned", tuple(Terms(ttl, owner=owner) for owner in ("ann", "bob"))),
     }
+    if not fair:
+        del all_places["fair"]
     names = only or tuple({random.choice(("mutex", *all_places)): None for _ in range(3)})
     return [all_places[name]._replace(pace=pace) for name in names]
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from holdfast.core import entering, leaving, losing, pacing, queueing
 from holdfast.testing.bugs import core, engine
+from holdfast.testing.engines import PUSHING, Grants
 from holdfast.testing.network import Faults
 from holdfast.testing.resource import Guard
 from holdfast.testing.simulator import Setting
@@ -39,7 +40,6 @@ _TARDY = Faults(late=0.2, slow=0.4)
 _SLOW = Faults(slow=0.9, processes_stop=1.0)
 _STOPS = Faults(processes_stop=0.6, slow=0.1)
 _EVERYWHERE = ("mutex", "fair", "permits", "shelf", "owned")
-_PUSHED = Variant(store=engine.Grants, backend=engine.Pushed)
 
 BUGS: dict[str, Bug] = {
     "set-then-expire": Bug(
@@ -67,7 +67,14 @@ BUGS: dict[str, Bug] = {
     "one-permit-too-many": Bug(Variant(store=engine.OnePermitTooMany), "a", only=("permits",)),
     "reader-beside-writer": Bug(Variant(store=engine.LetsReadersIn), "a", only=("shelf",)),
     "push-from-delivery": Bug(
-        Variant(store=engine.Grants, backend=engine.CountsFromDelivery), "a", _SLOW, sound=_PUSHED
+        Variant(store=Grants, backend=engine.CountsFromDelivery), "a", _SLOW, sound=PUSHING
+    ),
+    "push-out-of-order": Bug(
+        Variant(store=Grants, backend=engine.TakesOldPushes),
+        "ad",
+        Faults(late=0.15, processes_stop=1.0, request_lost=0.2),
+        ("fair",),
+        sound=PUSHING,
     ),
     "no-shield": Bug(
         Variant(runtime=core.NoShield, store=engine.ForgetsTombstones),
@@ -124,7 +131,7 @@ BUGS: dict[str, Bug] = {
             )
         ),
         "a",
-        Faults(drift=0.004, processes_stop=0.6),
+        Faults(drift=0.0049, processes_stop=3.0),
     ),
     "guard-at-writes-only": Bug(Variant(), "c", _STOPS, guard=Guard.WRITES),
     "no-guard": Bug(Variant(), "c", _STOPS, guard=Guard.NONE),

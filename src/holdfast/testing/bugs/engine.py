@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from holdfast.backends.memory.store import Held, Key, entering
-from holdfast.core.ports import Signal
+from holdfast.backends.memory.store import Held, Key
 from holdfast.core.values import Answer, Busy, Claim, Granted, Mode, Renewal
 from holdfast.testing.engine import SimBackend
+from holdfast.testing.engines import Pushed
 from holdfast.testing.node import SimStore
 
 NEVER = float("inf")
@@ -189,54 +189,15 @@ class LetsReadersIn(SimStore):
         return super().attempt(claim, now)
 
 
-class Grants(SimStore):
-    """No bug: a release grants to the next in line, and the ring carries the grant."""
-
-    def _call_in(self, key: Key, now: float) -> None:
-        self._settle(key, now)
-        for claim in list(entering(key)):
-            key.line.pop(claim.id)
-            self._enter(key, claim, now)
-            self._ring(claim.id)
-
-    def pushed(self, claim_id: str) -> int | None:
-        return next((held.raw for held in self.holds() if held.claim.id == claim_id), None)
-
-
-class Pushed(SimBackend):
-    """No bug: a pushed grant counts from the last command that was answered "not yet" (S1)."""
-
-    async def attempt(self, claim: Claim, patience: float) -> Answer:
-        raw = self._inbox.pop(claim.id, None)
-        if raw is not None:
-            return self.delivered(claim, raw)
-        sent = self.process.now()
-        answer = await super().attempt(claim, patience)
-        if isinstance(answer, Busy):
-            self._not_yet[claim.id] = sent
-        return answer
-
-    def delivered(self, claim: Claim, raw: int) -> Granted:
-        return Granted(raw, claim.ttl, self._not_yet[claim.id])
-
-    def _rung(self, claim_id: str, signal: Signal, pushed: int | None) -> None:
-        if pushed is not None and claim_id in self._not_yet:
-            self._inbox[claim_id] = pushed
-        super()._rung(claim_id, signal, pushed)
-
-    @property
-    def _inbox(self) -> dict[str, int]:
-        known: dict[str, int] = self.__dict__.setdefault("inbox", {})
-        return known
-
-    @property
-    def _not_yet(self) -> dict[str, float]:
-        known: dict[str, float] = self.__dict__.setdefault("not_yet", {})
-        return known
-
-
 class CountsFromDelivery(Pushed):
     """A pushed grant counts from the command that found it (S1)."""
 
     def delivered(self, claim: Claim, raw: int) -> Granted:
         return Granted(raw, claim.ttl)
+
+
+class TakesOldPushes(Pushed):
+    """A pushed grant is believed even if a later command was answered "not yet" (S1)."""
+
+    def newer(self, claim_id: str, raw: int) -> bool:  # noqa: ARG002  # the bug
+        return True

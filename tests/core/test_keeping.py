@@ -1,0 +1,46 @@
+"""What is to be given back does not hold up what is to be kept."""
+
+from __future__ import annotations
+
+from holdfast.core.holding import Terms
+from holdfast.core.values import Claim
+from holdfast.errors import BackendUnavailable
+from holdfast.testing.customer import Customer
+from holdfast.testing.engine import REPLY_WITHIN, SimBackend
+from holdfast.testing.network import CALM, Network
+from holdfast.testing.node import Node
+from holdfast.testing.process import SimSignal
+from holdfast.testing.variant import Variant
+from holdfast.testing.world import World
+
+TTL = 3.0
+TO_UNDO = 20
+
+
+class NoReleases(SimBackend):
+    """Answers everything but releases."""
+
+    async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
+        await SimSignal(self.process).wait(self.process.now() + REPLY_WITHIN)
+        raise BackendUnavailable("no answer in time")
+
+
+def test_a_hold_is_renewed_while_many_claims_wait_to_be_undone() -> None:
+    world = World(0)
+    node = Node(world, Network(world, CALM))
+    customer = Customer(world.process("p"), node, Variant(backend=NoReleases))
+    held: list[bool] = []
+
+    async def hold() -> None:
+        lease = await customer.acquire("name", Terms(TTL), 1.0)
+        assert lease is not None
+        for i in range(TO_UNDO):
+            claim = Claim(f"sim:other-{i}", f"{i:032x}", TTL)
+            customer.client.keeper.undo(claim, doubtful=True)
+        await customer.sleep(TO_UNDO * REPLY_WITHIN)
+        held.append(lease.held)
+
+    customer.process.spawn(hold(), "holder")
+    world.run(TO_UNDO * REPLY_WITHIN + 2)
+    customer.process.end()
+    assert held == [True]
