@@ -58,7 +58,8 @@ def test_show_tells_holders_and_the_line_in_order(shell: Shell) -> None:
     for count in (1, 2):
         pids.append(shell.start("run", "--fair", "x", "true").pid)
         until(lambda count=count: waiting(shell) == count)  # type: ignore[misc]  # bound now
-    out = shell.run("show", "x")[1]
+    code, out, err = shell.run("show", "x")
+    assert (code, err) == (0, "")
     places = [out.index(f":{pid}") for pid in (holder.pid, *pids)]
     assert places == sorted(places)
     assert f"fence {fence}" in out
