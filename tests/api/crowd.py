@@ -1,0 +1,39 @@
+"""Threads that do something together, and are waited for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+PATIENCE = 20.0
+
+
+def in_thread(work: Callable[..., Any], *args: Any) -> Any:
+    """What it returns, or raises, when another thread does it."""
+    return Started(work, *args).result()
+
+
+class Started:
+    """Work under way on another thread."""
+
+    def __init__(self, work: Callable[..., Any], *args: Any):
+        self._work = work
+        self._args = args
+        self._value: Any = None
+        self._error: BaseException | None = None
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._value = self._work(*self._args)
+        except BaseException as error:  # noqa: BLE001  # it is the caller's
+            self._error = error
+
+    def result(self) -> Any:
+        self.thread.join(PATIENCE)
+        assert not self.thread.is_alive(), "still at it"
+        if self._error is not None:
+            raise self._error
+        return self._value

@@ -1,0 +1,101 @@
+"""Errors: their kinds, what they carry, that they travel, and that no secret is in them."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import pickle
+
+import pytest
+
+import holdfast
+from holdfast import errors
+from holdfast.connect import parse
+
+KINDS = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.HoldfastError)]
+SECRET = "hunter2"  # noqa: S105  # that is what the tests look for
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_they_pickle_and_copy(kind: type[errors.HoldfastError]) -> None:
+    error = kind("what happened", key="x", backend="memory")
+    error.add_note("and more")
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+        assert type(again) is kind
+        assert str(again) == str(error) == "what happened [lock 'x' on memory]"
+        assert (again.key, again.backend) == ("x", "memory")
+        assert again.__notes__ == ["and more"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "also"),
+    [
+        (holdfast.AcquireTimeout, TimeoutError),
+        (holdfast.NotHeld, RuntimeError),
+        (holdfast.DeadlockDetected, RuntimeError),
+        (holdfast.ConfigurationError, ValueError),
+        (holdfast.BackendUnavailable, ConnectionError),
+        (holdfast.BackendUnavailable, holdfast.BackendError),
+    ],
+)
+def test_they_are_also_what_python_calls_them(kind: type, also: type) -> None:
+    assert issubclass(kind, also)
+    assert issubclass(kind, holdfast.HoldfastError)
+
+
+def test_they_say_which_lock_and_which_engine(locks: holdfast.Locks) -> None:
+    with pytest.raises(holdfast.NotHeld) as caught:
+        locks.lock("x").release()
+    assert str(caught.value).endswith("[lock 'x' on memory]")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"nosuch://me:{SECRET}@host/path",
+        f"memory://me:{SECRET}@host?wrong=1",
+        f"memory:?password={SECRET}",
+        f"memory:x?namespace={SECRET}!!",
+        f"me:{SECRET}@host",
+        f"//me:{SECRET}@host",
+        f"redis://me:{SECRET}@host/0#fragment",
+        f"memory:?a={SECRET}&a={SECRET}",
+        f"redis://me:{SECRET}@[::1",
+        f"redis://:{SECRET}@host:notaport/",
+    ],
+)
+def test_no_secret_of_a_url_is_told(
+    url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import traceback
+
+    with caplog.at_level(logging.DEBUG):
+        try:
+            made = holdfast.connect(url)
+        except Exception as error:  # noqa: BLE001  # whatever is raised must be discreet
+            assert isinstance(error, holdfast.HoldfastError), repr(error)
+            told = "".join(traceback.format_exception(error))
+            told = "\n".join(line for line in told.splitlines() if "holdfast.connect(url)" not in line)
+            if "namespace=" not in url:  # a namespace is no secret: it is shown
+                assert SECRET not in told
+        else:
+            assert SECRET not in repr(made)
+            made.close()
+    assert SECRET not in caplog.text
+
+
+def test_a_url_taken_apart_does_not_show_its_secret() -> None:
+    url = parse(f"redis://me:{SECRET}@host:1/0?password={SECRET}")
+    assert SECRET not in repr(url)
+    assert SECRET not in url.text
+    assert "host:1" in url.text
+
+
+def test_unknown_options_are_refused_by_name() -> None:
+    with pytest.raises(holdfast.ConfigurationError, match="'tymeout'"):
+        holdfast.connect("memory:?tymeout=5")
+
+
+def test_an_unknown_scheme_lists_the_known() -> None:
+    with pytest.raises(holdfast.ConfigurationError, match="memory"):
+        holdfast.connect("nosuch:")

@@ -1,0 +1,169 @@
+"""The keeper: one thread for all leases, nothing left behind, never held up by users' callbacks."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast import aio
+from holdfast.backends.memory import MemoryEngine
+from holdfast.core.values import Claim, Renewal
+from tests.api.crowd import PATIENCE
+
+
+class CountingEngine(MemoryEngine):
+    """Counts renewals, over all its backends."""
+
+    def __init__(self) -> None:
+        super().__init__("counting")
+        self.renewed: list[int] = []
+        self.first = threading.Event()
+
+    def blocking(self) -> Any:
+        backend = super().blocking()
+        plain = backend.renew
+
+        async def renew(claims: list[Claim]) -> list[Renewal]:
+            self.renewed.append(len(claims))
+            self.first.set()
+            return await plain(claims)
+
+        backend.renew = renew  # type: ignore[method-assign,assignment]
+        return backend
+
+    asyncio = blocking
+
+
+def ours() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name.startswith("holdfast")]
+
+
+def test_ten_thousand_held_leases_are_one_thread() -> None:
+    engine = CountingEngine()
+    before = set(threading.enumerate())
+    with holdfast.Locks(engine) as locks:
+        leases = [locks.lock(f"x{n}", ttl=3).acquire() for n in range(10_000)]
+        assert engine.first.wait(PATIENCE)
+        extra = set(threading.enumerate()) - before
+        assert [each.name for each in extra] == ["holdfast-keeper"]
+        assert max(engine.renewed) <= 500
+        assert all(lease is not None and lease.held for lease in leases)
+    assert all(lease is not None and not lease.held for lease in leases)
+
+
+def test_no_lease_no_thread(locks: holdfast.Locks) -> None:
+    before = set(threading.enumerate())
+    for _ in range(100):
+        with locks.lock("x"):
+            pass
+    assert set(threading.enumerate()) == before
+
+
+def test_taken_and_released_ten_thousand_times_costs_no_renewal() -> None:
+    engine = CountingEngine()
+    with holdfast.Locks(engine) as locks:
+        lock = locks.lock("x", ttl=60)
+        for _ in range(10_000):
+            with lock:
+                pass
+        timetable = locks._client.keeper.timetable
+        assert not timetable._fifos
+        assert not timetable._heap
+        assert not locks._client.holds
+        assert not locks._client.lines
+    assert engine.renewed == []
+
+
+def test_closing_ends_the_keeper(url: str) -> None:
+    locks = holdfast.connect(url)
+    before = ours()
+    lease = locks.lock("x", ttl=30).acquire()
+    keepers = [each for each in ours() if each not in before]
+    assert len(keepers) == 1
+    locks.close()
+    keepers[0].join(PATIENCE)
+    assert not keepers[0].is_alive()
+    assert lease is not None
+    assert not lease.held
+
+
+def test_a_callback_that_blocks_does_not_stop_renewals(locks: holdfast.Locks) -> None:
+    called, go_on = threading.Event(), threading.Event()
+
+    def block(lease: holdfast.Lease) -> None:
+        called.set()
+        go_on.wait(PATIENCE)
+
+    kept = locks.lock("kept", ttl=0.3).acquire()
+    locks.lock("lost", ttl=0.1, auto_renew=False, on_lost=block).acquire()
+    assert called.wait(PATIENCE)
+    assert kept is not None
+    assert not kept.lost.wait(0.8)
+    assert kept.held
+    go_on.set()
+    kept.release()
+
+
+def test_a_callback_that_raises_stops_neither_the_others_nor_renewals(
+    locks: holdfast.Locks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raised: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: raised.append(args.exc_type))
+    second = threading.Event()
+    lease = locks.lock("x", ttl=0.1, auto_renew=False).acquire()
+    kept = locks.lock("kept", ttl=0.3).acquire()
+    assert lease is not None
+    assert kept is not None
+
+    def explode(lost: holdfast.Lease) -> None:
+        raise ZeroDivisionError(lost.name)
+
+    lease.on_lost(explode)
+    lease.on_lost(lambda lost: second.set())
+    assert second.wait(PATIENCE)
+    assert raised == [ZeroDivisionError]
+    assert not kept.lost.wait(0.7)
+
+
+def test_a_callback_may_use_the_locks(locks: holdfast.Locks) -> None:
+    got: list[Any] = []
+    done = threading.Event()
+
+    def take_again(lost: holdfast.Lease) -> None:
+        got.append(locks.lock("x").acquire(timeout=PATIENCE))
+        done.set()
+
+    locks.lock("x", ttl=0.1, auto_renew=False, on_lost=take_again).acquire()
+    assert done.wait(PATIENCE)
+    assert got[0] is not None
+
+
+def test_on_a_loop_the_keeper_is_a_thread_too(url: str) -> None:
+    async def main() -> None:
+        async with aio.connect(url) as locks:
+            before = set(threading.enumerate())
+            leases = [await locks.lock(f"x{n}", ttl=30).acquire() for n in range(100)]
+            extra = set(threading.enumerate()) - before
+            assert [each.name for each in extra] == ["holdfast-keeper"]
+            assert len(asyncio.all_tasks()) == 1
+            assert all(leases)
+
+    asyncio.run(main())
+
+
+def test_an_idle_keeper_is_not_needed_and_comes_back(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.core.renewing.IDLE", 0.02)
+    with holdfast.connect(url) as locks:
+        for _ in range(3):
+            before = set(ours())
+            with locks.lock("x", ttl=0.3) as lease:
+                assert not lease.lost.wait(0.5)
+                (keeper,) = set(ours()) - before
+            keeper.join(PATIENCE)
+            assert not keeper.is_alive()

@@ -1,0 +1,226 @@
+"""Holders that end without releasing: threads, leases, loops, whole programs (L11, F-P8, F-P9)."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import holdfast
+from tests.api.crowd import PATIENCE, Started, in_thread
+
+
+def gone(events: list[holdfast.Event], locks: holdfast.Locks) -> threading.Event:
+    told = threading.Event()
+
+    def hear(event: holdfast.Event) -> None:
+        events.append(event)
+        if event.kind in {"abandoned", "lost"}:
+            told.set()
+
+    locks.on_event(hear)
+    return told
+
+
+@pytest.mark.parametrize("options", [{}, {"ttl": 30}, {"ttl": 30, "auto_renew": False}])
+def test_a_thread_that_dies_frees_what_it_held(
+    locks: holdfast.Locks, options: dict[str, Any]
+) -> None:
+    events: list[holdfast.Event] = []
+    told = gone(events, locks)
+
+    def die() -> None:
+        assert locks.lock("x", **options).acquire()
+
+    in_thread(die)
+    lease = locks.lock("x").acquire(timeout=PATIENCE)
+    assert lease is not None
+    assert told.wait(PATIENCE)
+    assert "abandoned" in [event.kind for event in events]
+    lease.release()
+
+
+def test_a_thread_that_dies_inside_with_frees(locks: holdfast.Locks) -> None:
+    def die() -> None:
+        locks.lock("x", ttl=30).__enter__()
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        in_thread(die)
+    gc.collect()
+    assert locks.lock("x").acquire(timeout=PATIENCE) is not None
+
+
+def test_a_lease_that_was_handed_on_survives_its_thread(locks: holdfast.Locks) -> None:
+    lease = in_thread(locks.lock("x", ttl=0.3).acquire)
+    gc.collect()
+    assert not lease.lost.wait(0.7)
+    assert lease.held
+    assert locks.lock("x").acquire(blocking=False) is None
+    lease.release()
+    assert locks.lock("x").acquire(timeout=0) is not None
+
+
+def test_the_last_reference_frees(locks: holdfast.Locks) -> None:
+    lease = in_thread(locks.lock("x", ttl=30).acquire)
+    assert lease.held
+    del lease
+    gc.collect()
+    assert locks.lock("x").acquire(timeout=PATIENCE) is not None
+
+
+def test_a_permit_of_a_dead_thread_comes_back(locks: holdfast.Locks) -> None:
+    in_thread(lambda: bool(locks.semaphore("x", 1).acquire()))
+    gc.collect()
+    assert locks.semaphore("x", 1).acquire(timeout=PATIENCE) is not None
+
+
+def test_a_read_hold_of_a_dead_thread_comes_back(locks: holdfast.Locks) -> None:
+    in_thread(lambda: bool(locks.rwlock("x").read().acquire()))
+    gc.collect()
+    assert locks.rwlock("x").write().acquire(timeout=PATIENCE) is not None
+
+
+def test_a_waiter_inherits_from_a_dead_thread(locks: holdfast.Locks) -> None:
+    taken, die = threading.Event(), threading.Event()
+    waiting = threading.Event()
+    locks.on_event(lambda event: waiting.set() if event.kind == "waiting" else None)
+
+    def hold() -> None:
+        assert locks.lock("x").acquire()
+        taken.set()
+        die.wait(PATIENCE)
+
+    holder = Started(hold)
+    assert taken.wait(PATIENCE)
+    waiter = Started(locks.lock("x").acquire)
+    assert waiting.wait(PATIENCE)
+    die.set()
+    holder.result()
+    assert waiter.result() is not None
+
+
+def test_a_locks_that_is_forgotten_does_not_keep_its_holds(url: str) -> None:
+    other = holdfast.connect(url)
+    locks = holdfast.connect(url)
+    in_thread(lambda: bool(locks.lock("x", ttl=30).acquire()))
+    del locks
+    gc.collect()
+    assert other.lock("x").acquire(timeout=PATIENCE) is not None
+    other.close()
+
+
+def script(text: str) -> subprocess.CompletedProcess[str]:
+    code = "import holdfast, threading, asyncio, sys\nfrom holdfast import aio\n" + textwrap.dedent(text)
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+
+
+EXITS = {
+    "holding": """
+        holdfast.connect("memory:").lock("x", ttl=30).acquire()
+    """,
+    "holding in another thread": """
+        locks = holdfast.connect("memory:")
+        ready = threading.Event()
+        def hold():
+            with locks.lock("x", ttl=30):
+                ready.set()
+                threading.Event().wait()
+        threading.Thread(target=hold, daemon=True).start()
+        ready.wait()
+    """,
+    "a daemon waiting": """
+        locks = holdfast.connect("memory:")
+        ready = threading.Event()
+        locks.on_event(lambda event: ready.set() if event.kind == "waiting" else None)
+        lease = locks.lock("x", ttl=30).acquire()
+        threading.Thread(target=locks.lock("x").acquire, daemon=True).start()
+        ready.wait()
+    """,
+    "callbacks under way": """
+        locks = holdfast.connect("memory:")
+        called = threading.Event()
+        def block(lease):
+            called.set()
+            threading.Event().wait()
+        locks.lock("x", ttl=0.05, auto_renew=False, on_lost=block).acquire()
+        called.wait()
+    """,
+    "a loop that ends while holding": """
+        async def main():
+            locks = aio.connect("memory:")
+            await locks.lock("x", ttl=30).acquire()
+        asyncio.run(main())
+    """,
+    "a loop that ends while waiting": """
+        async def main():
+            locks = aio.connect("memory:")
+            await locks.lock("x", ttl=30).acquire()
+            task = asyncio.create_task(locks.lock("x").acquire())
+            await asyncio.sleep(0)
+        asyncio.run(main())
+    """,
+    "many held": """
+        locks = holdfast.connect("memory:")
+        leases = [locks.lock(f"x{n}", ttl=30).acquire() for n in range(1000)]
+    """,
+    "sys.exit inside": """
+        with holdfast.connect("memory:").lock("x", ttl=30):
+            sys.exit(0)
+    """,
+    "after close": """
+        locks = holdfast.connect("memory:")
+        lease = locks.lock("x", ttl=30).acquire()
+        locks.close()
+    """,
+}
+
+
+@pytest.mark.parametrize("name", EXITS)
+def test_a_program_ends_whatever_it_holds(name: str) -> None:
+    before = time.monotonic()
+    result = script(EXITS[name])
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    assert time.monotonic() - before < PATIENCE
+
+
+def test_what_is_held_at_exit_is_given_back() -> None:
+    """Registered earlier, so called later than Holdfast's own clean-up: it must find the lock free."""
+    result = script("""
+        import atexit
+        from holdfast.backends.memory import MemoryEngine
+        engine = MemoryEngine("kept")
+        def look():
+            print([info.name for info in threads.run(engine.blocking().inspect(None))])
+        import holdfast.opening as opening
+        atexit.unregister(opening._at_exit)
+        atexit.register(look)
+        atexit.register(opening._at_exit)
+        from holdfast.runtimes import threads
+        lease = holdfast.Locks(engine).lock("x", ttl=30).acquire()
+        async def main():
+            await aio.Locks(engine).lock("y", ttl=30).acquire()
+        asyncio.run(main())
+    """)
+    assert (result.stdout, result.stderr) == ("[]\n", "")
+
+
+@pytest.mark.parametrize("use", ["connect", "lock"])
+def test_an_exception_at_top_level_says_only_itself(use: str) -> None:
+    make: dict[str, Callable[[], str]] = {
+        "connect": lambda: "locks = holdfast.connect('memory:'); lock = locks.lock('x', ttl=30)",
+        "lock": lambda: "lock = holdfast.connect('memory:').lock('x', ttl=30)",
+    }
+    result = script(f"{make[use]()}\nwith lock:\n    1 / 0\n")
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[-1] == "ZeroDivisionError: division by zero"
+    assert result.stderr.count("Traceback") == 1
