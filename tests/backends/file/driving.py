@@ -120,11 +120,15 @@ def open_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def program(name: str, *arguments: Path | str, **pipes: int) -> subprocess.Popen[bytes]:
+def program(
+    name: str, *arguments: Path | str, stdin: int | None = None, stderr: int | None = None
+) -> subprocess.Popen[bytes]:
     """Another Python process that runs a module of this folder."""
     command = [sys.executable, "-m", f"{__package__}.{name}", *map(str, arguments)]
     environment = {**os.environ, "PYTHONPATH": f"{_ROOT}{os.pathsep}{_ROOT / 'src'}"}
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, **pipes)
+    return subprocess.Popen(
+        command, env=environment, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr
+    )
 
 
 class Child:
