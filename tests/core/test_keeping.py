@@ -1,16 +1,20 @@
-"""What is to be given back does not hold up what is to be kept."""
+"""The keeper is on time: nothing that is slow or to be given back holds up what is to be kept."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from holdfast.core.holding import Terms
 from holdfast.core.values import Claim
 from holdfast.errors import BackendUnavailable
+from holdfast.testing.checker import Assumptions, check
 from holdfast.testing.customer import Customer
 from holdfast.testing.engine import REPLY_WITHIN, SimBackend
+from holdfast.testing.history import Kind
 from holdfast.testing.network import CALM, Network
 from holdfast.testing.node import Node
 from holdfast.testing.process import SimSignal
-from holdfast.testing.variant import Variant
+from holdfast.testing.variant import REAL, Variant
 from holdfast.testing.world import World
 
 TTL = 3.0
@@ -44,3 +48,26 @@ def test_a_hold_is_renewed_while_many_claims_wait_to_be_undone() -> None:
     world.run(TO_UNDO * REPLY_WITHIN + 2)
     customer.process.end()
     assert held == [True]
+
+
+class SlowAnswers(Network):
+    """Requests arrive at once, answers take a while."""
+
+    def reply(self, deliver: Callable[[], None]) -> None:
+        self.world.after(0.2, deliver)
+
+
+def test_the_loss_of_a_grant_that_was_long_on_its_way_is_told_on_time() -> None:
+    world = World(0)
+    customer = Customer(world.process("p"), Node(world, SlowAnswers(world, CALM)), REAL)
+
+    async def hold() -> None:
+        lease = await customer.acquire("name", Terms(TTL, auto_renew=False), 1.0)
+        assert lease is not None
+        await customer.sleep(2 * TTL)
+
+    customer.process.spawn(hold(), "holder")
+    world.run(2 * TTL)
+    customer.process.end()
+    assert check(world.history, Assumptions(told_within=0.05)) == []
+    assert Kind.LOST in {event.kind for event in world.history}

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from holdfast.core.ports import Backend, Runtime
 
 BATCH = 500
+PUNCTUAL = 0.02
+"""How much later than its time a hold may be looked at, to share the timetable of its fellows."""
 IDLE = 10.0
 """A keeper with nothing to look after ends after this long; the next hold starts another."""
 NEVER = float("inf")
@@ -145,7 +147,8 @@ class Keeper:
         now = self.runtime.now()
         if delay == NEVER:
             return
-        if now - hold.anchor < delay / 10:
+        late = now - hold.anchor
+        if late < PUNCTUAL and late < delay / 10:
             early = self.timetable.add(hold, now, delay)
         else:  # a grant that was long on its way has less time left than its fellows
             early = self.timetable.add_once(hold, hold.anchor + delay)
