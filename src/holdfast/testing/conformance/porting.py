@@ -34,7 +34,9 @@ class Porting(Part):
         assert not await port.inspect(claim.key)
 
     @needs(Capability.LEASE)
-    async def test_a_repeated_attempt_sets_the_full_ttl_or_says_from_when(self, scene: Scene) -> None:
+    async def test_a_repeated_attempt_sets_the_full_ttl_or_says_from_when(
+        self, scene: Scene
+    ) -> None:
         port, claim = scene.port(), scene.claim("x", ttl=scene.ttl)
         sent = scene.now()
         await port.attempt(claim, 0.0)

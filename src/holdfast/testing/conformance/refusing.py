@@ -1,8 +1,9 @@
-"""What is refused at the door, before anything is asked of the engine, by an error that says what."""
+"""What is refused at the door, before the engine is asked, by an error that names the argument."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -101,7 +102,7 @@ class Refusing(Part):
             with pytest.raises(Unsupported, match=missing.value) as caught:
                 scene.connect(require={missing.value})
             assert caught.value.backend == scene.backend
-        uses = {
+        uses: dict[Capability, Callable[[], object]] = {
             Capability.SHARED: lambda: locks.rwlock("x"),
             Capability.PERMITS: lambda: locks.semaphore("x", 2),
             Capability.FAIR: lambda: locks.lock("x", fair=True),

@@ -44,7 +44,7 @@ class Part:
         """The engine as one more client finds it; override to test one without a URL scheme."""
         return open_engine(url)[0]
 
-    def __init_subclass__(cls, **kwargs: Any):
+    def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         for name, test in list(vars(cls).items()):
             if name.startswith("test_") and inspect.iscoroutinefunction(test):
@@ -71,7 +71,10 @@ def _in_colour(test: Callable[..., Any], colours: tuple[str, ...]) -> Callable[.
 
     functools.update_wrapper(both, test)
     del both.__wrapped__  # type: ignore[attr-defined]  # pytest shall see this signature
-    kinds = [inspect.Parameter(each, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-             for each in ("self", "engine_url", "colour")]
+    kinds = [
+        inspect.Parameter(each, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        for each in ("self", "engine_url", "colour")
+    ]
     both.__signature__ = inspect.Signature(kinds + extra)  # type: ignore[attr-defined]
-    return pytest.mark.parametrize("colour", colours)(both)
+    marked: Callable[..., Any] = pytest.mark.parametrize("colour", colours)(both)
+    return marked
