@@ -188,7 +188,7 @@ def test_max_hold_starts_anew(bench: Bench) -> None:
 
 
 def test_a_break_compares_the_remote_grant_only(bench: Bench) -> None:
-    """The engine knows the raw number alone: `force_release(fence=)` compares `fence // 32` (U3)."""
+    """The engine knows the raw number alone, so `fence // 32` is compared (U3)."""
     locks, operator = bench.connect(), bench.connect()
     lease = locks.lock("x").acquire()
     assert lease is not None

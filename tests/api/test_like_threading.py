@@ -109,7 +109,9 @@ def test_many_threads_leave_no_thread_behind(locks: holdfast.Locks) -> None:
     assert after <= before
 
 
-@pytest.mark.parametrize("wrong", [{"blocking": False, "timeout": 1}, {"timeout": -100}, {"timeout": "x"}])
+@pytest.mark.parametrize(
+    "wrong", [{"blocking": False, "timeout": 1}, {"timeout": -100}, {"timeout": "x"}]
+)
 def test_wrong_timeouts_are_value_errors(locks: holdfast.Locks, wrong: dict[str, object]) -> None:
     lock = locks.lock("x")
     with pytest.raises(ValueError, match="timeout"):

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+import holdfast
+from holdfast import Capability
 from holdfast.testing.conformance import Conformance
 
 
 @pytest.mark.memory
 class TestMemory(Conformance):
     url = "memory:conformance"
+
+
+@pytest.mark.memory
+def test_what_it_declares() -> None:
+    """Pinned, because what is not declared is not tested."""
+    with holdfast.connect("memory:") as locks:
+        assert set(Capability) - locks.capabilities == {Capability.DURABLE, Capability.REPLICATED}

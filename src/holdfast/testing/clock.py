@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from holdfast.core.client import Client
@@ -21,10 +21,12 @@ PATIENCE = 5.0
 COURTESY = 1.0
 """Real seconds a user's callback may take before the clock goes on without it."""
 GRACE = 0.03
-"""Real seconds that others get to act in before a wait of the test itself moves the clock."""
+"""Real seconds others get to act before a wait of the test itself moves the clock."""
 PATIENT_JUMPS = 8
 """So often; then it is clear that nobody else is going to act."""
 OURS = "holdfast-"
+TURNS = 50
+"""How many turns of the loop a woken task and those behind it get."""
 
 
 class Sleeper(Protocol):
@@ -34,18 +36,6 @@ class Sleeper(Protocol):
 
     def due(self) -> None:
         """The moment is there."""
-
-
-class Moved:
-    """What `advance` returns: await it on a loop, and the tasks that became due have run."""
-
-    def __init__(self, clock: Clock):
-        self._clock = clock
-
-    def __await__(self) -> Generator[Any, None, None]:
-        for _ in range(50):
-            yield from asyncio.sleep(0).__await__()
-        self._clock.settle()
 
 
 class Clock:
@@ -68,8 +58,11 @@ class Clock:
         """Seconds since the epoch: some day in 2023, and the same in every run."""
         return 1.7e9 + self._now - START
 
-    def advance(self, seconds: float) -> Moved:
-        """Let time pass. What falls due on the way happens, in order, before this returns."""
+    def advance(self, seconds: float) -> None:
+        """Let time pass. What falls due on the way happens, in order, before this returns.
+
+        Tasks of a loop get to run at the next await: `await clock.settled()` lets them all.
+        """
         if seconds < 0:
             raise ValueError(f"time does not run backwards, got {seconds!r}")
         until = self._now + seconds
@@ -78,7 +71,12 @@ class Clock:
         while (moment := self._next()) <= until:
             self._move(moment)
         self._move(until)
-        return Moved(self)
+
+    async def settled(self) -> None:
+        """Let the tasks run that became due, and what they set off."""
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+        self.settle()
 
     def settle(self) -> None:
         """Let keepers and callbacks finish what they are at."""

@@ -71,7 +71,7 @@ def lose(_holdfast_world: World) -> Callable[[LeaseCore], None]:
 
 @pytest.fixture
 def fail_backend(_holdfast_world: World) -> Callable[[], AbstractContextManager[None]]:
-    """A context in which the engine cannot be reached."""
+    """The engine cannot be reached, inside a `with` on what this gives."""
     return _holdfast_world.fail_backend
 
 

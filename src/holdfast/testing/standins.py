@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
+import pytest
+
 import holdfast
 from holdfast import aio
 from holdfast.backends.memory import MemoryEngine
@@ -15,8 +17,7 @@ from holdfast.backends.memory.backend import MemoryBackend
 from holdfast.connect import DEFAULT_NAMESPACE
 from holdfast.core import losing
 from holdfast.core.holding import LeaseCore
-from holdfast.core.ports import Backend
-from holdfast.core.values import Claim, Granted, LockInfo, Mode
+from holdfast.core.values import FENCE_STEP, Busy, Claim, LockInfo, Mode
 from holdfast.errors import BackendUnavailable
 from holdfast.runtimes.threads import run
 from holdfast.testing.clock import Clock, FakeLoop, FakeThreads
@@ -62,10 +63,10 @@ class TestEngine(MemoryEngine):
         super().__init__("test", clock.now, clock.wall)
         self.line = Line()
 
-    def blocking(self) -> Backend:  # type: ignore[override]  # the same port
+    def blocking(self) -> Any:
         return CuttableBackend(MemoryBackend(self), self.line)
 
-    asyncio = blocking  # type: ignore[assignment]  # the same port
+    asyncio = blocking
 
 
 class SomebodyElse:
@@ -75,12 +76,12 @@ class SomebodyElse:
         self._backend = MemoryBackend(engine)
         self._claim = claim
         answer = run(self._backend.attempt(claim, 0.0))
-        if not isinstance(answer, Granted):
+        if isinstance(answer, Busy):
             run(self._backend.release(claim))
             (info,) = run(self._backend.inspect(claim.key))
             held = ", ".join(map(str, info.holders))
-            raise AssertionError(f"somebody else cannot hold it: it is held by {held}")
-        self.fence: int = answer.raw * 32
+            pytest.fail(f"somebody else cannot hold it: it is held by {held}")
+        self.fence: int = answer.raw * FENCE_STEP
 
     def release(self) -> None:
         """They give it back; a second time is nothing."""
@@ -158,7 +159,7 @@ class World:
         if not self.info(name).locked:
             known = run(MemoryBackend(self.engine).inspect(None))
             names = [each.name.partition(":")[2] for each in known if each.locked]
-            raise AssertionError(f"nobody holds {name!r}; held are: {names or 'none'}")
+            pytest.fail(f"nobody holds {name!r}; held are: {names or 'none'}")
 
     def close(self, *clients: Any) -> None:
         """The test is over: nobody waits any more, keepers end."""

@@ -1,12 +1,14 @@
-"""The contract of every engine as a test suite, in both colours. For engines of your own:
+"""The contract of every engine as a test suite, in both colours.
+
+For an engine of your own:
 
     from holdfast.testing.conformance import Conformance
 
     class TestMine(Conformance):
         url = "mine://localhost:1234"
 
-That is all: pytest finds about 150 tests and runs each with the blocking API and with asyncio.
-Where the URL depends on a fixture (a server's port, a temporary folder), give that fixture instead:
+That is all: pytest finds about 180 tests and runs each with the blocking API and with asyncio.
+Where the URL depends on a fixture (a server's port, a temporary folder), give that instead:
 
     class TestMine(Conformance):
         @pytest.fixture

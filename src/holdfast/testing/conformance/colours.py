@@ -1,4 +1,4 @@
-"""How a test of the suite runs, waits and does several things at once, in each colour."""
+"""How a test of the suite runs, waits and does several things at once, in either colour."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Blocking:
         return _ThreadGate()
 
     async def pause(self, seconds: float) -> None:
-        time.sleep(seconds)
+        time.sleep(seconds)  # the blocking colour
 
     def here(self) -> object:
         return threading.get_ident()

@@ -61,7 +61,7 @@ class Looking(Part):
 
     async def test_breaking_tells_the_holder_and_frees(self, scene: Scene) -> None:
         locks, other = scene.connect(), scene.connect()
-        lease = await locks.lock("x", ttl=scene.ttl).acquire()
+        lease = await locks.lock("x", ttl=scene.safe_ttl).acquire()
         assert await other.force_release("x")
         assert await lease.lost.wait(20)
         assert lease.state is State.LOST
@@ -73,7 +73,7 @@ class Looking(Part):
         locks, other = scene.connect(), scene.connect()
         async with locks.lock("x") as old:
             pass
-        lease = await locks.lock("x", ttl=scene.ttl).acquire()
+        lease = await locks.lock("x", ttl=scene.safe_ttl).acquire()
         with pytest.raises(StaleFence) as caught:
             await other.force_release("x", fence=old.fence)
         assert caught.value.key == "x"
@@ -89,7 +89,7 @@ class Looking(Part):
     async def test_a_break_lets_the_next_one_in(self, scene: Scene) -> None:
         locks, other = scene.connect(), scene.connect()
         news = scene.news(other)
-        lease = await locks.lock("x", ttl=scene.ttl).acquire()
+        lease = await locks.lock("x", ttl=scene.safe_ttl).acquire()
 
         async def wait() -> Any:
             async with other.lock("x") as mine:

@@ -21,8 +21,8 @@ class Losing(Part):
     async def test_a_lease_runs_out(self, scene: Scene) -> None:
         locks, other = scene.connect(), scene.connect()
         asked = scene.now()
-        lease = await locks.lock("x", ttl=scene.ttl, auto_renew=False).acquire()
-        assert lease.state.value == "held"
+        lease: Any = await locks.lock("x", ttl=scene.ttl, auto_renew=False).acquire()
+        assert lease.state == "held"
         assert 0 < lease.remaining <= scene.ttl
         assert await lease.lost.wait(PATIENCE)
         assert scene.now() < asked + scene.ttl + PATIENCE
@@ -143,19 +143,19 @@ class Losing(Part):
 
     async def test_renewed_over_several_ttls(self, scene: Scene) -> None:
         locks, other = scene.connect(), scene.connect()
-        lease = await locks.lock("x", ttl=scene.ttl).acquire()
-        assert not await lease.lost.wait(scene.ttl * 3)
+        lease = await locks.lock("x", ttl=scene.safe_ttl).acquire()
+        assert not await lease.lost.wait(scene.safe_ttl * 1.7)
         assert lease.held
-        assert 0 < lease.remaining <= scene.ttl
+        assert 0 < lease.remaining <= scene.safe_ttl
         lease.check()
-        assert await other.lock("x").acquire(blocking=False) is None or lease.held
+        assert await other.lock("x").acquire(blocking=False) is None
         await lease.release()
 
     async def test_renewing_by_hand(self, scene: Scene) -> None:
-        lease = await scene.connect().lock("x", ttl=scene.ttl, auto_renew=False).acquire()
+        lease = await scene.connect().lock("x", ttl=scene.safe_ttl, auto_renew=False).acquire()
         fence = lease.fence
-        for _ in range(4):
-            await scene.pause(scene.ttl / 3)
+        for _ in range(3):
+            await scene.pause(scene.safe_ttl / 2.5)
             before = lease.remaining
             await lease.renew()
             assert lease.remaining > before
@@ -190,7 +190,7 @@ class Losing(Part):
         self, scene: Scene
     ) -> None:
         locks = scene.connect()
-        kept = await locks.lock("kept", ttl=scene.ttl).acquire()
+        kept = await locks.lock("kept", ttl=scene.safe_ttl).acquire()
         lost = await locks.lock("lost", ttl=scene.ttl, auto_renew=False).acquire()
         assert await lost.lost.wait(PATIENCE)
         assert kept.held
@@ -260,8 +260,7 @@ class LosingOnALoop(Part):
                     await asyncio.sleep(PATIENCE)
                 finally:
                     with pytest.raises(asyncio.CancelledError):
-                        while True:  # until the loss cancels us once more
-                            await asyncio.sleep(PATIENCE)
+                        await asyncio.sleep(PATIENCE)  # until the loss cancels us once more
                     assert not lease.held
 
         task = asyncio.create_task(body())

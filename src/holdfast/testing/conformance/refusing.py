@@ -1,4 +1,4 @@
-"""What is refused at the door, before the engine is asked anything, by an error that says what."""
+"""What is refused at the door, before the engine is asked, by an error that names the argument."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one test of the suite works with: clients of the engine, bystanders, events, order after.
+"""What one test of the suite works with: clients of the engine, strangers, events, and order.
 
 When the test is over every client is closed, and the engine must then hold nothing of it.
 """
@@ -18,6 +18,7 @@ from holdfast.runtimes import clock
 from holdfast.testing.conformance.colours import GLANCE, PATIENCE, Colour, Gate, Work, Worker
 
 SHORT_TTL = 0.4
+SAFE_TTL = 2.0
 
 
 class News:
@@ -69,6 +70,8 @@ class Scene:
         self.backend = probe.name
         self.ttl = min(max(SHORT_TTL, probe.min_ttl), probe.max_ttl)
         """The shortest ttl that is neither too short for the engine nor for a busy machine."""
+        self.safe_ttl = min(max(SAFE_TTL, probe.min_ttl), probe.max_ttl)
+        """For what must not run out, though the machine may be too busy to renew it in time."""
         self.limits = probe.min_ttl, probe.max_ttl
         colour.run(probe.close()) if colour.name == "blocking" else self._ports.append(probe)
 
@@ -99,8 +102,11 @@ class Scene:
 
     def claim(self, name: str, **facts: Any) -> Claim:
         """A claim as the core would make it."""
-        facts.setdefault("ttl", self.ttl if self.has(Capability.LEASE) else None)
+        facts.setdefault("ttl", self._long_ttl())
         return Claim(f"{self.namespace}:{name}", secrets.token_hex(16), **facts)
+
+    def _long_ttl(self) -> float | None:
+        return min(PATIENCE * 2, self.limits[1]) if self.has(Capability.LEASE) else None
 
     @asynccontextmanager
     async def stranger(
@@ -108,8 +114,7 @@ class Scene:
     ) -> AsyncIterator[Granted]:
         """Somebody who is no client of this process has it, and never renews."""
         port = self.port()
-        longest = min(PATIENCE * 2, self.limits[1]) if self.has(Capability.LEASE) else None
-        claim = self.claim(name, mode=mode, ttl=ttl or longest, label="a stranger")
+        claim = self.claim(name, mode=mode, ttl=ttl or self._long_ttl(), label="a stranger")
         granted = await port.attempt(claim, 0.0)
         assert isinstance(granted, Granted), granted
         try:
@@ -128,7 +133,7 @@ class Scene:
             await self.pause(GLANCE)
 
     async def free(self, locks: Any, name: str) -> None:
-        """The name can be had at once by a newcomer; soon, if somebody is still clearing up."""
+        """A newcomer can have the name, as soon as nobody is clearing up any more."""
 
         async def try_it() -> bool:
             lease = await locks.lock(name).acquire(blocking=False)

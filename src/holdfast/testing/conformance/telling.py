@@ -77,7 +77,7 @@ class Telling(Part):
     async def test_a_break_is_told_by_who_broke(self, scene: Scene) -> None:
         locks, other = scene.connect(), scene.connect()
         holder_news, news = scene.news(locks), scene.news(other)
-        lease = await locks.lock("x", ttl=scene.ttl).acquire()
+        lease = await locks.lock("x", ttl=scene.safe_ttl).acquire()
         await other.force_release("x", fence=lease.fence)
         assert (await news.heard("broken")).fence == lease.fence
         assert (await holder_news.heard("lost")).fence == lease.fence
