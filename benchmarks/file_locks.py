@@ -7,10 +7,11 @@ with the settings they come with; one that is not installed is left out, and the
 from __future__ import annotations
 
 import fcntl
-import importlib.util
 import os
 import struct
 from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,7 +42,7 @@ class FileLock(NamedTuple):
 
     @property
     def installed(self) -> bool:
-        return importlib.util.find_spec(self.package) is not None
+        return find_spec(self.package) is not None
 
 
 def bare(folder: Path) -> Pair:
@@ -78,30 +79,22 @@ def ours_asyncio_fair(folder: Path) -> Pair:
 
 
 def filelock(folder: Path) -> Pair:
-    import filelock as peer
-
-    lock = peer.FileLock(folder / "filelock")
+    lock = import_module("filelock").FileLock(folder / "filelock")
     return Pair(lock.acquire, lock.release)
 
 
 def filelock_asyncio(folder: Path) -> Pair:
-    import filelock as peer
-
-    lock = peer.AsyncFileLock(folder / "filelock")
+    lock = import_module("filelock").AsyncFileLock(folder / "filelock")
     return Pair(lock.acquire, lock.release)
 
 
 def portalocker(folder: Path) -> Pair:
-    import portalocker as peer
-
-    lock = peer.Lock(folder / "portalocker", timeout=3600)
+    lock = import_module("portalocker").Lock(folder / "portalocker", timeout=3600)
     return Pair(lock.acquire, lock.release)
 
 
 def fasteners(folder: Path) -> Pair:
-    import fasteners as peer  # type: ignore[import-untyped]  # it has no types
-
-    lock = peer.InterProcessLock(folder / "fasteners")
+    lock = import_module("fasteners").InterProcessLock(folder / "fasteners")
     return Pair(lock.acquire, lock.release)
 
 

@@ -7,22 +7,26 @@ that layer costs. (A profiler would charge small functions for its own work.)
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
+from itertools import product
 from typing import Any
 
 import holdfast
 from benchmarks import measuring
 from benchmarks.plan import Plan
-from benchmarks.reporting import Table
+from benchmarks.reporting import Cell, Table
 from benchmarks.slices import Contender, Sample, Slice
 from holdfast.core.entering import acquire
 from holdfast.core.leaving import release
 from holdfast.runtimes.threads import run
 
-PAIRS = 20_000
+PAIRS = 10_000
+ENGINES = ("memory:", "file:")
+MORE = (" so far", " this layer")
 LAYERS = {
     "an empty loop": "nothing",
     "a random claim id": "new_id",
@@ -36,25 +40,32 @@ LAYERS = {
 
 def measure(plan: Plan) -> Table:
     """Cumulated processor time, and the step from row to row."""
-    title = "core.layers: where the time of one blocking pair goes (memory engine)"
-    table = Table(title, ("layer added", "us so far (CPU)", "this layer", "share of the pair"))
+    title = "core.layers: where the time of one blocking pair goes, us of processor time"
+    table = Table(title, ("layer added", *(f"{each}{more}" for each in ENGINES for more in MORE)))
     with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
         slices = {}
-        for name, layer in LAYERS.items():
-            contender = stack.enter_context(Contender(f"{__name__}:slices", {"layer": layer}))
+        for engine, layer in product(ENGINES, LAYERS.values()):
+            url = f"file://{folder}/locks" if engine == "file:" else engine
+            options = {"url": url, "layer": layer}
+            contender = stack.enter_context(Contender(f"{__name__}:slices", options))
             contender.run(plan.count(2000))
-            slices[name] = partial(contender.run, plan.count(PAIRS, 50))
+            slices[engine + layer] = partial(contender.run, plan.count(PAIRS, 50))
         found = measuring.interleaved(slices, plan.rounds, plan.seed)
-    times = [measuring.median([each["cpu"] * 1e6 for each in found[name]]) for name in LAYERS]
-    whole = times[-1]
-    for before, name, now in zip([0.0, *times], LAYERS, times, strict=False):
-        table.add(name, now, now - before, f"{(now - before) / whole:.0%}")
+    so_far = dict.fromkeys(ENGINES, 0.0)
+    for name, layer in LAYERS.items():
+        cells: list[Cell] = [name]
+        for engine in ENGINES:
+            now = measuring.median([each["cpu"] * 1e6 for each in found[engine + layer]])
+            cells += [now, now - so_far[engine]]
+            so_far[engine] = now
+        table.add(*cells)
     return table
 
 
-def slices(layer: str) -> Slice:
+def slices(url: str, layer: str) -> Slice:
     """In a contender: `count` pairs down to this layer."""
-    locks = holdfast.connect("memory:layers")
+    locks = holdfast.connect(url)
     lock = locks.lock("pair")
     steps: dict[str, Callable[[], object]] = {
         "nothing": lambda: None,
