@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from holdfast.core.holding import Hold, Terms
-from holdfast.core.renewing import NEVER, Timetable
+from holdfast.core.timetable import NEVER, Timetable
 from holdfast.core.values import Claim, Granted
 
 

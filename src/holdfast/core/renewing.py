@@ -1,20 +1,19 @@
-"""When each hold must be looked at next, and what a renewal's answer means.
+"""The keeper: renews all due holds in one round trip, notices losses by the clock, and cleans up.
 
-One keeper per Locks renews all due holds in one round trip, notices losses by the clock, and ends
-what others left behind. It has its own connection and, in both colours, its own thread, so that
-neither a blocked event loop nor a crowd of waiters can make it late.
+One per Locks, with its own connection and, in both colours, its own thread, so that neither a
+blocked event loop nor a crowd of waiters can make it late.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import partial
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core import pacing
+from holdfast.core.timetable import NEVER, Timetable
 from holdfast.core.values import Claim, Renewal
 
 if TYPE_CHECKING:
@@ -22,98 +21,15 @@ if TYPE_CHECKING:
     from holdfast.core.holding import Hold
     from holdfast.core.ports import Backend, Runtime
 
-BATCH = 500
 PUNCTUAL = 0.02
 """How much later than its time a hold may be looked at, to share the timetable of its fellows."""
 IDLE = 10.0
 """A keeper with nothing to look after ends after this long; the next hold starts another."""
-NEVER = float("inf")
 
 
 def _report(error: Exception) -> None:
     """Where an unexpected error of the keeper becomes visible: as that of a callback's thread."""
     raise error
-
-
-class Timetable:
-    """Which hold is due when. Adding and removing are O(1) and leave nothing behind.
-
-    Holds that wait equally long become due in the order they came, so each distinct delay has a
-    plain FIFO; only the irregular ones (a retry, the rest of a max_hold) need the heap.
-    """
-
-    __slots__ = ("_fifos", "_heap", "_order", "asleep_until")
-
-    def __init__(self) -> None:
-        self._fifos: dict[float, dict[Hold, None]] = {}
-        self._heap: list[tuple[float, int, Hold]] = []
-        self._order = count()
-        self.asleep_until = NEVER
-
-    def add(self, hold: Hold, now: float, delay: float) -> bool:
-        """Put it in; True if the keeper must be woken to be in time."""
-        hold.due = now + delay
-        hold.bucket = delay
-        self._fifos.setdefault(delay, {})[hold] = None
-        return self._earlier(hold.due)
-
-    def add_once(self, hold: Hold, due: float) -> bool:
-        """The same for a moment that no other hold will share."""
-        hold.due = due
-        hold.bucket = None
-        heapq.heappush(self._heap, (due, next(self._order), hold))
-        return self._earlier(due)
-
-    def _earlier(self, due: float) -> bool:
-        if due >= self.asleep_until:
-            return False
-        self.asleep_until = due
-        return True
-
-    def rest(self, now: float) -> float:
-        """When the keeper must look again; it may sleep until then.
-
-        Once woken for a hold it will look when that one is due, even if it was released meanwhile:
-        otherwise each of many short holds would wake the keeper anew.
-        """
-        until = self.next_due()
-        if now < self.asleep_until:
-            until = min(until, self.asleep_until)
-        self.asleep_until = until
-        return until
-
-    def remove(self, hold: Hold) -> None:
-        hold.due = NEVER  # a heap entry whose time is not the hold's is stale
-        delay, hold.bucket = hold.bucket, None
-        fifo = self._fifos.get(delay) if isinstance(delay, float) else None
-        if fifo is not None:
-            fifo.pop(hold, None)
-            if not fifo:
-                del self._fifos[delay]  # type: ignore[arg-type]  # a float, or there was no fifo
-
-    def pop_due(self, now: float, most: int = BATCH) -> list[Hold]:
-        due: list[Hold] = []
-        while len(due) < most and (hold := self._first(now)) is not None:
-            self.remove(hold)
-            due.append(hold)
-        return due
-
-    def next_due(self) -> float:
-        while self._heap and self._heap[0][0] != self._heap[0][2].due:
-            heapq.heappop(self._heap)
-        heads = [next(iter(fifo)).due for fifo in self._fifos.values()]
-        return min([*heads, self._heap[0][0]] if self._heap else heads, default=NEVER)
-
-    def _first(self, now: float) -> Hold | None:
-        while self._heap and self._heap[0][0] <= now:
-            due, _, hold = heapq.heappop(self._heap)
-            if hold.due == due:
-                return hold
-        for fifo in self._fifos.values():
-            hold = next(iter(fifo))
-            if hold.due <= now:
-                return hold
-        return None
 
 
 class Keeper:
@@ -147,8 +63,10 @@ class Keeper:
         now = self.runtime.now()
         if delay == NEVER:
             return
-        late = now - hold.anchor
-        if late < PUNCTUAL and late < delay / 10:
+        slack = delay / 10
+        if self._interval(hold) != delay:  # its end, not a renewal: the notice must be on time
+            slack = min(slack, PUNCTUAL)
+        if now - hold.anchor < slack:
             early = self.timetable.add(hold, now, delay)
         else:  # a grant that was long on its way has less time left than its fellows
             early = self.timetable.add_once(hold, hold.anchor + delay)
@@ -157,7 +75,8 @@ class Keeper:
 
     def abandon(self, hold: Hold, number: int) -> None:
         self._abandoned.append((hold, number))
-        self.ring()
+        with suppress(RuntimeError):  # from a destructor, perhaps while the interpreter ends
+            self.ring()
 
     def undo(self, claim: Claim, *, doubtful: bool) -> None:
         """Release a claim behind its caller's back, as often as it takes while it could matter."""
@@ -172,7 +91,13 @@ class Keeper:
     def ring(self) -> None:
         self.wake.notify()
         if self._tickets and self._take_ticket() and not self._closing:
-            self._start(self.run())
+            work = self.run()
+            try:
+                self._start(work)
+            except BaseException:  # no thread to be had: the next ring tries again
+                work.close()
+                self._tickets.append(object())
+                raise
 
     def _take_ticket(self) -> bool:
         try:

@@ -1,0 +1,95 @@
+"""When each hold must be looked at next, kept so that a lock that comes and goes leaves nothing."""
+
+from __future__ import annotations
+
+import heapq
+from itertools import count
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from holdfast.core.holding import Hold
+
+BATCH = 500
+"""How many holds are renewed in one round trip at the most."""
+NEVER = float("inf")
+
+
+class Timetable:
+    """Which hold is due when. Adding and removing are O(1) and leave nothing behind.
+
+    Holds that wait equally long become due in the order they came, so each distinct delay has a
+    plain FIFO; only the irregular ones (a retry, the rest of a max_hold) need the heap.
+    """
+
+    __slots__ = ("_fifos", "_heap", "_order", "asleep_until")
+
+    def __init__(self) -> None:
+        self._fifos: dict[float, dict[Hold, None]] = {}
+        self._heap: list[tuple[float, int, Hold]] = []
+        self._order = count()
+        self.asleep_until = NEVER
+
+    def add(self, hold: Hold, now: float, delay: float) -> bool:
+        """Put it in; True if the keeper must be woken to be in time."""
+        hold.due = now + delay
+        hold.bucket = delay
+        self._fifos.setdefault(delay, {})[hold] = None
+        return self._earlier(hold.due)
+
+    def add_once(self, hold: Hold, due: float) -> bool:
+        """The same for a moment that no other hold will share."""
+        hold.due = due
+        hold.bucket = None
+        heapq.heappush(self._heap, (due, next(self._order), hold))
+        return self._earlier(due)
+
+    def _earlier(self, due: float) -> bool:
+        if due >= self.asleep_until:
+            return False
+        self.asleep_until = due
+        return True
+
+    def rest(self, now: float) -> float:
+        """When the keeper must look again; it may sleep until then.
+
+        Once woken for a hold it will look when that one is due, even if it was released meanwhile:
+        otherwise each of many short holds would wake the keeper anew.
+        """
+        until = self.next_due()
+        if now < self.asleep_until:
+            until = min(until, self.asleep_until)
+        self.asleep_until = until
+        return until
+
+    def remove(self, hold: Hold) -> None:
+        hold.due = NEVER  # a heap entry whose time is not the hold's is stale
+        delay, hold.bucket = hold.bucket, None
+        fifo = self._fifos.get(delay) if isinstance(delay, float) else None
+        if fifo is not None:
+            fifo.pop(hold, None)
+            if not fifo:
+                del self._fifos[delay]  # type: ignore[arg-type]  # a float, or there was no fifo
+
+    def pop_due(self, now: float, most: int = BATCH) -> list[Hold]:
+        due: list[Hold] = []
+        while len(due) < most and (hold := self._first(now)) is not None:
+            self.remove(hold)
+            due.append(hold)
+        return due
+
+    def next_due(self) -> float:
+        while self._heap and self._heap[0][0] != self._heap[0][2].due:
+            heapq.heappop(self._heap)
+        heads = [next(iter(fifo)).due for fifo in self._fifos.values()]
+        return min([*heads, self._heap[0][0]] if self._heap else heads, default=NEVER)
+
+    def _first(self, now: float) -> Hold | None:
+        while self._heap and self._heap[0][0] <= now:
+            due, _, hold = heapq.heappop(self._heap)
+            if hold.due == due:
+                return hold
+        for fifo in self._fifos.values():
+            hold = next(iter(fifo))
+            if hold.due <= now:
+                return hold
+        return None
