@@ -79,6 +79,6 @@ def _depth(pid: int, ancestor: int, parents: dict[int, int]) -> int:
     # Bounded, because the picture was not taken in one moment.
     for depth in range(1, len(parents) + 1):
         pid = parents.get(pid, 0)
-        if pid == ancestor:
-            return depth
+        if pid in (ancestor, 0):
+            return depth if pid else 0
     return 0
