@@ -26,7 +26,7 @@ class Lock:
     Re-entrant: the thread that holds it may acquire it again, at no cost, and releases it as often.
     """
 
-    __slots__ = ("__weakref__", "_client", "_on_lost", "_timeout", "_want", "name")
+    __slots__ = ("__weakref__", "_client", "_on_lost", "_timeout", "_wait", "_want", "name")
 
     def __init__(
         self,
@@ -37,9 +37,9 @@ class Lock:
         on_lost: OnLost = None,
     ):
         self.name = doors.name(name)
-        doors.wait(timeout)
         self._client = client
         self._timeout = timeout
+        self._wait = doors.wait(timeout)
         self._on_lost = checked_on_lost(on_lost)
         self._want = client.want(name, terms)
 
@@ -49,14 +49,16 @@ class Lock:
         """The lease, or None if it was not to be had in time (`timeout=-1` waits for ever)."""
         made: list[Any] = []
         try:
-            return self._acquire(chosen(blocking, timeout, self._timeout), made)
+            wait = doors.wait(chosen(blocking, timeout, self._timeout))
+            return self._acquire(wait, made)
         except BaseException:
             self._undo(made)
             raise
 
-    def _acquire(self, timeout: doors.Duration | None, made: list[Any]) -> Lease | None:
+    def _acquire(self, wait: float, made: list[Any]) -> Lease | None:
         client = self._client
-        lease = run(acquire(client, self._want, until(client, timeout), made))
+        deadline = wait if wait == doors.FOREVER else client.runtime.now() + wait
+        lease = run(acquire(client, self._want, deadline, made))
         if lease is not None and callable(self._on_lost) and lease._count == 1:
             lease.on_lost(self._on_lost)
         return lease  # type: ignore[return-value]  # the client makes this face's leases
@@ -106,7 +108,7 @@ class Lock:
     def __enter__(self) -> Lease:
         made: list[Any] = []
         try:
-            lease = self._acquire(self._timeout, made)
+            lease = self._acquire(self._wait, made)
             if lease is None:
                 raise self._timed_out()
             self._client.runtime.mine().setdefault(self, []).append(lease)

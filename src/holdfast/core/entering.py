@@ -115,11 +115,12 @@ def _join(client: Client, want: Want, turn: Turn) -> None:
     """Readers, permits, shared owners and fair locks ask for themselves: a fair lock's order is
     the engine's, and there each waiter needs a place of its own. The rest wait in the line.
     """
+    turn.line = own = Line(want.key)
+    if client.lines.setdefault(want.key, turn.line) is turn.line:
+        return  # one step that nobody can get between: we are the first
     with client.guard:
-        turn.line = client.lines.get(want.key)
-        if turn.line is None:
-            turn.line = client.lines[want.key] = Line(want.key)
-        else:
+        turn.line = client.lines.setdefault(want.key, turn.line)
+        if turn.line is not own:
             turn.waiter = turn.line.join(want.terms, client.runtime.signal())
 
 
@@ -167,10 +168,8 @@ async def _win(client: Client, want: Want, until: float, turn: Turn) -> Hold | N
         hold.doubtful = turn.asking.doubtful
         if granted.anchor is not None:
             await _refresh(client, hold)
-        if client.runtime.now() < hold.valid_until:
+        if hold.ttl is None or client.runtime.now() < hold.valid_until:
             turn.hold = hold
-            with client.guard:
-                client.begin(hold)
             return hold
         asking, turn.asking = turn.asking, None
         await client.runtime.finish(withdraw(client, asking))
@@ -198,12 +197,18 @@ async def _refresh(client: Client, hold: Hold) -> None:
 
 def _lend(client: Client, want: Want, hold: Hold, mine: Mine, made: list[Any]) -> LeaseCore | None:
     """Make the lease, from here on the caller's to release; None if the hold is already over."""
-    with client.guard:
-        if hold.ending:
-            return None
-        lease: LeaseCore = client.lease_type(client, hold, mine, want.slot)
-        made.append(lease)
-        client.remember(mine, want.slot, lease)
+    if hold.number == 0:
+        lease = _make_lease(client, want, hold, mine, made)
+        client.begin(hold)
+        return lease
+    with client.guard:  # handed over: others know it already, and may be ending it
+        return None if hold.ending else _make_lease(client, want, hold, mine, made)
+
+
+def _make_lease(client: Client, want: Want, hold: Hold, mine: Mine, made: list[Any]) -> LeaseCore:
+    lease: LeaseCore = client.lease_type(client, hold, mine, want.slot)
+    made.append(lease)
+    client.remember(mine, want.slot, lease)
     return lease
 
 

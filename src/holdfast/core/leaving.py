@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 async def release(client: Client, lease: LeaseCore) -> None:
     """Give back one entry of this lease; the last one ends the hold or hands it over."""
     hold = lease._hold
-    losing.look(client, hold)
+    if hold.ttl is not None or hold.terms.max_hold is not None:
+        losing.look(client, hold)
     heir: Waiter | None = None
     with client.guard:
         if lease._ended is not None:
@@ -67,6 +68,10 @@ def _decide(client: Client, hold: Hold) -> Waiter | None:
             return heir
         if Capability.FAIR not in client.backend.capabilities:
             line.pause_until = now + pacing.backoff(1, client.runtime.random())
+    elif line is not None:
+        # Nobody waits: who comes while we give it back may ask the engine at once.
+        hold.line = None
+        del client.lines[line.key]
     client.drop(hold)
     return None
 

@@ -148,8 +148,7 @@ async def attach(client: Client, text: str, made: list[Any]) -> LeaseCore:
     hold = Hold(claim, terms, granted, sent, None)
     hold.raw, hold.number = raw, number
     mine = client.runtime.mine()
-    with client.guard:
-        client.begin(hold)
+    client.begin(hold)
     lease: LeaseCore = client.lease_type(client, hold, mine, slot)
     made.append(lease)
     client.remember(mine, slot, lease)
