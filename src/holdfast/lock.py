@@ -12,7 +12,15 @@ from holdfast.core.values import LockInfo, Mode
 from holdfast.errors import AcquireTimeout, HoldfastError
 from holdfast.lease import Lease, Leases, leave
 from holdfast.runtimes.threads import run
-from holdfast.terms import OnLost, checked_on_lost, chosen, pop_entered, timed_out, until
+from holdfast.terms import (
+    OnLost,
+    checked_on_lost,
+    chosen,
+    pop_entered,
+    push_entered,
+    timed_out,
+    until,
+)
 
 if TYPE_CHECKING:
     from holdfast.core.client import Client
@@ -111,7 +119,7 @@ class Lock:
             lease = self._acquire(self._wait, made)
             if lease is None:
                 raise self._timed_out()
-            self._client.runtime.mine().setdefault(self, []).append(lease)
+            push_entered(self, self._client.runtime.mine(), lease)
         except BaseException:
             self._undo(made)
             raise
@@ -220,7 +228,7 @@ class Together:
             leases = self._acquire(self._timeout, made)
             if leases is None:
                 raise self._timed_out()
-            self._runtime.mine().setdefault(self, []).append(leases)
+            push_entered(self, self._runtime.mine(), leases)
         except BaseException:
             run(gathering.roll_back(made))
             raise

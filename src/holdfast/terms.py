@@ -12,6 +12,7 @@ from holdfast.errors import AcquireTimeout, ConfigurationError, NotHeld
 
 if TYPE_CHECKING:
     from holdfast.core.client import Client, Want
+    from holdfast.core.holding import Mine
     from holdfast.core.ports import Runtime
 
 OnLost = Callable[[Any], object] | str | None
@@ -77,10 +78,15 @@ def timed_out(
 def pop_entered(lock: object, runtime: Runtime) -> Any:  # what __enter__ put there
     """What this thread or task entered last with this lock and has not left yet."""
     mine = runtime.mine()
-    entered = mine.get(lock)
-    if not entered:
+    entered = mine.pop(lock, None)
+    if entered is None:
         raise NotHeld("left a 'with' that this thread or task did not enter")
-    last = entered.pop()
-    if not entered:
-        del mine[lock]
+    last, before = entered
+    if before is not None:
+        mine[lock] = before
     return last
+
+
+def push_entered(lock: object, mine: Mine, what: object) -> None:
+    """Remember what a `with` entered, on top of what this thread or task entered before."""
+    mine[lock] = (what, mine.get(lock))

@@ -11,7 +11,15 @@ from holdfast.core import doors, gathering, looking
 from holdfast.core.entering import acquire
 from holdfast.core.values import LockInfo, Mode, State
 from holdfast.errors import AcquireTimeout, HoldfastError
-from holdfast.terms import OnLost, checked_on_lost, chosen, pop_entered, timed_out, until
+from holdfast.terms import (
+    OnLost,
+    checked_on_lost,
+    chosen,
+    pop_entered,
+    push_entered,
+    timed_out,
+    until,
+)
 
 if TYPE_CHECKING:
     from holdfast.core.client import Client
@@ -25,7 +33,16 @@ class Lock:
     Re-entrant: the task that holds it may acquire it again, at no cost, and releases it as often.
     """
 
-    __slots__ = ("__weakref__", "_client", "_kept", "_on_lost", "_timeout", "_wait", "_want", "name")
+    __slots__ = (
+        "__weakref__",
+        "_client",
+        "_kept",
+        "_on_lost",
+        "_timeout",
+        "_wait",
+        "_want",
+        "name",
+    )
 
     def __init__(
         self,
@@ -129,7 +146,7 @@ class Lock:
             scope = Scope()
             if self._on_lost != "ignore":
                 lease.on_lost(scope.cancel)
-            self._client.runtime.mine().setdefault(self, []).append((lease, scope))
+            push_entered(self, self._client.runtime.mine(), (lease, scope))
         except BaseException:
             await self._undo(made)
             raise
@@ -239,7 +256,7 @@ class Together:
             leases = await self._acquire(self._timeout, made)
             if leases is None:
                 raise self._timed_out()
-            self._runtime.mine().setdefault(self, []).append((leases, leases._watched()))
+            push_entered(self, self._runtime.mine(), (leases, leases._watched()))
         except BaseException:
             await gathering.roll_back(made)
             raise

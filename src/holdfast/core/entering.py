@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.acquiring import Asking, ask
+from holdfast.core.acquiring import Turn, ask
 from holdfast.core.holding import Hold, LeaseCore, Mine
 from holdfast.core.leaving import end, pass_on, withdraw
 from holdfast.core.queueing import Line, Waiter
@@ -18,18 +18,6 @@ from holdfast.errors import DeadlockDetected, HoldfastError
 
 if TYPE_CHECKING:
     from holdfast.core.client import Client, Want
-
-
-class Turn:
-    """How far one caller has got, so that whatever interrupts it can be undone."""
-
-    __slots__ = ("asking", "hold", "line", "waiter")
-
-    def __init__(self) -> None:
-        self.line: Line | None = None
-        self.waiter: Waiter | None = None
-        self.asking: Asking | None = None
-        self.hold: Hold | None = None
 
 
 async def acquire(  # noqa: C901  # one path, to be read from top to bottom
@@ -52,7 +40,7 @@ async def acquire(  # noqa: C901  # one path, to be read from top to bottom
             if want.lined:
                 _join(client, want, turn)
             if turn.waiter is None:
-                hold = await _win(client, want, until, turn)
+                hold = await _win(client, want, until, turn, asked)
             else:
                 hold = await _wait_in_line(client, want, turn.waiter, until, turn)
             if hold is None:
@@ -142,7 +130,7 @@ async def _wait_in_line(
         return None
     if turn.line is not None and turn.line.pause_until:
         await _step_back(client, turn.line, until)
-    return await _win(client, want, until, turn)
+    return await _win(client, want, until, turn, runtime.now())
 
 
 async def _step_back(client: Client, line: Line, until: float) -> None:
@@ -152,36 +140,39 @@ async def _step_back(client: Client, line: Line, until: float) -> None:
         await client.runtime.signal().wait(min(pause_until, until))
 
 
-async def _win(client: Client, want: Want, until: float, turn: Turn) -> Hold | None:
+async def _win(client: Client, want: Want, until: float, turn: Turn, now: float) -> Hold | None:
     """Ask until a grant is worth something: one that came too late is given back."""
     line = turn.line
     while True:
-        if line is not None and line.asking is not None:
-            turn.asking = _inherited(client, line)
-        if turn.asking is None:
-            turn.asking = Asking(client.claim(want.key, want.terms))
-        found = await ask(client, want, turn.asking, until)
+        if line is not None and line.left is not None:
+            _inherit(client, line, turn)
+        claim = turn.claim
+        if claim is None:
+            claim = turn.claim = client.claim(want.key, want.terms)
+        found = await ask(client, want, claim, turn, until, now)
         if found is None:
             return None
         granted, sent = found
-        hold = Hold(turn.asking.claim, want.terms, granted, sent, line)
-        hold.doubtful = turn.asking.doubtful
+        hold = Hold(claim, want.terms, granted, sent, line)
+        hold.doubtful = turn.unanswered > 0
         if granted.anchor is not None:
             await _refresh(client, hold)
         if hold.ttl is None or client.runtime.now() < hold.valid_until:
             turn.hold = hold
             return hold
-        asking, turn.asking = turn.asking, None
-        await client.runtime.finish(withdraw(client, asking))
-        if client.runtime.now() >= until:
+        doubtful, turn.claim, turn.unanswered = turn.doubtful, None, 0
+        await client.runtime.finish(withdraw(client, claim, doubtful=doubtful))
+        now = client.runtime.now()
+        if now >= until:
             return None
 
 
-def _inherited(client: Client, line: Line) -> Asking | None:
+def _inherit(client: Client, line: Line, turn: Turn) -> None:
     """An asker that gave up left its claim, and with it our place in the engine's line."""
     with client.guard:
-        asking, line.asking = line.asking, None
-    return asking
+        if line.left is not None:
+            turn.inherit(line.left)
+            line.left = None
 
 
 async def _refresh(client: Client, hold: Hold) -> None:
@@ -226,11 +217,7 @@ async def _retreat(client: Client, want: Want, turn: Turn) -> None:
         heir = None
         has_turn = hold is None and (waiter is None or waiter.turn)
         if has_turn and line is not None:
-            # Who had the turn passes it on, and with it our place in the engine's line.
-            turn.asking, line.asking = turn.asking or line.asking, None
-            if _inherits(line, want, turn):
-                line.asking, turn.asking = turn.asking, None
-                heir = client.pass_turn(line)
+            heir = _leave_claim(client, line, want, turn)
     if heir is not None:
         heir.signal.notify()
     elif hold is not None:
@@ -239,14 +226,21 @@ async def _retreat(client: Client, want: Want, turn: Turn) -> None:
                 await end(client, hold)
     else:
         try:
-            if turn.asking is not None:
-                await withdraw(client, turn.asking)
+            if turn.claim is not None:
+                await withdraw(client, turn.claim, doubtful=turn.doubtful)
         finally:
             if has_turn and line is not None:
                 pass_on(client, line)
 
 
-def _inherits(line: Line, want: Want, turn: Turn) -> bool:
-    if turn.asking is None or not line.waiters:
-        return False
-    return next(iter(line.waiters)).terms == want.terms
+def _leave_claim(client: Client, line: Line, want: Want, turn: Turn) -> Waiter | None:
+    """Under the guard: to the next in line the turn, and our place in the engine's line, if it
+    wants the same; None if the claim must be withdrawn first.
+    """
+    if turn.claim is None and line.left is not None:
+        turn.inherit(line.left)
+    line.left = None
+    if turn.claim is None or not line.waiters or next(iter(line.waiters)).terms != want.terms:
+        return None
+    line.left = turn
+    return client.pass_turn(line)

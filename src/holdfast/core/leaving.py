@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 from holdfast.core import losing, pacing
 from holdfast.core.holding import no_lease
-from holdfast.core.values import Capability, Mode, State
+from holdfast.core.values import Capability, Claim, Mode, State
 from holdfast.errors import BackendError, BackendUnavailable, LeaseLost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import Any
 
-    from holdfast.core.acquiring import Asking
     from holdfast.core.client import Client
     from holdfast.core.holding import Hold, LeaseCore
     from holdfast.core.queueing import Line, Waiter
@@ -144,12 +143,12 @@ async def _downgrade(client: Client, hold: Hold) -> None:
         losing.lose(client, hold, "taken")
 
 
-async def withdraw(client: Client, asking: Asking) -> None:
+async def withdraw(client: Client, claim: Claim, *, doubtful: bool) -> None:
     """Take a claim back that may have been granted, or may stand in the engine's line."""
     try:
-        await client.backend.release(asking.claim, doubtful=asking.doubtful)
+        await client.backend.release(claim, doubtful=doubtful)
     except BackendError:
-        client.keeper.undo(asking.claim, doubtful=True)
+        client.keeper.undo(claim, doubtful=True)
     except BaseException:
-        client.keeper.undo(asking.claim, doubtful=True)
+        client.keeper.undo(claim, doubtful=True)
         raise

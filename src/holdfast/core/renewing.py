@@ -220,7 +220,7 @@ class Keeper:
         return first if terms.max_hold is None else min(first, terms.max_hold)
 
     def _interval(self, hold: Hold) -> float:
-        """How often it is renewed: at a third of its ttl. Without one, the heartbeat looks at it."""
+        """How often it is renewed: at a third of its ttl. Those without have the heartbeat."""
         if hold.ttl is None or not hold.terms.auto_renew:
             return NEVER
         return hold.ttl / pacing.RENEWALS_PER_TTL
