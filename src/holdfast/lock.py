@@ -8,11 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core import doors, gathering, looking
 from holdfast.core.entering import acquire
+from holdfast.core.leaving import release_again
 from holdfast.core.values import LockInfo, Mode
 from holdfast.errors import AcquireTimeout, HoldfastError
 from holdfast.lease import Lease, Leases, leave
 from holdfast.runtimes.threads import run
-from holdfast.terms import OnLost, checked_on_lost, chosen, pop_entered, timed_out, until
+from holdfast.terms import (
+    OnLost,
+    checked_on_lost,
+    chosen,
+    depth_entered,
+    pop_entered,
+    timed_out,
+    until,
+)
 
 if TYPE_CHECKING:
     from holdfast.core.client import Client
@@ -105,12 +114,16 @@ class Lock:
 
     def __enter__(self) -> Lease:
         made: list[Any] = []
+        depth = None
         try:
+            depth = depth_entered(self, self._client.runtime)
             lease = self._acquire(self._timeout, made)
             if lease is None:
                 raise self._timed_out()
             self._client.runtime.mine().setdefault(self, []).append(lease)
         except BaseException:
+            if depth is not None and depth_entered(self, self._client.runtime) > depth:
+                pop_entered(self, self._client.runtime)
             self._undo(made)
             raise
         return lease
@@ -121,7 +134,19 @@ class Lock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        leave(pop_entered(self, self._client.runtime), error)
+        lease, count = None, 0
+        try:
+            lease = pop_entered(self, self._client.runtime)
+            count = lease._count
+            leave(lease, error)
+        except Exception:
+            raise
+        except BaseException:  # interrupted (Ctrl-C) on the way out: leave all the same
+            if lease is None:
+                lease = pop_entered(self, self._client.runtime)
+                count = lease._count
+            run(release_again(self._client, lease, count))
+            raise
 
     def _timed_out(self) -> AcquireTimeout:
         info = None
@@ -214,12 +239,16 @@ class Together:
 
     def __enter__(self) -> Leases:
         made: list[Any] = []
+        depth = None
         try:
+            depth = depth_entered(self, self._runtime)
             leases = self._acquire(self._timeout, made)
             if leases is None:
                 raise self._timed_out()
             self._runtime.mine().setdefault(self, []).append(leases)
         except BaseException:
+            if depth is not None and depth_entered(self, self._runtime) > depth:
+                pop_entered(self, self._runtime)
             run(gathering.roll_back(made))
             raise
         return leases
@@ -236,7 +265,15 @@ class Together:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        leave(pop_entered(self, self._runtime), error)
+        leases = None
+        try:
+            leases = pop_entered(self, self._runtime)
+            leave(leases, error)
+        except Exception:
+            raise
+        except BaseException:  # interrupted (Ctrl-C) on the way out: leave all the same
+            (leases or pop_entered(self, self._runtime))._release_again()
+            raise
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.{type(self).__name__} {self.names}>"

@@ -74,13 +74,20 @@ def timed_out(
     return AcquireTimeout(message, key=name, backend=client.backend.name)
 
 
+def depth_entered(lock: object, runtime: Runtime) -> int:
+    """How often this thread or task has entered a `with` on this lock and not left it yet."""
+    return len(runtime.mine().get(lock, ()))
+
+
 def pop_entered(lock: object, runtime: Runtime) -> Any:  # what __enter__ put there
     """What this thread or task entered last with this lock and has not left yet."""
     mine = runtime.mine()
     entered = mine.get(lock)
     if not entered:
         raise NotHeld("left a 'with' that this thread or task did not enter")
-    last = entered.pop()
+    last = entered[-1]
+    # No call from here on: an interrupt (Ctrl-C) comes after calls, and would lose it.
+    del entered[-1]
     if not entered:
         del mine[lock]
     return last
