@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core import doors, gathering, looking
 from holdfast.core.entering import acquire
+from holdfast.core.leaving import release_again
 from holdfast.core.values import LockInfo, Mode
 from holdfast.errors import AcquireTimeout, HoldfastError
 from holdfast.lease import Lease, Leases, leave
@@ -17,7 +18,7 @@ from holdfast.terms import (
     checked_on_lost,
     chosen,
     pop_entered,
-    push_entered,
+    restore_entered,
     timed_out,
     until,
 )
@@ -115,12 +116,15 @@ class Lock:
 
     def __enter__(self) -> Lease:
         made: list[Any] = []
+        mine = self._client.runtime.mine()
+        before = mine.get(self)
         try:
             lease = self._acquire(self._wait, made)
             if lease is None:
                 raise self._timed_out()
-            push_entered(self, self._client.runtime.mine(), lease)
+            mine[self] = (lease, before)
         except BaseException:
+            restore_entered(self, mine, before)
             self._undo(made)
             raise
         return lease
@@ -131,7 +135,19 @@ class Lock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        leave(pop_entered(self, self._client.runtime), error)
+        lease, count = None, 0
+        try:
+            lease = pop_entered(self, self._client.runtime)
+            count = lease._count
+            leave(lease, error)
+        except Exception:
+            raise
+        except BaseException:  # interrupted (Ctrl-C) on the way out: leave all the same
+            if lease is None:
+                lease = pop_entered(self, self._client.runtime)
+                count = lease._count
+            run(release_again(self._client, lease, count))
+            raise
 
     def _timed_out(self) -> AcquireTimeout:
         info = None
@@ -224,12 +240,15 @@ class Together:
 
     def __enter__(self) -> Leases:
         made: list[Any] = []
+        mine = self._runtime.mine()
+        before = mine.get(self)
         try:
             leases = self._acquire(self._timeout, made)
             if leases is None:
                 raise self._timed_out()
-            push_entered(self, self._runtime.mine(), leases)
+            mine[self] = (leases, before)
         except BaseException:
+            restore_entered(self, mine, before)
             run(gathering.roll_back(made))
             raise
         return leases
@@ -246,7 +265,15 @@ class Together:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        leave(pop_entered(self, self._runtime), error)
+        leases = None
+        try:
+            leases = pop_entered(self, self._runtime)
+            leave(leases, error)
+        except Exception:
+            raise
+        except BaseException:  # interrupted (Ctrl-C) on the way out: leave all the same
+            (leases or pop_entered(self, self._runtime))._release_again()
+            raise
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.{type(self).__name__} {self.names}>"

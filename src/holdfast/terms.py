@@ -78,15 +78,21 @@ def timed_out(
 def pop_entered(lock: object, runtime: Runtime) -> Any:  # what __enter__ put there
     """What this thread or task entered last with this lock and has not left yet."""
     mine = runtime.mine()
-    entered = mine.pop(lock, None)
+    entered = mine.get(lock)
     if entered is None:
         raise NotHeld("left a 'with' that this thread or task did not enter")
+    # No call from here on: an interrupt (Ctrl-C) comes after calls, and would lose it.
     last, before = entered
-    if before is not None:
+    if before is None:
+        del mine[lock]
+    else:
         mine[lock] = before
     return last
 
 
-def push_entered(lock: object, mine: Mine, what: object) -> None:
-    """Remember what a `with` entered, on top of what this thread or task entered before."""
-    mine[lock] = (what, mine.get(lock))
+def restore_entered(lock: object, mine: Mine, before: object) -> None:
+    """As if this `with` had not been entered."""
+    if before is None:
+        mine.pop(lock, None)
+    else:
+        mine[lock] = before

@@ -12,7 +12,7 @@ from holdfast.core.holding import LeaseCore
 from holdfast.core.leaving import release
 from holdfast.core.values import State
 from holdfast.errors import LeaseLost
-from holdfast.terms import pop_entered, push_entered
+from holdfast.terms import pop_entered
 
 
 class Lost:
@@ -60,7 +60,8 @@ class Lease(LeaseCore):
         self.check()
         scope = Scope()
         self.on_lost(scope.cancel)
-        push_entered(self, self._client.runtime.mine(), scope)
+        mine = self._client.runtime.mine()
+        mine[self] = (scope, mine.get(self))
         return self
 
     async def __aexit__(

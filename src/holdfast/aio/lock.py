@@ -16,7 +16,6 @@ from holdfast.terms import (
     checked_on_lost,
     chosen,
     pop_entered,
-    push_entered,
     timed_out,
     until,
 )
@@ -146,7 +145,8 @@ class Lock:
             scope = Scope()
             if self._on_lost != "ignore":
                 lease.on_lost(scope.cancel)
-            push_entered(self, self._client.runtime.mine(), (lease, scope))
+            mine = self._client.runtime.mine()
+            mine[self] = ((lease, scope), mine.get(self))
         except BaseException:
             await self._undo(made)
             raise
@@ -256,7 +256,8 @@ class Together:
             leases = await self._acquire(self._timeout, made)
             if leases is None:
                 raise self._timed_out()
-            push_entered(self, self._runtime.mine(), (leases, leases._watched()))
+            mine = self._runtime.mine()
+            mine[self] = ((leases, leases._watched()), mine.get(self))
         except BaseException:
             await gathering.roll_back(made)
             raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core import pacing
 from holdfast.core.acquiring import Turn, ask
 from holdfast.core.holding import Hold, LeaseCore, Mine
 from holdfast.core.leaving import end, pass_on, withdraw
@@ -122,7 +123,8 @@ async def _wait_in_line(
     with client.awake(waiter.signal):
         while not waiter.turn and waiter.hold is None and runtime.now() < until:
             client.ensure_open()
-            await waiter.signal.wait(until)
+            # The ring itself may be lost with an interrupted caller: look again now and then.
+            await waiter.signal.wait(min(until, runtime.now() + pacing.LINE_NET))
     if waiter.hold is not None:
         client.look(waiter.hold)  # it may have run out before we woke up
         return waiter.hold

@@ -53,6 +53,33 @@ async def release(client: Client, lease: LeaseCore) -> None:
         client.tell("released", lease, held=client.runtime.now() - lease._since)
 
 
+async def release_again(client: Client, lease: LeaseCore, count: int) -> None:
+    """Finish a release that was interrupted (Ctrl-C) somewhere on its way; `count` as it began.
+
+    Every step can be asked for again: what was done is seen, what was not is done.
+    """
+    hold = lease._hold
+    if lease._ended is None:
+        if lease._count == count:
+            await release(client, lease)
+        return
+    if hold.number != lease._number or lease._ended is not State.RELEASED:
+        return  # handed over, or lost meanwhile
+    with client.guard:
+        survivor = hold.lease()
+        heir = None
+        if survivor in (None, lease) and not hold.ending:
+            heir = _decide(client, hold)
+    if heir is not None:
+        heir.signal.notify()
+    elif survivor not in (None, lease):
+        await _downgrade(client, hold)
+    else:
+        client.keeper.undo(hold.claim, doubtful=hold.doubtful)
+        if hold.line is not None:
+            pass_on(client, hold.line)
+
+
 def _decide(client: Client, hold: Hold) -> Waiter | None:
     """Under the guard: to the next of this process, or back to the engine."""
     line = hold.line
@@ -92,6 +119,7 @@ async def end(client: Client, hold: Hold) -> None:
     finally:
         if hold.line is not None:
             pass_on(client, hold.line)
+            hold.line = None
 
 
 def _gone(client: Client, hold: Hold) -> LeaseLost:

@@ -62,7 +62,9 @@ class Line:
         """Give the turn to the first in line."""
         if not self.waiters:
             return None
-        waiter, _ = self.waiters.popitem(last=False)
+        waiter = next(iter(self.waiters))
+        # No call from here on: an interrupt (Ctrl-C) comes after calls, and would lose the turn.
+        del self.waiters[waiter]
         waiter.turn = True
         return waiter
 
