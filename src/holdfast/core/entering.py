@@ -206,33 +206,31 @@ def _make_lease(client: Client, want: Want, hold: Hold, mine: Mine, made: list[A
 
 
 async def _retreat(client: Client, want: Want, turn: Turn) -> None:
-    """Leave as if we had never come. Runs to its end even when the caller is cancelled."""
-    line, waiter = turn.line, turn.waiter
+    """Leave as if we had never come. Runs to its end even when the caller is cancelled, and may be
+    asked for again: what was given away once is not given away twice.
+    """
+    heir: Waiter | None = None
     with client.guard:
+        line, waiter, turn.waiter = turn.line, turn.waiter, None
         if waiter is not None and line is not None:
             line.leave(waiter)
             turn.hold = turn.hold or waiter.hold
-        hold = turn.hold
+            if not waiter.turn:
+                line = turn.line = None
+        hold, turn.hold = turn.hold, None
         ours = hold is not None and not hold.ending
         if hold is not None:
             client.drop(hold)
-        heir = None
-        has_turn = hold is None and (waiter is None or waiter.turn)
-        if has_turn and line is not None:
+            turn.line = turn.claim = None  # they go with the hold
+        elif line is not None:
             heir = _leave_claim(client, line, want, turn)
     if heir is not None:
         heir.signal.notify()
-    elif hold is not None:
-        if ours:
-            with suppress(HoldfastError):  # the caller is told why it leaves, not this
-                await end(client, hold)
-    else:
-        try:
-            if turn.claim is not None:
-                await withdraw(client, turn.claim, doubtful=turn.doubtful)
-        finally:
-            if has_turn and line is not None:
-                pass_on(client, line)
+    elif hold is not None and ours:
+        with suppress(HoldfastError):  # the caller is told why it leaves, not this
+            await end(client, hold)
+    elif hold is None:
+        await _withdraw_and_pass_on(client, turn)
 
 
 def _leave_claim(client: Client, line: Line, want: Want, turn: Turn) -> Waiter | None:
@@ -244,5 +242,18 @@ def _leave_claim(client: Client, line: Line, want: Want, turn: Turn) -> Waiter |
     line.left = None
     if turn.claim is None or not line.waiters or next(iter(line.waiters)).terms != want.terms:
         return None
-    line.left = turn
+    line.left = Turn()
+    line.left.inherit(turn)
+    turn.line = None
     return client.pass_turn(line)
+
+
+async def _withdraw_and_pass_on(client: Client, turn: Turn) -> None:
+    try:
+        if turn.claim is not None:
+            await withdraw(client, turn.claim, doubtful=turn.doubtful)
+            turn.claim = None
+    finally:
+        line, turn.line = turn.line, None
+        if line is not None:
+            pass_on(client, line)

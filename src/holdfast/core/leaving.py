@@ -97,7 +97,7 @@ def _decide(client: Client, hold: Hold) -> Waiter | None:
     elif line is not None:
         # Nobody waits: who comes while we give it back may ask the engine at once.
         hold.line = None
-        del client.lines[line.key]
+        client.pass_turn(line)
     client.drop(hold)
     return None
 
