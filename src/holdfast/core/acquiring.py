@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Turn:
     """How far one caller has got, so that whatever interrupts it can be undone."""
 
-    __slots__ = ("claim", "hold", "line", "unanswered", "waiter")
+    __slots__ = ("claim", "ended", "hold", "line", "unanswered", "waiter")
 
     def __init__(self) -> None:
         self.line: Line | None = None
@@ -29,6 +29,8 @@ class Turn:
         self.unanswered = 0
         """Sendings of the claim without an answer: any may still be applied, later (L3)."""
         self.hold: Hold | None = None
+        self.ended: Hold | None = None
+        """The hold while it is given back: nobody else will."""
 
     def inherit(self, other: Turn) -> None:
         """Take over the claim of somebody who gave up, and with it the place in the engine."""

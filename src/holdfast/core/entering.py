@@ -207,30 +207,39 @@ def _make_lease(client: Client, want: Want, hold: Hold, mine: Mine, made: list[A
 
 async def _retreat(client: Client, want: Want, turn: Turn) -> None:
     """Leave as if we had never come. Runs to its end even when the caller is cancelled, and may be
-    asked for again: what was given away once is not given away twice.
+    asked for again when it was interrupted (Ctrl-C): each step is noted after it was done.
     """
     heir: Waiter | None = None
     with client.guard:
-        line, waiter, turn.waiter = turn.line, turn.waiter, None
+        line, waiter = turn.line, turn.waiter
         if waiter is not None and line is not None:
             line.leave(waiter)
             turn.hold = turn.hold or waiter.hold
-            if not waiter.turn:
-                line = turn.line = None
-        hold, turn.hold = turn.hold, None
-        ours = hold is not None and not hold.ending
+        hold = turn.hold
         if hold is not None:
+            if not hold.ending:
+                turn.ended = hold
             client.drop(hold)
             turn.line = turn.claim = None  # they go with the hold
+        elif waiter is not None and not waiter.turn:
+            turn.line = None
         elif line is not None:
             heir = _leave_claim(client, line, want, turn)
+        turn.waiter = turn.hold = None
     if heir is not None:
         heir.signal.notify()
-    elif hold is not None and ours:
+    if turn.ended is not None:
         with suppress(HoldfastError):  # the caller is told why it leaves, not this
-            await end(client, hold)
-    elif hold is None:
-        await _withdraw_and_pass_on(client, turn)
+            await end(client, turn.ended)
+        turn.ended = None
+    try:
+        if turn.claim is not None:
+            await withdraw(client, turn.claim, doubtful=turn.doubtful)
+            turn.claim = None
+    finally:
+        if turn.line is not None:
+            pass_on(client, turn.line)
+            turn.line = None
 
 
 def _leave_claim(client: Client, line: Line, want: Want, turn: Turn) -> Waiter | None:
@@ -244,16 +253,6 @@ def _leave_claim(client: Client, line: Line, want: Want, turn: Turn) -> Waiter |
         return None
     line.left = Turn()
     line.left.inherit(turn)
+    heir = client.pass_turn(line)
     turn.line = None
-    return client.pass_turn(line)
-
-
-async def _withdraw_and_pass_on(client: Client, turn: Turn) -> None:
-    try:
-        if turn.claim is not None:
-            await withdraw(client, turn.claim, doubtful=turn.doubtful)
-            turn.claim = None
-    finally:
-        line, turn.line = turn.line, None
-        if line is not None:
-            pass_on(client, line)
+    return heir

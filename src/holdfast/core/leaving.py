@@ -96,8 +96,8 @@ def _decide(client: Client, hold: Hold) -> Waiter | None:
             line.pause_until = now + pacing.backoff(1, client.runtime.random())
     elif line is not None:
         # Nobody waits: who comes while we give it back may ask the engine at once.
-        hold.line = None
         client.pass_turn(line)
+        hold.line = None
     client.drop(hold)
     return None
 
@@ -164,9 +164,9 @@ async def _downgrade(client: Client, hold: Hold) -> None:
             kept = await _insist(client, lambda: client.backend.downgrade(hold.claim))
     finally:
         hold.claim = hold.claim._replace(mode=Mode.SHARED)
-        line, hold.line = hold.line, None
-        if line is not None:
-            pass_on(client, line)
+        if hold.line is not None:
+            pass_on(client, hold.line)
+            hold.line = None
     if not kept:
         losing.lose(client, hold, "taken")
 
