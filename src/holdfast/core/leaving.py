@@ -76,8 +76,7 @@ async def release_again(client: Client, lease: LeaseCore, count: int) -> None:
         await _downgrade(client, hold)
     else:
         client.keeper.undo(hold.claim, doubtful=hold.doubtful)
-        if hold.line is not None:
-            pass_on(client, hold.line)
+        _pass_on_turn_of(client, hold)
 
 
 def _decide(client: Client, hold: Hold) -> Waiter | None:
@@ -96,8 +95,10 @@ def _decide(client: Client, hold: Hold) -> Waiter | None:
             line.pause_until = now + pacing.backoff(1, client.runtime.random())
     elif line is not None:
         # Nobody waits: who comes while we give it back may ask the engine at once.
-        client.pass_turn(line)
-        hold.line = None
+        registered = client.lines.get(line.key) is line
+        hold.line = None  # no call from here on, as in `Line.next`
+        if registered:
+            del client.lines[line.key]
     client.drop(hold)
     return None
 
@@ -118,8 +119,7 @@ async def end(client: Client, hold: Hold) -> None:
         raise
     finally:
         if hold.line is not None:
-            pass_on(client, hold.line)
-            hold.line = None
+            _pass_on_turn_of(client, hold)
 
 
 def _gone(client: Client, hold: Hold) -> LeaseLost:
@@ -130,6 +130,17 @@ def _gone(client: Client, hold: Hold) -> LeaseLost:
 def pass_on(client: Client, line: Line) -> None:
     with client.guard:
         heir = client.pass_turn(line)
+    if heir is not None:
+        heir.signal.notify()
+
+
+def _pass_on_turn_of(client: Client, hold: Hold) -> None:
+    """The same for the turn that came with this hold: once, however often it is asked for."""
+    heir = None
+    with client.guard:
+        if hold.line is not None:
+            heir = client.pass_turn(hold.line)
+            hold.line = None  # no call in between: an interrupt cannot part the two
     if heir is not None:
         heir.signal.notify()
 
@@ -164,9 +175,7 @@ async def _downgrade(client: Client, hold: Hold) -> None:
             kept = await _insist(client, lambda: client.backend.downgrade(hold.claim))
     finally:
         hold.claim = hold.claim._replace(mode=Mode.SHARED)
-        if hold.line is not None:
-            pass_on(client, hold.line)
-            hold.line = None
+        _pass_on_turn_of(client, hold)
     if not kept:
         losing.lose(client, hold, "taken")
 
