@@ -17,6 +17,7 @@ from holdfast.terms import (
     OnLost,
     checked_on_lost,
     chosen,
+    exchanged,
     pop_entered,
     restore_entered,
     timed_out,
@@ -105,6 +106,27 @@ class Lock:
     def owner(self) -> str | None:
         """The explicit owner, if one was given."""
         return self._want.terms.owner
+
+    # What `threading.Condition` asks of a re-entrant lock.
+
+    def _is_owned(self) -> bool:
+        return self.held
+
+    def _release_save(self) -> tuple[int, Lease]:
+        lease = self._current()
+        entered = lease._count
+        for _ in range(entered):
+            lease.release()
+        return entered, lease
+
+    def _acquire_restore(self, saved: tuple[int, Lease]) -> None:
+        entered, before = saved
+        lease = None
+        for _ in range(entered):
+            lease = self.acquire(timeout=-1)
+        mine = self._client.runtime.mine()
+        if self in mine:  # the `with` around it leaves with the new hold
+            mine[self] = exchanged(mine[self], before, lease)
 
     def locked(self) -> bool:
         """Whether anybody holds it, anywhere."""

@@ -96,3 +96,11 @@ def restore_entered(lock: object, mine: Mine, before: object) -> None:
         mine.pop(lock, None)
     else:
         mine[lock] = before
+
+
+def exchanged(entered: Any, before: object, after: object) -> Any:  # what __enter__ put there
+    """The same entries of a `with`, with one hold in place of another."""
+    if entered is None:
+        return None
+    what, rest = entered
+    return (after if what is before else what, exchanged(rest, before, after))

@@ -255,3 +255,26 @@ def test_one_lock_object_in_many_threads(locks: holdfast.Locks) -> None:
     for each in crowd:
         each.result()
     assert count == [400]
+
+
+def test_a_condition_can_be_built_on_it(locks: holdfast.Locks) -> None:
+    condition = threading.Condition(locks.lock("x"))  # type: ignore[arg-type]  # as an RLock
+    queue: list[int] = []
+
+    def consume() -> None:
+        with condition, condition:  # entered twice: waiting lets go of both
+            while not queue:
+                condition.wait(PATIENCE)
+
+    consumer = threading.Thread(target=consume)
+    consumer.start()
+    deadline = threading.Event()
+    while not condition._waiters:  # type: ignore[attr-defined]  # those who wait, as CPython keeps them
+        deadline.wait(0.001)
+    with condition:
+        queue.append(1)
+        condition.notify()
+    consumer.join(PATIENCE)
+    assert not consumer.is_alive()
+    with pytest.raises(RuntimeError):
+        condition.notify()
