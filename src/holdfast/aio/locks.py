@@ -189,9 +189,12 @@ class Locks:
         """Every name that is held or waited for, or those that match a pattern like "order:*"."""
         return await looking.listing(self._client, pattern)
 
-    async def force_release(self, name: str, fence: int | None = None) -> bool:
-        """Break a hold; with `fence`, only if that one still holds. False if nobody held it."""
-        return await looking.force_release(self._client, doors.name(name), fence)
+    async def force_release(self, name: str, fence: int | None = None, *, reason: str = "") -> bool:
+        """Break a hold; with `fence`, only if that one still holds. False if nobody held it.
+
+        `reason` goes into the event and the log.
+        """
+        return await looking.force_release(self._client, doors.name(name), fence, reason)
 
     async def attach(self, text: str) -> Lease:
         """Take over a hold that was detached elsewhere; only the first to attach it succeeds."""

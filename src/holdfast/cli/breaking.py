@@ -34,7 +34,7 @@ def main(_verb: str, argv: Sequence[str]) -> int:
             teller.error("not_broken", message)
             return code
         # Another fence than the one seen raises StaleFence, which ends with 75.
-        broken = locks.force_release(options.name, fence=options.fence)
+        broken = locks.force_release(options.name, fence=options.fence, reason=options.reason or "")
     return _report(info, options, teller, broken=broken)
 
 

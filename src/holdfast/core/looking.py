@@ -36,14 +36,15 @@ async def listing(client: Client, pattern: str | None) -> list[LockInfo]:
     return sorted(chosen, key=lambda each: each.name)
 
 
-async def force_release(client: Client, name: str, fence: int | None) -> bool:
+async def force_release(client: Client, name: str, fence: int | None, reason: str) -> bool:
     """Break a hold; only if `fence` (where given) is still the one that holds."""
     client.ensure_open()
     raw = None if fence is None else fence // FENCE_STEP
     key = client.prefix + name
     broken = await client.runtime.finish(client.backend.break_hold(key, raw))
     if broken is not None:
-        told = Event("broken", name, client.backend.name, fence=fence, reason="force_release")
+        why = reason or "force_release"
+        told = Event("broken", name, client.backend.name, fence=fence, reason=why)
         if client.ear.wants("broken"):
             client.ear.tell(told)
         return True
