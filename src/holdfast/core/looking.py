@@ -36,7 +36,7 @@ async def listing(client: Client, pattern: str | None) -> list[LockInfo]:
     return sorted(chosen, key=lambda each: each.name)
 
 
-async def force_release(client: Client, name: str, fence: int | None, reason: str) -> bool:
+async def force_release(client: Client, name: str, fence: int | None, reason: str = "") -> bool:
     """Break a hold; only if `fence` (where given) is still the one that holds."""
     client.ensure_open()
     raw = None if fence is None else fence // FENCE_STEP
