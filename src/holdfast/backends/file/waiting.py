@@ -15,7 +15,7 @@ from holdfast.backends.file.places import Place
 
 _FIRST: Final = (0.1, 0.05, 0.05)
 """Seconds to the first look without a ring; then twice as long each time ..."""
-_LONGEST: Final = (1.0, 0.1, 1.0)
+_LONGEST: Final = (1.0, 0.1, 3.0)
 """... up to these, for the first in line (it watches the holder's process), the second (the first
 may get the lock and die with nobody to ring us), and the others."""
 _MOST_SLOTS: Final = 64
