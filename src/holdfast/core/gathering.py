@@ -67,14 +67,19 @@ async def acquire_all(parts: Sequence[Part], until: float, made: list[Any]) -> b
 
 
 async def release_all(made: list[Any]) -> None:
-    """Release together, last taken first; what fails does not keep the others."""
-    failed: HoldfastError | None = None
+    """Release together, last taken first; neither what fails nor a cancellation keeps the others.
+
+    A cancellation arrives once its release is through: the rest is released before it is told.
+    """
+    failed: BaseException | None = None
     while made:
         lease: LeaseCore = made.pop()
         try:
             await release(lease._client, lease)
         except HoldfastError as error:
             failed = failed or error
+        except BaseException as interruption:  # noqa: BLE001  # raised below, after the others
+            failed = interruption
     if failed is not None:
         raise failed
 
