@@ -201,10 +201,14 @@ class Keeper:
         return first if terms.max_hold is None else min(first, terms.max_hold)
 
     def _interval(self, hold: Hold) -> float:
-        """How often it is renewed: a third of its ttl, or the engine's heartbeat."""
+        """How often it is renewed: a third of its ttl, or the engine's heartbeat.
+
+        A grant for less than was asked is confirmed even where nothing is renewed: just once, for
+        then it has its full ttl.
+        """
         if hold.ttl is None:
             return self.client.heartbeat or NEVER
-        if not hold.terms.auto_renew:
+        if not hold.terms.auto_renew and hold.ttl >= (hold.claim.ttl or 0.0):
             return NEVER
         return hold.ttl / pacing.RENEWALS_PER_TTL
 
