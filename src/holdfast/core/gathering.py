@@ -81,7 +81,10 @@ async def release_all(made: list[Any]) -> None:
         except BaseException as interruption:  # noqa: BLE001  # raised below, after the others
             failed = interruption
     if failed is not None:
-        raise failed
+        try:
+            raise failed
+        finally:
+            del failed  # a frame that knows its own error is a cycle
 
 
 def let_go(parts: Sequence[Part], mine: Mine | None) -> None:
