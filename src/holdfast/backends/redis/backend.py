@@ -174,7 +174,7 @@ class RedisBackend(ABC):
     def forked(self) -> None:
         """In a forked child: forget the parent's connections, without a word to the server."""
 
-    def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
+    def listen(self, news: Callable[[str | None, Renewal], None]) -> None:  # noqa: B027
         """There is nothing to tell that `renew` does not."""
 
     async def _ask(self, script: Script, packed: bytes) -> Any:

@@ -1,10 +1,8 @@
 """Which keys a lock has in Redis: all of them in one hash slot, and no two names share one.
 
-    holdfast:{invoice:42}            the hold          holdfast:{invoice:42}:permits ...
-    holdfast:{invoice:42}:fence      the number        the same for a semaphore of that name
-    holdfast:{invoice:42}:alive      who waits
-    holdfast:{invoice:42}:line       in which order
-    holdfast:{invoice:42}:info       what they asked for, and who they are
+`holdfast:{invoice:42}` is the hold itself; with `:fence` behind it the number of the last grant,
+with `:alive` who waits, with `:line` in which order, with `:info` what they asked for and who they
+are. A semaphore of that name has the same with `:permits` in between.
 """
 
 from __future__ import annotations

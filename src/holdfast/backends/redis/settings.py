@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
-from redis.connection import parse_url
+from redis import connection
 
 from holdfast.core import doors
 from holdfast.errors import ConfigurationError
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 COMMAND_LIMIT: Final = 2.0
 """Seconds after which a command counts as unanswered."""
+_parse_url: Callable[[str], dict[str, Any]] = connection.parse_url
 _SCHEMES: Final = {
     "redis": "redis",
     "rediss": "rediss",
@@ -92,7 +94,7 @@ def _parsed(url: Url, scheme: str) -> dict[str, Any]:
         message = f"the path of a redis: URL is the number of a database, got {url.path!r}"
         raise ConfigurationError(message, backend="redis")
     try:
-        return dict(parse_url(f"{scheme}://{url.netloc}{quote(url.path)}{query}"))
+        return dict(_parse_url(f"{scheme}://{url.netloc}{quote(url.path)}{query}"))
     except ValueError as error:
         raise ConfigurationError(f"the redis: URL is wrong: {error}", backend="redis") from None
 

@@ -26,7 +26,7 @@ _AT_ONCE: Final = 65536
 class Connection:
     """One socket. Used by one thread at a time."""
 
-    __slots__ = ("_gets", "_feed", "_recv", "_sendall", "_socket")
+    __slots__ = ("_feed", "_gets", "_recv", "_sendall", "_socket")
 
     def __init__(self, settings: Settings):
         self._socket = sock = _open(settings)
@@ -76,6 +76,8 @@ class Pool:
     def __init__(self, settings: Settings):
         self._settings = settings
         self._idle: list[Connection] = []
+        self._kept = MOST_IDLE
+        """How many may be idle; none once this is closed, though a last release may still come."""
 
     def longest_slice(self, wanted: float) -> float:
         """A command that is meant to block must be answered well before its time limit."""
@@ -104,6 +106,10 @@ class Pool:
         self._give_back(connection)
 
     def close(self) -> None:
+        self._kept = 0
+        self._clear()
+
+    def _clear(self) -> None:
         idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
@@ -121,7 +127,7 @@ class Pool:
             raise wire.unreachable(self._settings, error) from error
 
     def _give_back(self, connection: Connection) -> None:
-        if len(self._idle) < MOST_IDLE:
+        if len(self._idle) < self._kept:
             self._idle.append(connection)
         else:
             connection.close()
@@ -130,7 +136,7 @@ class Pool:
         """What failed is closed, and so are the idle ones: after a restart they are all dead."""
         connection.close()
         if isinstance(error, OSError | HiredisError):
-            self.close()
+            self._clear()
             return wire.unreachable(self._settings, error)
         return error
 

@@ -68,7 +68,7 @@ class Stream(asyncio.Protocol):
         if left > 0:
             self._loop.call_later(left, self._watch)
         else:
-            self.abort(TimeoutError(f"nothing within {self._settings.limit:g} s"))
+            self.abort(TimeoutError())
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)

@@ -1,7 +1,7 @@
 """What a client knows of its place in the server's line, and when a pushed grant is believed.
 
-A grant may lie in an inbox, or in a socket, for as long as its reader was stopped. So it counts from
-the sending of the last command that was answered "not yet": the server granted after that (S1).
+A grant may lie in an inbox, or in a socket, for as long as its reader was stopped. So it counts
+from the sending of the last command that was answered "not yet": it was granted after that (S1).
 """
 
 from __future__ import annotations

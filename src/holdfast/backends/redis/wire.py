@@ -64,5 +64,6 @@ def unscripted(reply: Any) -> bool:
 
 
 def unreachable(settings: Settings, error: BaseException) -> BackendUnavailable:
-    why = str(error) or type(error).__name__
+    late = isinstance(error, TimeoutError | BlockingIOError)  # the latter is the kernel's limit
+    why = f"nothing within {settings.limit:g} s" if late else str(error) or type(error).__name__
     return BackendUnavailable(f"no answer from {settings.place}: {why}", backend="redis")
