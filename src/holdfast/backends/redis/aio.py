@@ -25,6 +25,8 @@ class AsyncioBackend(RedisBackend):
         self._settings = settings
         self._stream: Stream | None = None
         self._connecting: asyncio.Task[Stream] | None = None
+        self._closed = False
+        """Who waited is woken by closing, and may have a last word: it hangs up again."""
         self._channel = b"holdfast:" + os.urandom(16).hex().encode()
         """Outlives a connection: a channel is listened to by all, so none can eat a message."""
         self._told_on = bulk(b"c" + self._channel)
@@ -33,13 +35,19 @@ class AsyncioBackend(RedisBackend):
         stream = self._stream
         if stream is None or stream.closed:
             stream = await self._connected()
-        return await stream.send(packed)
+        reply = await stream.send(packed)
+        if self._closed:
+            await self.close()
+        return reply
 
     async def _send_many(self, packed: Sequence[bytes]) -> list[Any]:
         stream = self._stream
         if stream is None or stream.closed:
             stream = await self._connected()
-        return list(await asyncio.gather(*[stream.send(each) for each in packed]))
+        replies = list(await asyncio.gather(*[stream.send(each) for each in packed]))
+        if self._closed:
+            await self.close()
+        return replies
 
     def _reply_to(self, waiting: Waiting | None) -> bytes:  # noqa: ARG002 -- all on one channel
         return self._told_on
@@ -98,6 +106,7 @@ class AsyncioBackend(RedisBackend):
                 waiting.signal.notify()
 
     async def close(self) -> None:
+        self._closed = True
         stream, self._stream = self._stream, None
         if stream is not None:
             stream.abort(BackendUnavailable("this Locks was closed", backend="redis"))

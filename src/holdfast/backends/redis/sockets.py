@@ -7,10 +7,12 @@ the server. A connection is dropped after any doubt: an answer that comes late i
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from time import monotonic
 from typing import Any, Final
 
 from hiredis import HiredisError, ReplyError
@@ -20,15 +22,19 @@ from holdfast.backends.redis.settings import Settings
 from holdfast.errors import BackendUnavailable
 
 MOST_IDLE: Final = 64
+IDLE_UNCHECKED: Final = 0.01
+"""Seconds after which an idle connection is looked at before it is used: a server that restarted
+has hung up, and a release that is sent to nobody is a release in doubt."""
 _AT_ONCE: Final = 65536
 
 
 class Connection:
     """One socket. Used by one thread at a time."""
 
-    __slots__ = ("_feed", "_gets", "_recv", "_sendall", "_socket")
+    __slots__ = ("_feed", "_gets", "_recv", "_sendall", "_socket", "used")
 
     def __init__(self, settings: Settings):
+        self.used = 0.0
         self._socket = sock = _open(settings)
         reader = wire.reader()
         self._gets, self._feed = reader.gets, reader.feed
@@ -60,6 +66,14 @@ class Connection:
             self._feed(data)
             reply = self._gets()
         return reply
+
+    def alive(self) -> bool:
+        """Whether the server has not hung up, as far as the kernel knows; it owes us nothing."""
+        if self._socket.fileno() < 0:
+            return False
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        return not poll.poll(0)
 
     def interrupt(self) -> None:
         """From another thread: whoever waits for an answer here gets an error instead."""
@@ -115,10 +129,14 @@ class Pool:
             connection.close()
 
     def _take(self) -> Connection:
-        try:
-            return self._idle.pop()
-        except IndexError:
-            pass
+        while self._idle:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                break  # another thread was faster
+            if monotonic() - connection.used < IDLE_UNCHECKED or connection.alive():
+                return connection
+            connection.close()
         try:
             return Connection(self._settings)
         except (OSError, HiredisError) as error:
@@ -128,6 +146,7 @@ class Pool:
 
     def _give_back(self, connection: Connection) -> None:
         if len(self._idle) < self._kept:
+            connection.used = monotonic()
             self._idle.append(connection)
         else:
             connection.close()
