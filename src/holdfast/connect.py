@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from holdfast.core import doors
@@ -25,14 +24,21 @@ _BUILT_IN = {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class Url:
     """A URL taken apart; its text never shows a password."""
 
-    scheme: str
-    netloc: str = field(default="", repr=False)
-    path: str = ""
-    options: dict[str, str] = field(default_factory=dict, repr=False)
+    __slots__ = ("netloc", "options", "path", "scheme")
+
+    def __init__(
+        self, scheme: str, netloc: str = "", path: str = "", options: dict[str, str] | None = None
+    ):
+        self.scheme = scheme
+        self.netloc = netloc
+        self.path = path
+        self.options = {} if options is None else options
+
+    def __repr__(self) -> str:
+        return f"Url({self.text!r})"
 
     @property
     def text(self) -> str:

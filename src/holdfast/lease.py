@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from holdfast.core import doors, gathering, looking, losing, moving
 from holdfast.core.holding import LeaseCore
-from holdfast.core.leaving import release
+from holdfast.core.leaving import release, release_again
 from holdfast.core.values import State
 from holdfast.errors import LeaseLost
 from holdfast.runtimes.threads import run
@@ -44,7 +44,14 @@ class Lease(LeaseCore):
 
     def release(self) -> None:
         """Give the lock back; from any thread. Raises LeaseLost if it was lost meanwhile."""
-        run(release(self._client, self))
+        count = self._count
+        try:
+            run(release(self._client, self))
+        except Exception:
+            raise
+        except BaseException:
+            run(release_again(self._client, self, count))
+            raise
 
     def renew(self) -> None:
         """Renew now; raises unless the engine confirms that the hold is still ours."""
@@ -111,8 +118,19 @@ class Leases:
 
     def release(self) -> None:
         """Give all of them back."""
+        try:
+            gathering.let_go(self._parts, self._mine())
+            run(gathering.release_all(self._made))
+        except Exception:
+            raise
+        except BaseException:
+            self._release_again()
+            raise
+
+    def _release_again(self) -> None:
+        """Interrupted (Ctrl-C) on the way: what is still to be released is released."""
         gathering.let_go(self._parts, self._mine())
-        run(gathering.release_all(self._made))
+        run(gathering.roll_back(self._made))
 
     def __iter__(self) -> Iterator[Lease]:
         return iter(self._leases)

@@ -8,11 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core import doors, gathering, looking
 from holdfast.core.entering import acquire
+from holdfast.core.leaving import release_again
 from holdfast.core.values import LockInfo, Mode
 from holdfast.errors import AcquireTimeout, HoldfastError
 from holdfast.lease import Lease, Leases, leave
 from holdfast.runtimes.threads import run
-from holdfast.terms import OnLost, checked_on_lost, chosen, pop_entered, timed_out, until
+from holdfast.terms import (
+    OnLost,
+    checked_on_lost,
+    chosen,
+    pop_entered,
+    restore_entered,
+    timed_out,
+    until,
+)
 
 if TYPE_CHECKING:
     from holdfast.core.client import Client
@@ -26,7 +35,7 @@ class Lock:
     Re-entrant: the thread that holds it may acquire it again, at no cost, and releases it as often.
     """
 
-    __slots__ = ("__weakref__", "_client", "_on_lost", "_timeout", "_want", "name")
+    __slots__ = ("__weakref__", "_client", "_on_lost", "_timeout", "_wait", "_want", "name")
 
     def __init__(
         self,
@@ -37,9 +46,9 @@ class Lock:
         on_lost: OnLost = None,
     ):
         self.name = doors.name(name)
-        doors.wait(timeout)
         self._client = client
         self._timeout = timeout
+        self._wait = doors.wait(timeout)
         self._on_lost = checked_on_lost(on_lost)
         self._want = client.want(name, terms)
 
@@ -49,14 +58,16 @@ class Lock:
         """The lease, or None if it was not to be had in time (`timeout=-1` waits for ever)."""
         made: list[Any] = []
         try:
-            return self._acquire(chosen(blocking, timeout, self._timeout), made)
+            wait = doors.wait(chosen(blocking, timeout, self._timeout))
+            return self._acquire(wait, made)
         except BaseException:
             self._undo(made)
             raise
 
-    def _acquire(self, timeout: doors.Duration | None, made: list[Any]) -> Lease | None:
+    def _acquire(self, wait: float, made: list[Any]) -> Lease | None:
         client = self._client
-        lease = run(acquire(client, self._want, until(client, timeout), made))
+        deadline = wait if wait == doors.FOREVER else client.runtime.now() + wait
+        lease = run(acquire(client, self._want, deadline, made))
         if lease is not None and callable(self._on_lost) and lease._count == 1:
             lease.on_lost(self._on_lost)
         return lease  # type: ignore[return-value]  # the client makes this face's leases
@@ -105,12 +116,15 @@ class Lock:
 
     def __enter__(self) -> Lease:
         made: list[Any] = []
+        mine = self._client.runtime.mine()
+        before = mine.get(self)
         try:
-            lease = self._acquire(self._timeout, made)
+            lease = self._acquire(self._wait, made)
             if lease is None:
                 raise self._timed_out()
-            self._client.runtime.mine().setdefault(self, []).append(lease)
+            mine[self] = (lease, before)
         except BaseException:
+            restore_entered(self, mine, before)
             self._undo(made)
             raise
         return lease
@@ -121,7 +135,19 @@ class Lock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        leave(pop_entered(self, self._client.runtime), error)
+        lease, count = None, 0
+        try:
+            lease = pop_entered(self, self._client.runtime)
+            count = lease._count
+            leave(lease, error)
+        except Exception:
+            raise
+        except BaseException:  # interrupted (Ctrl-C) on the way out: leave all the same
+            if lease is None:
+                lease = pop_entered(self, self._client.runtime)
+                count = lease._count
+            run(release_again(self._client, lease, count))
+            raise
 
     def _timed_out(self) -> AcquireTimeout:
         info = None
@@ -214,12 +240,15 @@ class Together:
 
     def __enter__(self) -> Leases:
         made: list[Any] = []
+        mine = self._runtime.mine()
+        before = mine.get(self)
         try:
             leases = self._acquire(self._timeout, made)
             if leases is None:
                 raise self._timed_out()
-            self._runtime.mine().setdefault(self, []).append(leases)
+            mine[self] = (leases, before)
         except BaseException:
+            restore_entered(self, mine, before)
             run(gathering.roll_back(made))
             raise
         return leases
@@ -236,7 +265,15 @@ class Together:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        leave(pop_entered(self, self._runtime), error)
+        leases = None
+        try:
+            leases = pop_entered(self, self._runtime)
+            leave(leases, error)
+        except Exception:
+            raise
+        except BaseException:  # interrupted (Ctrl-C) on the way out: leave all the same
+            (leases or pop_entered(self, self._runtime))._release_again()
+            raise
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.{type(self).__name__} {self.names}>"

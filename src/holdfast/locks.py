@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
-from holdfast import naming, opening
+from holdfast import opening
 from holdfast.core import doors, gathering, looking, moving
 from holdfast.core.ports import Engine, Runtime
 from holdfast.core.values import Capability, Event, LockInfo, Mode
@@ -147,6 +147,8 @@ class Locks:
         **options: Any,  # the options of lock()
     ) -> Callable[[Callable[P, R]], Callable[P, R | None]]:
         """Run a function under a lock named after its arguments: "user:{user_id}"."""
+        from holdfast import naming  # brings `inspect`, which few programs need
+
         patience = naming.policy(on_busy, timeout)
 
         def decorate(function: Callable[P, R]) -> Callable[P, R | None]:

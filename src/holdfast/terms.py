@@ -12,6 +12,7 @@ from holdfast.errors import AcquireTimeout, ConfigurationError, NotHeld
 
 if TYPE_CHECKING:
     from holdfast.core.client import Client, Want
+    from holdfast.core.holding import Mine
     from holdfast.core.ports import Runtime
 
 OnLost = Callable[[Any], object] | str | None
@@ -78,9 +79,20 @@ def pop_entered(lock: object, runtime: Runtime) -> Any:  # what __enter__ put th
     """What this thread or task entered last with this lock and has not left yet."""
     mine = runtime.mine()
     entered = mine.get(lock)
-    if not entered:
+    if entered is None:
         raise NotHeld("left a 'with' that this thread or task did not enter")
-    last = entered.pop()
-    if not entered:
+    # No call from here on: an interrupt (Ctrl-C) comes after calls, and would lose it.
+    last, before = entered
+    if before is None:
         del mine[lock]
+    else:
+        mine[lock] = before
     return last
+
+
+def restore_entered(lock: object, mine: Mine, before: object) -> None:
+    """As if this `with` had not been entered."""
+    if before is None:
+        mine.pop(lock, None)
+    else:
+        mine[lock] = before

@@ -94,13 +94,17 @@ async def test_cancel_race_with_the_grant(locks: aio.Locks) -> None:
 @on_loop
 async def test_wait_for_times_out_and_leaves_nothing(locks: aio.Locks) -> None:
     holder, lock = locks.lock("x"), locks.lock("x")
-    async with holder:
+
+    async def wait_for() -> None:
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(lock.acquire(), 0.02)
 
-        async def ask() -> Any:
-            return await lock.acquire(timeout=0.01)
+    async def ask() -> Any:
+        return await lock.acquire(timeout=0.01)
 
+    async with holder:
+        # In another task than the holder's, which would re-enter: 3.12's wait_for makes none.
+        await asyncio.create_task(wait_for())
         assert await asyncio.create_task(ask()) is None
     async with lock:
         pass

@@ -167,7 +167,9 @@ def signals_of_child(shell: Shell, **options: object) -> dict[str, int]:
     words = ("run", "x", "--", "cat", "/proc/self/status")
     out = shell.start(*words, **options).finish()[1]  # type: ignore[arg-type]  # passed on
     lines = (line.partition(":") for line in out.splitlines() if line.startswith("Sig"))
-    return {name: int(value, 16) for name, _, value in lines if "/" not in value}
+    # 32 and 33 are the C library's own: ignored in whatever a `make` of glibc 2.36 started.
+    own = ~(1 << 31 | 1 << 32)
+    return {name: int(value, 16) & own for name, _, value in lines if "/" not in value}
 
 
 def test_the_child_starts_with_the_signals_of_a_shell(shell: Shell) -> None:

@@ -318,6 +318,14 @@ class TestTurns:
         assert not broken([*overtaken, event(4, "", K.DISTURBED)], given)
         assert not broken([*overtaken, event(4, "p", K.PAUSED)], given)
 
+    def test_who_gives_up_may_have_left_the_line_a_little_before(self) -> None:
+        given = Assumptions(fifo=True)
+        served = self.fair("q", 2, 5, 32)
+        waits = self.fair("p", 1, 9, 64)[:2]
+        gave_up = event(5.1, "p", K.TIMED_OUT, "p-64")
+        assert not broken([*waits, gave_up, *served], given)
+        assert "f" in broken([*waits, gave_up._replace(t=8), *served], given)
+
     def test_together_in_any_order(self) -> None:
         given = Assumptions(fifo=True)
         assert not broken([*self.fair("p", 1, 6, 64), *self.fair("q", 1.05, 5, 32)], given)

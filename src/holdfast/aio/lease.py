@@ -12,6 +12,7 @@ from holdfast.core.holding import LeaseCore
 from holdfast.core.leaving import release
 from holdfast.core.values import State
 from holdfast.errors import LeaseLost
+from holdfast.terms import pop_entered
 
 
 class Lost:
@@ -59,7 +60,8 @@ class Lease(LeaseCore):
         self.check()
         scope = Scope()
         self.on_lost(scope.cancel)
-        self._client.runtime.mine().setdefault(self, []).append(scope)
+        mine = self._client.runtime.mine()
+        mine[self] = (scope, mine.get(self))
         return self
 
     async def __aexit__(
@@ -68,11 +70,7 @@ class Lease(LeaseCore):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        mine = self._client.runtime.mine()
-        scopes = mine.get(self, [])
-        scope = scopes.pop() if scopes else None
-        if not scopes:
-            mine.pop(self, None)
+        scope = pop_entered(self, self._client.runtime)
         await leave(self, error, scope)
 
 

@@ -11,7 +11,14 @@ from holdfast.core import doors, gathering, looking
 from holdfast.core.entering import acquire
 from holdfast.core.values import LockInfo, Mode, State
 from holdfast.errors import AcquireTimeout, HoldfastError
-from holdfast.terms import OnLost, checked_on_lost, chosen, pop_entered, timed_out, until
+from holdfast.terms import (
+    OnLost,
+    checked_on_lost,
+    chosen,
+    pop_entered,
+    timed_out,
+    until,
+)
 
 if TYPE_CHECKING:
     from holdfast.core.client import Client
@@ -25,7 +32,16 @@ class Lock:
     Re-entrant: the task that holds it may acquire it again, at no cost, and releases it as often.
     """
 
-    __slots__ = ("__weakref__", "_client", "_kept", "_on_lost", "_timeout", "_want", "name")
+    __slots__ = (
+        "__weakref__",
+        "_client",
+        "_kept",
+        "_on_lost",
+        "_timeout",
+        "_wait",
+        "_want",
+        "name",
+    )
 
     def __init__(
         self,
@@ -36,9 +52,9 @@ class Lock:
         on_lost: OnLost = None,
     ):
         self.name = doors.name(name)
-        doors.wait(timeout)
         self._client = client
         self._timeout = timeout
+        self._wait = doors.wait(timeout)
         self._on_lost = checked_on_lost(on_lost)
         self._want = client.want(name, terms)
         self._kept: list[Lease] = []
@@ -50,14 +66,16 @@ class Lock:
         """The lease, or None if it was not to be had in time (`timeout=-1` waits for ever)."""
         made: list[Any] = []
         try:
-            return await self._acquire(chosen(blocking, timeout, self._timeout), made)
+            wait = doors.wait(chosen(blocking, timeout, self._timeout))
+            return await self._acquire(wait, made)
         except BaseException:
             await self._undo(made)
             raise
 
-    async def _acquire(self, timeout: doors.Duration | None, made: list[Any]) -> Lease | None:
+    async def _acquire(self, wait: float, made: list[Any]) -> Lease | None:
         client = self._client
-        lease: Any = await acquire(client, self._want, until(client, timeout), made)
+        deadline = wait if wait == doors.FOREVER else client.runtime.now() + wait
+        lease: Any = await acquire(client, self._want, deadline, made)
         if lease is not None and callable(self._on_lost) and lease._count == 1:
             lease.on_lost(self._on_lost)
         if lease is not None:
@@ -121,13 +139,14 @@ class Lock:
     async def __aenter__(self) -> Lease:
         made: list[Any] = []
         try:
-            lease = await self._acquire(self._timeout, made)
+            lease = await self._acquire(self._wait, made)
             if lease is None:
                 raise await self._timed_out()
             scope = Scope()
             if self._on_lost != "ignore":
                 lease.on_lost(scope.cancel)
-            self._client.runtime.mine().setdefault(self, []).append((lease, scope))
+            mine = self._client.runtime.mine()
+            mine[self] = ((lease, scope), mine.get(self))
         except BaseException:
             await self._undo(made)
             raise
@@ -237,7 +256,8 @@ class Together:
             leases = await self._acquire(self._timeout, made)
             if leases is None:
                 raise self._timed_out()
-            self._runtime.mine().setdefault(self, []).append((leases, leases._watched()))
+            mine = self._runtime.mine()
+            mine[self] = ((leases, leases._watched()), mine.get(self))
         except BaseException:
             await gathering.roll_back(made)
             raise

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
-from holdfast import naming, opening
+from holdfast import opening
 from holdfast.aio.lease import Lease
 from holdfast.aio.lock import Lock, RWLock, Semaphore, Together
 from holdfast.core import doors, gathering, looking, moving
@@ -149,6 +149,8 @@ class Locks:
         [Callable[P, Coroutine[Any, Any, R]]], Callable[P, Coroutine[Any, Any, R | None]]
     ]:
         """Run a function under a lock named after its arguments: "user:{user_id}"."""
+        from holdfast import naming  # brings `inspect`, which few programs need
+
         patience = naming.policy(on_busy, timeout)
 
         def decorate(

@@ -44,17 +44,21 @@ def adopt_orphans(call: Prctl) -> bool:
 
 
 def descendants(group: int) -> list[int]:
-    """The processes of `group` that come from this one, however deep; empty where unknown."""
+    """The processes of `group` that come from this one, however deep; empty where unknown.
+
+    Parents come before their children: a shell that is told after the command it waits for would go
+    on with its next line in between.
+    """
     parents: dict[int, int] = {}
-    members: set[int] = set()
+    members: list[int] = []
     for pid in _pids():
         # A process may be gone by the time it is looked at.
         with suppress(OSError, ValueError, IndexError):
-            parent, its_group = _parent_and_group(pid)
-            parents[pid] = parent
+            parents[pid], its_group = _parent_and_group(pid)
             if its_group == group:
-                members.add(pid)
-    return [pid for pid in members if _comes_from(pid, os.getpid(), parents)]
+                members.append(pid)
+    depths = {pid: _depth(pid, os.getpid(), parents) for pid in members}
+    return sorted((pid for pid in members if depths[pid]), key=lambda pid: depths[pid])
 
 
 def _pids() -> list[int]:
@@ -70,10 +74,11 @@ def _parent_and_group(pid: int) -> tuple[int, int]:
     return int(fields[1]), int(fields[2])
 
 
-def _comes_from(pid: int, ancestor: int, parents: dict[int, int]) -> bool:
+def _depth(pid: int, ancestor: int, parents: dict[int, int]) -> int:
+    """How many generations below `ancestor`; 0 if it is not below."""
     # Bounded, because the picture was not taken in one moment.
-    for _ in parents:
+    for depth in range(1, len(parents) + 1):
         pid = parents.get(pid, 0)
         if pid in (ancestor, 0):
-            break
-    return pid == ancestor
+            return depth if pid else 0
+    return 0

@@ -13,18 +13,29 @@ from holdfast.errors import BackendUnavailable
 
 if TYPE_CHECKING:
     from holdfast.core.client import Client, Want
-    from holdfast.core.ports import Backend, Runtime
+    from holdfast.core.holding import Hold
+    from holdfast.core.queueing import Line, Waiter
 
 
-class Asking:
-    """A claim on its way, with what is not known about it."""
+class Turn:
+    """How far one caller has got, so that whatever interrupts it can be undone."""
 
-    __slots__ = ("claim", "unanswered")
+    __slots__ = ("claim", "ended", "hold", "line", "unanswered", "waiter")
 
-    def __init__(self, claim: Claim):
-        self.claim = claim
+    def __init__(self) -> None:
+        self.line: Line | None = None
+        self.waiter: Waiter | None = None
+        self.claim: Claim | None = None
         self.unanswered = 0
-        """Sendings without an answer: any of them may still be applied, later (L3)."""
+        """Sendings of the claim without an answer: any may still be applied, later (L3)."""
+        self.hold: Hold | None = None
+        self.ended: Hold | None = None
+        """The hold while it is given back: nobody else will."""
+
+    def inherit(self, other: Turn) -> None:
+        """Take over the claim of somebody who gave up, and with it the place in the engine."""
+        self.claim, self.unanswered = other.claim, other.unanswered
+        other.claim = None
 
     @property
     def doubtful(self) -> bool:
@@ -32,39 +43,40 @@ class Asking:
 
 
 async def ask(
-    client: Client, want: Want, asking: Asking, until: float
+    client: Client, want: Want, claim: Claim, turn: Turn, until: float, sent: float
 ) -> tuple[Granted, float] | None:
-    """The grant and when it was asked for; None when `until` passed first."""
-    backend, runtime = client.backend, client.runtime
-    sent = runtime.now()
-    asking.unanswered += 1
+    """The grant and when it was asked for (`sent` is now); None when `until` passed first."""
+    runtime = client.runtime
+    turn.unanswered += 1
     try:
-        answer = await runtime.finish(backend.attempt(asking.claim, 0.0))
-        asking.unanswered -= 1
+        answer = await runtime.finish(client.backend.attempt(claim, 0.0))
+        turn.unanswered -= 1
     except BackendUnavailable:
-        answer, sent = await _ask_again(asking, until, backend, runtime)
+        answer, sent = await _ask_again(claim, turn, until, client)
     if isinstance(answer, Granted):
         return answer, sent  # the common case costs one command
     if until <= runtime.now():
         return None
     client.tell_want("waiting", want)
-    return await _wait(client, asking, until)
+    return await _wait(client, claim, turn, until)
 
 
-async def _wait(client: Client, asking: Asking, until: float) -> tuple[Granted, float] | None:
+async def _wait(
+    client: Client, claim: Claim, turn: Turn, until: float
+) -> tuple[Granted, float] | None:
     backend, runtime = client.backend, client.runtime
     # Watch before asking again, or a release could slip in between (port rule 4).
-    with backend.watch(asking.claim, runtime.signal) as wake, client.awake(wake):
+    with backend.watch(claim, runtime.signal) as wake, client.awake(wake):
         while True:
             client.ensure_open()
             patience = max(0.0, until - runtime.now())
             sent = runtime.now()
-            asking.unanswered += 1
+            turn.unanswered += 1
             try:
-                answer = await runtime.finish(backend.attempt(asking.claim, patience))
-                asking.unanswered -= 1
+                answer = await runtime.finish(backend.attempt(claim, patience))
+                turn.unanswered -= 1
             except BackendUnavailable:
-                answer, sent = await _ask_again(asking, until, backend, runtime)
+                answer, sent = await _ask_again(claim, turn, until, client)
             if isinstance(answer, Granted):
                 return answer, sent
             now = runtime.now()
@@ -74,9 +86,10 @@ async def _wait(client: Client, asking: Asking, until: float) -> tuple[Granted, 
 
 
 async def _ask_again(
-    asking: Asking, until: float, backend: Backend, runtime: Runtime
+    claim: Claim, turn: Turn, until: float, client: Client
 ) -> tuple[Answer, float]:
     """An engine out of reach is asked again, with the same claim, for a while (port rule 2)."""
+    backend, runtime = client.backend, client.runtime
     give_up = min(until, runtime.now() + pacing.OUTAGE_PATIENCE)
     tries = 0
     while True:
@@ -84,12 +97,12 @@ async def _ask_again(
         await runtime.signal().wait(min(again, give_up))
         sent = runtime.now()
         tries += 1
-        asking.unanswered += 1
+        turn.unanswered += 1
         try:
-            answer = await runtime.finish(backend.attempt(asking.claim, 0.0))
+            answer = await runtime.finish(backend.attempt(claim, 0.0))
         except BackendUnavailable:
             if runtime.now() >= give_up:
                 raise
         else:
-            asking.unanswered -= 1
+            turn.unanswered -= 1
             return answer, sent

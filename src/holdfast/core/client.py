@@ -7,6 +7,7 @@ guard it carries out after.
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.core import losing
@@ -49,6 +50,9 @@ class Awake:
         self._waiting.discard(self._signal)
 
 
+_serials = count(1)
+
+
 class Client:
     """The state behind one Locks, blocking or asyncio."""
 
@@ -76,6 +80,7 @@ class Client:
         self.cohort = cohort
         self.heartbeat = backend.heartbeat
         self.id = id
+        self.serial = next(_serials)
         self.guard = runtime.guard()
         self.lines: dict[str, Line] = {}
         self.holds: dict[str, Hold] = {}
@@ -91,13 +96,15 @@ class Client:
         """The name that the user gave."""
         return key.removeprefix(self.prefix)
 
-    def slot(self, key: str, terms: Terms) -> object:
+    def slot(self, key: str, terms: Terms) -> str:
         """Where a caller's own lease of this key is kept, for re-entry: into this Locks' own holds.
 
         Another Locks is another client, even of the same engine and in the same thread: it waits.
         """
-        kind = terms.owner or ("" if terms.mode is not Mode.PERMIT else Mode.PERMIT)
-        return (self, key, kind)
+        kind = f"owner {terms.owner}" if terms.owner is not None else ""
+        if terms.mode is Mode.PERMIT:
+            kind = "permits"
+        return f"{self.serial}:{len(kind)}:{kind}:{key}"  # a text, because its hash is kept
 
     def want(self, name: str, terms: Terms) -> Want:
         key = self.prefix + name
@@ -161,10 +168,13 @@ class Client:
         losing.heard(self, claim_id, what)
 
     def begin(self, hold: Hold) -> None:
-        """Under the guard: from now on this hold is ours to keep."""
+        """From now on this hold is ours to keep."""
         self.holds[hold.claim.id] = hold
-        if self.heartbeat is not None or hold.ttl is not None or hold.terms.max_hold is not None:
-            self.keeper.enrol(hold)
+        if hold.ttl is not None or hold.terms.max_hold is not None:
+            with self.guard:
+                self.keeper.enrol(hold)
+        elif self.heartbeat is not None and not self.keeper.beating:
+            self.keeper.beat()
 
     def drop(self, hold: Hold) -> None:
         """Under the guard: from now on no renewal's answer counts for it (S18)."""

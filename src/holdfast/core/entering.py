@@ -9,7 +9,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.acquiring import Asking, ask
+from holdfast.core import pacing
+from holdfast.core.acquiring import Turn, ask
 from holdfast.core.holding import Hold, LeaseCore, Mine
 from holdfast.core.leaving import end, pass_on, withdraw
 from holdfast.core.queueing import Line, Waiter
@@ -18,18 +19,6 @@ from holdfast.errors import DeadlockDetected, HoldfastError
 
 if TYPE_CHECKING:
     from holdfast.core.client import Client, Want
-
-
-class Turn:
-    """How far one caller has got, so that whatever interrupts it can be undone."""
-
-    __slots__ = ("asking", "hold", "line", "waiter")
-
-    def __init__(self) -> None:
-        self.line: Line | None = None
-        self.waiter: Waiter | None = None
-        self.asking: Asking | None = None
-        self.hold: Hold | None = None
 
 
 async def acquire(  # noqa: C901  # one path, to be read from top to bottom
@@ -52,7 +41,7 @@ async def acquire(  # noqa: C901  # one path, to be read from top to bottom
             if want.lined:
                 _join(client, want, turn)
             if turn.waiter is None:
-                hold = await _win(client, want, until, turn)
+                hold = await _win(client, want, until, turn, asked)
             else:
                 hold = await _wait_in_line(client, want, turn.waiter, until, turn)
             if hold is None:
@@ -115,11 +104,12 @@ def _join(client: Client, want: Want, turn: Turn) -> None:
     """Readers, permits, shared owners and fair locks ask for themselves: a fair lock's order is
     the engine's, and there each waiter needs a place of its own. The rest wait in the line.
     """
+    turn.line = own = Line(want.key)
+    if client.lines.setdefault(want.key, turn.line) is turn.line:
+        return  # one step that nobody can get between: we are the first
     with client.guard:
-        turn.line = client.lines.get(want.key)
-        if turn.line is None:
-            turn.line = client.lines[want.key] = Line(want.key)
-        else:
+        turn.line = client.lines.setdefault(want.key, turn.line)
+        if turn.line is not own:
             turn.waiter = turn.line.join(want.terms, client.runtime.signal())
 
 
@@ -133,7 +123,8 @@ async def _wait_in_line(
     with client.awake(waiter.signal):
         while not waiter.turn and waiter.hold is None and runtime.now() < until:
             client.ensure_open()
-            await waiter.signal.wait(until)
+            # The ring itself may be lost with an interrupted caller: look again now and then.
+            await waiter.signal.wait(min(until, runtime.now() + pacing.LINE_NET))
     if waiter.hold is not None:
         client.look(waiter.hold)  # it may have run out before we woke up
         return waiter.hold
@@ -141,7 +132,7 @@ async def _wait_in_line(
         return None
     if turn.line is not None and turn.line.pause_until:
         await _step_back(client, turn.line, until)
-    return await _win(client, want, until, turn)
+    return await _win(client, want, until, turn, runtime.now())
 
 
 async def _step_back(client: Client, line: Line, until: float) -> None:
@@ -151,38 +142,39 @@ async def _step_back(client: Client, line: Line, until: float) -> None:
         await client.runtime.signal().wait(min(pause_until, until))
 
 
-async def _win(client: Client, want: Want, until: float, turn: Turn) -> Hold | None:
+async def _win(client: Client, want: Want, until: float, turn: Turn, now: float) -> Hold | None:
     """Ask until a grant is worth something: one that came too late is given back."""
     line = turn.line
     while True:
-        if line is not None and line.asking is not None:
-            turn.asking = _inherited(client, line)
-        if turn.asking is None:
-            turn.asking = Asking(client.claim(want.key, want.terms))
-        found = await ask(client, want, turn.asking, until)
+        if line is not None and line.left is not None:
+            _inherit(client, line, turn)
+        claim = turn.claim
+        if claim is None:
+            claim = turn.claim = client.claim(want.key, want.terms)
+        found = await ask(client, want, claim, turn, until, now)
         if found is None:
             return None
         granted, sent = found
-        hold = Hold(turn.asking.claim, want.terms, granted, sent, line)
-        hold.doubtful = turn.asking.doubtful
+        hold = Hold(claim, want.terms, granted, sent, line)
+        hold.doubtful = turn.unanswered > 0
         if granted.anchor is not None:
             await _refresh(client, hold)
-        if client.runtime.now() < hold.valid_until:
+        if hold.ttl is None or client.runtime.now() < hold.valid_until:
             turn.hold = hold
-            with client.guard:
-                client.begin(hold)
             return hold
-        asking, turn.asking = turn.asking, None
-        await client.runtime.finish(withdraw(client, asking))
-        if client.runtime.now() >= until:
+        doubtful, turn.claim, turn.unanswered = turn.doubtful, None, 0
+        await client.runtime.finish(withdraw(client, claim, doubtful=doubtful))
+        now = client.runtime.now()
+        if now >= until:
             return None
 
 
-def _inherited(client: Client, line: Line) -> Asking | None:
+def _inherit(client: Client, line: Line, turn: Turn) -> None:
     """An asker that gave up left its claim, and with it our place in the engine's line."""
     with client.guard:
-        asking, line.asking = line.asking, None
-    return asking
+        if line.left is not None:
+            turn.inherit(line.left)
+            line.left = None
 
 
 async def _refresh(client: Client, hold: Hold) -> None:
@@ -198,50 +190,69 @@ async def _refresh(client: Client, hold: Hold) -> None:
 
 def _lend(client: Client, want: Want, hold: Hold, mine: Mine, made: list[Any]) -> LeaseCore | None:
     """Make the lease, from here on the caller's to release; None if the hold is already over."""
-    with client.guard:
-        if hold.ending:
-            return None
-        lease: LeaseCore = client.lease_type(client, hold, mine, want.slot)
-        made.append(lease)
-        client.remember(mine, want.slot, lease)
+    if hold.number == 0:
+        lease = _make_lease(client, want, hold, mine, made)
+        client.begin(hold)
+        return lease
+    with client.guard:  # handed over: others know it already, and may be ending it
+        return None if hold.ending else _make_lease(client, want, hold, mine, made)
+
+
+def _make_lease(client: Client, want: Want, hold: Hold, mine: Mine, made: list[Any]) -> LeaseCore:
+    lease: LeaseCore = client.lease_type(client, hold, mine, want.slot)
+    made.append(lease)
+    client.remember(mine, want.slot, lease)
     return lease
 
 
 async def _retreat(client: Client, want: Want, turn: Turn) -> None:
-    """Leave as if we had never come. Runs to its end even when the caller is cancelled."""
-    line, waiter = turn.line, turn.waiter
+    """Leave as if we had never come. Runs to its end even when the caller is cancelled, and may be
+    asked for again when it was interrupted (Ctrl-C): each step is noted after it was done.
+    """
+    heir: Waiter | None = None
     with client.guard:
+        line, waiter = turn.line, turn.waiter
         if waiter is not None and line is not None:
             line.leave(waiter)
             turn.hold = turn.hold or waiter.hold
         hold = turn.hold
-        ours = hold is not None and not hold.ending
         if hold is not None:
+            if not hold.ending:
+                turn.ended = hold
             client.drop(hold)
-        heir = None
-        has_turn = hold is None and (waiter is None or waiter.turn)
-        if has_turn and line is not None:
-            # Who had the turn passes it on, and with it our place in the engine's line.
-            turn.asking, line.asking = turn.asking or line.asking, None
-            if _inherits(line, want, turn):
-                line.asking, turn.asking = turn.asking, None
-                heir = client.pass_turn(line)
+            turn.line = turn.claim = None  # they go with the hold
+        elif waiter is not None and not waiter.turn:
+            turn.line = None
+        elif line is not None:
+            heir = _leave_claim(client, line, want, turn)
+        turn.waiter = turn.hold = None
     if heir is not None:
         heir.signal.notify()
-    elif hold is not None:
-        if ours:
-            with suppress(HoldfastError):  # the caller is told why it leaves, not this
-                await end(client, hold)
-    else:
-        try:
-            if turn.asking is not None:
-                await withdraw(client, turn.asking)
-        finally:
-            if has_turn and line is not None:
-                pass_on(client, line)
+    if turn.ended is not None:
+        with suppress(HoldfastError):  # the caller is told why it leaves, not this
+            await end(client, turn.ended)
+        turn.ended = None
+    try:
+        if turn.claim is not None:
+            await withdraw(client, turn.claim, doubtful=turn.doubtful)
+            turn.claim = None
+    finally:
+        if turn.line is not None:
+            pass_on(client, turn.line)
+            turn.line = None
 
 
-def _inherits(line: Line, want: Want, turn: Turn) -> bool:
-    if turn.asking is None or not line.waiters:
-        return False
-    return next(iter(line.waiters)).terms == want.terms
+def _leave_claim(client: Client, line: Line, want: Want, turn: Turn) -> Waiter | None:
+    """Under the guard: to the next in line the turn, and our place in the engine's line, if it
+    wants the same; None if the claim must be withdrawn first.
+    """
+    if turn.claim is None and line.left is not None:
+        turn.inherit(line.left)
+    line.left = None
+    if turn.claim is None or not line.waiters or next(iter(line.waiters)).terms != want.terms:
+        return None
+    line.left = Turn()
+    line.left.inherit(turn)
+    heir = client.pass_turn(line)
+    turn.line = None
+    return heir

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.entering import acquire
-from holdfast.core.leaving import release
+from holdfast.core.leaving import release, release_again
 from holdfast.errors import ConfigurationError, DeadlockDetected, HoldfastError
 
 if TYPE_CHECKING:
@@ -67,24 +67,23 @@ async def acquire_all(parts: Sequence[Part], until: float, made: list[Any]) -> b
 
 
 async def release_all(made: list[Any]) -> None:
-    """Release together, last taken first; neither what fails nor a cancellation keeps the others.
-
-    A cancellation arrives once its release is through: the rest is released before it is told.
-    """
-    failed: BaseException | None = None
+    """Release together, last taken first; what fails does not keep the others."""
+    failed: HoldfastError | None = None
     while made:
-        lease: LeaseCore = made.pop()
+        lease: LeaseCore = made[-1]
+        count = lease._count
         try:
             await release(lease._client, lease)
         except HoldfastError as error:
             failed = failed or error
-        except BaseException as interruption:  # noqa: BLE001  # raised below, after the others
-            failed = interruption
+        except BaseException:  # interrupted (Ctrl-C): the others are released all the same
+            await release_again(lease._client, lease, count)
+            made.pop()
+            await release_all(made)
+            raise
+        made.pop()
     if failed is not None:
-        try:
-            raise failed
-        finally:
-            del failed  # a frame that knows its own error is a cycle
+        raise failed
 
 
 def let_go(parts: Sequence[Part], mine: Mine | None) -> None:

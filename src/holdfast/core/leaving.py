@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 from holdfast.core import losing, pacing
 from holdfast.core.holding import no_lease
-from holdfast.core.values import Capability, Mode, State
+from holdfast.core.values import Capability, Claim, Mode, State
 from holdfast.errors import BackendError, BackendUnavailable, LeaseLost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import Any
 
-    from holdfast.core.acquiring import Asking
     from holdfast.core.client import Client
     from holdfast.core.holding import Hold, LeaseCore
     from holdfast.core.queueing import Line, Waiter
@@ -22,7 +21,8 @@ if TYPE_CHECKING:
 async def release(client: Client, lease: LeaseCore) -> None:
     """Give back one entry of this lease; the last one ends the hold or hands it over."""
     hold = lease._hold
-    losing.look(client, hold)
+    if hold.ttl is not None or hold.terms.max_hold is not None:
+        losing.look(client, hold)
     heir: Waiter | None = None
     with client.guard:
         if lease._ended is not None:
@@ -53,6 +53,32 @@ async def release(client: Client, lease: LeaseCore) -> None:
         client.tell("released", lease, held=client.runtime.now() - lease._since)
 
 
+async def release_again(client: Client, lease: LeaseCore, count: int) -> None:
+    """Finish a release that was interrupted (Ctrl-C) somewhere on its way; `count` as it began.
+
+    Every step can be asked for again: what was done is seen, what was not is done.
+    """
+    hold = lease._hold
+    if lease._ended is None:
+        if lease._count == count:
+            await release(client, lease)
+        return
+    if hold.number != lease._number or lease._ended is not State.RELEASED:
+        return  # handed over, or lost meanwhile
+    with client.guard:
+        survivor = hold.lease()
+        heir = None
+        if survivor in (None, lease) and not hold.ending:
+            heir = _decide(client, hold)
+    if heir is not None:
+        heir.signal.notify()
+    elif survivor not in (None, lease):
+        await _downgrade(client, hold)
+    else:
+        client.keeper.undo(hold.claim, doubtful=hold.doubtful)
+        _pass_on_turn_of(client, hold)
+
+
 def _decide(client: Client, hold: Hold) -> Waiter | None:
     """Under the guard: to the next of this process, or back to the engine."""
     line = hold.line
@@ -67,6 +93,12 @@ def _decide(client: Client, hold: Hold) -> Waiter | None:
             return heir
         if Capability.FAIR not in client.backend.capabilities:
             line.pause_until = now + pacing.backoff(1, client.runtime.random())
+    elif line is not None:
+        # Nobody waits: who comes while we give it back may ask the engine at once.
+        registered = client.lines.get(line.key) is line
+        hold.line = None  # no call from here on, as in `Line.next`
+        if registered:
+            del client.lines[line.key]
     client.drop(hold)
     return None
 
@@ -87,7 +119,7 @@ async def end(client: Client, hold: Hold) -> None:
         raise
     finally:
         if hold.line is not None:
-            pass_on(client, hold.line)
+            _pass_on_turn_of(client, hold)
 
 
 def _gone(client: Client, hold: Hold) -> LeaseLost:
@@ -98,6 +130,17 @@ def _gone(client: Client, hold: Hold) -> LeaseLost:
 def pass_on(client: Client, line: Line) -> None:
     with client.guard:
         heir = client.pass_turn(line)
+    if heir is not None:
+        heir.signal.notify()
+
+
+def _pass_on_turn_of(client: Client, hold: Hold) -> None:
+    """The same for the turn that came with this hold: once, however often it is asked for."""
+    heir = None
+    with client.guard:
+        if hold.line is not None:
+            heir = client.pass_turn(hold.line)
+            hold.line = None  # no call in between: an interrupt cannot part the two
     if heir is not None:
         heir.signal.notify()
 
@@ -132,19 +175,17 @@ async def _downgrade(client: Client, hold: Hold) -> None:
             kept = await _insist(client, lambda: client.backend.downgrade(hold.claim))
     finally:
         hold.claim = hold.claim._replace(mode=Mode.SHARED)
-        line, hold.line = hold.line, None
-        if line is not None:
-            pass_on(client, line)
+        _pass_on_turn_of(client, hold)
     if not kept:
         losing.lose(client, hold, "taken")
 
 
-async def withdraw(client: Client, asking: Asking) -> None:
+async def withdraw(client: Client, claim: Claim, *, doubtful: bool) -> None:
     """Take a claim back that may have been granted, or may stand in the engine's line."""
     try:
-        await client.backend.release(asking.claim, doubtful=asking.doubtful)
+        await client.backend.release(claim, doubtful=doubtful)
     except BackendError:
-        client.keeper.undo(asking.claim, doubtful=True)
+        client.keeper.undo(claim, doubtful=True)
     except BaseException:
-        client.keeper.undo(asking.claim, doubtful=True)
+        client.keeper.undo(claim, doubtful=True)
         raise

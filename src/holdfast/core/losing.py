@@ -112,7 +112,8 @@ def renewed(client: Client, hold: Hold, answer: Renewal, sent: float) -> None:
             hold.confirmed(sent)
         else:
             hold.failures += 1
-        client.keeper.reschedule(hold, now)
+        if hold.ttl is not None:
+            client.keeper.reschedule(hold, now)
     if first_failure:
         left = hold.ends_at() - now
         client.tell("at_risk", hold, reason=f"not renewed, {left:.3f} s left")

@@ -6,9 +6,6 @@ claim id in the engine, so of two workers that got the same text only the first 
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core import losing, pacing
@@ -85,11 +82,17 @@ def _text(hold: Hold) -> str:
         hold.terms.auto_renew,
         hold.terms.max_hold,
     ]
+    import base64
+    import json  # few programs detach, and `import holdfast` stays fast
+
     packed = json.dumps(facts, separators=(",", ":")).encode()
     return PREFIX + base64.urlsafe_b64encode(packed).decode().rstrip("=")
 
 
 def _facts(client: Client, text: str) -> list[Any]:
+    import base64
+    import json
+
     try:
         if not isinstance(text, str) or not text.startswith(PREFIX):
             raise ValueError(PREFIX)
@@ -99,7 +102,7 @@ def _facts(client: Client, text: str) -> list[Any]:
             isinstance(facts, list) and len(facts) == 10 and isinstance(facts[0], str)
         ):  # as _text writes them
             raise ValueError(PREFIX)
-    except (ValueError, binascii.Error):
+    except ValueError:
         message = "this is not a text that detach() gave (it begins with 'holdfast1.')"
         raise ConfigurationError(message, backend=client.backend.name) from None
     if not facts[0].startswith(client.prefix):
@@ -148,8 +151,7 @@ async def attach(client: Client, text: str, made: list[Any]) -> LeaseCore:
     hold = Hold(claim, terms, granted, sent, None)
     hold.raw, hold.number = raw, number
     mine = client.runtime.mine()
-    with client.guard:
-        client.begin(hold)
+    client.begin(hold)
     lease: LeaseCore = client.lease_type(client, hold, mine, slot)
     made.append(lease)
     client.remember(mine, slot, lease)

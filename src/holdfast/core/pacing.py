@@ -12,6 +12,8 @@ OUTAGE_PATIENCE = 5.0
 RELEASE_PATIENCE = 2.0
 COHORT_SECONDS = 0.010
 """How long a process may pass one remote grant around among its own before others get a turn."""
+LINE_NET = 1.0
+"""How often a caller in the line of its own process looks for itself whether it is its turn."""
 RETRY_FIRST = 0.02
 RETRY_MOST = 1.0
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from holdfast.core.pacing import COHORT_SECONDS
 
 if TYPE_CHECKING:
-    from holdfast.core.acquiring import Asking
+    from holdfast.core.acquiring import Turn
     from holdfast.core.holding import Hold, Terms
     from holdfast.core.ports import Signal
 
@@ -38,12 +38,12 @@ _NOBODY: OrderedDict[Waiter, None] = OrderedDict()
 class Line:
     """The one that has the turn (it asks, or it holds), and those behind it."""
 
-    __slots__ = ("asking", "key", "pause_until", "waiters")
+    __slots__ = ("key", "left", "pause_until", "waiters")
 
     def __init__(self, key: str):
         self.key = key
         self.waiters = _NOBODY
-        self.asking: Asking | None = None
+        self.left: Turn | None = None
         """A claim left by an asker that gave up: it keeps the process's place in the engine."""
         self.pause_until = 0.0
         """Where the engine has no line, a process steps back after a cohort (L14)."""
@@ -62,7 +62,9 @@ class Line:
         """Give the turn to the first in line."""
         if not self.waiters:
             return None
-        waiter, _ = self.waiters.popitem(last=False)
+        waiter = next(iter(self.waiters))
+        # No call from here on: an interrupt (Ctrl-C) comes after calls, and would lose the turn.
+        del self.waiters[waiter]
         waiter.turn = True
         return waiter
 

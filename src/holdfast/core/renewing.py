@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core import pacing
-from holdfast.core.timetable import NEVER, Timetable
+from holdfast.core.timetable import BATCH, NEVER, Timetable
 from holdfast.core.values import Claim, Renewal
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ class Keeper:
         self._undone: deque[tuple[Claim, bool, float]] = deque()
         self._news: deque[tuple[str | None, Renewal]] = deque()
         self._retry_undone_at = NEVER
+        self.beating = False
+        self._beat_at = NEVER
 
     def enrol(self, hold: Hold) -> None:
         """Called under the guard when a hold begins."""
@@ -130,7 +132,7 @@ class Keeper:
         """Sleep until something is due or somebody rings; False to end for want of work."""
         with self.client.guard:
             until = self.timetable.rest(self.runtime.now())
-        until = min(until, self._retry_undone_at)
+        until = min(until, self._retry_undone_at, self._beat_at)
         if until != NEVER:
             await self.wake.wait(until)
             return True
@@ -147,8 +149,25 @@ class Keeper:
         await self._renew_due(backend)
 
     async def _renew_due(self, backend: Backend) -> None:
+        if self.runtime.now() >= self._beat_at:
+            await self._look_at_all(backend)
         while (batch := self._due()) is not None:
             await self._renew(batch, backend)
+
+    def beat(self) -> None:
+        """Begin to look, every heartbeat, at holds without a ttl: short ones are over by then."""
+        self.beating = True
+        self._beat_at = self.runtime.now() + (self.client.heartbeat or NEVER)
+        self.ring()
+
+    async def _look_at_all(self, backend: Backend) -> None:
+        """Ask the engine whether holds that it keeps by itself are still ours."""
+        self.beating, self._beat_at = False, NEVER  # first: who begins from now on beats anew
+        holds = [hold for hold in self.client.holds.copy().values() if hold.ttl is None]
+        if holds:
+            self.beat()
+        for start in range(0, len(holds), BATCH):
+            await self._renew(holds[start : start + BATCH], backend)
 
     def _due(self) -> list[Hold] | None:
         """Those that need a renewal now; None when nobody is due. Ends those that are over."""
@@ -201,13 +220,13 @@ class Keeper:
         return first if terms.max_hold is None else min(first, terms.max_hold)
 
     def _interval(self, hold: Hold) -> float:
-        """How often it is renewed: a third of its ttl, or the engine's heartbeat.
+        """How often it is renewed: at a third of its ttl. Those without have the heartbeat.
 
         A grant for less than was asked is confirmed even where nothing is renewed: just once, for
         then it has its full ttl.
         """
         if hold.ttl is None:
-            return self.client.heartbeat or NEVER
+            return NEVER
         if not hold.terms.auto_renew and hold.ttl >= (hold.claim.ttl or 0.0):
             return NEVER
         return hold.ttl / pacing.RENEWALS_PER_TTL

@@ -163,14 +163,23 @@ def _slower(one: _Wait, other: _Wait) -> _Wait:
     return one if one[1] >= other[1] else other
 
 
+LEAVING = 0.5
+"""So much before the caller hears that it gave up, it may have left the line already."""
+
+
 def _fair_waits(stories: Iterable[Story]) -> Iterator[_Wait]:
-    """Since when somebody waits in a fair line, and when that ended."""
+    """Since when somebody waits in a fair line, and until when for certain."""
     for story in stories:
         if story.called.fair and story.called.mode is Mode.EXCLUSIVE:
-            for event in story.events:
-                if event.kind is Kind.WAITING:
-                    yield event.t, min(story.outcome.t if story.outcome else inf, story.end), story
-                    break
+            since = next((e.t for e in story.events if e.kind is Kind.WAITING), None)
+            if since is not None:
+                yield since, _stayed(story), story
+
+
+def _stayed(story: Story) -> float:
+    if story.outcome is None:
+        return story.end
+    return story.outcome.t if story.got else story.outcome.t - LEAVING
 
 
 def leftovers(stories: Stories, given: Assumptions) -> Iterator[Violation]:

@@ -17,7 +17,7 @@ def exclusion(stories: Stories, given: Assumptions) -> Iterator[Violation]:
     """(a) A sweep over the stretches of validity of each name."""
     for name, of_name in stories.by_name.items():
         for older, younger, why in _clashes(spans(of_name)):
-            since, until = older.story.called.t, younger.start
+            since, until = min(older.story.called.t, younger.story.called.t), younger.start
             if not stories.voided(given.exclusion_void_after, name, since, until):
                 yield Violation("a", f"{name}: {why}", (*older.story.events, *younger.story.events))
 

@@ -6,7 +6,6 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from holdfast.backends.file import cleaning
-from holdfast.backends.file.aio import LoopBell
 from holdfast.backends.file.backend import ACROSS_MACHINES, LOCAL, FileBackend
 from holdfast.backends.file.directory import Directory
 from holdfast.backends.file.files import Files
@@ -30,6 +29,8 @@ class FileEngine:
         return FileBackend(self._recipe, PollBell, self._capabilities)
 
     def asyncio(self) -> FileBackend:
+        from holdfast.backends.file.aio import LoopBell  # `holdfast run` needs no event loop
+
         return FileBackend(self._recipe, LoopBell, self._capabilities)
 
     def clean(self, unused_for: float = CLEAN_AFTER) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from functools import lru_cache
 from typing import Final
 
 from holdfast.backends.file import layout
@@ -61,14 +60,22 @@ class Place:
     def stamp(self, raw: int, now: int, me: Identity) -> bytes:
         """The record of an exclusive grant, encoded."""
         claim = self.claim
-        before, behind = _plain_parts(me, claim.permits, claim.who, claim.label)
-        return layout.assemble(before, raw, now // 1000, behind)
+        shown = (claim.who, claim.label)
+        found = _parts.get(shown)
+        if found is None or found[0] is not me:
+            found = _parts[shown] = (me, *_plain_parts(claim, me))
+        return layout.assemble(found[1], raw, now // 1000, found[2])
 
     def record(self, mode: int, raw: int, now: int, me: Identity) -> Record:
         return record_of(self.claim, mode, self.owner_digest, raw, now, me)
 
 
-@lru_cache(maxsize=512)
-def _plain_parts(me: Identity, permits: int, who: str, label: str) -> tuple[bytes, bytes]:
-    claim = Claim("", "", permits=permits, who=who, label=label)
+_parts: dict[tuple[str, str], tuple[Identity, bytes, bytes]] = {}
+"""What of a record is the same at every grant to the same thread or task."""
+_MOST_PARTS: Final = 512
+
+
+def _plain_parts(claim: Claim, me: Identity) -> tuple[bytes, bytes]:
+    if len(_parts) >= _MOST_PARTS:
+        _parts.clear()
     return layout.parts(record_of(claim, EXCLUSIVE, _NOTHING, 0, 0, me))

@@ -49,7 +49,9 @@ class Recipe:
     def attempt(self, claim: Claim) -> Answer:
         if self._barred and claim.id in self._barred:
             return Busy(_NET)
-        place = self.places.get(claim.id) or self._new_place(claim)
+        place = self.places.get(claim.id)
+        if place is None:
+            place = self._new_place(claim)
         with place.mutex:
             if place.raw is not None:
                 return Granted(place.raw)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
+from holdfast.core.acquiring import Turn
 from holdfast.core.client import Client, Want
-from holdfast.core.entering import Turn
 from holdfast.core.holding import Hold, LeaseCore
 from holdfast.core.queueing import Waiter
 from holdfast.core.values import Renewal
@@ -129,7 +129,7 @@ def forgets_its_turn(retreat: Callable[..., Awaitable[None]]) -> Callable[..., A
     """Who gives up in the line does not look whether it was just given the turn."""
 
     async def retreated(client: Client, want: Want, turn: Turn) -> None:
-        if turn.waiter is not None and turn.asking is None and turn.line is not None:
+        if turn.waiter is not None and turn.claim is None and turn.line is not None:
             with client.guard:
                 turn.line.leave(turn.waiter)
             return

@@ -1,0 +1,145 @@
+"""A program whose main thread is interrupted thousands of times around its locks (F-P6).
+
+Run as `python storm.py KIND SECONDS SEED`; prints how often it was hit and what was left behind.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import holdfast
+
+PATIENCE = 20.0
+
+
+def plain(locks: holdfast.Locks) -> None:
+    with locks.lock("x"):
+        pass
+
+
+def timed(locks: holdfast.Locks) -> None:
+    with locks.lock("x", timeout=0.5):
+        pass
+
+
+def nested(locks: holdfast.Locks) -> None:
+    lock = locks.lock("x")
+    with lock, lock:
+        pass
+
+
+def together(locks: holdfast.Locks) -> None:
+    with locks.all("x", "y"):
+        pass
+
+
+def shared(locks: holdfast.Locks) -> None:
+    rw = locks.rwlock("x")
+    with rw.write(), rw.read():
+        pass
+    with rw.read():
+        pass
+
+
+def permit(locks: holdfast.Locks) -> None:
+    with locks.semaphore("x", 1):
+        pass
+
+
+def owned(locks: holdfast.Locks) -> None:
+    with locks.lock("x", owner="me"):
+        pass
+
+
+def renewed(locks: holdfast.Locks) -> None:
+    with locks.lock("x", ttl=30) as lease:
+        lease.renew()
+
+
+KINDS: dict[str, Callable[[holdfast.Locks], None]] = {
+    each.__name__: each for each in (plain, timed, nested, together, shared, permit, owned, renewed)
+}
+
+
+def main(kind: str, seconds: float, seed: int) -> None:
+    work = KINDS[kind]
+    chance = random.Random(seed)
+    locks = holdfast.connect("memory:storm")
+    stop = threading.Event()
+    rival = threading.Thread(target=compete, args=(locks, work, stop))
+    rival.start()
+    hits = rounds = 0
+    signal.signal(signal.SIGALRM, interrupt)
+    give_up = time.monotonic() + seconds
+    while time.monotonic() < give_up:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, chance.uniform(2e-5, 8e-4))
+            while True:
+                work(locks)
+                rounds += 1
+        except KeyboardInterrupt:
+            hits += 1
+        except holdfast.HoldfastError as error:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            print("error", repr(error))
+            break
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    stop.set()
+    rival.join(PATIENCE)
+    print("hits", hits > 20, "rounds", rounds > 20, "rival stuck", rival.is_alive())
+    report(locks)
+
+
+def interrupt(_: int, frame: Any) -> None:
+    """Not before the first instruction of `__exit__`, which no Python code could take care of, nor
+    in a destructor, where Python drops every exception.
+    """
+    if (frame.f_code.co_name == "__exit__" and frame.f_lasti <= 2) or in_destructor(frame):
+        signal.setitimer(signal.ITIMER_REAL, 3e-4)
+        return
+    raise KeyboardInterrupt
+
+
+def in_destructor(frame: Any) -> bool:
+    while frame is not None:
+        if frame.f_code.co_name == "__del__":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def compete(
+    locks: holdfast.Locks, work: Callable[[holdfast.Locks], None], stop: threading.Event
+) -> None:
+    while not stop.is_set():
+        try:
+            work(locks)
+        except holdfast.AcquireTimeout:
+            continue
+
+
+def report(locks: holdfast.Locks) -> None:
+    """What is left, once the keeper has cleared up behind the interrupted."""
+    gc.collect()
+    client = locks._client
+    give_up = time.monotonic() + PATIENCE
+    while time.monotonic() < give_up and (locks.list() or client.holds or client.lines):
+        time.sleep(0.01)
+    print("left", locks.list(), list(client.holds.values()), dict(client.lines))
+    result: list[Any] = []
+    other = holdfast.connect("memory:storm")
+    thread = threading.Thread(target=lambda: result.append(other.lock("x").acquire(timeout=5)))
+    thread.start()
+    thread.join()
+    print("next", bool(result[0]))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], float(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,68 @@
+"""Giving up is done once, whatever interrupts it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from holdfast import aio
+from holdfast.backends.memory import MemoryEngine
+from holdfast.backends.memory.backend import MemoryBackend
+from holdfast.core.values import Claim
+
+
+class SlowToRelease(MemoryBackend):
+    """Its releases wait until the test lets them go on."""
+
+    def __init__(self, engine: MemoryEngine):
+        super().__init__(engine)
+        self.asked = asyncio.Event()
+        self.go_on = asyncio.Event()
+        self.go_on.set()
+
+    async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
+        self.asked.set()
+        await self.go_on.wait()
+        return await super().release(claim, doubtful=doubtful)
+
+
+class Engine(MemoryEngine):
+    def asyncio(self) -> MemoryBackend:
+        return SlowToRelease(self)
+
+
+async def _cancelled_while_it_gives_up() -> None:
+    """The one that has the turn times out, and is cancelled while its claim is withdrawn."""
+    engine = Engine()
+    elsewhere, here = aio.Locks(engine), aio.Locks(engine)
+    backend = here._client.backend
+    assert isinstance(backend, SlowToRelease)
+    held = await elsewhere.lock("x").acquire()
+    assert held is not None
+    backend.go_on.clear()
+    gives_up = asyncio.create_task(here.lock("x").acquire(timeout=0.01))
+    await backend.asked.wait()
+    second = asyncio.create_task(here.lock("x", max_hold=60).acquire(timeout=60))
+    third = asyncio.create_task(here.lock("x", max_hold=60).acquire(timeout=60))
+    await asyncio.sleep(0)
+    gives_up.cancel()
+    await asyncio.sleep(0)
+    backend.go_on.set()
+    await asyncio.wait([gives_up])
+    assert gives_up.cancelled()
+    # The turn went to the second alone: the third still waits in the line of this process.
+    (line,) = here._client.lines.values()
+    assert len(line.waiters) == 1
+    assert len((await elsewhere.info("x")).waiters) == 1
+    await held.release()
+    for task in (second, third):
+        lease = await task
+        assert lease is not None
+        await lease.release()
+    assert not here._client.lines
+    assert await elsewhere.list() == []
+    await here.close()
+    await elsewhere.close()
+
+
+def test_the_turn_is_passed_on_once() -> None:
+    asyncio.run(asyncio.wait_for(_cancelled_while_it_gives_up(), 30))
