@@ -10,6 +10,7 @@ from typing import Any
 from holdfast.backends.redis import wire
 from holdfast.backends.redis.backend import RedisBackend
 from holdfast.backends.redis.recipe import bulk
+from holdfast.backends.redis.scripts import Script
 from holdfast.backends.redis.settings import Settings
 from holdfast.backends.redis.streams import Stream
 from holdfast.backends.redis.waiting import ID, Waiting
@@ -31,14 +32,14 @@ class AsyncioBackend(RedisBackend):
         """Outlives a connection: a channel is listened to by all, so none can eat a message."""
         self._told_on = bulk(b"c" + self._channel)
 
-    async def _send(self, packed: bytes) -> Any:
+    async def _ask(self, script: Script, packed: bytes) -> Any:
         stream = self._stream
         if stream is None or stream.closed:
             stream = await self._connected()
         reply = await stream.send(packed)
         if self._closed:
             await self.close()
-        return reply
+        return reply if type(reply) is int else await self._understood(script, packed, reply)
 
     async def _send_many(self, packed: Sequence[bytes]) -> list[Any]:
         stream = self._stream

@@ -62,8 +62,8 @@ class RedisBackend(ABC):
         """Claims that stand in line, by id: from the answer "not yet" to the grant or release."""
 
     @abstractmethod
-    async def _send(self, packed: bytes) -> Any:
-        """One command, and its answer."""
+    async def _ask(self, script: Script, packed: bytes) -> Any:
+        """One script's answer; what is no number goes through `_understood`."""
 
     @abstractmethod
     async def _send_many(self, packed: Sequence[bytes]) -> list[Any]:
@@ -148,7 +148,7 @@ class RedisBackend(ABC):
         cursor = b"0"
         while True:
             packed = wire.pack(b"SCAN", cursor, b"MATCH", b"*:{*}*", b"COUNT", b"1000")
-            reply = await self._send(packed)
+            (reply,) = await self._send_many([packed])
             if isinstance(reply, ReplyError):
                 raise wire.failed(reply)
             cursor, keys = reply
@@ -177,10 +177,8 @@ class RedisBackend(ABC):
     def listen(self, news: Callable[[str | None, Renewal], None]) -> None:  # noqa: B027
         """There is nothing to tell that `renew` does not."""
 
-    async def _ask(self, script: Script, packed: bytes) -> Any:
-        reply = await self._send(packed)
-        if type(reply) is int:
-            return reply
+    async def _understood(self, script: Script, packed: bytes, reply: Any) -> Any:
+        """An answer that may be an error, or tell that the script has to be loaded first."""
         if wire.unscripted(reply):  # nothing was done, so asking again is safe
             _, reply = await self._send_many([wire.pack(b"SCRIPT", b"LOAD", script.text), packed])
         if isinstance(reply, ReplyError):

@@ -49,6 +49,7 @@ class Connection:
 
     def send(self, packed: bytes) -> Any:
         self._sendall(packed)
+        self._feed(self._recv(_AT_ONCE))  # nearly always the whole answer
         return self._next()
 
     def send_many(self, packed: Sequence[bytes]) -> list[Any]:

@@ -11,6 +11,7 @@ from hiredis import ReplyError
 from holdfast.backends.redis import wire
 from holdfast.backends.redis.backend import RedisBackend
 from holdfast.backends.redis.recipe import Recipe, bulk
+from holdfast.backends.redis.scripts import Script
 from holdfast.backends.redis.settings import Settings
 from holdfast.backends.redis.sockets import Connection, Pool
 from holdfast.backends.redis.waiting import Waiting
@@ -32,8 +33,9 @@ class BlockingBackend(RedisBackend):
         super().__init__()
         self._pool = Pool(settings)
 
-    async def _send(self, packed: bytes) -> Any:
-        return self._pool.send(packed)
+    async def _ask(self, script: Script, packed: bytes) -> Any:
+        reply = self._pool.send(packed)
+        return reply if type(reply) is int else await self._understood(script, packed, reply)
 
     async def _send_many(self, packed: Sequence[bytes]) -> list[Any]:
         return self._pool.send_many(packed)
