@@ -16,7 +16,12 @@ from holdfast.errors import ConfigurationError, Unsupported
 DEFAULT_URL = "file:"
 DEFAULT_NAMESPACE = "holdfast"
 COMMON_OPTIONS: frozenset[str] = frozenset({"namespace", "id"})
-_BUILT_IN = {"memory": "holdfast.backends.memory", "file": "holdfast.backends.file"}
+_REDIS = ("redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix")
+_BUILT_IN = {
+    "memory": "holdfast.backends.memory",
+    "file": "holdfast.backends.file",
+    **dict.fromkeys(_REDIS, "holdfast.backends.redis"),
+}
 
 
 class Url:

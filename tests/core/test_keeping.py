@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from holdfast.core.holding import Terms
-from holdfast.core.values import Claim
+from holdfast.core.values import Answer, Claim, Granted, Renewal
 from holdfast.errors import BackendUnavailable
 from holdfast.testing.checker import Assumptions, check
 from holdfast.testing.customer import Customer
@@ -71,3 +71,41 @@ def test_the_loss_of_a_grant_that_was_long_on_its_way_is_told_on_time() -> None:
     customer.process.end()
     assert check(world.history, Assumptions(told_within=0.05)) == []
     assert Kind.LOST in {event.kind for event in world.history}
+
+
+class ShortGrants(SimBackend):
+    """Grants are for a second, until they are confirmed; counts the confirmations."""
+
+    renewals = 0
+
+    async def attempt(self, claim: Claim, patience: float) -> Answer:
+        answer = await super().attempt(claim, patience)
+        if isinstance(answer, Granted):
+            return answer._replace(ttl=1.0, anchor=self.process.now())
+        return answer
+
+    async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
+        ShortGrants.renewals += 1
+        return await super().renew(claims)
+
+
+def test_a_short_grant_is_confirmed_once_even_where_nothing_is_renewed() -> None:
+    ShortGrants.renewals = 0
+    world = World(0)
+    node = Node(world, Network(world, CALM))
+    customer = Customer(world.process("p"), node, Variant(backend=ShortGrants))
+    held: list[bool] = []
+
+    async def hold() -> None:
+        lease = await customer.acquire("name", Terms(TTL, auto_renew=False), 1.0)
+        assert lease is not None
+        await customer.sleep(2.5)
+        held.append(lease.held)
+        await customer.sleep(2.0)
+        held.append(lease.held)
+
+    customer.process.spawn(hold(), "holder")
+    world.run(6.0)
+    customer.process.end()
+    assert held == [True, False], "past the short grant, and not past the ttl"
+    assert ShortGrants.renewals == 1

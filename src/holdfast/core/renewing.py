@@ -220,8 +220,14 @@ class Keeper:
         return first if terms.max_hold is None else min(first, terms.max_hold)
 
     def _interval(self, hold: Hold) -> float:
-        """How often it is renewed: at a third of its ttl. Those without have the heartbeat."""
-        if hold.ttl is None or not hold.terms.auto_renew:
+        """How often it is renewed: at a third of its ttl. Those without have the heartbeat.
+
+        A grant for less than was asked is confirmed even where nothing is renewed: just once, for
+        then it has its full ttl.
+        """
+        if hold.ttl is None:
+            return NEVER
+        if not hold.terms.auto_renew and hold.ttl >= (hold.claim.ttl or 0.0):
             return NEVER
         return hold.ttl / pacing.RENEWALS_PER_TTL
 

@@ -163,7 +163,12 @@ class LoopRuntime:
         if cancelled is not None:
             with suppress(BaseException):
                 task.result()  # the cancellation is what the caller is told
-            raise cancelled
+            try:
+                raise cancelled
+            finally:
+                # A frame that knows its own error is a cycle, and would keep the leases of a task
+                # that has ended from being let go at once (L11).
+                del cancelled
         return task.result()
 
     def mine(self) -> Mine:

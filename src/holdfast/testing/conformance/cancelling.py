@@ -39,6 +39,10 @@ class CancelledAt:
                 step = resume()
             except StopIteration as done:
                 return done.value
+            finally:
+                del (
+                    resume
+                )  # it knows the error it threw: a cycle, which would keep the task's leases
             self.suspended += 1
             task = asyncio.current_task()
             if self.suspended in self._moments and task is not None:

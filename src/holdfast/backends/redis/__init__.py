@@ -1,0 +1,26 @@
+"""The Redis engine: locks between machines, kept by a Redis or Valkey server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from holdfast.backends.redis.engine import RedisEngine
+    from holdfast.connect import Url
+
+__all__ = ["open_engine"]
+
+
+def open_engine(url: Url) -> RedisEngine:
+    """`redis://`, `rediss://` (TLS), `redis+unix://`, and the same for Valkey."""
+    try:
+        from holdfast.backends.redis.engine import RedisEngine
+    except ImportError as error:
+        message = (
+            f"{url.scheme}: URLs need a driver that is not installed ({error.name}); "
+            'get it with: pip install "holdfast[redis]"'
+        )
+        raise ConfigurationError(message, backend="redis") from error
+    return RedisEngine(url)

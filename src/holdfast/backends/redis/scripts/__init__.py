@@ -1,0 +1,31 @@
+"""The verbs as Lua, one file each, put together and known by their SHA1."""
+
+from __future__ import annotations
+
+import hashlib
+from importlib.resources import files
+from typing import NamedTuple
+
+_INCLUDE = "-- include settle\n"
+
+
+class Script(NamedTuple):
+    """One verb, as the server knows it."""
+
+    text: bytes
+    sha: bytes
+
+
+def _load(verb: str) -> Script:
+    folder = files(__name__)
+    shared = (folder / "settle.lua").read_text("utf-8")
+    text = (folder / f"{verb}.lua").read_text("utf-8").replace(_INCLUDE, shared).encode()
+    return Script(text, hashlib.sha1(text, usedforsecurity=False).hexdigest().encode())
+
+
+ACQUIRE = _load("acquire")
+RELEASE = _load("release")
+RENEW = _load("renew")
+DOWNGRADE = _load("downgrade")
+ADOPT = _load("adopt")
+INSPECT = _load("inspect")

@@ -1,0 +1,67 @@
+-- Ask for a hold. Answers its number, or {ask again in ms, number of the last grant}: then the claim
+-- stands in line, and is told where it said.
+-- ARGV 1 claim id and what people may see, 2 ttl, 3 mode, 4 limit of permits, 5 where to tell it
+local raw = false
+if ARGV[3] == 'x' and redis.call('exists', KEYS[3]) == 0
+    and redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
+  raw = redis.call('incr', KEYS[2])
+  if raw > 1 then
+    return raw
+  end
+  redis.call('del', KEYS[2]) -- there was no fence: it has to begin
+end
+
+-- include settle
+
+if raw then
+  return next_fence()
+end
+local id, shown = string.sub(ARGV[1], 1, 32), string.sub(ARGV[1], 33)
+local ttl, mode, limit = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
+
+-- Asked again after a lost answer: the full ttl from now on, and the same number (S8).
+if holds(id) then
+  raw = raw_of(id)
+  if kind == 'string' then
+    redis.call('pexpire', HOLD, text(ttl))
+  else
+    redis.call('zadd', HOLD, text(now + ttl), id)
+    keep()
+  end
+  return raw
+end
+if buried(id) then
+  return {1000, 0}
+end
+
+settle(id)
+local first = redis.call('zrange', LINE, 0, 0)[1]
+local rejoins = kind == 'zset' and string.sub(mode, 1, 1) == 'o' -- past the line, or it would wait for itself
+if (rejoins or not first or first == id) and fits(mode, limit) then
+  leave(id)
+  raw = enter(id, mode, ttl, limit, shown)
+  settle()
+  keep()
+  return raw
+end
+
+if not redis.call('zscore', LINE, id) then
+  local last = redis.call('zrange', LINE, -1, -1, 'WITHSCORES')[2]
+  redis.call('zadd', LINE, text(tonumber(last or 0) + 1), id)
+end
+redis.call('zadd', ALIVE, text(now + SILENCE), id)
+redis.call('hset', INFO, id, mode .. ' ' .. text(ttl) .. ' ' .. text(limit) .. ' ' .. ARGV[5] .. ' ' .. shown)
+keep()
+
+-- Only the first two are told when the hold runs out: all of them would be a herd (L6).
+local retry = 1000
+if redis.call('zrank', LINE, id) < 2 then
+  local left = redis.call('pttl', HOLD)
+  if kind == 'zset' then
+    left = tonumber(redis.call('zrange', HOLD, 0, 0, 'WITHSCORES')[2]) - now
+  end
+  if left >= 0 then
+    retry = math.min(retry, left + 1)
+  end
+end
+return {retry, tonumber(redis.call('get', FENCE) or 0)}

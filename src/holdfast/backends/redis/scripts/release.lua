@@ -1,0 +1,27 @@
+-- Give a hold back, or leave the line. Answers 1, or 0 if the claim held nothing.
+-- With somebody in line the lock does not become free: it is his, in this very step.
+-- ARGV 1 claim id, 2 how long a tombstone has to stand (0: none is needed)
+local held = redis.pcall('getrange', KEYS[1], 0, 31) == ARGV[1]
+if held then
+  redis.call('del', KEYS[1])
+  if ARGV[2] == '0' and redis.call('exists', KEYS[3]) == 0 then
+    return 1
+  end
+end
+
+-- include settle
+
+local id = ARGV[1]
+if kind == 'zset' and holds(id) then
+  held = true
+  redis.call('zrem', HOLD, id)
+  redis.call('hdel', INFO, '=' .. id)
+  kind = redis.call('type', HOLD)['ok']
+end
+leave(id)
+if ARGV[2] ~= '0' then
+  bury(id, tonumber(ARGV[2]))
+end
+settle()
+keep()
+return held and 1 or 0

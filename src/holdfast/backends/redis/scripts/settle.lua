@@ -1,0 +1,167 @@
+-- What every verb does once its short way does not fit: drop what has run out, then let in who can.
+-- Put into a verb by its line "-- include settle"; the verb calls settle() when it has done its own.
+--
+-- KEYS 1 hold   a string (claim id and what people may see) for one plain exclusive holder, or
+--               a sorted set (claim id -> expiry) for readers, co-owners and permits
+--      2 fence  the number of the last grant
+--      3 alive  sorted set: waiting claim id -> taken for dead at; '-' and id -> tombstone ends at
+--      4 line   sorted set: waiting claim id -> place
+--      5 info   hash: claim id -> what a waiter asked for; '=' and id -> what such a holder has
+-- Modes: x exclusive, s shared, p permit, o and the owner's name for claims of one owner.
+-- Times are milliseconds of this server's clock; numbers are written by %.0f, or digits get lost.
+local HOLD, FENCE, ALIVE, LINE, INFO = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local GRANT = 3000 -- how long a grant lives that its owner has not confirmed yet
+local SILENCE = 3000 -- a waiter not heard of for so long is dead; live ones ask every second
+local DAY = 86400000
+
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+local function text(number)
+  return string.format('%.0f', number)
+end
+
+local kind = redis.call('type', HOLD)['ok']
+if kind ~= 'none' and kind ~= 'string' and kind ~= 'zset' then
+  return redis.error_reply('WRONGTYPE the key of this lock holds something else: ' .. kind)
+end
+
+if kind == 'zset' then
+  for _, id in ipairs(redis.call('zrangebyscore', HOLD, '-inf', text(now))) do
+    redis.call('zrem', HOLD, id)
+    redis.call('hdel', INFO, '=' .. id)
+  end
+  kind = redis.call('type', HOLD)['ok']
+end
+for _, id in ipairs(redis.call('zrangebyscore', ALIVE, '-inf', text(now))) do
+  redis.call('zrem', ALIVE, id)
+  redis.call('zrem', LINE, id)
+  redis.call('hdel', INFO, id)
+end
+
+-- The next number. A missing fence starts at the clock, in steps of 32 us, and runs out a day after
+-- it began: a lock is granted less often than every 32 us, so the clock is ahead by then.
+local function next_fence()
+  local raw = redis.call('incr', FENCE)
+  if raw == 1 then
+    raw = math.floor((time[1] * 1000000 + time[2]) / 32)
+    redis.call('set', FENCE, text(raw), 'PX', text(DAY))
+  end
+  return raw
+end
+
+-- The number of who has it now. Alone, he had the last grant there was.
+local function raw_of(id)
+  if kind == 'string' then
+    return tonumber(redis.call('get', FENCE)) or next_fence()
+  end
+  return tonumber(string.match(redis.call('hget', INFO, '=' .. id) or '', '^%S+ (%d+)')) or next_fence()
+end
+
+local function holds(id)
+  if kind == 'string' then
+    return redis.call('getrange', HOLD, 0, 31) == id
+  end
+  return kind == 'zset' and redis.call('zscore', HOLD, id)
+end
+
+local function buried(id)
+  return redis.call('zscore', ALIVE, '-' .. id)
+end
+
+-- Whether somebody with this wish fits beside those who hold: they are all of one mode.
+local function fits(mode, limit)
+  if kind == 'none' then
+    return true
+  elseif kind == 'string' or mode == 'x' then
+    return false
+  elseif mode == 'p' then
+    return redis.call('zcard', HOLD) < limit
+  end
+  local one = redis.call('zrange', HOLD, 0, 0)[1]
+  return string.match(redis.call('hget', INFO, '=' .. one) or '', '^%S+') == mode
+end
+
+local function put(id, mode, ttl, raw, limit, shown)
+  redis.call('zadd', HOLD, text(now + ttl), id)
+  redis.call('hset', INFO, '=' .. id, mode .. ' ' .. text(raw) .. ' ' .. limit .. ' ' .. shown)
+  kind = 'zset'
+end
+
+-- `shown` is ten digits of seconds and what people may see: from here on, since now.
+local function enter(id, mode, ttl, limit, shown)
+  shown = string.format('%010.0f', time[1]) .. string.sub(shown, 11)
+  if mode == 'x' then
+    redis.call('set', HOLD, id .. shown, 'PX', text(ttl))
+    kind = 'string'
+    return next_fence()
+  end
+  local raw
+  if kind == 'zset' and string.sub(mode, 1, 1) == 'o' then
+    raw = raw_of(redis.call('zrange', HOLD, 0, 0)[1]) -- an owner enters his own hold again
+  else
+    raw = next_fence()
+  end
+  put(id, mode, ttl, raw, limit, shown)
+  return raw
+end
+
+local function leave(id)
+  redis.call('zrem', LINE, id)
+  redis.call('zrem', ALIVE, id)
+  redis.call('hdel', INFO, id)
+end
+
+-- An inbox of its own for a waiter that pops (from one connection: L5), a channel for one that
+-- listens. What nobody reads is gone with the grant it speaks of.
+local function tell(id, reply_to, raw, ttl)
+  local message = id .. text(raw)
+  if string.sub(reply_to, 1, 1) == 'c' then
+    redis.call('publish', string.sub(reply_to, 2), message)
+  else
+    local inbox = HOLD .. ':inbox:' .. string.sub(id, 1, 16) .. string.sub(reply_to, 2)
+    redis.call('rpush', inbox, message)
+    redis.call('pexpire', inbox, text(ttl))
+  end
+end
+
+-- Grant to the first in line while they fit (L6): one writer, the readers up to the next writer, the
+-- free permits. Stops at `me`, who is here to be answered and needs no message.
+local function settle(me)
+  while true do
+    local id = redis.call('zrange', LINE, 0, 0)[1]
+    if not id or id == me then
+      return
+    end
+    local wish = redis.call('hget', INFO, id) or ''
+    local mode, ttl, limit, reply_to, shown = string.match(wish, '^(%S+) (%d+) (%d+) (%S+) (.*)$')
+    if mode and not fits(mode, tonumber(limit)) then
+      return
+    end
+    leave(id)
+    if mode then
+      ttl = math.min(GRANT, tonumber(ttl))
+      tell(id, reply_to, enter(id, mode, ttl, limit, shown), ttl)
+    end
+  end
+end
+
+-- Nothing stays longer than the last thing in it that runs out.
+local function keep()
+  local last = tonumber(redis.call('zrange', ALIVE, -1, -1, 'WITHSCORES')[2] or 0)
+  if last > 0 then
+    redis.call('pexpireat', ALIVE, text(last + 1000))
+    redis.call('pexpireat', LINE, text(last + 1000))
+  end
+  if kind == 'zset' then
+    local ends = tonumber(redis.call('zrange', HOLD, -1, -1, 'WITHSCORES')[2])
+    redis.call('pexpireat', HOLD, text(ends))
+    last = math.max(last, ends)
+  end
+  redis.call('pexpireat', INFO, text(last + 1000))
+end
+
+-- A late sending of this claim must find the door shut (L3).
+local function bury(id, ttl)
+  redis.call('zadd', ALIVE, text(now + ttl), '-' .. id)
+end

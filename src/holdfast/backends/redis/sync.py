@@ -1,0 +1,107 @@
+"""The blocking colour: kept connections, and a thread that sleeps in BLPOP on its own inbox."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any, Final
+
+from hiredis import ReplyError
+
+from holdfast.backends.redis import wire
+from holdfast.backends.redis.backend import RedisBackend
+from holdfast.backends.redis.recipe import Recipe, bulk
+from holdfast.backends.redis.scripts import Script
+from holdfast.backends.redis.settings import Settings
+from holdfast.backends.redis.sockets import Connection, Pool
+from holdfast.backends.redis.waiting import Waiting
+from holdfast.core.ports import Signal
+from holdfast.errors import BackendUnavailable
+from holdfast.runtimes.clock import now
+
+SLICE: Final = 1.0
+"""The longest BLPOP: after it the claim is shown to be alive again."""
+_PAUSE: Final = 0.1
+"""After a slice that found no server; asking again has its own patience."""
+_FIRST_INBOX: Final = bulk(b"l0")
+
+
+class BlockingBackend(RedisBackend):
+    """A connection per caller, kept for the next one."""
+
+    def __init__(self, settings: Settings):
+        super().__init__()
+        self._pool = Pool(settings)
+
+    async def _ask(self, script: Script, packed: bytes) -> Any:
+        reply = self._pool.send(packed)
+        return reply if type(reply) is int else await self._understood(script, packed, reply)
+
+    async def _send_many(self, packed: Sequence[bytes]) -> list[Any]:
+        return self._pool.send_many(packed)
+
+    def _reply_to(self, waiting: Waiting | None) -> bytes:
+        if waiting is None or waiting.generation == 0:
+            return _FIRST_INBOX
+        return bulk(b"l%d" % waiting.generation)
+
+    def _signal(self, waiting: Waiting, plain: Signal) -> Signal:
+        return Inbox(self._pool, self._recipe, waiting, plain)
+
+    async def close(self) -> None:
+        self._pool.close()
+
+    def forked(self) -> None:
+        self._pool.close()
+        self._waiting.clear()
+
+
+class Inbox:
+    """Sleeps until the server leaves a grant in this claim's inbox, or somebody rings."""
+
+    def __init__(self, pool: Pool, recipe: Recipe, waiting: Waiting, plain: Signal):
+        self._pool = pool
+        self._recipe = recipe
+        self._waiting = waiting
+        self._plain = plain
+        self._mutex = threading.Lock()
+        self._sleeping: Connection | None = None
+
+    def notify(self) -> None:
+        self._plain.notify()
+        with self._mutex:
+            if self._sleeping is not None:
+                self._sleeping.interrupt()
+
+    async def wait(self, until: float) -> bool:
+        if await self._plain.wait(0.0):
+            return True
+        while (left := until - now()) > 0:
+            sent = now()
+            try:
+                message = self._pop(min(left, self._pool.longest_slice(SLICE)))
+            except BackendUnavailable:
+                # The server may still take that connection for a reader of this inbox (L5).
+                self._waiting.generation += 1
+                await self._plain.wait(min(until, now() + _PAUSE))
+                return True
+            if message is None:
+                self._waiting.anchor = sent
+            elif self._waiting.told(message, self._waiting.anchor):
+                return True
+        return await self._plain.wait(0.0)
+
+    def _pop(self, seconds: float) -> bytes | None:
+        inbox = self._recipe.inbox(self._waiting.claim, self._waiting.generation)
+        packed = wire.pack(b"BLPOP", inbox, b"%.3f" % max(0.001, seconds))
+        with self._pool.lent() as connection:
+            with self._mutex:
+                self._sleeping = connection
+            try:
+                reply = connection.send(packed)
+            finally:
+                with self._mutex:
+                    self._sleeping = None
+        if isinstance(reply, ReplyError):
+            raise wire.failed(reply)
+        return None if reply is None else bytes(reply[1])

@@ -1,0 +1,92 @@
+"""What a client knows of its place in the server's line, and when a pushed grant is believed.
+
+A grant may lie in an inbox, or in a socket, for as long as its reader was stopped. So it counts
+from the sending of the last command that was answered "not yet": it was granted after that (S1).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.backends.redis.recipe import DEFAULT_TTL, GRANT
+from holdfast.core.ports import Signal
+from holdfast.core.values import Answer, Busy, Claim, Granted
+from holdfast.runtimes.clock import now
+
+ID: Final = 32
+FRESH: Final = 0.3
+"""How long an answer stands for the next question of the same claim, where that is allowed."""
+
+
+class Waiting:
+    """One claim that stands in line."""
+
+    __slots__ = (
+        "anchor",
+        "claim",
+        "fresh",
+        "generation",
+        "last_raw",
+        "pushed",
+        "retry_in",
+        "signal",
+    )
+
+    def __init__(self, claim: Claim):
+        self.claim = claim
+        self.anchor = float("-inf")
+        """When the last command was sent that was answered "not yet"."""
+        self.last_raw = 0
+        """The last grant of this key at that moment: a message with no larger number is old."""
+        self.retry_in = 0.0
+        self.generation = 0
+        """Counts the inboxes: each is read by one connection only (L5)."""
+        self.pushed: Granted | None = None
+        self.signal: Signal | None = None
+        self.fresh = False
+
+    def not_yet(self, sent: float, last_raw: int, retry_in: float) -> None:
+        self.anchor = max(self.anchor, sent)
+        self.last_raw = max(self.last_raw, last_raw)
+        self.retry_in = retry_in
+        if self.pushed is not None and self.pushed.raw <= self.last_raw:
+            self.pushed = None  # it ran out before this question was asked
+
+    def watched(self, signal: Signal) -> None:
+        """From now on somebody waits. The claim stands in line already, and from there no message
+        can be missed: the question that follows needs no command.
+        """
+        self.signal = signal
+        self.fresh = now() - self.anchor < FRESH
+
+    def answer(self) -> Answer | None:
+        """What is known without asking: the grant that was pushed, or that nothing has changed."""
+        fresh, self.fresh = self.fresh, False
+        if self.pushed is not None:
+            return self.pushed
+        return Busy(self.retry_in) if fresh else None
+
+    def told(self, message: bytes, anchor: float) -> bool:
+        """Take a message in; False if it speaks of another claim, or of an older grant."""
+        raw = int(message[ID:])
+        if message[:ID] != self.claim.id.encode() or raw <= self.last_raw:
+            return False
+        self.pushed = Granted(raw, min(GRANT, self.claim.ttl or DEFAULT_TTL), anchor)
+        return True
+
+
+class Watch:
+    """A waiting claim's signal, from when its caller starts to wait until it need not any more."""
+
+    __slots__ = ("_signal", "_waiting")
+
+    def __init__(self, waiting: Waiting, signal: Signal):
+        self._waiting = waiting
+        self._signal = signal
+
+    def __enter__(self) -> Signal:
+        self._waiting.watched(self._signal)
+        return self._signal
+
+    def __exit__(self, *raised: object) -> None:
+        self._waiting.signal = None

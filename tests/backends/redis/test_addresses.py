@@ -1,0 +1,128 @@
+"""Redis URLs: what they say, what is refused, and what is never shown."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import pytest
+
+import holdfast
+from holdfast import aio
+from holdfast.backends.redis import settings
+from holdfast.connect import parse
+from holdfast.errors import BackendError, BackendUnavailable, ConfigurationError
+from tests.backends.redis.conftest import somebody_waits
+from tests.servers.redis import RedisServer
+
+pytestmark = pytest.mark.redis
+
+
+@pytest.mark.parametrize(
+    ("url", "place", "db"),
+    [
+        ("redis://", "localhost:6379", 0),
+        ("redis://example.org", "example.org:6379", 0),
+        ("redis://example.org:1/3", "example.org:1", 3),
+        ("redis://[::1]:7/2", "::1:7", 2),
+        ("valkey://example.org?db=4", "example.org:6379", 4),
+        ("rediss://example.org/", "example.org:6379", 0),
+        ("redis+unix:///run/redis.sock?db=2", "/run/redis.sock", 2),
+        ("valkey+unix:///run/a%20b.sock", "/run/a b.sock", 0),
+    ],
+)
+def test_where_they_lead(url: str, place: str, db: int) -> None:
+    read = settings.read(parse(url))
+    assert (read.place, read.db) == (place, db)
+    assert (read.tls is not None) is url.startswith("rediss")
+
+
+def test_user_and_password_are_read_and_not_shown() -> None:
+    read = settings.read(parse("redis://ann%40x:s%2F3%3Acret@example.org"))
+    assert (read.username, read.password) == ("ann@x", "s/3:cret")
+    assert "cret" not in repr(read)
+    assert "ann" not in repr(read)
+
+
+@pytest.mark.parametrize(
+    ("url", "named"),
+    [
+        ("redis://h?colour=red", "colour"),
+        ("redis://h/three", "database"),
+        ("redis://h?socket_timeout=0", "socket_timeout"),
+        ("redis://h?socket_timeout=soon", "socket_timeout"),
+        ("redis://h?ssl_ca_certs=/x", "rediss"),
+        ("rediss://h?ssl_cert_reqs=maybe", "ssl_cert_reqs"),
+        ("rediss://h?ssl_ca_certs=/nowhere", "certificates"),
+        ("redis://h:port", "wrong"),
+    ],
+)
+def test_what_is_refused(url: str, named: str) -> None:
+    with pytest.raises(ConfigurationError, match=named):
+        holdfast.connect(url)
+
+
+def test_a_missing_driver_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [each for each in sys.modules if each.startswith("holdfast.backends.redis")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "hiredis", None)
+    with pytest.raises(ConfigurationError, match=r'pip install "holdfast\[redis\]"'):
+        holdfast.connect("valkey://localhost")
+
+
+def use(url: str) -> None:
+    """Wait and hand over in both colours."""
+    with holdfast.connect(url) as locks, locks.lock("x"):
+        assert locks.info("x").locked
+
+    async def story() -> None:
+        async with aio.connect(url) as one, aio.connect(url) as two:
+            lease = await one.lock("x").acquire()
+            assert lease is not None
+            waiter = asyncio.create_task(two.lock("x").acquire())
+            await somebody_waits(one)
+            await lease.release()
+            got = await waiter
+            assert got is not None
+            await got.release()
+
+    asyncio.run(story())
+
+
+def test_a_unix_socket(redis_unix_server: RedisServer) -> None:
+    use(redis_unix_server.url)
+
+
+def test_tls_and_a_password(redis_tls_server: RedisServer) -> None:
+    use(redis_tls_server.url)
+
+
+def test_a_certificate_nobody_vouches_for(redis_tls_server: RedisServer) -> None:
+    url = redis_tls_server.url.partition("?")[0]
+    with holdfast.connect(url) as locks, pytest.raises(BackendUnavailable, match="certificate"):
+        locks.info("x")
+
+
+def test_a_password(redis_password_server: RedisServer) -> None:
+    use(redis_password_server.url)
+    bare = f"redis://127.0.0.1:{redis_password_server.port}"
+    wrong = f"redis://:not-it@127.0.0.1:{redis_password_server.port}"
+    for url, told in ((bare, "wants a password"), (wrong, "refused this user")):
+        with holdfast.connect(url) as locks, pytest.raises(BackendError, match=told) as caught:
+            locks.info("x")
+        assert "not-it" not in str(caught.value)
+
+        async def story(url: str = url, told: str = told) -> None:
+            async with aio.connect(url) as locks:
+                with pytest.raises(BackendError, match=told):
+                    await locks.info("x")
+
+        asyncio.run(story())
+
+
+def test_another_database_is_another_world(redis_server: RedisServer) -> None:
+    url = redis_server.url.removesuffix("/0")
+    zero, one = holdfast.connect(f"{url}/0"), holdfast.connect(f"{url}/1")
+    with zero, one, zero.lock("x"), one.lock("x", timeout=0):
+        assert zero.info("x").holders != one.info("x").holders
+    use(f"{url}/1")

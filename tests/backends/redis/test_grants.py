@@ -1,0 +1,230 @@
+"""The line and the grants that are pushed: when they are believed, and who gets them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+import holdfast
+from holdfast import aio
+from holdfast.backends.redis import waiting
+from holdfast.backends.redis.engine import RedisEngine
+from holdfast.core import pacing
+from holdfast.core.values import Answer, Busy, Claim, Granted, Mode
+from holdfast.runtimes import clock
+from holdfast.runtimes.threads import ThreadRuntime, run
+from tests.backends.redis.conftest import claim, engine, eventually
+from tests.servers.redis import RedisServer
+
+pytestmark = pytest.mark.redis
+
+
+def ask(backend: object, wish: Claim) -> Answer:
+    answer: Answer = run(backend.attempt(wish, 0.0))  # type: ignore[attr-defined]
+    return answer
+
+
+def granted(answer: Answer) -> Granted:
+    assert isinstance(answer, Granted), answer
+    return answer
+
+
+def test_a_grant_that_lay_in_the_inbox_counts_from_before_it(server: RedisServer) -> None:
+    """S1: the waiter is stopped between two slices, its grant runs out, the next one is granted."""
+    port = engine(server).blocking()
+    holder, first, second = claim(), claim(), claim()
+    granted(ask(port, holder))
+    asked = clock.now()
+    assert isinstance(ask(port, first), Busy)
+    answered = clock.now()
+    with port.watch(first, ThreadRuntime().signal) as inbox:
+        assert run(port.release(holder))  # now the grant lies there, and nobody reads it
+        eventually(lambda: not server.ask("EXISTS", "t:{x}"), "the grant did not run out")
+        granted(ask(port, second))
+        # The message is gone with the grant; what a slower expiry would leave is put back by hand.
+        raw = server.ask("GET", "t:{x}:fence")
+        assert isinstance(raw, bytes)
+        old = first.id + str(int(raw) - 1)
+        server.ask("RPUSH", f"t:{{x}}:inbox:{first.id[:16]}0", old)
+        assert run(inbox.wait(clock.now() + 1.0))
+        pushed = granted(ask(port, first))
+    assert pushed.anchor is not None
+    assert asked <= pushed.anchor <= answered
+    assert pacing.validity(pushed.anchor, pushed.ttl) < clock.now(), "believed, beside the next one"
+    run(port.release(first))
+    run(port.release(second))
+    run(port.close())
+
+
+def test_an_asyncio_grant_counts_from_the_last_answer_before_it(server: RedisServer) -> None:
+    async def story() -> None:
+        async with aio.connect(server.url, namespace="t") as locks:
+            port = locks._client.backend
+            holder, waiter = claim(), claim()
+            granted(await port.attempt(holder, 0.0))
+            before = clock.now()
+            assert isinstance(await port.attempt(waiter, 0.0), Busy)
+            after = clock.now()
+            other = engine(server).blocking()
+            with port.watch(waiter, locks._client.runtime.signal) as signal:
+                assert isinstance(await port.attempt(waiter, 0.0), Busy)
+                assert await asyncio.to_thread(lambda: run(other.release(holder)))
+                assert await signal.wait(clock.now() + 20)
+                pushed = granted(await port.attempt(waiter, 0.0))
+            assert pushed.anchor is not None
+            assert before <= pushed.anchor <= after
+            assert pushed.ttl == 3.0
+            await port.release(waiter)
+            await other.close()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("message", "believed"),
+    [("{id}8", True), ("{id}7", False), ("{id}6", False), ("{other}9", False)],
+)
+def test_a_message_of_another_claim_or_an_older_grant_is_dropped(
+    message: str, believed: bool
+) -> None:
+    mine = claim()
+    place = waiting.Waiting(mine)
+    place.not_yet(10.0, 7, 1.0)
+    assert place.told(message.format(id=mine.id, other="f" * 32).encode(), 10.0) is believed
+    assert (place.pushed is not None) is believed
+
+
+def test_a_grant_that_ran_out_before_the_last_question_is_forgotten() -> None:
+    mine = claim()
+    place = waiting.Waiting(mine)
+    place.not_yet(10.0, 7, 1.0)
+    assert place.told(f"{mine.id}8".encode(), 10.0)
+    place.not_yet(14.0, 8, 1.0)
+    assert place.answer() is None
+
+
+def test_fifty_dead_heads_cost_one_step(server: RedisServer) -> None:
+    port = engine(server).blocking()
+    holder, dead, alive = claim(), [claim() for _ in range(50)], claim()
+    granted(ask(port, holder))
+    for each in dead:
+        assert isinstance(ask(port, each), Busy)
+    for each in dead:  # not heard of for longer than a live one would be silent
+        server.ask("ZADD", "t:{x}:alive", 1, each.id)
+    assert isinstance(ask(port, alive), Busy)
+    assert run(port.release(holder))
+    assert server.ask("GETRANGE", "t:{x}", 0, 31) == alive.id.encode()
+    assert server.ask("ZCARD", "t:{x}:line") == 0
+    granted(ask(port, alive))
+    assert run(port.release(alive))
+    run(port.close())
+
+
+def test_a_dead_waiter_holds_the_lock_up_for_its_short_grant_only(server: RedisServer) -> None:
+    port = engine(server).blocking()
+    holder, dead, alive = claim(), claim(), claim(ttl=60.0)
+    granted(ask(port, holder))
+    for each in (dead, alive):
+        assert isinstance(ask(port, each), Busy)
+    assert run(port.release(holder))
+    assert server.ask("GETRANGE", "t:{x}", 0, 31) == dead.id.encode()
+    left = server.ask("PTTL", "t:{x}")
+    assert isinstance(left, int)
+    assert left <= 3000
+    eventually(lambda: isinstance(ask(port, alive), Granted), "never granted")
+    assert run(port.release(alive))
+    run(port.close())
+
+
+def test_only_the_first_two_are_told_when_the_hold_runs_out(server: RedisServer) -> None:
+    port = engine(server).blocking()
+    holder, waiters = claim(ttl=0.5), [claim() for _ in range(4)]
+    granted(ask(port, holder))
+    told = [ask(port, each) for each in waiters]
+    assert [isinstance(each, Busy) and each.retry_in <= 0.502 for each in told] == [
+        True, True, False, False
+    ]  # fmt: skip
+    for each in [holder, *waiters]:
+        run(port.release(each))
+    run(port.close())
+
+
+def test_readers_up_to_the_next_writer_are_let_in_by_one_release(server: RedisServer) -> None:
+    port = engine(server).blocking()
+    writer, last, late = claim(), claim(), claim(mode=Mode.SHARED)
+    readers = [claim(mode=Mode.SHARED) for _ in range(3)]
+    granted(ask(port, writer))
+    for each in [*readers, last, late]:
+        assert isinstance(ask(port, each), Busy)
+    assert run(port.release(writer))
+    assert server.ask("ZCARD", "t:{x}") == 3
+    raws = {granted(ask(port, each)).raw for each in readers}
+    assert len(raws) == 3
+    for each in (last, late):
+        assert isinstance(ask(port, each), Busy)
+    for each in readers:
+        assert run(port.release(each))
+    granted(ask(port, last))
+    assert run(port.release(last))
+    granted(ask(port, late))
+    assert run(port.release(late))
+    run(port.close())
+
+
+def commands(server: RedisServer) -> int:
+    return sum(
+        int(stat.partition("calls=")[2].partition(",")[0])
+        for stat in server.info("commandstats").values()
+    )
+
+
+def hand_over_cost(server: RedisServer, port_of: RedisEngine, waiters: int) -> int:
+    """Commands that the server runs for one release with so many in line."""
+    port, holder = port_of.blocking(), claim(f"line-{waiters}")
+    crowd = [claim(f"line-{waiters}") for _ in range(waiters)]
+    granted(ask(port, holder))
+    for each in crowd:
+        assert isinstance(ask(port, each), Busy)
+    server.ask("CONFIG", "RESETSTAT")
+    assert run(port.release(holder))
+    cost = commands(server)
+    for each in reversed(crowd):
+        run(port.release(each))
+    run(port.close())
+    return cost
+
+
+def test_a_long_line_costs_no_more_than_a_short_one(server: RedisServer) -> None:
+    short, long = (hand_over_cost(server, engine(server), waiters) for waiters in (2, 1000))
+    assert long <= short
+
+
+def test_three_client_commands_per_hand_over(server: RedisServer) -> None:
+    """Ask, sleep on the inbox, release; whatever the scripts do inside is not counted here."""
+    rounds = 20
+    with (
+        holdfast.connect(server.url, namespace="t") as one,
+        holdfast.connect(server.url, namespace="t") as two,
+    ):
+
+        def work(locks: holdfast.Locks) -> None:
+            for _ in range(rounds):
+                with locks.lock("x"):
+                    time.sleep(0.002)  # long enough for the other to be in line again
+
+        for locks in (one, two):  # connected, and the scripts are known
+            with locks.lock("x"):
+                pass
+        server.ask("CONFIG", "RESETSTAT")
+        threads = [threading.Thread(target=work, args=(each,)) for each in (one, two)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        stats = server.info("commandstats")
+    calls = {name: int(stat.split(",")[0].removeprefix("calls=")) for name, stat in stats.items()}
+    sent = calls["cmdstat_evalsha"] + calls.get("cmdstat_blpop", 0)
+    assert sent <= 3 * 2 * rounds
