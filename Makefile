@@ -2,7 +2,7 @@
 # or newer, git and make is enough. `make demo` needs nothing at all beyond that.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format sim soak bench docs clean
+.PHONY: help setup servers demo test check format sim soak bench docs clean
 
 FIND   = python=$$(scripts/python) &&
 SETUP  = $(FIND) "$$python" scripts/setup.py
@@ -16,6 +16,9 @@ help:            ## this list
 
 setup:           ## make .venv with everything for development
 	@$(SETUP)
+
+servers: setup   ## fetch the servers of the tests into .servers; nothing is installed
+	@$(VENV)/python scripts/fetch_servers.py
 
 demo:            ## see it work, in under a minute, with nothing installed
 	@$(FIND) PYTHONPATH=src "$$python" examples/demo.py
@@ -46,5 +49,5 @@ docs: setup      ## every example in the documentation runs, every link leads so
 	@$(VENV)/python -m pytest tests/contracts/test_documentation.py $(ARGS)
 
 clean:           ## remove what the others made
-	@rm -rf .venv .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* build dist
+	@rm -rf .venv .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* build dist .servers
 	@find src tests examples scripts -name __pycache__ -type d -prune -exec rm -rf {} +

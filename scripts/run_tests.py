@@ -2,8 +2,9 @@
 
     python3 scripts/run_tests.py [pytest arguments for the full run]
 
-The others go first, so that the full run's summary is the last thing on the screen. With
-HOLDFAST_PYTHONS=main only the main one is used.
+What the tests need of servers is fetched first (scripts/fetch_servers.py); in CI a server that
+cannot be had is a failure. The others go first, so that the full run's summary is the last thing
+on the screen. With HOLDFAST_PYTHONS=main only the main one is used.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ SHORT_LIST = ["tests/core", "tests/conformance", "tests/api"]
 def main() -> int:
     """Nought if every run passed."""
     chosen = main_python()
+    interpreter = str(prepare(ROOT / ".venv", ["dev"], chosen))
+    if not _servers(interpreter) and os.environ.get("CI"):
+        return 1
     everybody = [] if os.environ.get("HOLDFAST_PYTHONS") == "main" else all_pythons()
     others = [one for one in everybody if one.short != chosen.short]
     passed = {str(other): _short_run(other) for other in others}
@@ -29,8 +33,14 @@ def main() -> int:
         told = [f"{version} {'passed' if good else 'FAILED'}" for version, good in passed.items()]
         print(f"\nThe short list: {', '.join(told)}", flush=True)
     print(f"\nCPython {chosen}: everything", flush=True)
-    good = _pytest(str(prepare(ROOT / ".venv", ["dev"], chosen)), sys.argv[1:])
+    good = _pytest(interpreter, sys.argv[1:])
     return 0 if good and all(passed.values()) else 1
+
+
+def _servers(interpreter: str) -> bool:
+    """Whether all are there; by the environment's interpreter, which has a pip."""
+    command = [interpreter, str(ROOT / "scripts" / "fetch_servers.py")]
+    return subprocess.run(command, check=False).returncode == 0
 
 
 def _short_run(python: Interpreter) -> bool:

