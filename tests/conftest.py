@@ -25,6 +25,8 @@ ALLOWED_SKIPS = (
 UNDECLARED = "engine does not declare"
 """Of an engine too: the conformance suite has no test of what the engine does not claim to have."""
 
+pytest_plugins = ["tests.servers.fixtures"]
+
 os.environ.pop("HOLDFAST_URL", None)  # a developer's own engine is not what is tested
 
 _forbidden: list[str] = []

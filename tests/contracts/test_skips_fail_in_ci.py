@@ -19,7 +19,9 @@ SKIPS = {
 
 def run(folder: Path, kind: str, *, ci: bool) -> int:
     (folder / "conftest.py").write_text(CONFTEST.read_text())
-    (folder / "pytest.ini").write_text("[pytest]\nmarkers = redis: an engine\n")
+    tree = CONFTEST.parent.parent  # the servers' fixtures are found from there
+    settings = f"[pytest]\nmarkers = redis: an engine\npythonpath = {tree}\n"
+    (folder / "pytest.ini").write_text(settings)
     body = f"import pytest\n\ndef test_something(): ...\n\n{SKIPS[kind]}\n"
     (folder / "test_skips.py").write_text(body)
     environment = {name: value for name, value in os.environ.items() if name != "CI"}

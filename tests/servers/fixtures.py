@@ -1,0 +1,50 @@
+"""The private servers as fixtures: one of each kind per session, started when first asked for.
+
+A test that kills, stops or restarts one must leave it running; one that needs a server for itself
+makes it: `with RedisServer() as server:`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.servers.certificates import Certificates, make_certificates
+from tests.servers.redis import RedisServer
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return make_certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[RedisServer]:
+    """A plain one; whatever a test does to its data is its own business, so use your own names."""
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def redis_unix_server() -> Iterator[RedisServer]:
+    with RedisServer(unix=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def redis_password_server() -> Iterator[RedisServer]:
+    with RedisServer(password="s3cret/@:?#%") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def redis_tls_server(certificates: Certificates) -> Iterator[RedisServer]:
+    with RedisServer(certificates=certificates, password="s3cret") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def valkey_server() -> Iterator[RedisServer]:
+    with RedisServer(flavour="valkey") as server:
+        yield server
