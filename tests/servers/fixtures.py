@@ -11,7 +11,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.servers.certificates import Certificates, make_certificates
+from tests.servers.cluster import RedisCluster
 from tests.servers.redis import RedisServer
+from tests.servers.sentinel import SentinelService
 
 
 @pytest.fixture(scope="session")
@@ -48,3 +50,15 @@ def redis_tls_server(certificates: Certificates) -> Iterator[RedisServer]:
 def valkey_server() -> Iterator[RedisServer]:
     with RedisServer(flavour="valkey") as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def redis_sentinel() -> Iterator[SentinelService]:
+    with SentinelService() as service:
+        yield service
+
+
+@pytest.fixture(scope="session")
+def redis_cluster() -> Iterator[RedisCluster]:
+    with RedisCluster() as cluster:
+        yield cluster

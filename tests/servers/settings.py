@@ -76,6 +76,7 @@ class Settings:
             "save": "",
             "appendonly": "yes" if self.durable else "no",
             "appendfsync": "always",
+            "repl-diskless-sync-delay": "0",  # a replica is not kept waiting for others to come
         }
         if version(self.program) >= (7, 0):
             own["enable-debug-command"] = "local"  # before that it needed no permission

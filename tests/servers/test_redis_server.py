@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -167,7 +168,7 @@ def test_what_it_said_is_shown_if_it_does_not_start() -> None:
     server.close()
 
 
-def test_none_is_left_when_the_tests_are_killed() -> None:
+def test_none_is_left_when_the_tests_are_killed(tmp_path: Path) -> None:
     """SIGKILL of the whole test run, from which nobody can clean up."""
     code = (
         "from tests.servers.redis import RedisServer\n"
@@ -180,7 +181,7 @@ def test_none_is_left_when_the_tests_are_killed() -> None:
         command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, "PYTHONPATH": path, "TMPDIR": str(tmp_path)},
         text=True,
     ) as run:
         assert run.stdout is not None

@@ -1,0 +1,133 @@
+"""A cluster of masters made by hand, which node serves what, and how a slot moves on."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any, Self
+
+from tests.servers.processes import free_ports, until
+from tests.servers.redis import RedisServer
+from tests.servers.resp import Word
+
+SLOTS = 16384
+NODE_TIMEOUT = 1000
+"""Milliseconds after which a silent node counts as failed."""
+
+
+class Node(RedisServer):
+    """One master; its bus has a free port too, for port + 10000 might be anybody's."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.bus = 0
+
+    @property
+    def node_id(self) -> bytes:
+        told = self.ask("CLUSTER", "MYID")
+        assert isinstance(told, bytes)
+        return told
+
+    def state(self) -> dict[str, str]:
+        told = self.ask("CLUSTER", "INFO")
+        assert isinstance(told, bytes)
+        return dict(line.split(":") for line in told.decode().splitlines())
+
+    def _choose_ports(self) -> None:
+        self.port, self.bus = free_ports(2)
+
+    def _command(self) -> list[str]:
+        own = {
+            "cluster-enabled": "yes",
+            "cluster-config-file": "nodes.conf",
+            "cluster-port": str(self.bus),
+            "cluster-node-timeout": str(NODE_TIMEOUT),
+            "cluster-announce-ip": self.host,
+        }
+        return super()._command() + [
+            word for pair in own.items() for word in (f"--{pair[0]}", pair[1])
+        ]
+
+
+class RedisCluster:
+    """Three masters that share the slots evenly, without replicas."""
+
+    def __init__(self, *, masters: int = 3, **settings: Any) -> None:
+        self.nodes = [Node(**settings) for _ in range(masters)]
+        self._open = ExitStack()
+
+    @property
+    def url(self) -> str:
+        hosts = ",".join(f"{node.host}:{node.port}" for node in self.nodes)
+        return f"redis+cluster://{hosts}"
+
+    def start(self) -> Self:
+        for node in self.nodes:
+            self._open.callback(node.close)
+            node.start()
+        first = self.nodes[0]
+        bounds = [SLOTS * index // len(self.nodes) for index in range(len(self.nodes) + 1)]
+        for index, node in enumerate(self.nodes):
+            node.ask("CLUSTER", "ADDSLOTSRANGE", bounds[index], bounds[index + 1] - 1)
+            node.ask("CLUSTER", "SET-CONFIG-EPOCH", index + 1)
+            if node is not first:
+                first.ask("CLUSTER", "MEET", node.host, node.port, node.bus)
+        self.wait_until_whole()
+        return self
+
+    def slot_of(self, key: Word) -> int:
+        slot = self.nodes[0].ask("CLUSTER", "KEYSLOT", key)
+        assert isinstance(slot, int)
+        return slot
+
+    def node_of(self, slot: int) -> Node:
+        """Who serves this slot, as the first node that runs sees it."""
+        shards = next(node for node in self.nodes if node.running).ask("CLUSTER", "SLOTS")
+        assert isinstance(shards, list)
+        for shard in shards:
+            match shard:
+                case [int(low), int(high), [_, int(port), *_], *_] if low <= slot <= high:
+                    return next(node for node in self.nodes if node.port == port)
+        raise LookupError(f"nobody serves slot {slot}")
+
+    def move(self, slot: int, target: Node) -> None:
+        """Hand a slot with all its keys to another node, as resharding does."""
+        source = self.node_of(slot)
+        self.begin_move(slot, target)
+        keys = source.ask("CLUSTER", "GETKEYSINSLOT", slot, 10_000)
+        assert isinstance(keys, list)
+        if keys:
+            names = [key for key in keys if isinstance(key, bytes)]
+            source.ask("MIGRATE", target.host, target.port, "", 0, 5000, "KEYS", *names)
+        for node in (target, source, *self.nodes):  # the new owner first: then nobody is without
+            node.ask("CLUSTER", "SETSLOT", slot, "NODE", target.node_id)
+        until(lambda: self.node_of(slot) is target, "the slot has moved")
+
+    def begin_move(self, slot: int, target: Node) -> None:
+        """From here on the old owner answers -ASK for keys of this slot that it has not."""
+        source = self.node_of(slot)
+        target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", source.node_id)
+        source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", target.node_id)
+
+    def wait_until_whole(self) -> None:
+        """Every node runs and says that all slots are served."""
+        for node in self.nodes:
+            node.start()
+        until(self._whole, "the cluster is whole")
+
+    def close(self) -> None:
+        self._open.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _whole(self) -> bool:
+        states = [node.state() for node in self.nodes]
+        expected = ("ok", str(SLOTS), str(len(self.nodes)))
+        return all(
+            (told["cluster_state"], told["cluster_slots_ok"], told["cluster_known_nodes"])
+            == expected
+            for told in states
+        )

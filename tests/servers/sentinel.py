@@ -1,0 +1,167 @@
+"""A master with replicas, watched by Sentinels: who is master now, and how it becomes another."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any, Self
+
+from tests.servers.processes import until
+from tests.servers.redis import RedisServer
+from tests.servers.resp import Answer, Refused
+
+SERVICE = "mymaster"
+QUORUM = 2
+TIMERS = {
+    "info-period": 200,
+    "publish-period": 200,
+    "ask-period": 100,
+    "ping-period": 100,
+    "election-timeout": 500,
+    "min-link-reconnect-period": 200,
+}
+"""Milliseconds of what takes ten seconds otherwise; a killed master is replaced in about 1.5 s."""
+
+
+class Sentinel(RedisServer):
+    """One that watches; it keeps what it learns in its own file."""
+
+    def __init__(self, master: RedisServer) -> None:
+        super().__init__(flavour=master.settings.flavour)
+        self._watched = master
+
+    def start(self) -> Self:
+        super().start()
+        for name, milliseconds in TIMERS.items():
+            self.ask("SENTINEL", "DEBUG", name, milliseconds)
+        return self
+
+    def master_port(self) -> int:
+        told = self.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)
+        assert isinstance(told, list)
+        assert isinstance(told[1], bytes)
+        return int(told[1])
+
+    def knows(self, replicas: int, sentinels: int) -> bool:
+        """Whether it has found everybody, and thinks that they could agree on a failover."""
+        found = [self.ask("SENTINEL", word, SERVICE) for word in ("REPLICAS", "SENTINELS")]
+        try:
+            self.ask("SENTINEL", "CKQUORUM", SERVICE)
+        except Refused:
+            return False
+        return [_count(answer) for answer in found] == [replicas, sentinels - 1]
+
+    def _command(self) -> list[str]:
+        file = self.folder / "sentinel.conf"
+        if not file.exists():
+            master = f"{self._watched.host} {self._watched.port}"
+            file.write_text(
+                f"port {self.port}\nbind {self.host}\ndir {self.folder}\n"
+                f"sentinel monitor {SERVICE} {master} {QUORUM}\n"
+                f"sentinel down-after-milliseconds {SERVICE} 500\n"
+                f"sentinel failover-timeout {SERVICE} 2000\n"
+            )
+        return [self.settings.program, str(file), "--sentinel"]
+
+    def _choose_ports(self) -> None:
+        super()._choose_ports()
+        (self.folder / "sentinel.conf").unlink(missing_ok=True)
+
+
+class SentinelService:
+    """One master, two replicas, three Sentinels."""
+
+    def __init__(self, *, replicas: int = 2, sentinels: int = 3, **settings: Any) -> None:
+        self.servers = [RedisServer(**settings) for _ in range(1 + replicas)]
+        self.sentinels = [Sentinel(self.servers[0]) for _ in range(sentinels)]
+        self._open = ExitStack()
+
+    @property
+    def url(self) -> str:
+        hosts = ",".join(f"{one.host}:{one.port}" for one in self.sentinels)
+        return f"redis+sentinel://{hosts}/{SERVICE}"
+
+    @property
+    def master(self) -> RedisServer:
+        """Who is master in the eyes of the first Sentinel that runs."""
+        port = next(one for one in self.sentinels if one.running).master_port()
+        return next(server for server in self.servers if server.port == port)
+
+    @property
+    def replicas(self) -> list[RedisServer]:
+        master = self.master
+        return [server for server in self.servers if server is not master]
+
+    def start(self) -> Self:
+        for one in (*self.servers, *self.sentinels):
+            self._open.callback(one.close)
+        first, *others = self.servers
+        first.start()
+        for replica in others:
+            replica.start()
+            replica.ask("REPLICAOF", first.host, first.port)
+        for sentinel in self.sentinels:
+            sentinel.start()
+        self.wait_until_whole()
+        return self
+
+    def failover(self) -> RedisServer:
+        """Force one while everybody is well; the new master, once all follow it."""
+        old = self.master
+        until(self._accepts_failover, "a Sentinel starts the failover")
+        new = self.wait_for_another(old)
+        self.wait_until_whole()
+        return new
+
+    def wait_for_another(self, old: RedisServer) -> RedisServer:
+        """After the master was killed or stopped: the new one, once every Sentinel names it."""
+        until(lambda: self._agreed_port() not in {None, old.port}, "another master")
+        master = self.master
+        until(lambda: master.info("replication")["role"] == "master", "it knows itself")
+        return master
+
+    def wait_until_whole(self) -> None:
+        """Everybody runs, everybody knows everybody, and all replicas follow the one master."""
+        for server in self.servers:
+            server.start()
+        until(self._whole, "replicas and Sentinels are in step")
+
+    def close(self) -> None:
+        self._open.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _accepts_failover(self) -> bool:
+        try:
+            return self.sentinels[0].ask("SENTINEL", "FAILOVER", SERVICE) == b"OK"
+        except Refused as no:  # one is under way, or no replica was heard of lately
+            if str(no).startswith(("INPROG", "NOGOODSLAVE")):
+                return False
+            raise
+
+    def _agreed_port(self) -> int | None:
+        ports = {one.master_port() for one in self.sentinels if one.running}
+        return ports.pop() if len(ports) == 1 else None
+
+    def _whole(self) -> bool:
+        port = self._agreed_port()
+        return (
+            port is not None
+            and all(_follows(server, port) for server in self.servers)
+            and all(one.knows(len(self.servers) - 1, len(self.sentinels)) for one in self.sentinels)
+        )
+
+
+def _follows(server: RedisServer, port: int) -> bool:
+    told = server.info("replication")
+    if server.port == port:
+        return told["role"] == "master"
+    return (told.get("master_port"), told.get("master_link_status")) == (str(port), "up")
+
+
+def _count(answer: Answer) -> int:
+    assert isinstance(answer, list)
+    return len(answer)
