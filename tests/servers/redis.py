@@ -143,7 +143,11 @@ class RedisServer:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def __enter__(self) -> Self:
-        return self.start()
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
 
     def __exit__(self, *_: object) -> None:
         self.close()

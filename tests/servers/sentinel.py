@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any, Self
 
@@ -15,11 +16,14 @@ TIMERS = {
     "info-period": 200,
     "publish-period": 200,
     "ask-period": 100,
-    "ping-period": 100,
+    "ping-period": 400,  # five of these without INFO, which comes every second, rule a replica out
     "election-timeout": 500,
     "min-link-reconnect-period": 200,
 }
 """Milliseconds of what takes ten seconds otherwise; a killed master is replaced in about 1.5 s."""
+
+AT_EASE = {"sentinel", "sentinel,master_down"}
+"""The second is what another said when a master was last down; it fades late."""
 
 
 class Sentinel(RedisServer):
@@ -41,14 +45,22 @@ class Sentinel(RedisServer):
         assert isinstance(told[1], bytes)
         return int(told[1])
 
-    def knows(self, replicas: int, sentinels: int) -> bool:
-        """Whether it has found everybody, and thinks that they could agree on a failover."""
-        found = [self.ask("SENTINEL", word, SERVICE) for word in ("REPLICAS", "SENTINELS")]
-        try:
-            self.ask("SENTINEL", "CKQUORUM", SERVICE)
-        except Refused:
-            return False
-        return [_count(answer) for answer in found] == [replicas, sentinels - 1]
+    def content(self, port: int, replicas: int, sentinels: int) -> bool:
+        """Whether it has found everybody, thinks well of all, and has no failover under way.
+
+        One that has not ended its failover when the next begins would stay with the old master,
+        and one that has not yet heard from a replica would not choose it.
+        """
+        with self.connect() as wire:
+            master = _fields(wire.ask("SENTINEL", "MASTER", SERVICE))
+            followers = _list(wire.ask("SENTINEL", "REPLICAS", SERVICE))
+            others = _list(wire.ask("SENTINEL", "SENTINELS", SERVICE))
+        good = {"flags": "slave", "master-link-status": "ok", "master-port": str(port)}
+        return (
+            master["flags"] == "master"
+            and [_fields(one).items() >= good.items() for one in followers] == [True] * replicas
+            and [_fields(one)["flags"] in AT_EASE for one in others] == [True] * (sentinels - 1)
+        )
 
     def _command(self) -> list[str]:
         file = self.folder / "sentinel.conf"
@@ -83,8 +95,7 @@ class SentinelService:
     @property
     def master(self) -> RedisServer:
         """Who is master in the eyes of the first Sentinel that runs."""
-        port = next(one for one in self.sentinels if one.running).master_port()
-        return next(server for server in self.servers if server.port == port)
+        return self._at(next(one for one in self.sentinels if one.running).master_port())
 
     @property
     def replicas(self) -> list[RedisServer]:
@@ -107,32 +118,49 @@ class SentinelService:
     def failover(self) -> RedisServer:
         """Force one while everybody is well; the new master, once all follow it."""
         old = self.master
-        until(self._accepts_failover, "a Sentinel starts the failover")
-        new = self.wait_for_another(old)
-        self.wait_until_whole()
-        return new
+        self._until(self._accepts_failover, "a Sentinel starts the failover")
+        self._until(lambda: self._whole() and self.master is not old, "all follow another master")
+        return self.master
 
     def wait_for_another(self, old: RedisServer) -> RedisServer:
         """After the master was killed or stopped: the new one, once every Sentinel names it."""
-        until(lambda: self._agreed_port() not in {None, old.port}, "another master")
-        master = self.master
-        until(lambda: master.info("replication")["role"] == "master", "it knows itself")
-        return master
+
+        def another() -> bool:
+            port = self._agreed_port()  # asked anew each time: they may change their minds
+            return port not in {None, old.port} and _follows(self._at(port), port)
+
+        self._until(another, "another master")
+        return self.master
 
     def wait_until_whole(self) -> None:
         """Everybody runs, everybody knows everybody, and all replicas follow the one master."""
         for server in self.servers:
             server.start()
-        until(self._whole, "replicas and Sentinels are in step")
+        self._until(self._whole, "replicas and Sentinels are in step")
 
     def close(self) -> None:
         self._open.close()
 
     def __enter__(self) -> Self:
-        return self.start()
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _until(self, question: Callable[[], bool], what: str) -> None:
+        try:
+            until(question, what)
+        except TimeoutError as problem:
+            for one in (*self.servers, *self.sentinels):
+                problem.add_note(f"{one.port}:\n{one.process.log.read_text()[-2000:]}")
+            raise
+
+    def _at(self, port: int | None) -> RedisServer:
+        return next(server for server in self.servers if server.port == port)
 
     def _accepts_failover(self) -> bool:
         try:
@@ -148,20 +176,25 @@ class SentinelService:
 
     def _whole(self) -> bool:
         port = self._agreed_port()
-        return (
-            port is not None
-            and all(_follows(server, port) for server in self.servers)
-            and all(one.knows(len(self.servers) - 1, len(self.sentinels)) for one in self.sentinels)
-        )
+        if port is None or not all(_follows(server, port) for server in self.servers):
+            return False
+        counts = len(self.servers) - 1, len(self.sentinels)
+        return all(one.content(port, *counts) for one in self.sentinels)
 
 
-def _follows(server: RedisServer, port: int) -> bool:
+def _follows(server: RedisServer, port: int | None) -> bool:
     told = server.info("replication")
     if server.port == port:
         return told["role"] == "master"
     return (told.get("master_port"), told.get("master_link_status")) == (str(port), "up")
 
 
-def _count(answer: Answer) -> int:
+def _fields(described: Answer) -> dict[str, str]:
+    """From names and values in turn."""
+    words = [word.decode() for word in _list(described) if isinstance(word, bytes)]
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+def _list(answer: Answer) -> list[Answer]:
     assert isinstance(answer, list)
-    return len(answer)
+    return answer
