@@ -31,6 +31,7 @@ IGNORED_FOLDERS = {
     ".mypy_cache",
     ".pytest_cache",
     ".ruff_cache",
+    ".servers",
     "__pycache__",
 }
 

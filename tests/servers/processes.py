@@ -72,7 +72,6 @@ class Process:
 
     def __init__(self, command: list[str], log: Path) -> None:
         self.log = log
-        self._stopped = False
         with log.open("ab") as output:
             self._popen = _spawn(command, output.fileno())
 
@@ -102,15 +101,9 @@ class Process:
         """SIGSTOP, and only return when the kernel says that it stands still."""
         self._popen.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-        self._stopped = True
 
     def cont(self) -> None:
         self._popen.send_signal(signal.SIGCONT)
-        self._stopped = False
-
-    @property
-    def stopped(self) -> bool:
-        return self._stopped and self.running
 
     def kill(self) -> None:
         """SIGKILL, and only return when it is gone; a second time does nothing."""

@@ -95,8 +95,9 @@ class RedisServer:
         return self._process is not None and self._process.running
 
     def start(self) -> Self:
-        """Start and wait until it answers; one that runs already stays as it is."""
+        """Start and wait until it answers; one that stands still goes on."""
         if self.running:
+            self.cont()
             return self
         fresh = not self.port
         for attempt in range(1, ATTEMPTS + 1):

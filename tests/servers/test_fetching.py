@@ -1,0 +1,106 @@
+"""How servers come into the tree: unpacked once, told clearly where they cannot be had."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.servers.processes import ROOT
+
+APT = """#!/bin/sh
+echo "$@" >> "{folder}/asked"
+for word in "$@"; do
+    case $word in -oDir::Cache::archives=*) archives=${{word#*=}};; esac
+done
+case "$*" in *" install "*) echo > "$archives/redis-tools.deb";; esac
+"""
+DPKG = """#!/bin/sh
+mkdir -p "$3/usr/bin" "$3/usr/lib/here"
+echo > "$3/usr/lib/here/liblua.so.5"
+cd "$3/usr/bin"
+printf '#!/bin/sh\\necho "Redis server v=9.9.9 sha=0 $LD_LIBRARY_PATH"\\n' > redis-check-rdb
+chmod +x redis-check-rdb
+"""
+SERVER = "#!/bin/sh\necho mine\n"
+
+
+class Machine:
+    """A tree with the scripts in it, and a PATH with next to nothing on it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tree = folder / "tree"
+        self.path = folder / "bin"
+        self.path.mkdir()
+        for name in ("sh", "dirname", "mkdir", "chmod"):
+            self.path.joinpath(name).symlink_to(shutil.which(name) or name)
+        shutil.copytree(ROOT / "scripts", self.tree / "scripts")
+        self.asked = self.path / "asked"
+
+    def has(self, name: str, program: str) -> None:
+        self.path.joinpath(name).write_text(program)
+        self.path.joinpath(name).chmod(0o755)
+
+    def fetch(self) -> tuple[int, str]:
+        command = [sys.executable, str(self.tree / "scripts" / "fetch_servers.py"), "redis"]
+        told = subprocess.run(
+            command, capture_output=True, text=True, check=False, env={"PATH": str(self.path)}
+        )
+        return told.returncode, told.stdout + told.stderr
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_packages_are_unpacked_once_and_the_program_runs_with_its_libraries(
+    machine: Machine,
+) -> None:
+    machine.has("apt-get", APT.format(folder=machine.path))
+    machine.has("dpkg-deb", DPKG)
+    code, told = machine.fetch()
+    assert (code, "Redis server v=9.9.9" in told) == (0, True), told
+    calls = machine.asked.read_text()
+    assert "--download-only" in calls
+    servers = machine.tree / ".servers"
+    ran = subprocess.check_output([servers / "bin" / "redis-server"], text=True)
+    assert ran.strip().endswith(f"{servers}/redis/usr/lib/here:")
+    assert machine.fetch() == (0, "")
+    assert machine.asked.read_text() == calls, "the second call must not ask again"
+
+
+def test_a_tree_that_was_moved_still_runs(machine: Machine) -> None:
+    machine.has("apt-get", APT.format(folder=machine.path))
+    machine.has("dpkg-deb", DPKG)
+    machine.fetch()
+    moved = machine.tree.rename(machine.tree.with_name("moved"))
+    ran = subprocess.check_output([moved / ".servers" / "bin" / "redis-server"], text=True)
+    assert "9.9.9" in ran
+
+
+def test_without_apt_what_is_installed_is_used(machine: Machine) -> None:
+    machine.has("redis-server", SERVER)
+    code, told = machine.fetch()
+    assert code == 0
+    assert "there is no apt-get" in told
+    assert f"using {machine.path / 'redis-server'} instead" in told
+
+
+def test_with_neither_it_says_what_to_do_and_fails(machine: Machine) -> None:
+    code, told = machine.fetch()
+    assert code == 1
+    assert "there is no apt-get" in told
+    assert "install redis" in told
+
+
+def test_a_failed_download_is_shown_and_tried_again(machine: Machine) -> None:
+    machine.has("apt-get", "#!/bin/sh\necho no network >&2\nexit 100\n")
+    machine.has("dpkg-deb", DPKG)
+    code, told = machine.fetch()
+    assert (code, "no network" in told) == (1, True)
+    machine.has("apt-get", APT.format(folder=machine.path))
+    assert machine.fetch()[0] == 0
