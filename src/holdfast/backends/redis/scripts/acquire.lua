@@ -35,20 +35,20 @@ if buried(id) then
 end
 
 settle(id)
-local first = redis.call('zrange', LINE, 0, 0)[1]
-local rejoins = kind == 'zset' and string.sub(mode, 1, 1) == 'o' -- past the line, or it would wait for itself
-if (rejoins or not first or first == id) and fits(mode, limit) then
-  leave(id)
-  raw = enter(id, mode, ttl, limit, shown)
-  settle()
-  keep()
-  return raw
+if kind ~= 'string' then
+  local first = redis.call('zrange', LINE, 0, 0)[1]
+  -- An owner goes past the line into his own hold, or he would wait for himself.
+  local rejoins = kind == 'zset' and string.sub(mode, 1, 1) == 'o'
+  if (rejoins or not first or first == id) and fits(mode, limit) then
+    leave(id)
+    raw = enter(id, mode, ttl, limit, shown)
+    settle()
+    keep()
+    return raw
+  end
 end
 
-if not redis.call('zscore', LINE, id) then
-  local last = redis.call('zrange', LINE, -1, -1, 'WITHSCORES')[2]
-  redis.call('zadd', LINE, text(tonumber(last or 0) + 1), id)
-end
+redis.call('zadd', LINE, 'NX', string.format('%.0f', time[1] * 1000000 + time[2]), id)
 redis.call('zadd', ALIVE, text(now + SILENCE), id)
 redis.call('hset', INFO, id, mode .. ' ' .. text(ttl) .. ' ' .. text(limit) .. ' ' .. ARGV[5] .. ' ' .. shown)
 keep()

@@ -12,16 +12,21 @@ end
 -- include settle
 
 local id = ARGV[1]
-if kind == 'zset' and holds(id) then
-  held = true
-  redis.call('zrem', HOLD, id)
-  redis.call('hdel', INFO, '=' .. id)
-  kind = redis.call('type', HOLD)['ok']
+if not held then
+  held = kind == 'zset' and holds(id)
+  if held then
+    redis.call('zrem', HOLD, id)
+    redis.call('hdel', INFO, '=' .. id)
+    kind = redis.call('type', HOLD)['ok']
+  else
+    leave(id)
+  end
 end
-leave(id)
 if ARGV[2] ~= '0' then
   bury(id, tonumber(ARGV[2]))
 end
 settle()
-keep()
+if kind == 'zset' or ARGV[2] ~= '0' then
+  keep()
+end
 return held and 1 or 0

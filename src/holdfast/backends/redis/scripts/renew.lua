@@ -17,5 +17,7 @@ if held then
   redis.call('zadd', HOLD, text(now + ARGV[2]), ARGV[1])
 end
 settle()
-keep()
+if kind == 'zset' then
+  keep()
+end
 return held and 1 or 0

@@ -21,12 +21,15 @@ local function text(number)
   return string.format('%.0f', number)
 end
 
-local kind = redis.call('type', HOLD)['ok']
-if kind ~= 'none' and kind ~= 'string' and kind ~= 'zset' then
-  return redis.error_reply('WRONGTYPE the key of this lock holds something else: ' .. kind)
-end
-
-if kind == 'zset' then
+-- One look tells most: a string is one holder, whose id it begins with; nothing is nobody.
+local kind, holder = 'none', redis.pcall('getrange', HOLD, 0, 31)
+if type(holder) == 'string' and holder ~= '' then
+  kind = 'string'
+elseif type(holder) == 'table' then
+  kind = redis.call('type', HOLD)['ok']
+  if kind ~= 'zset' then
+    return redis.error_reply('WRONGTYPE the key of this lock holds something else: ' .. kind)
+  end
   for _, id in ipairs(redis.call('zrangebyscore', HOLD, '-inf', text(now))) do
     redis.call('zrem', HOLD, id)
     redis.call('hdel', INFO, '=' .. id)
@@ -60,7 +63,7 @@ end
 
 local function holds(id)
   if kind == 'string' then
-    return redis.call('getrange', HOLD, 0, 31) == id
+    return holder == id
   end
   return kind == 'zset' and redis.call('zscore', HOLD, id)
 end
@@ -93,7 +96,7 @@ local function enter(id, mode, ttl, limit, shown)
   shown = string.format('%010.0f', time[1]) .. string.sub(shown, 11)
   if mode == 'x' then
     redis.call('set', HOLD, id .. shown, 'PX', text(ttl))
-    kind = 'string'
+    kind, holder = 'string', id
     return next_fence()
   end
   local raw
@@ -128,7 +131,7 @@ end
 -- Grant to the first in line while they fit (L6): one writer, the readers up to the next writer, the
 -- free permits. Stops at `me`, who is here to be answered and needs no message.
 local function settle(me)
-  while true do
+  while kind ~= 'string' do -- whoever is alone lets nobody in
     local id = redis.call('zrange', LINE, 0, 0)[1]
     if not id or id == me then
       return
@@ -146,7 +149,8 @@ local function settle(me)
   end
 end
 
--- Nothing stays longer than the last thing in it that runs out.
+-- Nothing stays longer than the last thing in it that runs out, and a little. To be called when
+-- something was added; what was only taken out needs it not.
 local function keep()
   local last = tonumber(redis.call('zrange', ALIVE, -1, -1, 'WITHSCORES')[2] or 0)
   if last > 0 then
