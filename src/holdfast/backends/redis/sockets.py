@@ -103,7 +103,8 @@ class Pool:
         try:
             reply = connection.send(packed)
         except BaseException as error:
-            raise self._drop(connection, error) from error
+            self._drop(connection, error)
+            raise
         self._give_back(connection)
         return reply
 
@@ -117,7 +118,8 @@ class Pool:
         try:
             yield connection
         except BaseException as error:
-            raise self._drop(connection, error) from error
+            self._drop(connection, error)
+            raise
         self._give_back(connection)
 
     def close(self) -> None:
@@ -152,13 +154,12 @@ class Pool:
         else:
             connection.close()
 
-    def _drop(self, connection: Connection, error: BaseException) -> BaseException:
+    def _drop(self, connection: Connection, error: BaseException) -> None:
         """What failed is closed, and so are the idle ones: after a restart they are all dead."""
         connection.close()
         if isinstance(error, OSError | HiredisError):
             self._clear()
-            return wire.unreachable(self._settings, error)
-        return error
+            raise wire.unreachable(self._settings, error) from error
 
 
 def _open(settings: Settings) -> socket.socket:

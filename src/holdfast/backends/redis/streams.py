@@ -44,6 +44,9 @@ class Stream(asyncio.Protocol):
 
     def send(self, packed: bytes) -> asyncio.Future[Any]:
         future = self._loop.create_future()
+        if self._transport is None:  # lost since the caller looked
+            future.set_exception(wire.unreachable(self._settings, self._why))
+            return future
         self._pending.append((future, now()))
         if not self._out:
             self._loop.call_soon(self._flush)

@@ -81,8 +81,7 @@ class Inbox:
             try:
                 message = self._pop(min(left, self._pool.longest_slice(SLICE)))
             except BackendUnavailable:
-                # The server may still take that connection for a reader of this inbox (L5).
-                self._waiting.generation += 1
+                self._waiting.move()
                 await self._plain.wait(min(until, now() + _PAUSE))
                 return True
             if message is None:

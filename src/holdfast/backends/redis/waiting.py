@@ -59,6 +59,11 @@ class Waiting:
         self.signal = signal
         self.fresh = now() - self.anchor < FRESH
 
+    def move(self) -> None:
+        """Another inbox, which the server has to be told of: the old one may have a reader (L5)."""
+        self.generation += 1
+        self.fresh = False
+
     def answer(self) -> Answer | None:
         """What is known without asking: the grant that was pushed, or that nothing has changed."""
         fresh, self.fresh = self.fresh, False

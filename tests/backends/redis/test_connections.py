@@ -1,0 +1,99 @@
+"""The two hand-written transports, when a caller is interrupted or a connection is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from holdfast.backends.redis import wire
+from holdfast.backends.redis.settings import read
+from holdfast.backends.redis.sockets import Connection, Pool
+from holdfast.backends.redis.streams import Stream
+from holdfast.connect import parse
+from holdfast.errors import BackendUnavailable
+from holdfast.runtimes.clock import now
+from holdfast.runtimes.threads import ThreadRuntime, run
+from tests.backends.redis.conftest import claim, engine, eventually
+from tests.servers.redis import RedisServer
+
+pytestmark = pytest.mark.redis
+PING = wire.pack(b"PING")
+
+
+def test_an_interrupted_command_takes_its_connection_with_it(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C between sending and reading: the answer must never be the next command's."""
+    pool = Pool(read(parse(server.url)))
+    assert pool.send(wire.pack(b"ECHO", b"first")) == b"first"
+    next_reply = Connection._next
+
+    def interrupted(_connection: Connection) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Connection, "_next", interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        pool.send(wire.pack(b"ECHO", b"second"))
+    assert caught.value.__cause__ is None
+    monkeypatch.setattr(Connection, "_next", next_reply)
+    assert pool.send(wire.pack(b"ECHO", b"third")) == b"third"
+    pool.close()
+
+
+def test_a_closed_pool_keeps_nothing(server: RedisServer) -> None:
+    pool = Pool(read(parse(server.url)))
+    pool.close()
+    assert pool.send(PING) == b"PONG"
+    assert not pool._idle
+
+
+def test_a_command_on_a_lost_stream_fails_at_once() -> None:
+    async def story() -> None:
+        settings = read(parse("redis://nowhere"))
+        stream = Stream(settings, asyncio.get_running_loop(), lambda _: None, lambda: None)
+        with pytest.raises(BackendUnavailable):
+            await asyncio.wait_for(stream.send(PING), 1)
+
+    asyncio.run(story())
+
+
+def test_a_cancelled_caller_does_not_disturb_anothers_answer(server: RedisServer) -> None:
+    async def story() -> None:
+        port = engine(server).asyncio()
+        await port.inspect("t:x")
+        stream: Any = port._stream
+        first = stream.send(wire.pack(b"ECHO", b"first"))
+        second = stream.send(wire.pack(b"ECHO", b"second"))
+        first.cancel()
+        assert await second == b"second"
+        await port.close()
+
+    asyncio.run(story())
+
+
+def test_a_waiter_whose_connection_was_cut_reads_another_inbox(server: RedisServer) -> None:
+    """L5: the server may still take the old connection for a reader, which would eat the grant."""
+    port = engine(server).blocking()
+    holder, waiter = claim(), claim()
+    run(port.attempt(holder, 0.0))
+    run(port.attempt(waiter, 0.0))
+    with port.watch(waiter, ThreadRuntime().signal) as inbox:
+        sleeper = threading.Thread(target=lambda: run(inbox.wait(now() + 1.0)))
+        sleeper.start()
+        eventually(lambda: "blocked_clients:0" not in told(server), "nobody sleeps")
+        server.client_kill()
+        sleeper.join()
+        run(port.attempt(waiter, 0.0))
+        assert server.ask("HGET", "t:{x}:info", waiter.id).split()[3] == b"l1"  # type: ignore[union-attr]
+        assert run(port.release(holder))
+        assert server.ask("EXISTS", f"t:{{x}}:inbox:{waiter.id[:16]}1") == 1
+        assert run(inbox.wait(now() + 5.0))
+    run(port.release(waiter))
+    run(port.close())
+
+
+def told(server: RedisServer) -> str:
+    return "\n".join(f"{name}:{value}" for name, value in server.info("clients").items())
