@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from holdfast.core import losing
 from holdfast.core.leaving import end
-from holdfast.core.values import FENCE_STEP, Event, LockInfo, State
-from holdfast.errors import HoldfastError, StaleFence
+from holdfast.core.values import FENCE_STEP, Event, LockInfo, Renewal, State
+from holdfast.errors import BackendError, HoldfastError, StaleFence
 
 if TYPE_CHECKING:
     from holdfast.core.client import Client
@@ -66,6 +66,9 @@ async def renew(client: Client, lease: LeaseCore) -> None:
     (answer,) = await client.runtime.finish(client.backend.renew([hold.claim]))
     losing.renewed(client, hold, answer, sent)
     lease.check()
+    if answer is Renewal.UNKNOWN:
+        message = "the renewal was not confirmed; the hold lasts as long as it did before"
+        raise BackendError(message, key=lease.name, backend=lease.backend)
 
 
 async def close(client: Client) -> None:

@@ -1,0 +1,35 @@
+"""`lease.renew()` says so when nobody confirmed it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+import holdfast
+from holdfast.backends.memory import MemoryEngine
+from holdfast.backends.memory.backend import MemoryBackend
+from holdfast.core.values import Claim, Renewal
+
+
+class Mute(MemoryBackend):
+    """Has no answer to a renewal, as an engine whose script was refused."""
+
+    async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
+        return [Renewal.UNKNOWN] * len(claims)
+
+
+class Engine(MemoryEngine):
+    def blocking(self) -> MemoryBackend:
+        return Mute(self)
+
+
+def test_an_unconfirmed_renewal_raises_and_extends_nothing() -> None:
+    with holdfast.Locks(Engine()) as locks:
+        lease = locks.lock("x", ttl=60, auto_renew=False).acquire()
+        assert lease is not None
+        before = lease._hold.valid_until
+        with pytest.raises(holdfast.BackendError, match="not confirmed"):
+            lease.renew()
+        assert lease.state is holdfast.State.AT_RISK
+        assert lease._hold.valid_until == before
