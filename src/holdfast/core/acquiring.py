@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 class Turn:
-    """How far one caller has got, so that whatever interrupts it can be undone."""
+    """How far one caller has got, so that whatever interrupts it can be undone.
 
-    __slots__ = ("claim", "ended", "hold", "line", "unanswered", "waiter")
+    One is made for every call: what it begins with stands on the class, which costs nothing.
+    """
 
-    def __init__(self) -> None:
-        self.line: Line | None = None
-        self.waiter: Waiter | None = None
-        self.claim: Claim | None = None
-        self.unanswered = 0
-        """Sendings of the claim without an answer: any may still be applied, later (L3)."""
-        self.hold: Hold | None = None
-        self.ended: Hold | None = None
-        """The hold while it is given back: nobody else will."""
+    line: Line | None = None
+    waiter: Waiter | None = None
+    claim: Claim | None = None
+    unanswered = 0
+    """Sendings of the claim without an answer: any may still be applied, later (L3)."""
+    hold: Hold | None = None
+    ended: Hold | None = None
+    """The hold while it is given back: nobody else will."""
 
     def inherit(self, other: Turn) -> None:
         """Take over the claim of somebody who gave up, and with it the place in the engine."""
@@ -42,29 +42,14 @@ class Turn:
         return self.unanswered > 0
 
 
-async def ask(
-    client: Client, want: Want, claim: Claim, turn: Turn, until: float, sent: float
+async def wait(
+    client: Client, want: Want, claim: Claim, turn: Turn, until: float
 ) -> tuple[Granted, float] | None:
-    """The grant and when it was asked for (`sent` is now); None when `until` passed first."""
-    runtime = client.runtime
-    turn.unanswered += 1
-    try:
-        answer = await runtime.finish(client.backend.attempt(claim, 0.0))
-        turn.unanswered -= 1
-    except BackendUnavailable:
-        answer, sent = await _ask_again(claim, turn, until, client)
-    if isinstance(answer, Granted):
-        return answer, sent  # the common case costs one command
+    """Asked once and refused: the grant and when it was asked for, None if `until` came first."""
+    backend, runtime = client.backend, client.runtime
     if until <= runtime.now():
         return None
     client.tell_want("waiting", want)
-    return await _wait(client, claim, turn, until)
-
-
-async def _wait(
-    client: Client, claim: Claim, turn: Turn, until: float
-) -> tuple[Granted, float] | None:
-    backend, runtime = client.backend, client.runtime
     # Watch before asking again, or a release could slip in between (port rule 4).
     with backend.watch(claim, runtime.signal) as wake, client.awake(wake):
         while True:
@@ -76,7 +61,7 @@ async def _wait(
                 answer = await runtime.finish(backend.attempt(claim, patience))
                 turn.unanswered -= 1
             except BackendUnavailable:
-                answer, sent = await _ask_again(claim, turn, until, client)
+                answer, sent = await ask_again(claim, turn, until, client)
             if isinstance(answer, Granted):
                 return answer, sent
             now = runtime.now()
@@ -85,9 +70,7 @@ async def _wait(
             await wake.wait(min(until, now + answer.retry_in))
 
 
-async def _ask_again(
-    claim: Claim, turn: Turn, until: float, client: Client
-) -> tuple[Answer, float]:
+async def ask_again(claim: Claim, turn: Turn, until: float, client: Client) -> tuple[Answer, float]:
     """An engine out of reach is asked again, with the same claim, for a while (port rule 2)."""
     backend, runtime = client.backend, client.runtime
     give_up = min(until, runtime.now() + pacing.OUTAGE_PATIENCE)

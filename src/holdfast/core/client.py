@@ -51,6 +51,8 @@ class Awake:
 
 
 _serials = count(1)
+_PERMIT = Mode.PERMIT
+_new_tuple = tuple.__new__
 
 
 class Client:
@@ -112,18 +114,12 @@ class Client:
         return Want(key, terms, self.slot(key, terms), lined)
 
     def claim(self, key: str, terms: Terms) -> Claim:
-        ttl = self.backend.default_ttl if terms.ttl is None else terms.ttl
-        return Claim(
-            key,
-            self.runtime.new_id(),
-            ttl,
-            terms.mode,
-            terms.permits,
-            terms.fair,
-            terms.owner,
-            self.runtime.who(),
-            self.label,
-        )
+        ttl, _, _, fair, owner, mode, permits, _ = terms
+        if ttl is None:
+            ttl = self.backend.default_ttl
+        runtime = self.runtime
+        new = (key, runtime.new_id(), ttl, mode, permits, fair, owner, runtime.who(), self.label)
+        return _new_tuple(Claim, new)  # half the price of Claim(...), and every attempt makes one
 
     def ensure_open(self) -> None:
         if self.closed:
@@ -190,12 +186,15 @@ class Client:
             del self.lines[line.key]
         return waiter
 
-    def remember(self, mine: Mine, slot: object, lease: LeaseCore) -> None:
+    def lend(self, hold: Hold, mine: Mine, slot: object, made: list[Any]) -> LeaseCore:
         """The caller has it from now on; a semaphore's permits add up instead of nesting."""
-        if lease.mode is Mode.PERMIT:
+        lease: LeaseCore = self.lease_type(self, hold, mine, slot)
+        made.append(lease)
+        if hold.claim.mode is _PERMIT:
             mine.setdefault(slot, []).append(lease)
         else:
             mine[slot] = lease
+        return lease
 
     def forked(self) -> None:
         """In a forked child: everything here belongs to the parent."""

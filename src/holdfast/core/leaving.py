@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.core import losing, pacing
-from holdfast.core.holding import no_lease
+from holdfast.core.holding import NEVER, no_lease
 from holdfast.core.values import Capability, Claim, Mode, State
 from holdfast.errors import BackendError, BackendUnavailable, LeaseLost
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 async def release(client: Client, lease: LeaseCore) -> None:
     """Give back one entry of this lease; the last one ends the hold or hands it over."""
     hold = lease._hold
-    if hold.ttl is not None or hold.terms.max_hold is not None:
+    if hold.valid_until != NEVER or hold.hold_until != NEVER:
         losing.look(client, hold)
     heir: Waiter | None = None
     with client.guard:

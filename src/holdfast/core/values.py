@@ -68,6 +68,11 @@ class Granted(NamedTuple):
     A pushed grant counts from the last command that was answered "not yet" (S1)."""
 
 
+def granted(raw: int) -> Granted:
+    """The plain grant of an engine that keeps what was asked, made without a detour."""
+    return tuple.__new__(Granted, (raw, None, None))
+
+
 class Busy(NamedTuple):
     """The claim does not hold its key yet."""
 

@@ -10,13 +10,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from holdfast.core.holding import Mine
 from holdfast.runtimes import clock
 
 T = TypeVar("T")
 _local = threading.local()
+_DONE: Final = object()
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
@@ -26,8 +27,18 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     except StopIteration as done:
         result: T = done.value
         return result
+    raise _suspended(work)
+
+
+def carry_out(work: Coroutine[Any, Any, None]) -> None:
+    """The same for work without a result, at half the price: no StopIteration is made."""
+    if next(work.__await__(), _DONE) is not _DONE:
+        raise _suspended(work)
+
+
+def _suspended(work: Coroutine[Any, Any, Any]) -> RuntimeError:
     work.close()
-    raise RuntimeError("a blocking call suspended: an asyncio part is used from the blocking API")
+    return RuntimeError("a blocking call suspended: an asyncio part is used from the blocking API")
 
 
 class ThreadSignal:

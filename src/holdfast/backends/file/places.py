@@ -10,7 +10,15 @@ from holdfast.backends.file.bells import Bell
 from holdfast.backends.file.files import LockFile
 from holdfast.backends.file.identity import Identity, record_of
 from holdfast.backends.file.kernel import WRITE, asked
-from holdfast.backends.file.layout import EXCLUSIVE, LOCK, OWNED, PERMIT, SHARED, Record
+from holdfast.backends.file.layout import (
+    EXCLUSIVE,
+    LOCK,
+    OWNED,
+    PERMIT,
+    SHARED,
+    Record,
+    assemble,
+)
 from holdfast.core.values import Claim, Mode
 
 BARGE: Final = asked(WRITE, LOCK, 1)
@@ -60,18 +68,17 @@ class Place:
     def stamp(self, raw: int, now: int, me: Identity) -> bytes:
         """The record of an exclusive grant, encoded."""
         claim = self.claim
-        shown = (claim.who, claim.label)
-        found = _parts.get(shown)
-        if found is None or found[0] is not me:
-            found = _parts[shown] = (me, *_plain_parts(claim, me))
-        return layout.assemble(found[1], raw, now // 1000, found[2])
+        found = _parts.get(claim.who)
+        if found is None or found[0] is not me or found[1] != claim.label:
+            found = _parts[claim.who] = (me, claim.label, *_plain_parts(claim, me))
+        return assemble(found[2], raw, now // 1000, found[3])
 
     def record(self, mode: int, raw: int, now: int, me: Identity) -> Record:
         return record_of(self.claim, mode, self.owner_digest, raw, now, me)
 
 
-_parts: dict[tuple[str, str], tuple[Identity, bytes, bytes]] = {}
-"""What of a record is the same at every grant to the same thread or task."""
+_parts: dict[str, tuple[Identity, str, bytes, bytes]] = {}
+"""What of a record is the same at every grant to the same thread or task, with the label it had."""
 _MOST_PARTS: Final = 512
 
 

@@ -17,7 +17,7 @@ from holdfast.backends.file.bells import Ringer, address
 from holdfast.backends.file.files import NO_FILE, Files, LockFile
 from holdfast.backends.file.holding import put_out
 from holdfast.backends.file.identity import this_process
-from holdfast.backends.file.kernel import END, READ, WRITE
+from holdfast.backends.file.kernel import END, READ, WRITE, drop_all, in_the_way_asked
 from holdfast.backends.file.layout import (
     EXCLUSIVE,
     LOCK,
@@ -26,7 +26,7 @@ from holdfast.backends.file.layout import (
 )
 from holdfast.backends.file.outcomes import Crowded, Orphaned, Refused, Reserved
 from holdfast.backends.file.places import BARGE, Place
-from holdfast.core.values import Answer, Busy, Claim, Granted
+from holdfast.core.values import Answer, Busy, Claim, Granted, granted
 
 _REOPENS: Final = 200
 _SOON: Final = 0.002
@@ -47,21 +47,30 @@ class Recipe:
         finalize(self, _close, files, self.ringer).atexit = False
 
     def attempt(self, claim: Claim) -> Answer:
-        if self._barred and claim.id in self._barred:
-            return Busy(_NET)
         place = self.places.get(claim.id)
         if place is None:
+            if self._barred and claim.id in self._barred:
+                return Busy(_NET)
             place = self._new_place(claim)
         with place.mutex:
             if place.raw is not None:
                 return Granted(place.raw)
             if place.file is NO_FILE:
                 return Busy(_NET)  # released meanwhile, by another thread
-            for _ in range(_REOPENS):
+            try:
+                return self._enter(place) or self._ask_again(place)
+            except Orphaned:
+                return self._move_house(place)
+            except Crowded:
+                return Busy(_SOON)
+
+    def _move_house(self, place: Place) -> Answer:
+        """Ask in the file that counts, wherever it is by then."""
+        for _ in range(_REOPENS):
+            with suppress(Orphaned):
+                self._open_again(place)
                 try:
                     return self._enter(place) or self._ask_again(place)
-                except Orphaned:
-                    self._open_again(place)
                 except Crowded:
                     break
         return Busy(_SOON)
@@ -77,20 +86,26 @@ class Recipe:
             self._barred.pop(next(iter(self._barred)), None)
 
     def _new_place(self, claim: Claim) -> Place:
-        place = self.places[claim.id] = Place(claim, self.files.take(claim.key, claim.mode))
-        if self.files.created >= cleaning.EVERY:
-            cleaning.in_passing(self.files, self.me)
+        file = self.files.take(claim.key, claim.mode)
+        if file is None:
+            file = self.files.open(claim.key, claim.mode)
+            if self.files.created >= cleaning.EVERY:
+                cleaning.in_passing(self.files, self.me)
+        place = self.places[claim.id] = Place(claim, file)
         return place
 
     def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
         if doubtful:
             self._bar(claim)
-        place = self.places.pop(claim.id, None)
+        place = self.places.get(claim.id)
         if place is None:
             return False
         with place.mutex:
+            file = place.file
+            if file is NO_FILE:
+                return False  # released meanwhile, by another thread
             if place.mode == EXCLUSIVE:
-                held = self._leave_alone(place)
+                held = self._leave_alone(file, place.raw)
             else:
                 held = place.raw is not None and not put_out(place)
                 self.leave(place)
@@ -98,10 +113,13 @@ class Recipe:
         return held
 
     def put_away(self, place: Place) -> None:
-        """Its mutex held and everything dropped: the claim is over, the descriptor another's."""
+        """Its mutex held and everything dropped: the claim is over, the descriptor another's.
+
+        Only now is the place forgotten: a release that was interrupted before can be asked again.
+        """
+        file, place.file = place.file, NO_FILE
+        self.files.give_back(file)
         self.places.pop(place.claim.id, None)
-        self.files.give_back(place.file)
-        place.file = NO_FILE
         if place.bell is not None and not place.watched:
             place.bell.close()
 
@@ -126,11 +144,7 @@ class Recipe:
     def _enter(self, place: Place) -> Granted | None:
         """Take the key now, as things stand; None if refused."""
         try:
-            raw = (
-                ways.alone(place, self.me)
-                if place.mode == EXCLUSIVE
-                else ways.enter(place, self.me)
-            )
+            raw = ways.BY_MODE[place.mode](place, self.me)
         except Refused as refused:
             self._back_out(place)
             place.reserved = refused.left if isinstance(refused, Reserved) else None
@@ -144,7 +158,7 @@ class Recipe:
         place.raw = raw
         if place.ticket is not None and place.mode != EXCLUSIVE:
             self._let_others_in(place, place.ticket)
-        return Granted(raw)
+        return granted(raw)
 
     def _ask_again(self, place: Place) -> Answer:
         """Refused: take a ticket, then hang the bell, then settle down to wait."""
@@ -216,13 +230,13 @@ class Recipe:
         kernel.drop_all(file.fd)
         self.ring_first(file, sure=place.raw is not None and place.mode in (EXCLUSIVE, PERMIT))
 
-    def _leave_alone(self, place: Place) -> bool:
+    def _leave_alone(self, file: LockFile, raw: int | None) -> bool:
         """The next one first: whether our own hold was broken can wait."""
-        file, raw = place.file, place.raw
-        kernel.drop_all(file.fd)
-        waiter = kernel.in_the_way_asked(file.fd, line.ANYBODY)
+        fd = file.fd
+        drop_all(fd)
+        waiter = in_the_way_asked(fd, line.ANYBODY)
         if waiter is not None:
-            head = line.first_from(file.fd, waiter)
+            head = line.first_from(fd, waiter)
             if head is not None:
                 self.ringer.ring(address(file.bell, head.start))
         return raw is not None and file.grave() != raw
