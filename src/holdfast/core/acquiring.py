@@ -53,9 +53,10 @@ async def wait(
     # Watch before asking again, or a release could slip in between (port rule 4).
     with backend.watch(claim, runtime.signal) as wake, client.awake(wake):
         while True:
-            client.ensure_open()
-            patience = max(0.0, until - runtime.now())
+            if client.closed:
+                client.ensure_open()
             sent = runtime.now()
+            patience = max(0.0, until - sent)
             turn.unanswered += 1
             try:
                 answer = await runtime.finish(backend.attempt(claim, patience))

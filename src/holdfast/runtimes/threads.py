@@ -136,9 +136,19 @@ class ThreadRuntime:
         return random.random()  # noqa: S311  # jitter, not a secret
 
 
+class _Soon(threading.Event):
+    """`Thread.start` waits until the new thread runs, which under load is milliseconds: who has
+    just got a lock has better things to do.
+    """
+
+    def wait(self, timeout: float | None = None) -> bool:  # noqa: ARG002  # an Event's
+        return True
+
+
 def start(work: Coroutine[Any, Any, None]) -> threading.Thread:
     """Run the keeper on a thread of its own, which never keeps a program from ending."""
     thread = threading.Thread(target=run, args=(work,), name="holdfast-keeper", daemon=True)
+    thread._started = _Soon()  # type: ignore[attr-defined]  # without that name, it would just wait
     thread.start()
     return thread
 

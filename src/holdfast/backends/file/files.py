@@ -137,6 +137,17 @@ class LockFile:
         return False
 
     def _study(self, data: bytes) -> None:
+        numbers = layout.numbers(data)
+        if numbers is None or data[GRAVE:] != ALIVE:
+            self._doubt(data)
+        self.raw, self.until = numbers or (0, 0)
+        self.seen = data
+        self.record = None
+
+    def _doubt(self, data: bytes) -> None:
+        """No sound record of a file in use: it is dead, or foreign, or new; or the record is torn,
+        which leaves the next number to the clock.
+        """
         if data[GRAVE:] not in (ALIVE, b""):
             raise Orphaned
         if layout.foreign(data):
@@ -144,9 +155,6 @@ class LockFile:
             raise BackendError(message, key=self.key, backend="file")
         if not any(data):
             self._begin()
-        self.raw, self.until = layout.numbers(data)
-        self.seen = data
-        self.record = None
 
     def _begin(self) -> None:
         """The first grant in a new file writes down whose file it is, for those who list."""

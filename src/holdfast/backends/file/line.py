@@ -21,6 +21,7 @@ from holdfast.backends.file.kernel import (
     drop,
     in_the_way,
     in_the_way_asked,
+    start_in_the_way,
     take,
 )
 from holdfast.backends.file.layout import LOCK, QUEUE
@@ -60,14 +61,15 @@ def leave(fd: int) -> None:
 def first(fd: int) -> Span | None:
     """The lowest ticket of others. The kernel tells any conflict, so narrow until none is lower."""
     found = in_the_way_asked(fd, ANYBODY)
-    return None if found is None else first_from(fd, found)
+    return None if found is None else _lowest(fd, QUEUE, END, found)
 
 
-def first_from(fd: int, found: Span) -> Span | None:
-    """The lowest ticket, when some conflict in the line is known already."""
-    if found.start > QUEUE and in_the_way(fd, WRITE, QUEUE, found.start - QUEUE) is None:
-        return found
-    return _lowest(fd, QUEUE, END, found)
+def before(fd: int, ticket: int) -> Span | None:
+    """The lowest ticket of others, when this one of theirs is known, if there is a lower one."""
+    if ticket > QUEUE and start_in_the_way(fd, asked(WRITE, QUEUE, ticket - QUEUE)) is None:
+        return None
+    head = first(fd)
+    return None if head is None or head.start == ticket else head
 
 
 def after(fd: int, ticket: int) -> Span | None:

@@ -13,15 +13,16 @@ from typing import Final
 from weakref import finalize
 
 from holdfast.backends.file import cleaning, descriptors, kernel, line, waiting, ways
-from holdfast.backends.file.bells import Ringer, address
+from holdfast.backends.file.bells import Bell, Ringer, address, close_all
 from holdfast.backends.file.files import NO_FILE, Files, LockFile
 from holdfast.backends.file.holding import put_out
 from holdfast.backends.file.identity import this_process
-from holdfast.backends.file.kernel import END, READ, WRITE, drop_all, in_the_way_asked
+from holdfast.backends.file.kernel import END, READ, WRITE, drop_all, start_in_the_way
 from holdfast.backends.file.layout import (
     EXCLUSIVE,
     LOCK,
     PERMIT,
+    QUEUE,
     SHARED,
 )
 from holdfast.backends.file.outcomes import Crowded, Orphaned, Refused, Reserved
@@ -32,6 +33,7 @@ _REOPENS: Final = 200
 _SOON: Final = 0.002
 _NET: Final = 0.05
 _BARRED: Final = 1000
+_MOST_USED: Final = 4
 
 
 class Recipe:
@@ -40,11 +42,13 @@ class Recipe:
     def __init__(self, files: Files) -> None:
         self.files = files
         self.ringer = Ringer()
+        self._used: list[Bell] = []
+        """Bells of those who have been woken: closed when there is time, not on the way out."""
         self.places: dict[str, Place] = {}
         self._barred: dict[str, None] = {}
         self.me = this_process()
         descriptors.tell_after_fork(self)
-        finalize(self, _close, files, self.ringer).atexit = False
+        finalize(self, _close, files, self.ringer, self._used).atexit = False
 
     def attempt(self, claim: Claim) -> Answer:
         place = self.places.get(claim.id)
@@ -121,17 +125,20 @@ class Recipe:
         self.files.give_back(file)
         self.places.pop(place.claim.id, None)
         if place.bell is not None and not place.watched:
-            place.bell.close()
+            self._used.append(place.bell)
+            if len(self._used) > _MOST_USED:
+                close_all(self._used)
 
     def forget(self) -> None:
         """In a forked child: nothing of this is ours. The descriptors are closed already (S17)."""
         self.files.forget()
         self.ringer.forget()
+        self._used.clear()
         self.places = {}
         self.me = this_process()
 
     def close(self) -> None:
-        _close(self.files, self.ringer)
+        _close(self.files, self.ringer, self._used)
 
     def ring_first(self, file: LockFile, *, sure: bool) -> None:
         """Wake the head of the line; unless `sure`, only if it could enter now."""
@@ -177,6 +184,8 @@ class Recipe:
             granted = self._enter(place)
             if granted is not None:
                 return granted
+        if self._used:
+            close_all(self._used)
         return Busy(min(place.net, place.reserved or place.net))
 
     def _back_out(self, place: Place) -> None:
@@ -234,14 +243,18 @@ class Recipe:
         """The next one first: whether our own hold was broken can wait."""
         fd = file.fd
         drop_all(fd)
-        waiter = in_the_way_asked(fd, line.ANYBODY)
+        waiter = start_in_the_way(fd, line.ANYBODY)
         if waiter is not None:
-            head = line.first_from(fd, waiter)
+            # Whom the kernel names first came first, nearly always: ring at once, then make sure.
+            if waiter > QUEUE:
+                self.ringer.ring(address(file.bell, waiter))
+            head = line.before(fd, waiter)
             if head is not None:
                 self.ringer.ring(address(file.bell, head.start))
         return raw is not None and file.grave() != raw
 
 
-def _close(files: Files, ringer: Ringer) -> None:
+def _close(files: Files, ringer: Ringer, used: list[Bell]) -> None:
     files.close_idle()
     ringer.close()
+    close_all(used)
