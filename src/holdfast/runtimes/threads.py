@@ -136,19 +136,33 @@ class ThreadRuntime:
         return random.random()  # noqa: S311  # jitter, not a secret
 
 
-class _Soon(threading.Event):
-    """`Thread.start` waits until the new thread runs, which under load is milliseconds: who has
-    just got a lock has better things to do.
+class _KeeperThread(threading.Thread):
+    """One whose `start` does not wait until it runs: under load that is milliseconds, and who has
+    just got a lock has better things to do. It never keeps a program from ending.
     """
+
+    def __init__(self, work: Coroutine[Any, Any, None]):
+        super().__init__(target=run, args=(work,), name="holdfast-keeper", daemon=True)
+        self._started = _Unawaited()  # what Thread.start waits for; by another name it would wait
+
+    def join(self, timeout: float | None = None) -> None:
+        self._started.has_come(timeout)
+        super().join(timeout)
+
+
+class _Unawaited(threading.Event):
+    """Comes when it comes."""
 
     def wait(self, timeout: float | None = None) -> bool:  # noqa: ARG002  # an Event's
         return True
 
+    def has_come(self, timeout: float | None) -> bool:
+        return super().wait(timeout)
+
 
 def start(work: Coroutine[Any, Any, None]) -> threading.Thread:
-    """Run the keeper on a thread of its own, which never keeps a program from ending."""
-    thread = threading.Thread(target=run, args=(work,), name="holdfast-keeper", daemon=True)
-    thread._started = _Soon()  # type: ignore[attr-defined]  # without that name, it would just wait
+    """Run the keeper on a thread of its own."""
+    thread = _KeeperThread(work)
     thread.start()
     return thread
 
