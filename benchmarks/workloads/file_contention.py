@@ -23,6 +23,8 @@ SECONDS = 1.0
 FEW, SOME, MANY = 2, 8, 30
 OF_BARE, CROWD_SHARE, JAIN, SLEEPS = 2.0, 0.8, 0.99, 1.1
 SPREAD = 0.02
+WARM_UP = 0.2
+"""Of a slice, before it begins to count."""
 READY, START, LAST, INSIDE, BROKEN = range(5)
 COLUMNS = (
     "",
@@ -137,7 +139,9 @@ def _everybody(size: int) -> int:
 
 
 async def _want(board: Board, me: int, seconds: float, lock: Lock) -> Turns:
-    """Take it, look who had it last, let go, again."""
+    """Take it, look who had it last, let go, again. Counted is from when all have been at it for a
+    while: who began a millisecond later than the others did not get less.
+    """
     await lock.acquire()
     board[READY] += me + 1  # under the lock, so none of these is lost
     await lock.release()
@@ -145,9 +149,13 @@ async def _want(board: Board, me: int, seconds: float, lock: Lock) -> Turns:
         await lock.pause(0.001)
     start = board[START]
     await lock.pause(max(0.0, (start - time.monotonic_ns()) / 1e9))
+    counted = start + int(seconds * 1e9 * WARM_UP)
+    while time.monotonic_ns() < counted:
+        await lock.acquire()
+        await lock.release()
     grants = changes = longest = 0
     sleeps, cpu = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw, time.process_time()
-    now, until = time.monotonic_ns(), start + int(seconds * 1e9)
+    now, until = time.monotonic_ns(), counted + int(seconds * 1e9)
     while now < until:
         await lock.acquire()
         asked, now = now, time.monotonic_ns()

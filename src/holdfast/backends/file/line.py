@@ -91,7 +91,7 @@ def ahead(fd: int, ticket: int) -> int:
     lowest = _lowest_in(fd, QUEUE, ticket)
     if lowest is None:
         return 0
-    return 1 if _lowest_in(fd, lowest.start + 1, ticket) is None else 2
+    return 1 if _lowest_in(fd, lowest.start + 1, ticket, any_one=True) is None else 2
 
 
 def free_before(fd: int, ticket: int) -> bool:
@@ -115,11 +115,13 @@ def may_enter(fd: int, head: Span) -> bool:
     return kind is None or (kind == READ and head.kind == READ)
 
 
-def _lowest_in(fd: int, low: int, high: int) -> Span | None:
+def _lowest_in(fd: int, low: int, high: int, *, any_one: bool = False) -> Span | None:
     if low >= high:
         return None
     found = in_the_way(fd, WRITE, low, high - low)
-    return None if found is None else _lowest(fd, low, high, found)
+    if found is None or (any_one and found.start >= QUEUE):
+        return found
+    return _lowest(fd, low, high, found)
 
 
 def _lowest(fd: int, low: int, high: int, found: Span | None) -> Span | None:
