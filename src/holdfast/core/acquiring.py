@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 class Turn:
-    """How far one caller has got, so that whatever interrupts it can be undone.
+    """How far one caller has got, so that whatever interrupts it can be undone."""
 
-    One is made for every call: what it begins with stands on the class, which costs nothing.
-    """
+    __slots__ = ("claim", "ended", "hold", "line", "unanswered", "waiter")
 
-    line: Line | None = None
-    waiter: Waiter | None = None
-    claim: Claim | None = None
-    unanswered = 0
-    """Sendings of the claim without an answer: any may still be applied, later (L3)."""
-    hold: Hold | None = None
-    ended: Hold | None = None
-    """The hold while it is given back: nobody else will."""
+    def __init__(self) -> None:
+        self.line: Line | None = None
+        self.waiter: Waiter | None = None
+        self.claim: Claim | None = None
+        self.unanswered = 0
+        """Sendings of the claim without an answer: any may still be applied, later (L3)."""
+        self.hold: Hold | None = None
+        self.ended: Hold | None = None
+        """The hold while it is given back: nobody else will."""
 
     def inherit(self, other: Turn) -> None:
         """Take over the claim of somebody who gave up, and with it the place in the engine."""

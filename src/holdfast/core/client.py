@@ -8,10 +8,10 @@ guard it carries out after.
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from holdfast.core import losing
-from holdfast.core.holding import Hold
+from holdfast.core.holding import NEVER, Hold
 from holdfast.core.renewing import Keeper
 from holdfast.core.values import FENCE_STEP, Claim, Event, Mode, Renewal, State
 from holdfast.errors import ConfigurationError, NotHeld
@@ -24,14 +24,20 @@ if TYPE_CHECKING:
     from holdfast.core.queueing import Line, Waiter
 
 
-class Want(NamedTuple):
-    """What a Lock asks for, worked out once: the key, the terms, and where re-entry looks."""
+class Want:
+    """What a Lock asks for, worked out once: the key, the terms, and where re-entry looks.
 
-    key: str
-    terms: Terms
-    slot: object
-    lined: bool
-    """Whether callers of this process queue up for it among themselves."""
+    Slots, not a NamedTuple: every acquire reads all of it several times.
+    """
+
+    __slots__ = ("key", "lined", "slot", "terms")
+
+    def __init__(self, key: str, terms: Terms, slot: object, *, lined: bool):
+        self.key = key
+        self.terms = terms
+        self.slot = slot
+        self.lined = lined
+        """Whether callers of this process queue up for it among themselves."""
 
 
 class Awake:
@@ -111,7 +117,7 @@ class Client:
     def want(self, name: str, terms: Terms) -> Want:
         key = self.prefix + name
         lined = terms.mode is Mode.EXCLUSIVE and terms.owner is None and not terms.fair
-        return Want(key, terms, self.slot(key, terms), lined)
+        return Want(key, terms, self.slot(key, terms), lined=lined)
 
     def claim(self, key: str, terms: Terms) -> Claim:
         ttl, _, _, fair, owner, mode, permits, _ = terms
@@ -166,7 +172,7 @@ class Client:
     def begin(self, hold: Hold) -> None:
         """From now on this hold is ours to keep."""
         self.holds[hold.claim.id] = hold
-        if hold.ttl is not None or hold.terms.max_hold is not None:
+        if hold.ttl is not None or hold.hold_until != NEVER:
             with self.guard:
                 self.keeper.enrol(hold)
         elif self.heartbeat is not None and not self.keeper.beating:
@@ -176,7 +182,7 @@ class Client:
         """Under the guard: from now on no renewal's answer counts for it (S18)."""
         hold.ending = True
         self.holds.pop(hold.claim.id, None)
-        if hold.bucket is not None or hold.due != float("inf"):
+        if hold.bucket is not None or hold.due != NEVER:
             self.keeper.timetable.remove(hold)
 
     def pass_turn(self, line: Line) -> Waiter | None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from holdfast.core.client import Client, Want
 
 
-async def acquire(  # noqa: C901  # one path, to be read from top to bottom
+async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from top to bottom
     client: Client, want: Want, until: float, made: list[Any]
 ) -> None:
     """A lease in `made`, or none at `until`. It is put there the moment it exists, so that a caller
@@ -51,7 +51,11 @@ async def acquire(  # noqa: C901  # one path, to be read from top to bottom
                 await runtime.finish(_retreat(client, want, turn))
                 client.tell_want("timed_out", want, waited=runtime.now() - asked)
                 return
-            lease = _lend(client, want, hold, mine, made)
+            if hold.number == 0:
+                lease = client.lend(hold, mine, want.slot, made)
+                client.begin(hold)
+            else:
+                lease = _take_over(client, want, hold, mine, made)
         except BaseException as error:
             if not made:
                 await runtime.finish(_retreat(client, want, turn))
@@ -197,13 +201,11 @@ async def _refresh(client: Client, hold: Hold) -> None:
         hold.confirmed(sent)
 
 
-def _lend(client: Client, want: Want, hold: Hold, mine: Mine, made: list[Any]) -> LeaseCore | None:
-    """Make the lease, from here on the caller's to release; None if the hold is already over."""
-    if hold.number == 0:
-        lease = client.lend(hold, mine, want.slot, made)
-        client.begin(hold)
-        return lease
-    with client.guard:  # handed over: others know it already, and may be ending it
+def _take_over(
+    client: Client, want: Want, hold: Hold, mine: Mine, made: list[Any]
+) -> LeaseCore | None:
+    """Handed over: others know the hold already, and may be ending it; None if it is over."""
+    with client.guard:
         return None if hold.ending else client.lend(hold, mine, want.slot, made)
 
 

@@ -34,28 +34,46 @@ class Place:
     still asks.
     """
 
-    mode = EXCLUSIVE
-    owner_digest = _NOTHING
-    watched = False
-    ticket: int | None = None
-    former: int | None = None
-    """The ticket this claim had in a file that was removed meanwhile."""
-    hung: int | None = None
-    """The ticket its bell is named after."""
-    reserved: float | None = None
-    """How long a parked hold that was in the way has left."""
-    raw: int | None = None
-    slot: int | None = None
-    bell: Bell | None = None
-    request = BARGE
-    """What an exclusive claim asks of the kernel: up to its ticket, once it has one."""
-    net = 0.0
-    known = 0
+    __slots__ = (
+        "bell",
+        "claim",
+        "file",
+        "former",
+        "hung",
+        "known",
+        "mode",
+        "mutex",
+        "net",
+        "owner_digest",
+        "raw",
+        "request",
+        "reserved",
+        "slot",
+        "ticket",
+        "watched",
+    )
 
     def __init__(self, claim: Claim, file: LockFile) -> None:
         self.claim = claim
         self.file = file
         self.mutex = threading.Lock()
+        self.mode = EXCLUSIVE
+        self.owner_digest = _NOTHING
+        self.raw: int | None = None
+        self.slot: int | None = None
+        self.request = BARGE
+        """What an exclusive claim asks of the kernel: up to its ticket, once it has one."""
+        self.reserved: float | None = None
+        """How long a parked hold that was in the way has left."""
+        self.ticket: int | None = None
+        self.former: int | None = None
+        """The ticket this claim had in a file that was removed meanwhile."""
+        self.bell: Bell | None = None
+        self.hung: int | None = None
+        """The ticket its bell is named after."""
+        self.watched = False
+        self.net = 0.0
+        self.known = 0
         if claim.mode is not _ALONE or claim.owner is not None:
             self._beside_others(claim)
 
