@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core import pacing
 from holdfast.core.acquiring import Turn, ask_again, wait
 from holdfast.core.holding import Hold, LeaseCore, Mine
-from holdfast.core.leaving import end, pass_on, withdraw
+from holdfast.core.leaving import end, pass_on, release, withdraw
 from holdfast.core.queueing import Line, Waiter
 from holdfast.core.values import Granted, Mode, Renewal
 from holdfast.errors import BackendUnavailable, DeadlockDetected, HoldfastError
@@ -54,6 +54,9 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
             if hold.number == 0:
                 lease = client.lend(hold, mine, want.slot, made)
                 client.begin(hold)
+                if client.closed:  # meanwhile: either closing has seen this hold, or we see it here
+                    await _give_back(client, lease)
+                    client.ensure_open()
             else:
                 lease = _take_over(client, want, hold, mine, made)
         except BaseException as error:
@@ -199,6 +202,12 @@ async def _refresh(client: Client, hold: Hold) -> None:
     (answer,) = await client.runtime.finish(client.backend.renew([hold.claim]))
     if answer is Renewal.HELD:
         hold.confirmed(sent)
+
+
+async def _give_back(client: Client, lease: LeaseCore) -> None:
+    """A lease that nobody would renew; closing may have ended it already."""
+    with suppress(HoldfastError):
+        await client.runtime.finish(release(client, lease))
 
 
 def _take_over(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from holdfast.backends.file.kernel import (
@@ -31,6 +31,10 @@ ANYBODY: Final = asked(WRITE, QUEUE, END)
 _JOINS: Final = 300
 
 
+def _nobody(ticket: int) -> None:
+    """To be told."""
+
+
 def now_ticket() -> int:
     return QUEUE + time.monotonic_ns()
 
@@ -40,13 +44,17 @@ def came_at(ticket: int) -> int:
     return ticket - QUEUE
 
 
-def join(fd: int, kind: int, former: int | None = None) -> int:
+def join(
+    fd: int, kind: int, former: int | None = None, tell: Callable[[int], None] = _nobody
+) -> int:
     """Take the last place, or the one had in the line of a former file if it is still to be had.
 
-    Where the range of somebody who came later covers the moment, take the next moment.
+    Where the range of somebody who came later covers the moment, take the next moment. Who it is,
+    is told before: nobody who looks sees a ticket without a name.
     """
     ticket = former or now_ticket()
     for _ in range(_JOINS):
+        tell(ticket)
         if take(fd, kind, ticket, 1):
             return ticket
         os.sched_yield()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from functools import partial
 from typing import Final
 from weakref import finalize
 
@@ -227,9 +228,9 @@ class Recipe:
 
     def _take_ticket(self, place: Place) -> None:
         kind = READ if place.mode == SHARED else WRITE
-        place.ticket = ticket = line.join(place.file.fd, kind, place.former)
+        tell = partial(waiting.tell_people, place, self.me)
+        place.ticket = ticket = line.join(place.file.fd, kind, place.former, tell)
         place.request = kernel.asked(WRITE, LOCK, ticket - LOCK)
-        waiting.tell_people(place, ticket, self.me)
 
     # -- holds
 

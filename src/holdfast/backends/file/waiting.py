@@ -45,7 +45,7 @@ def settle(place: Place, me: Identity) -> bool:
     return place.bell.follow(_pids(file, last, me), anew=changed)
 
 
-def tell_people(place: Place, ticket: int, me: Identity) -> None:
+def tell_people(place: Place, me: Identity, ticket: int) -> None:
     """Write down who waits, in a place by ticket; a later waiter may write over it."""
     record = place.record(WAITING, ticket, time.time_ns(), me)
     os.pwrite(place.file.fd, layout.encode(record), _waiter_at(ticket))
