@@ -27,7 +27,16 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from holdfast.core.values import Answer, Capability, Claim, Event, Granted, LockInfo, Renewal
+from holdfast.core.values import (
+    Answer,
+    Busy,
+    Capability,
+    Claim,
+    Event,
+    Granted,
+    LockInfo,
+    Renewal,
+)
 
 if TYPE_CHECKING:
     from holdfast.core.holding import Mine
@@ -151,6 +160,23 @@ class Backend(Protocol):
 
     def forked(self) -> None:
         """Called in a forked child: drop what was inherited, without a word to the engine."""
+
+
+class Gathers(Protocol):
+    """What a backend may do besides: several keys in one round trip. Without it the core takes and
+    gives them back one after the other.
+    """
+
+    async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy | None:
+        """Ask for all the keys, all or nothing, in one step; nobody is put in a line.
+
+        Busy: they are not all free, or somebody waits for one. None: these keys cannot be taken in
+        one step. Either way nothing was taken. Rule 2 holds: the same claims asked again find their
+        own grants; and so does rule 3: one with a tombstone keeps all the others out.
+        """
+
+    async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> list[bool]:
+        """`release` of each, in one round trip; an error of one does not keep the others."""
 
 
 class Engine(Protocol):
