@@ -15,6 +15,7 @@ from holdfast.backends.redis.scripts import (
     ACQUIRE,
     ADOPT,
     DOWNGRADE,
+    GATHER,
     INSPECT,
     RELEASE,
     RENEW,
@@ -102,6 +103,23 @@ class RedisBackend(ABC):
             waiting = self._waiting[claim.id] = Waiting(claim)
         waiting.not_yet(sent, last_raw, retry_ms / 1000, era)
         return Busy(retry_ms / 1000)
+
+    async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy | None:
+        try:
+            reply = await self._ask(GATHER, self._recipe.gather(claims))
+        except BackendError as error:
+            if "CROSSSLOT" in str(error):
+                return None  # on a cluster no script reaches into two slots
+            raise
+        return Busy(0.0) if reply == 0 else [Granted(raw) for raw in reply]
+
+    async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> list[bool]:
+        batch = [self._recipe.release(claim, doubtful=doubtful) for claim in claims]
+        replies = await self._ask_many(RELEASE, batch)
+        for reply in replies:
+            if isinstance(reply, ReplyError):
+                raise wire.failed(reply)
+        return [reply == 1 for reply in replies]
 
     async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
         if self._waiting:
