@@ -9,6 +9,7 @@ WORKLOADS = {
     "redis.pairs": "redis_pairs",
     "redis.contention": "redis_contention",
     "redis.handover": "redis_handover",
+    "redis.leases": "redis_leases",
     "file.pairs": "file_pairs",
     "file.handover": "file_handover",
     "file.contention": "file_contention",

@@ -18,7 +18,7 @@ from holdfast.backends.redis import wire
 from holdfast.backends.redis.settings import Settings
 from holdfast.runtimes.clock import now
 
-UNASKED: Final = frozenset({b"message", b"smessage", b"sunsubscribe"})
+UNASKED: Final = frozenset({b"message", b"smessage", b"unsubscribe", b"sunsubscribe"})
 """Pushes that are nobody's answer. A slot that leaves its node ends the subscriptions in it."""
 
 
@@ -43,6 +43,8 @@ class Stream(asyncio.Protocol):
         self._why: BaseException = ConnectionResetError("the server closed the connection")
         self._transport: asyncio.Transport | None = None
         self.welcome = wire.Welcome()
+        self.listening: dict[bytes, None] = {}
+        """The channels of single locks, on a cluster; oldest first."""
         self.ended = loop.create_future()
         self.anchor = float("-inf")
         """When the command was sent whose answer came last: a message after it is younger (S1)."""
@@ -64,6 +66,13 @@ class Stream(asyncio.Protocol):
             self._watched = True
             self._loop.call_later(self._settings.limit, self._watch)
         return future
+
+    def say(self, packed: bytes) -> None:
+        """Send what has no answer of its own: what comes of it is pushed."""
+        if self._transport is not None:
+            if not self._out:
+                self._loop.call_soon(self._flush)
+            self._out.append(packed)
 
     def _flush(self) -> None:
         packed = b"".join(self._out)
