@@ -79,7 +79,7 @@ class Inbox:
         while (left := until - now()) > 0:
             sent = now()
             try:
-                message = self._pop(min(left, self._pool.longest_slice(SLICE)))
+                message = await self._pop(min(left, self._pool.longest_slice(SLICE)))
             except BackendUnavailable:
                 self._waiting.move()
                 await self._plain.wait(min(until, now() + _PAUSE))
@@ -90,17 +90,19 @@ class Inbox:
                 return True
         return await self._plain.wait(0.0)
 
-    def _pop(self, seconds: float) -> bytes | None:
+    async def _pop(self, seconds: float) -> bytes | None:
         inbox = self._recipe.inbox(self._waiting.claim, self._waiting.generation)
-        packed = wire.pack(b"BLPOP", inbox, b"%.3f" % max(0.001, seconds))
+        reply = await self._send(wire.pack(b"BLPOP", inbox, b"%.3f" % max(0.001, seconds)))
+        if isinstance(reply, ReplyError):
+            raise wire.failed(reply)
+        return None if reply is None else bytes(reply[1])
+
+    async def _send(self, packed: bytes) -> Any:
         with self._pool.lent() as connection:
             with self._mutex:
                 self._sleeping = connection
             try:
-                reply = connection.send(packed)
+                return connection.send(packed)
             finally:
                 with self._mutex:
                     self._sleeping = None
-        if isinstance(reply, ReplyError):
-            raise wire.failed(reply)
-        return None if reply is None else bytes(reply[1])

@@ -1,0 +1,120 @@
+"""The production backend of the asyncio colour, and its stream, on simulated connections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+from holdfast.backends.redis import wire
+from holdfast.backends.redis.aio import AsyncioBackend
+from holdfast.backends.redis.streams import Stream
+from holdfast.testing.process import Process
+from holdfast.testing.redis.lines import SETTINGS, LineEnd, connected
+from holdfast.testing.redis.server import RedisNode
+from holdfast.testing.stepping import Future
+
+
+class LoopFuture:
+    """A future as the production stream uses one, to be awaited by a task of the simulator."""
+
+    def __init__(self) -> None:
+        self._inner: Future[Any] = Future()
+
+    def done(self) -> bool:
+        return self._inner.done
+
+    def set_result(self, value: Any) -> None:
+        self._inner.resolve(value)
+
+    def set_exception(self, error: BaseException) -> None:
+        self._inner.fail(error)
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self._inner.__await__()
+
+
+class Loop:
+    """As much of an event loop as the production stream uses."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    def create_future(self) -> LoopFuture:
+        return LoopFuture()
+
+    def call_soon(self, call: Callable[[], None]) -> None:
+        self._process.soon(call)
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        self._process.at(self._process.now() + seconds, call)
+
+
+class Transport:
+    """What the production stream writes to."""
+
+    def __init__(self, end: LineEnd, stream: Stream) -> None:
+        self._end = end
+        end.received = stream.data_received
+        end.over = lambda: stream.connection_lost(None)
+
+    def write(self, data: bytes) -> None:
+        self._end.wire.request(data)
+
+    def abort(self) -> None:
+        self._end.process.soon(self._end.close)
+
+    def is_closing(self) -> bool:
+        return self._end.closed
+
+
+class SimAsyncio(AsyncioBackend):
+    """The asyncio colour."""
+
+    def __init__(self, process: Process, node: RedisNode) -> None:
+        super().__init__(SETTINGS)
+        self._process = process
+        self._node = node
+        self._callers: list[Future[Stream]] = []
+
+    async def _send_many(self, packed: Sequence[bytes]) -> list[Any]:
+        stream = self._stream
+        if stream is None or stream.closed:
+            stream = await self._connected()
+        sent = [stream.send(each) for each in packed]
+        return [await each for each in sent]
+
+    async def _connected(self) -> Stream:
+        caller: Future[Stream] = Future()
+        self._callers.append(caller)
+        if len(self._callers) == 1:
+            self._process.spawn(self._open(), "connecting")
+        return await caller
+
+    async def _open(self) -> None:
+        try:
+            stream = await self._greeted()
+        except Exception as error:  # noqa: BLE001  # the callers are told
+            for caller in self._all_callers():
+                caller.fail(error)
+        else:
+            self._stream = stream
+            for caller in self._all_callers():
+                caller.resolve(stream)
+
+    def _all_callers(self) -> list[Future[Stream]]:
+        callers, self._callers = self._callers, []
+        return callers
+
+    async def _greeted(self) -> Stream:
+        end = await connected(self._process, self._node)
+        loop: Any = Loop(self._process)
+        stream = Stream(SETTINGS, loop, self._pushed, self._lost)
+        transport: Any = Transport(end, stream)
+        stream.connection_made(transport)
+        said = [
+            stream.send(wire.pack(b"HELLO", b"3")),
+            stream.send(wire.pack(b"SUBSCRIBE", self._channel)),
+        ]
+        for each in said:
+            await each
+        return stream
