@@ -157,7 +157,12 @@ def set_(keys: Keys, name: bytes, value: bytes, *options: bytes) -> Status | Non
 def getrange(keys: Keys, name: bytes, first: bytes, last: bytes) -> bytes:
     start, stop = integer(first), integer(last)
     value = keys.find(name, bytes) or b""
-    return b"".join(value[at : at + 1] for at in _range(len(value), start, stop))
+    if start < 0 and stop < 0 and start > stop:
+        return b""
+    first_byte, last_byte = (
+        max(0, at + len(value)) if at < 0 else at for at in (start, stop)
+    )  # unlike that of a list, the last is never before the first byte there is
+    return value[first_byte : last_byte + 1]
 
 
 @command
