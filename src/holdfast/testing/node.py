@@ -104,11 +104,8 @@ class Node:
     def withdrawn(self, name: str, claim_id: str) -> None:
         """A release was applied: from now on this claim must not hold, wait or be granted."""
         self._record(Kind.WITHDRAWN, name, claim_id, by=claim_id)
-        if self.in_line(name, claim_id):
+        if any(claim_id == waiting for _, waiting in self.store.places_in_line()):
             self._record(Kind.LEFT, name, claim_id, note="a place in line, after the release")
-
-    def in_line(self, name: str, claim_id: str) -> bool:  # noqa: ARG002  # an id has one name
-        return any(claim_id == waiting for _, waiting in self.store.places_in_line())
 
     def broken(self, key: str, what: LockInfo | None) -> LockInfo | None:
         """An operator freed the key by force: from now on its holders have no protection."""

@@ -235,6 +235,7 @@ IDS = [letter * 32 for letter in "abcd"]
 SHOWN = '1794777600["host",1,"who","",null]'
 LOCK = "t:{x}"
 KEYS = [f"{LOCK}{part}".encode() for part in ("", ":fence", ":alive", ":line", ":info")]
+OTHER = [key.replace(b"}", b"}y") for key in KEYS]
 Step = tuple[str, tuple[str, ...]]
 ids = st.sampled_from(IDS)
 ttls = st.sampled_from(["100000", "200000"])
@@ -249,6 +250,7 @@ def _verb(name: str, *arguments: st.SearchStrategy[str]) -> st.SearchStrategy[St
 STEPS = st.one_of(
     *[_verb("acquire", ids, ttls, modes, st.sampled_from(["1", "2"]), inboxes)] * 3,
     *[_verb("release", ids, st.sampled_from(["0", "0", "60000"]))] * 2,
+    _verb("gather", ids, ids, ttls, modes),
     _verb("renew", ids, ttls),
     _verb("adopt", ids, ids, ttls, modes, st.sampled_from(["1", "2"]), st.just("60000")),
     _verb("downgrade", ids),
@@ -267,7 +269,8 @@ def test_random_scripts(real: Real, steps: list[Step]) -> None:
     mini.follow(real)
     for server in (mini, real):
         server.do(b"flushall")
-        server.do(b"set", KEYS[1], b"1000", b"PX", b"86400000")
+        for name in (KEYS[1], OTHER[1]):
+            server.do(b"set", name, b"1000", b"PX", b"86400000")
     for step in steps:
         mini.follow(real)
         told = [_play(server, step) for server in (mini, real)]
@@ -295,6 +298,11 @@ def _play(server: Mini | Real, step: Step) -> Any:
             return server.do(b"zadd", KEYS[2], b"XX", b"1", words[0])
         case "is deleted":
             return server.do(b"del", KEYS[0] + words[0])
+        case "gather":
+            one, other, *rest = (word.encode() for word in arguments)
+            shown = SHOWN.encode()
+            words = [one + shown, *rest, b"2", other + shown, rest[0], b"x", b"1"]
+            return server.run(scripts.GATHER.text, [*KEYS, *OTHER], words)
         case "acquire":
             words[0] += SHOWN.encode()
         case "adopt":
@@ -306,7 +314,7 @@ def _dump(server: Mini | Real) -> dict[bytes, Any]:
     """Everything there is under the names that the lock may use."""
     inboxes = [f"{LOCK}:inbox:{each[:16]}{n}".encode() for each in IDS for n in (0, 1)]
     found: dict[bytes, Any] = {}
-    for name in [*KEYS, *inboxes]:
+    for name in [*KEYS, *OTHER, *inboxes]:
         kind = server.do(b"type", name)
         if kind != b"none":
             found[name] = [kind, LOOKS[kind](server, name), server.do(b"pttl", name)]

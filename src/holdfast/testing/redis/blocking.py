@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hiredis import Reader
+from hiredis import Reader, ReplyError
 
 from holdfast.backends.redis import wire
-from holdfast.backends.redis.recipe import Recipe
+from holdfast.backends.redis.places import Place, Single
 from holdfast.backends.redis.scripts import Script
+from holdfast.backends.redis.settings import Settings
 from holdfast.backends.redis.sync import BlockingBackend, Inbox
 from holdfast.backends.redis.waiting import Waiting
 from holdfast.core.ports import Signal
+from holdfast.errors import BackendError
 from holdfast.testing.process import Process
 from holdfast.testing.redis.lines import SETTINGS, LineEnd, connected
 from holdfast.testing.redis.server import RedisNode
@@ -23,6 +25,8 @@ class Connection:
     """A socket that is waited for in the simulator; used by one caller at a time."""
 
     def __init__(self, end: LineEnd) -> None:
+        self.era: object = None
+        self.welcome = wire.Welcome()
         self._end = end
         self._reader: Reader = wire.reader()
         self._answers: list[Any] = []
@@ -51,6 +55,8 @@ class Connection:
     def interrupt(self) -> None:
         self._end.close()
 
+    close = interrupt
+
     def _received(self, data: bytes) -> None:
         self._reader.feed(data)
         while (answer := self._reader.gets()) is not wire.NOTHING:
@@ -65,13 +71,37 @@ class Connection:
         self._waits.fail(wire.unreachable(SETTINGS, TimeoutError()))
 
 
-class Pool:
-    """The idle connections of one backend, as `sockets.Pool` keeps them."""
+class Dial:
+    """How this colour opens a connection."""
 
     def __init__(self, process: Process, node: RedisNode) -> None:
         self._process = process
         self._node = node
+
+    async def open(self, settings: Settings, *, curious: bool = False) -> Connection:
+        connection = Connection(await connected(self._process, self._node))
+        greeting = wire.greeting(settings, b"2", curious=curious)
+        try:
+            replies = await connection.send_many(greeting)
+        except BaseException:
+            connection.close()
+            raise
+        connection.welcome = wire.welcome(replies, curious=curious)
+        return connection
+
+    async def ask(self, peer: Connection, packed: bytes) -> Any:
+        (reply,) = await peer.send_many([packed])
+        return reply
+
+
+class Pool:
+    """The idle connections of one backend, and their eras, as `sockets.Pool` keeps them."""
+
+    def __init__(self, process: Process, node: RedisNode) -> None:
+        self._dial = Dial(process, node)
+        self._place: Place = Single(SETTINGS)
         self._idle: list[Connection] = []
+        self.era = object()
 
     def longest_slice(self, wanted: float) -> float:
         return min(wanted, SETTINGS.limit / 2)
@@ -80,46 +110,60 @@ class Pool:
         self,
         packed: Sequence[bytes],
         lent: Callable[[Connection | None], None] = lambda _: None,
-    ) -> list[Any]:
+    ) -> tuple[list[Any], object]:
         connection = await self._take()
         lent(connection)
         try:
             answers = await connection.send_many(packed)
         except BaseException:
-            connection.interrupt()
+            connection.close()
             self.close()
             raise
         finally:
             lent(None)
-        self._idle.append(connection)
-        return answers
+        if connection.era is self.era:
+            self._idle.append(connection)
+        else:
+            connection.close()
+        return answers, connection.era
 
     async def _take(self) -> Connection:
         while self._idle:
             connection = self._idle.pop()
-            if not connection.closed:
+            if not connection.closed and connection.era is self.era:
                 return connection
-        return Connection(await connected(self._process, self._node))
+            connection.close()
+        connection = await self._place.reach(self._dial)
+        connection.era = self.era
+        return connection
+
+    def era_of(self, _: bytes) -> object:
+        return self.era
+
+    def refused(self, reply: ReplyError) -> BackendError:
+        return wire.failed(reply)
 
     def close(self) -> None:
+        self.era = object()
         idle, self._idle = self._idle, []
         for connection in idle:
-            connection.interrupt()
+            connection.close()
 
 
 class SimBlocking(BlockingBackend):
     """The blocking colour."""
 
     def __init__(self, process: Process, node: RedisNode) -> None:
-        super().__init__(SETTINGS)
-        self._pool: Any = Pool(process, node)
+        pool: Any = Pool(process, node)
+        super().__init__(pool)
+        self._connections: Pool = pool
 
     async def _ask(self, script: Script, packed: bytes) -> Any:
-        (reply,) = await self._pool.send_many([packed])
+        (reply,), _ = await self._connections.send_many([packed])
         return reply if type(reply) is int else await self._understood(script, packed, reply)
 
     async def _send_many(self, packed: Sequence[bytes]) -> list[Any]:
-        answers: list[Any] = await self._pool.send_many(packed)
+        answers, _ = await self._connections.send_many(packed)
         return answers
 
     def _signal(self, waiting: Waiting, plain: Signal) -> Signal:
@@ -129,12 +173,10 @@ class SimBlocking(BlockingBackend):
 class SimInbox(Inbox):
     """Sleeps in BLPOP on a simulated connection."""
 
-    def __init__(self, pool: Any, recipe: Recipe, waiting: Waiting, plain: Signal) -> None:
-        super().__init__(pool, recipe, waiting, plain)
-
-    async def _send(self, packed: bytes) -> Any:
-        (reply,) = await self._pool.send_many([packed], self._lent)  # type: ignore[call-arg,misc]
-        return reply
+    async def _send(self, packed: bytes) -> tuple[Any, object]:
+        pool: Any = self._pool
+        (reply,), era = await pool.send_many([packed], self._lent)
+        return reply, era
 
     def _lent(self, connection: Any) -> None:
         self._sleeping = connection

@@ -72,8 +72,8 @@ BUGS: dict[str, Bug] = {
     ),
     "redis-retry-keeps-expiry": scripted(
         Edit("acquire", "    redis.call('pexpire', HOLD, text(ttl))\n", ""),
-        rules="a",
-        faults=_LOSSY,
+        rules="ad",
+        faults=RedisFaults(reply_lost=0.25),
     ),
     "redis-no-tombstone": scripted(
         Edit("release", "  bury(id, tonumber(ARGV[2]))\n", ""), rules="g", faults=_LATE
@@ -185,6 +185,11 @@ BUGS: dict[str, Bug] = {
         ),
         rules="ae",
         only=("shelf",),
+    ),
+    "redis-all-without-looking": scripted(
+        Edit("gather", "local free, refused = all(false)", "local free, refused = true, nil"),
+        rules="a",
+        only=("pair",),
     ),
     "redis-grant-shorter-than-believed": scripted(
         Edit("*", "local GRANT = 3000", "local GRANT = 300"),

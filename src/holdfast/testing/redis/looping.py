@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from typing import Any
 
 from holdfast.backends.redis import wire
 from holdfast.backends.redis.aio import AsyncioBackend
+from holdfast.backends.redis.places import Single
+from holdfast.backends.redis.settings import Settings
 from holdfast.backends.redis.streams import Stream
 from holdfast.testing.process import Process
 from holdfast.testing.redis.lines import SETTINGS, LineEnd, connected
@@ -28,6 +30,9 @@ class LoopFuture:
 
     def set_exception(self, error: BaseException) -> None:
         self._inner.fail(error)
+
+    def add_done_callback(self, call: Callable[[Any], None]) -> None:
+        self._inner.on_done(lambda: call(self))
 
     def __await__(self) -> Generator[Any, None, Any]:
         return self._inner.__await__()
@@ -67,54 +72,69 @@ class Transport:
         return self._end.closed
 
 
+class Dial:
+    """How this colour opens a stream."""
+
+    def __init__(self, backend: SimAsyncio, process: Process, node: RedisNode) -> None:
+        self._backend = backend
+        self._process = process
+        self._node = node
+
+    async def open(self, settings: Settings, *, curious: bool = False) -> Stream:
+        end = await connected(self._process, self._node)
+        loop: Any = Loop(self._process)
+        stream = Stream(settings, loop, self._backend._pushed, self._backend._lost)
+        transport: Any = Transport(end, stream)
+        stream.connection_made(transport)
+        said = [stream.send(each) for each in wire.greeting(settings, b"3", curious=curious)]
+        stream.welcome = wire.welcome([await each for each in said], curious=curious)
+        return stream
+
+    async def ask(self, peer: Stream, packed: bytes) -> Any:
+        return await peer.send(packed)
+
+
+class Joint:
+    """Work that whoever needs it first begins, as `links.Joint`."""
+
+    def __init__(self, process: Process, work: Callable[[], Coroutine[Any, Any, Stream]]) -> None:
+        self._process = process
+        self._work = work
+        self._callers: list[Future[Stream]] = []
+
+    async def done(self) -> Stream:
+        caller: Future[Stream] = Future()
+        self._callers.append(caller)
+        if len(self._callers) == 1:
+            self._process.spawn(self._run(), "connecting")
+        return await caller
+
+    async def _run(self) -> None:
+        stream, why = None, None
+        try:
+            stream = await self._work()
+        except Exception as error:  # noqa: BLE001  # the callers are told
+            why = error
+        callers, self._callers = self._callers, []
+        for caller in callers:
+            if stream is not None:
+                caller.resolve(stream)
+            elif why is not None:
+                caller.fail(why)
+
+
 class SimAsyncio(AsyncioBackend):
     """The asyncio colour."""
 
     def __init__(self, process: Process, node: RedisNode) -> None:
-        super().__init__(SETTINGS)
-        self._process = process
-        self._node = node
-        self._callers: list[Future[Stream]] = []
+        super().__init__(Single(SETTINGS))
+        dial: Any = Dial(self, process, node)
+        joint: Any = Joint(process, self._link._connect)
+        self._link._dial, self._link._connecting = dial, joint
 
     async def _send_many(self, packed: Sequence[bytes]) -> list[Any]:
-        stream = self._stream
+        stream = self._link.stream
         if stream is None or stream.closed:
-            stream = await self._connected()
+            stream = await self._link.connected()
         sent = [stream.send(each) for each in packed]
         return [await each for each in sent]
-
-    async def _connected(self) -> Stream:
-        caller: Future[Stream] = Future()
-        self._callers.append(caller)
-        if len(self._callers) == 1:
-            self._process.spawn(self._open(), "connecting")
-        return await caller
-
-    async def _open(self) -> None:
-        try:
-            stream = await self._greeted()
-        except Exception as error:  # noqa: BLE001  # the callers are told
-            for caller in self._all_callers():
-                caller.fail(error)
-        else:
-            self._stream = stream
-            for caller in self._all_callers():
-                caller.resolve(stream)
-
-    def _all_callers(self) -> list[Future[Stream]]:
-        callers, self._callers = self._callers, []
-        return callers
-
-    async def _greeted(self) -> Stream:
-        end = await connected(self._process, self._node)
-        loop: Any = Loop(self._process)
-        stream = Stream(SETTINGS, loop, self._pushed, self._lost)
-        transport: Any = Transport(end, stream)
-        stream.connection_made(transport)
-        said = [
-            stream.send(wire.pack(b"HELLO", b"3")),
-            stream.send(wire.pack(b"SUBSCRIBE", self._channel)),
-        ]
-        for each in said:
-            await each
-        return stream

@@ -22,7 +22,11 @@ from holdfast.testing.world import World
 
 VERBS = {
     getattr(scripts, verb).sha: verb.lower()
-    for verb in ("ACQUIRE", "RELEASE", "RENEW", "DOWNGRADE", "ADOPT", "INSPECT")
+    for verb in ("ACQUIRE", "GATHER", "RELEASE", "RENEW", "DOWNGRADE", "ADOPT", "INSPECT")
+}
+GREETINGS = {
+    b"HELLO": [b"server", b"redis", b"role", b"master"],
+    b"INFO": b"maxmemory_policy:noeviction\r\n",
 }
 _LUA = Lua()
 
@@ -38,7 +42,8 @@ class RedisNode(Node):
         self._scripts: dict[bytes, bytes] = {}
         self._later: list[Callable[[], None]] = []
         self._forgot: set[str] = set()
-        """Names of which some key was deleted: what they had is in disorder for a while."""
+        """Names of which some key was deleted: the book of who waits is in disorder for a while,
+        and somebody who is no longer there may get one of the short grants."""
         super().__init__(world, network)
 
     def wall(self) -> float:
@@ -82,17 +87,18 @@ class RedisNode(Node):
             case b"EVALSHA", sha, count, *rest:
                 return self._evaluate(sha, rest[: int(count)], rest[int(count) :])
             case b"SCRIPT", _, text:
-                sha = hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()
-                self._scripts[sha] = text
-                return sha
-            case b"HELLO", b"3":
-                return [b"server", b"redis"]
+                return self._load(text)
             case b"SUBSCRIBE", channel:
                 port.channel = channel
                 return [b"subscribe", channel, 1]
             case b"SCAN", *_:
                 return [b"0", self.keys.names()]
-        return commands.run(self.keys, words)
+        return GREETINGS.get(name) or commands.run(self.keys, words)
+
+    def _load(self, text: bytes) -> bytes:
+        sha = hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()
+        self._scripts[sha] = text
+        return sha
 
     def _pop(self, port: Port, name: bytes, seconds: float) -> None:
         try:
@@ -144,7 +150,8 @@ class RedisNode(Node):
                 self.broken(found, LockInfo(found))
             self.tell(NOBODY)
             return
-        actors = tuple(word[:32].decode() for word in (argv[:2] if verb == "adopt" else argv[:1]))
+        named = {"adopt": argv[:2], "gather": argv[::4]}.get(verb, argv[:1])
+        actors = tuple(word[:32].decode() for word in named)
         self.tell(Order(actors, _no_command, renews=verb == "renew"))
         if verb == "release":
             self.withdrawn(bare(found), actors[0])
@@ -217,8 +224,9 @@ class RedisNode(Node):
 
     # What the history sees.
 
-    def in_line(self, name: str, claim_id: str) -> bool:
-        return name not in self._forgot and super().in_line(name, claim_id)
+    def withdrawn(self, name: str, claim_id: str) -> None:
+        if name not in self._forgot:
+            super().withdrawn(name, claim_id)
 
     def _new_store(self) -> SimStore:
         self.keys.clear()
