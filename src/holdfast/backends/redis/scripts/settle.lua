@@ -116,15 +116,19 @@ local function leave(id)
 end
 
 -- An inbox of its own for a waiter that pops (from one connection: L5), a channel for one that
--- listens. What nobody reads is gone with the grant it speaks of.
+-- listens: c its own, s and p (sharded or not) in this lock's slot. What nobody reads is gone with
+-- the grant it speaks of. A message that cannot be left, because the slot is on its way to another
+-- node, is one that was lost: the grant stands, and its owner finds it when it asks again.
 local function tell(id, reply_to, raw, ttl)
-  local message = id .. text(raw)
-  if string.sub(reply_to, 1, 1) == 'c' then
-    redis.call('publish', string.sub(reply_to, 2), message)
+  local message, kind_of, name = id .. text(raw), string.sub(reply_to, 1, 1), string.sub(reply_to, 2)
+  if kind_of == 'c' then
+    redis.call('publish', name, message)
+  elseif kind_of == 'l' then
+    local inbox = HOLD .. ':inbox:' .. string.sub(id, 1, 16) .. name
+    redis.pcall('rpush', inbox, message)
+    redis.pcall('pexpire', inbox, text(ttl))
   else
-    local inbox = HOLD .. ':inbox:' .. string.sub(id, 1, 16) .. string.sub(reply_to, 2)
-    redis.call('rpush', inbox, message)
-    redis.call('pexpire', inbox, text(ttl))
+    redis.pcall(kind_of == 's' and 'spublish' or 'publish', HOLD .. ':told:' .. name, message)
   end
 end
 
@@ -163,6 +167,18 @@ local function keep()
     last = math.max(last, ends)
   end
   redis.call('pexpireat', INFO, text(last + 1000))
+end
+
+-- Who holds it asks for it once more: the full ttl from now on, and the same number (S8).
+local function again(id, ttl)
+  local raw = raw_of(id)
+  if kind == 'string' then
+    redis.call('pexpire', HOLD, text(ttl))
+  else
+    redis.call('zadd', HOLD, text(now + ttl), id)
+    keep()
+  end
+  return raw
 end
 
 -- A late sending of this claim must find the door shut (L3).
