@@ -75,6 +75,13 @@ class RedisBackend(ABC):
     def _reply_to(self, waiting: Waiting | None) -> bytes:
         """Where the server shall tell of a grant, packed."""
 
+    def _refused(self, reply: Any) -> None:  # noqa: B027 -- not everybody cares
+        """An error was answered: perhaps by a server that is not the right one (any more)."""
+
+    def _era(self, packed: bytes) -> object:  # noqa: ARG002 -- for a colour with several connections
+        """To which server this would be sent now: see `Pool.era`."""
+        return None
+
     async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002 -- `watch` waits
         waiting = self._waiting.get(claim.id) if self._waiting else None
         if waiting is not None and (known := waiting.answer()) is not None:
@@ -83,6 +90,7 @@ class RedisBackend(ABC):
             return known
         sent = now()
         packed = self._recipe.acquire(claim, self._reply_to(waiting))
+        era = self._era(packed)
         reply = await self._ask(ACQUIRE, packed)
         if type(reply) is int:
             if waiting is not None:
@@ -91,7 +99,7 @@ class RedisBackend(ABC):
         retry_ms, last_raw = reply
         if waiting is None:
             waiting = self._waiting[claim.id] = Waiting(claim)
-        waiting.not_yet(sent, last_raw, retry_ms / 1000)
+        waiting.not_yet(sent, last_raw, retry_ms / 1000, era)
         return Busy(retry_ms / 1000)
 
     async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy | None:
@@ -201,6 +209,7 @@ class RedisBackend(ABC):
         if wire.unscripted(reply):  # nothing was done, so asking again is safe
             _, reply = await self._send_many([wire.pack(b"SCRIPT", b"LOAD", script.text), packed])
         if isinstance(reply, ReplyError):
+            self._refused(reply)
             raise wire.failed(reply)
         return reply
 
@@ -215,6 +224,9 @@ class RedisBackend(ABC):
             _, *repeated = await self._send_many([load, *(batch[at] for at in again)])
             for at, reply in zip(again, repeated, strict=True):
                 replies[at] = reply
+        for reply in replies:
+            if isinstance(reply, ReplyError):
+                self._refused(reply)
         return replies
 
 
