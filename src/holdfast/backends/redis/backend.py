@@ -202,7 +202,7 @@ class RedisBackend(ABC):
         """In a forked child: forget the parent's connections, without a word to the server."""
 
     def listen(self, news: Callable[[str | None, Renewal], None]) -> None:  # noqa: B027
-        """There is nothing to tell that `renew` does not."""
+        """A blocking client has nobody who listens all the time: the next renewal tells."""
 
     async def _understood(self, script: Script, packed: bytes, reply: Any) -> Any:
         """An answer that may be an error, or tell that the script has to be loaded first."""

@@ -21,12 +21,12 @@ class Link:
         place: Place,
         pushed: Callable[[Stream, list[Any]], None],
         lost: Callable[[Stream], None],
-        channel: bytes | None = None,
+        channels: tuple[bytes, ...] = (),
     ):
         self._place = place
         self._pushed = pushed
         self._lost = lost
-        self._channel = channel
+        self._channels = channels
         self._connecting: asyncio.Task[Stream] | None = None
         self.stream: Stream | None = None
 
@@ -53,8 +53,7 @@ class Link:
             if isinstance(error, BackendError):
                 raise
             raise wire.unreachable(self._place.settings, error) from error
-        if self._channel is not None:
-            await stream.subscribe(self._channel)
+        await stream.subscribe(*self._channels)
         return stream
 
     async def open(self, settings: Settings, *, curious: bool = False) -> Stream:
