@@ -207,7 +207,9 @@ class RedisBackend(ABC):
     async def _understood(self, script: Script, packed: bytes, reply: Any) -> Any:
         """An answer that may be an error, or tell that the script has to be loaded first."""
         if wire.unscripted(reply):  # nothing was done, so asking again is safe
-            _, reply = await self._send_many([wire.pack(b"SCRIPT", b"LOAD", script.text), packed])
+            load = wire.pack(b"SCRIPT", b"LOAD", script.text)
+            loaded, reply = await self._send_many([load, packed])
+            reply = loaded if isinstance(loaded, ReplyError) else reply
         if isinstance(reply, ReplyError):
             self._refused(reply)
             raise wire.failed(reply)
@@ -221,9 +223,9 @@ class RedisBackend(ABC):
         again = [at for at, reply in enumerate(replies) if wire.unscripted(reply)]
         if again:
             load = wire.pack(b"SCRIPT", b"LOAD", script.text)
-            _, *repeated = await self._send_many([load, *(batch[at] for at in again)])
+            loaded, *repeated = await self._send_many([load, *(batch[at] for at in again)])
             for at, reply in zip(again, repeated, strict=True):
-                replies[at] = reply
+                replies[at] = loaded if isinstance(loaded, ReplyError) else reply
         for reply in replies:
             if isinstance(reply, ReplyError):
                 self._refused(reply)

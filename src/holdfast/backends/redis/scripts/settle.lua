@@ -27,7 +27,9 @@ if type(holder) == 'string' and holder ~= '' then
   kind = 'string'
 elseif type(holder) == 'table' then
   kind = redis.call('type', HOLD)['ok']
-  if kind ~= 'zset' then
+  if kind == 'string' then
+    redis.call('getrange', HOLD, 0, 31) -- not allowed to read it: this time the error is told
+  elseif kind ~= 'zset' then
     return redis.error_reply('WRONGTYPE the key of this lock holds something else: ' .. kind)
   end
   for _, id in ipairs(redis.call('zrangebyscore', HOLD, '-inf', text(now))) do
