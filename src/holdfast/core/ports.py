@@ -179,6 +179,13 @@ class Gathers(Protocol):
         """`release` of each, in one round trip; an error of one does not keep the others."""
 
 
+class Lists(Protocol):
+    """What a backend may do besides, where looking at everything is much, or not allowed."""
+
+    async def inspect_all(self, prefix: str) -> list[LockInfo]:
+        """`inspect` of all keys that begin with `prefix`, a namespace and its colon."""
+
+
 class Engine(Protocol):
     """What a URL leads to: a maker of backends in both colours, registered for a scheme.
 

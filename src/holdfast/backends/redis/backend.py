@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
@@ -155,33 +155,40 @@ class RedisBackend(ABC):
         return LockInfo(key, tuple(holders)) if holders else None
 
     async def inspect(self, key: str | None = None) -> list[LockInfo]:
-        places = [(key, False), (key, True)] if key is not None else await self._all_places()
-        found: dict[str, LockInfo] = {}
+        if key is None:
+            return await self.inspect_all("")
+        batch = [self._recipe.inspect(key, permits=permits) for permits in (False, True)]
+        replies = await self._ask_many(INSPECT, batch)
+        found = [_seen(key, bool(permits), reply) for permits, reply in enumerate(replies)]
+        return _by_name(each for each in found if each is not None)
+
+    async def inspect_all(self, prefix: str) -> list[LockInfo]:
+        """The database is looked through in steps, so that others are served in between."""
+        places = sorted(await self._all_places(prefix))
+        found: list[LockInfo] = []
         for start in range(0, len(places), _BATCH):
             batch = places[start : start + _BATCH]
             packed = [self._recipe.inspect(each, permits=permits) for each, permits in batch]
-            replies = await self._ask_many(INSPECT, packed)
-            for (each, permits), reply in zip(batch, replies, strict=True):
-                if key is None and isinstance(reply, ReplyError):
-                    continue  # it only looks like a lock's key
-                info = _seen(each, permits, reply)
+            for place, reply in zip(batch, await self._ask_many(INSPECT, packed), strict=True):
+                # An error: it only looks like a lock's key, or is one that we may not see.
+                info = None if isinstance(reply, ReplyError) else recipe.seen(*place, reply)
                 if info is not None:
-                    found[each] = recipe.merged(found[each], info) if each in found else info
-        return list(found.values())
+                    found.append(info)
+        return _by_name(found)
 
-    async def _all_places(self) -> list[tuple[str, bool]]:
-        """Every lock and semaphore that has a key in this database."""
+    async def _all_places(self, prefix: str) -> set[tuple[str, bool]]:
+        """Every lock and semaphore that has a key in this database and begins so."""
         places: set[tuple[str, bool]] = set()
-        cursor = b"0"
+        cursor, pattern = b"0", naming.pattern(prefix)
         while True:
-            packed = wire.pack(b"SCAN", cursor, b"MATCH", b"*:{*}*", b"COUNT", b"1000")
+            packed = wire.pack(b"SCAN", cursor, b"MATCH", pattern, b"COUNT", b"1000")
             (reply,) = await self._send_many([packed])
             if isinstance(reply, ReplyError):
                 raise wire.failed(reply)
             cursor, keys = reply
             places.update(place for each in keys if (place := naming.key_of(each)) is not None)
             if cursor == b"0":
-                return sorted(places)
+                return places
 
     def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
         waiting = self._waiting.get(claim.id)
@@ -242,3 +249,12 @@ def _seen(key: str, permits: bool, reply: Any) -> LockInfo | None:
     if isinstance(reply, ReplyError):
         raise wire.failed(reply)
     return recipe.seen(key, permits, reply)
+
+
+def _by_name(found: Iterable[LockInfo]) -> list[LockInfo]:
+    """A lock and a semaphore of one name are shown together."""
+    known: dict[str, LockInfo] = {}
+    for info in found:
+        before = known.get(info.name)
+        known[info.name] = info if before is None else recipe.merged(before, info)
+    return list(known.values())
