@@ -17,5 +17,10 @@ def documented(namespace: str = "holdfast") -> str:
     return rules
 
 
-def commands() -> list[str]:
-    return [word for word in documented().split() if word.startswith("+")]
+def documented_for_a_cluster(namespace: str = "holdfast") -> str:
+    (more,) = re.findall(r"^\* On a cluster besides: `([^`]+)`", PAGE.read_text(), re.MULTILINE)
+    return f"{documented(namespace)} &{namespace}:* {more}"
+
+
+def commands(rules: str) -> list[str]:
+    return [word for word in rules.split() if word.startswith("+")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
@@ -46,6 +46,7 @@ CAPABILITIES: Final = frozenset(
     }
 )
 _BATCH: Final = 500
+SendMany = Callable[[Sequence[bytes]], Coroutine[Any, Any, list[Any]]]
 
 
 class RedisBackend(ABC):
@@ -75,8 +76,9 @@ class RedisBackend(ABC):
     def _reply_to(self, waiting: Waiting | None) -> bytes:
         """Where the server shall tell of a grant, packed."""
 
-    def _refused(self, reply: Any) -> None:  # noqa: B027 -- not everybody cares
-        """An error was answered: perhaps by a server that is not the right one (any more)."""
+    @abstractmethod
+    def _refused(self, reply: ReplyError) -> BackendError:
+        """The error to raise. Perhaps it was the wrong server that was asked: then it is left."""
 
     def _era(self, packed: bytes) -> object:  # noqa: ARG002 -- for a colour with several connections
         """To which server this would be sent now: see `Pool.era`."""
@@ -103,20 +105,23 @@ class RedisBackend(ABC):
         return Busy(retry_ms / 1000)
 
     async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy | None:
-        try:
-            reply = await self._ask(GATHER, self._recipe.gather(claims))
-        except BackendError as error:
-            if "CROSSSLOT" in str(error):
-                return None  # on a cluster no script reaches into two slots
-            raise
+        if not self._in_reach(claims):
+            return None
+        reply = await self._ask(GATHER, self._recipe.gather(claims))
         return Busy(0.0) if reply == 0 else [Granted(raw) for raw in reply]
+
+    def _in_reach(self, claims: Sequence[Claim]) -> bool:  # noqa: ARG002 -- a cluster asks
+        """Whether one script can see to all of them."""
+        return True
 
     async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> list[bool]:
         batch = [self._recipe.release(claim, doubtful=doubtful) for claim in claims]
         replies = await self._ask_many(RELEASE, batch)
         for reply in replies:
             if isinstance(reply, ReplyError):
-                raise wire.failed(reply)
+                raise self._refused(reply)
+            if isinstance(reply, BackendError):
+                raise reply  # of one node of a cluster: all of them are sent again
         return [reply == 1 for reply in replies]
 
     async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
@@ -149,7 +154,7 @@ class RedisBackend(ABC):
         holders = [
             holder
             for permits, reply in enumerate(await self._ask_many(INSPECT, batch))
-            if (info := _seen(key, bool(permits), reply)) is not None
+            if (info := self._seen(key, bool(permits), reply)) is not None
             for holder in info.holders
         ]
         return LockInfo(key, tuple(holders)) if holders else None
@@ -159,7 +164,7 @@ class RedisBackend(ABC):
             return await self.inspect_all("")
         batch = [self._recipe.inspect(key, permits=permits) for permits in (False, True)]
         replies = await self._ask_many(INSPECT, batch)
-        found = [_seen(key, bool(permits), reply) for permits, reply in enumerate(replies)]
+        found = [self._seen(key, bool(permits), reply) for permits, reply in enumerate(replies)]
         return _by_name(each for each in found if each is not None)
 
     async def inspect_all(self, prefix: str) -> list[LockInfo]:
@@ -170,25 +175,30 @@ class RedisBackend(ABC):
             batch = places[start : start + _BATCH]
             packed = [self._recipe.inspect(each, permits=permits) for each, permits in batch]
             for place, reply in zip(batch, await self._ask_many(INSPECT, packed), strict=True):
-                # An error: it only looks like a lock's key, or is one that we may not see.
-                info = None if isinstance(reply, ReplyError) else recipe.seen(*place, reply)
+                if isinstance(reply, ReplyError):
+                    continue  # it only looks like a lock's key, or is one that we may not see
+                info = self._seen(*place, reply)
                 if info is not None:
                     found.append(info)
         return _by_name(found)
 
+    async def _servers(self) -> list[SendMany]:
+        """Who has keys: this one server, or all the masters of a cluster."""
+        return [self._send_many]
+
     async def _all_places(self, prefix: str) -> set[tuple[str, bool]]:
-        """Every lock and semaphore that has a key in this database and begins so."""
+        """Every lock and semaphore that has a key there and begins so."""
         places: set[tuple[str, bool]] = set()
-        cursor, pattern = b"0", naming.pattern(prefix)
-        while True:
-            packed = wire.pack(b"SCAN", cursor, b"MATCH", pattern, b"COUNT", b"1000")
-            (reply,) = await self._send_many([packed])
-            if isinstance(reply, ReplyError):
-                raise wire.failed(reply)
-            cursor, keys = reply
-            places.update(place for each in keys if (place := naming.key_of(each)) is not None)
-            if cursor == b"0":
-                return places
+        match = b"MATCH", naming.pattern(prefix), b"COUNT", b"1000"
+        for send_many in await self._servers():
+            cursor = b""
+            while cursor != b"0":
+                (reply,) = await send_many([wire.pack(b"SCAN", cursor or b"0", *match)])
+                if isinstance(reply, ReplyError):
+                    raise self._refused(reply)
+                cursor, keys = reply
+                places.update(place for each in keys if (place := naming.key_of(each)) is not None)
+        return places
 
     def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
         waiting = self._waiting.get(claim.id)
@@ -218,8 +228,7 @@ class RedisBackend(ABC):
             loaded, reply = await self._send_many([load, packed])
             reply = loaded if isinstance(loaded, ReplyError) else reply
         if isinstance(reply, ReplyError):
-            self._refused(reply)
-            raise wire.failed(reply)
+            raise self._refused(reply)
         return reply
 
     async def _ask_many(self, script: Script, batch: Sequence[bytes]) -> list[Any]:
@@ -238,17 +247,18 @@ class RedisBackend(ABC):
                 self._refused(reply)
         return replies
 
+    def _seen(self, key: str, permits: bool, reply: Any) -> LockInfo | None:
+        if isinstance(reply, ReplyError):
+            raise self._refused(reply)
+        if isinstance(reply, BackendError):
+            raise reply
+        return recipe.seen(key, permits, reply)
+
 
 def _renewal(reply: Any) -> Renewal:
-    if isinstance(reply, ReplyError):
+    if isinstance(reply, Exception):  # refused, or in a cluster without an answer
         return Renewal.UNKNOWN
     return Renewal.HELD if reply == 1 else Renewal.LOST
-
-
-def _seen(key: str, permits: bool, reply: Any) -> LockInfo | None:
-    if isinstance(reply, ReplyError):
-        raise wire.failed(reply)
-    return recipe.seen(key, permits, reply)
 
 
 def _by_name(found: Iterable[LockInfo]) -> list[LockInfo]:

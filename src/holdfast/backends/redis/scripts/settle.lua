@@ -117,16 +117,31 @@ local function leave(id)
   redis.call('hdel', INFO, id)
 end
 
+-- Whether the server refused, and not because the slot is on its way to another node.
+local function denied(answer)
+  return type(answer) == 'table' and answer['err'] and not string.find(answer['err'], 'non local', 1, true)
+end
+
 -- An inbox of its own for a waiter that pops (from one connection: L5), a channel for one that
--- listens. What nobody reads is gone with the grant it speaks of.
+-- listens: c its own, s and p (sharded or not) in this lock's slot. What nobody reads is gone with
+-- the grant it speaks of. A message that cannot be left, because the slot is on its way to another
+-- node, is one that was lost: the grant stands, and its owner finds it when it asks again.
 local function tell(id, reply_to, raw, ttl)
-  local message = id .. text(raw)
-  if string.sub(reply_to, 1, 1) == 'c' then
-    redis.call('publish', string.sub(reply_to, 2), message)
+  local message, kind_of, name = id .. text(raw), string.sub(reply_to, 1, 1), string.sub(reply_to, 2)
+  if kind_of == 'c' then
+    redis.call('publish', name, message)
+  elseif kind_of == 'l' then
+    local inbox = HOLD .. ':inbox:' .. string.sub(id, 1, 16) .. name
+    if denied(redis.pcall('rpush', inbox, message)) then
+      redis.call('rpush', inbox, message) -- this time the error is told
+    end
+    redis.pcall('pexpire', inbox, text(ttl))
+  elseif kind_of == 's' then
+    if denied(redis.pcall('spublish', HOLD .. ':told:' .. name, message)) then
+      redis.call('spublish', HOLD .. ':told:' .. name, message)
+    end
   else
-    local inbox = HOLD .. ':inbox:' .. string.sub(id, 1, 16) .. string.sub(reply_to, 2)
-    redis.call('rpush', inbox, message)
-    redis.call('pexpire', inbox, text(ttl))
+    redis.call('publish', HOLD .. ':told:' .. name, message)
   end
 end
 
