@@ -111,7 +111,7 @@ class Client:
         lined = terms.mode is Mode.EXCLUSIVE and terms.owner is None and not terms.fair
         return Want(key, terms, self.slot(key, terms), lined)
 
-    def claim(self, key: str, terms: Terms) -> Claim:
+    def claim(self, key: str, terms: Terms, *, waits: bool = True) -> Claim:
         ttl = self.backend.default_ttl if terms.ttl is None else terms.ttl
         return Claim(
             key,
@@ -123,6 +123,7 @@ class Client:
             terms.owner,
             self.runtime.who(),
             self.label,
+            waits,
         )
 
     def ensure_open(self) -> None:

@@ -150,7 +150,7 @@ async def _win(client: Client, want: Want, until: float, turn: Turn, now: float)
             _inherit(client, line, turn)
         claim = turn.claim
         if claim is None:
-            claim = turn.claim = client.claim(want.key, want.terms)
+            claim = turn.claim = client.claim(want.key, want.terms, waits=until > now)
         found = await ask(client, want, claim, turn, until, now)
         if found is None:
             return None
@@ -249,7 +249,9 @@ def _leave_claim(client: Client, line: Line, want: Want, turn: Turn) -> Waiter |
     if turn.claim is None and line.left is not None:
         turn.inherit(line.left)
     line.left = None
-    if turn.claim is None or not line.waiters or next(iter(line.waiters)).terms != want.terms:
+    if turn.claim is None or not turn.claim.waits:
+        return None  # a mere try has no place to leave
+    if not line.waiters or next(iter(line.waiters)).terms != want.terms:
         return None
     line.left = Turn()
     line.left.inherit(turn)

@@ -54,6 +54,8 @@ class Claim(NamedTuple):
     """The thread or task, for those who look: shown, never decided on."""
     label: str = ""
     """What the user calls this holder: shown, never decided on."""
+    waits: bool = True
+    """False for a mere try: an engine with a line need not put it there (see `Busy.lined`)."""
 
 
 class Granted(NamedTuple):
@@ -73,6 +75,8 @@ class Busy(NamedTuple):
 
     retry_in: float
     """Ask again after this long even if nobody wakes us."""
+    lined: bool = True
+    """False if the engine knows nothing of the claim any more: then it needs no release."""
 
 
 Answer = Granted | Busy

@@ -197,6 +197,30 @@ def hand_over_cost(server: RedisServer, port_of: RedisEngine, waiters: int) -> i
     return cost
 
 
+def keys(server: RedisServer) -> set[str]:
+    found = server.ask("KEYS", "t:*")
+    assert isinstance(found, list)
+    return {str(each) for each in found}
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_refused_try_is_one_command_and_leaves_nothing(server: RedisServer, mode: Mode) -> None:
+    port = engine(server).blocking()
+    holder = claim(mode=mode) if mode is Mode.PERMIT else claim()
+    granted(ask(port, holder))
+    before = keys(server)
+    assert ask(port, claim(mode=mode, waits=False)) == Busy(1.0, lined=False)
+    assert keys(server) == before
+    assert not port._waiting
+    with holdfast.connect(server.url, namespace="t") as locks:
+        lock = locks.semaphore("x", permits=1) if mode is Mode.PERMIT else locks.lock("x")
+        server.ask("CONFIG", "RESETSTAT")
+        assert lock.acquire(blocking=False) is None
+        assert server.info("commandstats")["cmdstat_evalsha"].startswith("calls=1,")
+    run(port.release(holder))
+    run(port.close())
+
+
 def test_a_long_line_costs_no_more_than_a_short_one(server: RedisServer) -> None:
     short, long = (hand_over_cost(server, engine(server), waiters) for waiters in (2, 1000))
     assert long <= short

@@ -91,7 +91,8 @@ class RedisBackend(ABC):
                 del self._waiting[claim.id]
             return known
         sent = now()
-        packed = self._recipe.acquire(claim, self._reply_to(waiting))
+        reply_to = self._reply_to(waiting) if claim.waits else recipe.NOWHERE
+        packed = self._recipe.acquire(claim, reply_to)
         era = self._era(packed)
         reply = await self._ask(ACQUIRE, packed)
         if type(reply) is int:
@@ -99,6 +100,8 @@ class RedisBackend(ABC):
                 self._waiting.pop(claim.id, None)
             return Granted(reply)
         retry_ms, last_raw = reply
+        if not claim.waits:
+            return Busy(retry_ms / 1000, lined=False)
         if waiting is None:
             waiting = self._waiting[claim.id] = Waiting(claim)
         waiting.not_yet(sent, last_raw, retry_ms / 1000, era)
