@@ -27,7 +27,16 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from holdfast.core.values import Answer, Capability, Claim, Event, Granted, LockInfo, Renewal
+from holdfast.core.values import (
+    Answer,
+    Capability,
+    Claim,
+    Event,
+    Granted,
+    LockInfo,
+    Renewal,
+    Renewed,
+)
 
 if TYPE_CHECKING:
     from holdfast.core.holding import Mine
@@ -106,7 +115,7 @@ class Backend(Protocol):
     async def attempt(self, claim: Claim, patience: float) -> Answer:
         """Ask for the key; may wait in the engine for up to `patience` seconds."""
 
-    async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
+    async def renew(self, claims: Sequence[Claim]) -> Sequence[Renewed]:
         """Set the full ttl of each hold again, in one round trip."""
 
     async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
