@@ -1,0 +1,135 @@
+"""kazoo's client as it is used here: its connection, session, logins and TLS; our own requests.
+
+Nothing of ours runs on a thread of its own but what rings: callbacks are called on kazoo's one
+connection thread. kazoo's public methods wait one by one and retry by themselves, so requests go
+into its queue directly: several at once, each answered in order.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections.abc import Callable
+from typing import Any, Final
+
+from kazoo.client import KazooClient
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.handlers.utils import selector_select
+from kazoo.protocol import serialization
+from kazoo.protocol.connection import ConnectionHandler
+from kazoo.retry import KazooRetry
+
+from holdfast.backends.zookeeper.settings import Settings
+from holdfast.runtimes.clock import now
+
+EPHEMERAL: Final = 1
+SEQUENCE: Final = 2
+_CONTAINER: Final = 4
+_ENOUGH: Final = 1000
+"""Descriptors above this are too large for select()."""
+
+
+class CreateContainer(serialization.Create2):  # type: ignore[misc]  # kazoo has no types
+    """A node that the server removes once its last child is gone."""
+
+    type = 19
+
+
+THROUGH_LEADER: Final = frozenset(
+    {
+        serialization.Sync.type,
+        serialization.Create2.type,
+        CreateContainer.type,
+        serialization.Delete.type,
+        serialization.SetData.type,
+        serialization.Transaction.type,
+    }
+)
+"""Requests that are only answered once the leader had them."""
+
+
+def plain(path: str, acl: Any) -> Any:
+    return serialization.Create2(path, b"", acl, 0)
+
+
+def container(path: str, acl: Any) -> CreateContainer:
+    return CreateContainer(path, b"", acl, _CONTAINER)
+
+
+class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
+    """No queues of callbacks and no threads for them: ours only ring."""
+
+    def __init__(self, connect_limit: float) -> None:
+        super().__init__()
+        self._connect_limit = connect_limit
+
+    def start(self) -> None:
+        self._running = True
+
+    def stop(self) -> None:
+        self._running = False
+
+    def dispatch_callback(self, callback: Any) -> None:
+        callback.func(*callback.args)
+
+    def create_connection(self, *args: Any, **kwargs: Any) -> Any:
+        """Kazoo would spend a whole session on one server that is not there."""
+        kwargs["timeout"] = min(kwargs["timeout"], self._connect_limit)
+        return super().create_connection(*args, **kwargs)
+
+    def select(self, *args: Any, **kwargs: Any) -> Any:
+        """Kazoo makes a selector for every message; few programs need one."""
+        lists = args[:3]
+        if any(each.fileno() >= _ENOUGH for ready in lists for each in ready):
+            return selector_select(*args, **kwargs)
+        return select.select(*args, **kwargs)
+
+
+class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
+    """Tells when a session was confirmed and for how long, and sends more than pings."""
+
+    confirmed: Callable[[float, float], None]
+    """When the first request of a connection was sent, and the timeout that was granted."""
+    beat: Callable[[], None]
+
+    def _invoke(self, timeout: float, request: Any, xid: Any = None) -> Any:
+        sent = now()
+        answer = super()._invoke(timeout, request, xid)
+        if isinstance(request, serialization.Connect):
+            result, _ = answer
+            if result.time_out > 0:
+                self.confirmed(sent, result.time_out / 1000)
+        return answer
+
+    def _connect(self, host: Any, hostip: Any, port: Any) -> tuple[float, float]:
+        """Kazoo pings an idle server every third of the session: it shall be every quarter."""
+        read_timeout, connect_timeout = super()._connect(host, hostip, port)
+        return read_timeout * 3 / 4, connect_timeout
+
+    def _send_ping(self, connect_timeout: Any) -> None:
+        super()._send_ping(connect_timeout)
+        self.beat()
+
+    def drop_descriptors(self) -> None:
+        """In a forked child: our copies are closed, so that the parent's end is seen as its end."""
+        for each in (self._socket, self._read_sock, self._write_sock):
+            if each is not None:
+                with_fd: socket.socket = each
+                with_fd.close()
+
+
+def make_client(settings: Settings) -> KazooClient:
+    """Not started yet."""
+    handler = Handler(max(1.0, settings.session_timeout / (2 * len(settings.hosts))))
+    client = KazooClient(
+        hosts=",".join(settings.hosts),
+        timeout=settings.session_timeout,
+        handler=handler,
+        auth_data=[("digest", settings.login)] if settings.login else None,
+        connection_retry=KazooRetry(
+            max_tries=-1, delay=0.05, backoff=2, max_jitter=0.4, max_delay=0.5
+        ),
+        **settings.tls,
+    )
+    client._connection = Connection(client, client._conn_retry.copy(), logger=client.logger)
+    return client
