@@ -225,14 +225,17 @@ class ZooKeeperEnsemble:
         return self._with_mode("follower")
 
     def start(self) -> Self:
+        self.choose_ports()
+        self.wait_until_whole()
+        return self
+
+    def choose_ports(self) -> None:
+        """Who listens where; a test may then give a server another way to its fellows."""
         ports = free_ports(9)
         peers = [Peer(*ports[2 * each : 2 * each + 2]) for each in range(3)]
         for server, port in zip(self.servers, ports[6:], strict=True):
             server.port = port
-            server.peers = server.peers or peers
-            server.launch()
-        self.wait_until_whole()
-        return self
+            server.peers = peers
 
     def wait_until_whole(self) -> None:
         """Every server runs and serves."""
