@@ -43,19 +43,20 @@ class AsyncioBackend(ZooKeeperBackend):
     async def _exchange(self, requests: Sequence[Any]) -> list[Any]:
         session = self.session
         if not session.connected:
-            await self._wait(session.when_connected)
+            await self.ready()
         bell = _Bell()
         batch = session.send(requests, bell.ring)
         if not await bell.wait(session.limit):
             raise self.unavailable()
         return batch.answers
 
-    async def _wait(self, ask: Callable[[Callable[[], None]], None]) -> None:
-        if self.session.closed:
-            raise self.unavailable()
+    async def ready(self) -> None:
+        session = self.session
+        if session.connected:
+            return
         bell = _Bell()
-        ask(bell.ring)
-        if not await bell.wait(self.session.limit):
+        session.when_connected(bell.ring)
+        if session.closed or not await bell.wait(session.limit):
             raise self.unavailable()
 
     async def close(self) -> None:

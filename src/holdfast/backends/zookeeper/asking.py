@@ -44,6 +44,10 @@ class Asker(ABC):
         self._shown: dict[tuple[str, str, str | None, int], bytes] = {}
 
     @abstractmethod
+    async def ready(self) -> None:
+        """Until there is a connection; BackendUnavailable where none came in time."""
+
+    @abstractmethod
     async def _exchange(self, requests: Sequence[Any]) -> list[Any]:
         """The answers, in order, errors among them; BackendUnavailable where none came in time."""
 

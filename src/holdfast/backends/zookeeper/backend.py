@@ -70,6 +70,7 @@ class ZooKeeperBackend(Asker):
         session.join()
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002 -- `watch` waits
+        await self.ready()
         place = self.session.place(claim)
         try:
             if not place.node:
@@ -212,6 +213,8 @@ class ZooKeeperBackend(Asker):
 
     def _renewal(self, claim: Claim, found: set[str], sent: float) -> Renewed:
         place = self.session.places.get(claim.id)
+        if place is not None and place.epoch != self.session.epoch:
+            return Renewal.UNKNOWN  # the session's end is told to all, and not as a taking
         if claim.id not in found or place is None or not self._holds(place):
             return Renewal.LOST
         until = self.session.proof.until()

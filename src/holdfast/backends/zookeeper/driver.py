@@ -25,6 +25,8 @@ from holdfast.runtimes.clock import now
 EPHEMERAL: Final = 1
 SEQUENCE: Final = 2
 _CONTAINER: Final = 4
+CONNECTS_PER_SESSION: Final = 6
+"""How many servers, one after the other, may fail to answer before a session is over."""
 _ENOUGH: Final = 1000
 """Descriptors above this are too large for select()."""
 
@@ -61,7 +63,7 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
 
     def __init__(self, connect_limit: float) -> None:
         super().__init__()
-        self._connect_limit = connect_limit
+        self.connect_limit = connect_limit
 
     def start(self) -> None:
         self._running = True
@@ -74,7 +76,7 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
 
     def create_connection(self, *args: Any, **kwargs: Any) -> Any:
         """Kazoo would spend a whole session on one server that is not there."""
-        kwargs["timeout"] = min(kwargs["timeout"], self._connect_limit)
+        kwargs["timeout"] = min(kwargs["timeout"], self.connect_limit)
         return super().create_connection(*args, **kwargs)
 
     def select(self, *args: Any, **kwargs: Any) -> Any:
@@ -93,8 +95,9 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
     beat: Callable[[], None]
 
     def _invoke(self, timeout: float, request: Any, xid: Any = None) -> Any:
+        """kazoo would wait a whole session for a server that is just starting, and lose it."""
         sent = now()
-        answer = super()._invoke(timeout, request, xid)
+        answer = super()._invoke(min(timeout, self.handler.connect_limit), request, xid)
         if isinstance(request, serialization.Connect):
             result, _ = answer
             if result.time_out > 0:
@@ -120,7 +123,7 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
 
 def make_client(settings: Settings) -> KazooClient:
     """Not started yet."""
-    handler = Handler(max(1.0, settings.session_timeout / (2 * len(settings.hosts))))
+    handler = Handler(max(1.0, settings.session_timeout / CONNECTS_PER_SESSION))
     client = KazooClient(
         hosts=",".join(settings.hosts),
         timeout=settings.session_timeout,

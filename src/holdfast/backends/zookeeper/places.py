@@ -38,6 +38,13 @@ class Place:
         """The path on which a watch was left; empty: none that still can ring."""
         self.signal: Signal | None = None
 
+    def begin_again(self, epoch: int) -> None:
+        """Its node went with its session. An asking that was under way may have made another."""
+        self.epoch = epoch
+        self.node, self.raw, self.granted = "", 0, False
+        self.behind, self.watching = None, ""
+        self.doubtful = True
+
     def ring(self, event: object = None) -> None:  # noqa: ARG002  # kazoo's callbacks have one
         """From any thread: ask again."""
         self.watching = ""

@@ -112,10 +112,10 @@ class Session:
     def place(self, claim: Claim) -> Place:
         """Where a claim stands, as far as this session knows."""
         known = self.places.get(claim.id)
-        if known is None or known.epoch != self.epoch:
-            signal = known.signal if known is not None else None
+        if known is None:
             known = self.places[claim.id] = Place(claim, self.epoch)
-            known.signal = signal
+        elif known.epoch != self.epoch:
+            known.begin_again(self.epoch)
         return known
 
     # Asking.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import _thread
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -34,19 +34,20 @@ class BlockingBackend(ZooKeeperBackend):
     async def _exchange(self, requests: Sequence[Any]) -> list[Any]:
         session = self.session
         if not session.connected:
-            self._wait(session.when_connected)
+            await self.ready()
         bell = _Bell()
         batch = session.send(requests, bell.ring)
         if not bell.wait(session.limit):
             raise self.unavailable()
         return batch.answers
 
-    def _wait(self, ask: Callable[[Callable[[], None]], None]) -> None:
-        if self.session.closed:
-            raise self.unavailable()
+    async def ready(self) -> None:
+        session = self.session
+        if session.connected:
+            return
         bell = _Bell()
-        ask(bell.ring)
-        if not bell.wait(self.session.limit):
+        session.when_connected(bell.ring)
+        if session.closed or not bell.wait(session.limit):
             raise self.unavailable()
 
     async def close(self) -> None:
