@@ -80,7 +80,7 @@ LD_LIBRARY_PATH="{libraries}$LD_LIBRARY_PATH" exec "$java" {options} -cp "$path"
 _JAVA_OPTIONS = (
     "-Xms16m -Xmx96m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto -XX:-UsePerfData "
     "-Dzookeeper.jmx.log4j.disable=true -Dzookeeper.forceSync=no "
-    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+    "-Dznode.container.checkIntervalMs=1000 -Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 )
 """A small heap and a quick start; nothing is forced to the disk: a test server's data may go."""
 

@@ -79,7 +79,7 @@ class ZooKeeperBackend(Asker):
             if behind is not None and place.signal is not None:  # looked a moment ago: now watch
                 folder = naming.place_of(self.session.settings.root, claim)
                 if await self._watch(place, folder, behind):
-                    return Busy(self._net(claim))
+                    return Busy(place.retry_in)
             return await self._decide(place, None)
         except BaseException:
             place.doubtful = place.doubtful or not place.node
@@ -105,11 +105,12 @@ class ZooKeeperBackend(Asker):
             if left == 0:
                 line = None
                 continue
+            place.retry_in = min(PERMIT_NET if claim.mode is Mode.PERMIT else NET, left)
             if place.signal is None:
                 place.behind = found.behind
-                return Busy(min(self._net(claim), left))
+                return Busy(place.retry_in)
             if await self._watch(place, folder, found.behind):
-                return Busy(min(self._net(claim), left))
+                return Busy(place.retry_in)
             line = None
 
     async def _stand_in_line(self, place: Place) -> list[Node]:
@@ -197,9 +198,6 @@ class ZooKeeperBackend(Asker):
         folder = naming.place_of(self.session.settings.root, place.claim)
         data = self.shown(place.claim)
         self.session.post(SetData(f"{folder}/{place.node}", data, -1))
-
-    def _net(self, claim: Claim) -> float:
-        return PERMIT_NET if claim.mode is Mode.PERMIT else NET
 
     async def renew(self, claims: Sequence[Claim]) -> list[Renewed]:
         session = self.session

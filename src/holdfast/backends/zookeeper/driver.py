@@ -95,7 +95,7 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
     beat: Callable[[], None]
 
     def _invoke(self, timeout: float, request: Any, xid: Any = None) -> Any:
-        """kazoo would wait a whole session for a server that is just starting, and lose it."""
+        """For a server that is just starting kazoo would wait until the session is over."""
         sent = now()
         answer = super()._invoke(min(timeout, self.handler.connect_limit), request, xid)
         if isinstance(request, serialization.Connect):

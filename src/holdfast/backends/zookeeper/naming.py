@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -52,6 +53,7 @@ class Node(NamedTuple):
         return self.name[self.name.rindex(self.kind) + len(self.kind) :]
 
 
+@lru_cache(4096)  # a long line is listed again and again
 def node(name: str) -> Node | None:
     """What a child's name says; None if it is no contender."""
     found = _NAME.fullmatch(name)

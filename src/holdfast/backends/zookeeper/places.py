@@ -17,6 +17,7 @@ class Place:
         "granted",
         "node",
         "raw",
+        "retry_in",
         "signal",
         "waited",
         "watching",
@@ -32,6 +33,7 @@ class Place:
         self.doubtful = False
         """Whether a node may have been made of which we were not told."""
         self.waited = False
+        self.retry_in = 0.0
         self.behind: str | None = None
         """Whom it found before it, last time it looked; None: it has to look."""
         self.watching = ""
