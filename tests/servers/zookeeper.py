@@ -195,12 +195,26 @@ class ZooKeeperServer:
             f"secureClientPort={self.port}",
             f"secureClientPortAddress={HOST}",
             "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
-            f"ssl.keyStore.location={self._certificates.server}",
+            f"ssl.keyStore.location={self._for_java(self._certificates.server)}",
             "ssl.keyStore.type=PEM",
             f"ssl.trustStore.location={self._certificates.authority}",
             "ssl.trustStore.type=PEM",
             "ssl.clientAuth=none",
         ]
+
+    def _for_java(self, certificate: Path) -> Path:
+        """The same key and certificate, the key in the one form that Java reads."""
+        from cryptography.hazmat.primitives import serialization
+
+        pem = certificate.read_bytes()
+        key = serialization.load_pem_private_key(pem, None).private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        both = self.folder / "server.pem"
+        both.write_bytes(key + pem[pem.index(b"-----BEGIN CERTIFICATE") :])
+        return both
 
 
 class ZooKeeperEnsemble:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import select
 import socket
+import ssl
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -61,9 +62,10 @@ def container(path: str, acl: Any) -> CreateContainer:
 class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
     """No queues of callbacks and no threads for them: ours only ring."""
 
-    def __init__(self, connect_limit: float) -> None:
+    def __init__(self, connect_limit: float, tls: ssl.SSLContext | None) -> None:
         super().__init__()
         self.connect_limit = connect_limit
+        self._tls = tls
 
     def start(self) -> None:
         self._running = True
@@ -74,13 +76,20 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
     def dispatch_callback(self, callback: Any) -> None:
         callback.func(*callback.args)
 
-    def create_connection(self, *args: Any, **kwargs: Any) -> Any:
-        """Kazoo would spend a whole session on one server that is not there."""
-        kwargs["timeout"] = min(kwargs["timeout"], self.connect_limit)
-        return super().create_connection(*args, **kwargs)
+    def create_connection(
+        self, address: tuple[str, int], hostname: str, timeout: float, **_: Any
+    ) -> socket.socket:
+        """On one server that is not there kazoo would spend a whole session."""
+        bare = socket.create_connection(address, min(timeout, self.connect_limit))
+        try:
+            bare.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return self._tls.wrap_socket(bare, server_hostname=hostname) if self._tls else bare
+        except BaseException:
+            bare.close()
+            raise
 
     def select(self, *args: Any, **kwargs: Any) -> Any:
-        """Kazoo makes a selector for every message; few programs need one."""
+        """For every message kazoo makes a selector; few programs need one."""
         lists = args[:3]
         if any(each.fileno() >= _ENOUGH for ready in lists for each in ready):
             return selector_select(*args, **kwargs)
@@ -105,7 +114,7 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         return answer
 
     def _connect(self, host: Any, hostip: Any, port: Any) -> tuple[float, float]:
-        """Kazoo pings an idle server every third of the session: it shall be every quarter."""
+        """An idle server is pinged every third of a session by kazoo: it shall be every quarter."""
         read_timeout, connect_timeout = super()._connect(host, hostip, port)
         return read_timeout * 3 / 4, connect_timeout
 
@@ -123,7 +132,8 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
 
 def make_client(settings: Settings) -> KazooClient:
     """Not started yet."""
-    handler = Handler(max(1.0, settings.session_timeout / CONNECTS_PER_SESSION))
+    connect_limit = max(1.0, settings.session_timeout / CONNECTS_PER_SESSION)
+    handler = Handler(connect_limit, settings.tls)
     client = KazooClient(
         hosts=",".join(settings.hosts),
         timeout=settings.session_timeout,
@@ -132,7 +142,7 @@ def make_client(settings: Settings) -> KazooClient:
         connection_retry=KazooRetry(
             max_tries=-1, delay=0.05, backoff=2, max_jitter=0.4, max_delay=0.5
         ),
-        **settings.tls,
+        use_ssl=settings.tls is not None,
     )
     client._connection = Connection(client, client._conn_retry.copy(), logger=client.logger)
     return client

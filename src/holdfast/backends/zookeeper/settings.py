@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from holdfast.backends.zookeeper import naming
@@ -17,15 +17,14 @@ if TYPE_CHECKING:
 SESSION_TIMEOUT: Final = 10.0
 PORT: Final = 2181
 LAYOUTS: Final = ("curator", "kazoo")
-_TLS: Final = {
-    "ssl_ca_certs": "ca",
-    "ssl_certfile": "certfile",
-    "ssl_keyfile": "keyfile",
-    "ssl_password": "keyfile_password",
-}
-"""What kazoo calls them."""
-_SWITCHES: Final = ("ssl_check_hostname",)
-_OPTIONS: Final = ("session_timeout", "layout", "acl", *_TLS, *_SWITCHES)
+_TLS: Final = (
+    "ssl_ca_certs",
+    "ssl_certfile",
+    "ssl_keyfile",
+    "ssl_password",
+    "ssl_check_hostname",
+)
+_OPTIONS: Final = ("session_timeout", "layout", "acl", *_TLS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ class Settings:
     """user:password, for digest authentication."""
     private: bool = False
     """Whether only who made a node may touch it."""
-    tls: dict[str, Any] = field(default_factory=dict, repr=False)
+    tls: ssl.SSLContext | None = field(default=None, repr=False)
 
     @property
     def place(self) -> str:
@@ -60,7 +59,7 @@ def read(url: Url) -> Settings:
     if login and not (user and password):
         raise _wrong("digest authentication needs both: zookeeper://user:password@host")
     secure = url.scheme == "zookeeper+tls"
-    if not secure and any(each in url.options for each in (*_TLS, *_SWITCHES)):
+    if not secure and any(each in url.options for each in _TLS):
         raise _wrong("options that begin with ssl_ need a zookeeper+tls:// URL")
     return Settings(
         hosts=tuple(_host(each) for each in hosts.split(",")),
@@ -69,7 +68,7 @@ def read(url: Url) -> Settings:
         layout=_one_of("layout", url.options.get("layout", LAYOUTS[0]), LAYOUTS),
         login=f"{unquote(user)}:{unquote(password)}" if login else "",
         private=_private(url, bool(login)),
-        tls=_tls(url.options) if secure else {},
+        tls=_tls(url.options) if secure else None,
     )
 
 
@@ -114,19 +113,18 @@ def _one_of(option: str, value: str, known: tuple[str, ...]) -> str:
     return value
 
 
-def _tls(options: dict[str, str]) -> dict[str, Any]:
+def _tls(options: dict[str, str]) -> ssl.SSLContext:
     """Certificates are always checked, and the server's name as well unless told otherwise."""
-    for name in ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile"):
-        if name in options and not Path(options[name]).is_file():
-            raise _wrong(f"{name}: there is no file {options[name]!r}")
-    named = _one_of("ssl_check_hostname", options.get("ssl_check_hostname", "true"), _BOOLEANS)
-    known = {_TLS[name]: value for name, value in options.items() if name in _TLS}
-    known.setdefault("keyfile", known.get("certfile", ""))
-    chosen = {name: value for name, value in known.items() if value}
-    return {"use_ssl": True, "verify_certs": True, "check_hostname": named == "true", **chosen}
-
-
-_BOOLEANS: Final = ("true", "false")
+    named = options.get("ssl_check_hostname", "true")
+    try:
+        context = ssl.create_default_context(cafile=options.get("ssl_ca_certs"))
+        if "ssl_certfile" in options:
+            files = options["ssl_certfile"], options.get("ssl_keyfile")
+            context.load_cert_chain(*files, password=options.get("ssl_password"))
+    except OSError as error:
+        raise _wrong(f"the files of the ssl_ options could not be read: {error}") from error
+    context.check_hostname = _one_of("ssl_check_hostname", named, ("true", "false")) == "true"
+    return context
 
 
 def _wrong(message: str) -> ConfigurationError:
