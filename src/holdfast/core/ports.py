@@ -36,6 +36,7 @@ from holdfast.core.values import (
     Granted,
     LockInfo,
     Renewal,
+    Renewed,
 )
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class Backend(Protocol):
         (`claim.waits` is False); one that is sure to have left nothing is `Busy(lined=False)`.
         """
 
-    async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
+    async def renew(self, claims: Sequence[Claim]) -> Sequence[Renewed]:
         """Set the full ttl of each hold again, in one round trip."""
 
     async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
