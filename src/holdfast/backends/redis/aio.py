@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from hiredis import ReplyError
 
@@ -19,6 +19,9 @@ from holdfast.backends.redis.streams import Stream
 from holdfast.backends.redis.waiting import ID, Waiting
 from holdfast.core.ports import Signal
 from holdfast.errors import BackendError
+
+_EARLY: Final = 1000
+"""More grants than this were never read together with the answers of askers that still run."""
 
 
 class LoopBackend(RedisBackend):
@@ -34,14 +37,18 @@ class LoopBackend(RedisBackend):
 
     def _pushed(self, stream: Stream, push: list[Any]) -> None:
         message: bytes = push[2]
-        waiting = self._waiting.get(message[:ID].decode())
+        claim_id = message[:ID].decode()
+        waiting = self._waiting.get(claim_id)
         if waiting is None:
-            return
-        if waiting.told(message, stream.anchor) and waiting.signal is not None:
+            if len(self._early) >= _EARLY:  # of claims that were given up: they would only pile up
+                self._early.clear()
+            self._early[claim_id] = message, stream.anchor
+        elif waiting.told(message, stream.anchor) and waiting.signal is not None:
             waiting.signal.notify()
 
     def _lost(self, stream: Stream) -> None:  # noqa: ARG002 -- asking again finds out whose it was
         """Who waits asks again at once: what was pushed meanwhile is found by asking."""
+        self._early.clear()
         for waiting in self._waiting.values():
             if waiting.signal is not None:
                 waiting.signal.notify()
@@ -90,3 +97,4 @@ class AsyncioBackend(LoopBackend):
     def forked(self) -> None:
         self._link.forked()
         self._waiting.clear()
+        self._early.clear()
