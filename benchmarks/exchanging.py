@@ -10,10 +10,12 @@ from __future__ import annotations
 import os
 import random
 import time
+from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
 from benchmarks import measuring
+from benchmarks.charts import Chart
 from benchmarks.crews import Board, Lock, Member
 from benchmarks.kinds import Field, Kind
 from benchmarks.plan import Plan
@@ -51,6 +53,19 @@ def race(table: Table, field: Field, place: str, limit: str, plan: Plan) -> dict
         result[name] = Latency(middle, p99, times)
     table.tell(field)
     return result
+
+
+def latency_chart(
+    title: str, limit: str, found: Mapping[str, Latency], targets: Mapping[str, float]
+) -> Chart:
+    return Chart(
+        "latency",
+        title,
+        f"median of release() to acquire(), times the {limit}'s (further left is better)",
+        {name: each.times_bare for name, each in found.items()},
+        targets,
+        log=True,
+    )
 
 
 def exchange(kind: Kind, place: str, plan: Plan) -> list[float]:
