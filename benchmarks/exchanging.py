@@ -41,7 +41,7 @@ class Latency(NamedTuple):
 
 def race(table: Table, field: Field, place: str, limit: str, plan: Plan) -> dict[str, Latency]:
     """A row for everybody, and what it says."""
-    found = field.race(lambda name: exchange(field[name], place, plan), plan.few(5), plan.seed)
+    found = field.race(lambda name: exchange(field[name], place, plan), plan.few(4), plan.seed)
     medians = {name: [measuring.median(each) for each in found[name]] for name in field}
     result = {}
     for name in field:
