@@ -41,6 +41,7 @@ format: setup    ## let ruff repair what it can
 
 sim: setup       ## the simulator: many clients, virtual time, seeds SEEDS=0:2000
 	@$(VENV)/python -m holdfast.testing.simulator --seeds $(SEEDS)
+	@$(VENV)/python -m holdfast.testing.simulator --seeds $(SEEDS) --engine redis --jobs 2
 
 soak: setup      ## real kills, stops, forks and cancellations for DURATION=120 seconds
 	@HOLDFAST_SOAK_SECONDS=$(DURATION) $(VENV)/python -m pytest tests/faults --timeout=0 $(ARGS)
