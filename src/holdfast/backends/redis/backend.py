@@ -63,6 +63,10 @@ class RedisBackend(ABC):
         self._recipe = Recipe()
         self._waiting: dict[str, Waiting] = {}
         """Claims that stand in line, by id: from the answer "not yet" to the grant or release."""
+        self._early: dict[str, tuple[bytes, float]] = {}
+        """Grants that were read in one piece with the answer "not yet", whose asker has yet to run:
+        the message, and from when it counts.
+        """
 
     @abstractmethod
     async def _ask(self, script: Script, packed: bytes) -> Any:
@@ -105,6 +109,8 @@ class RedisBackend(ABC):
         if waiting is None:
             waiting = self._waiting[claim.id] = Waiting(claim)
         waiting.not_yet(sent, last_raw, retry_ms / 1000, era)
+        if self._early and (early := self._early.pop(claim.id, None)) is not None:
+            waiting.told(*early)  # found by the next question, which needs no command
         return Busy(retry_ms / 1000)
 
     async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy | None:
@@ -131,6 +137,8 @@ class RedisBackend(ABC):
         if self._waiting:
             self._waiting.pop(claim.id, None)
         released: int = await self._ask(RELEASE, self._recipe.release(claim, doubtful=doubtful))
+        if self._early:  # from here on nothing more is told to it
+            self._early.pop(claim.id, None)
         return released == 1
 
     async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
