@@ -14,7 +14,7 @@ from holdfast.core.acquiring import Turn, ask
 from holdfast.core.holding import Hold, LeaseCore, Mine
 from holdfast.core.leaving import end, pass_on, withdraw
 from holdfast.core.queueing import Line, Waiter
-from holdfast.core.values import Mode, Renewal
+from holdfast.core.values import Kept, Mode, Renewal
 from holdfast.errors import DeadlockDetected, HoldfastError
 
 if TYPE_CHECKING:
@@ -186,6 +186,8 @@ async def _refresh(client: Client, hold: Hold) -> None:
     (answer,) = await client.runtime.finish(client.backend.renew([hold.claim]))
     if answer is Renewal.HELD:
         hold.confirmed(sent)
+    elif isinstance(answer, Kept):
+        hold.confirmed(sent, answer.until)
 
 
 def lend(client: Client, want: Want, hold: Hold, mine: Mine, made: list[Any]) -> LeaseCore | None:

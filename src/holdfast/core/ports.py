@@ -36,6 +36,7 @@ from holdfast.core.values import (
     Granted,
     LockInfo,
     Renewal,
+    Renewed,
 )
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class Backend(Protocol):
         (`claim.waits` is False); one that is sure to have left nothing is `Busy(lined=False)`.
         """
 
-    async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
+    async def renew(self, claims: Sequence[Claim]) -> Sequence[Renewed]:
         """Set the full ttl of each hold again, in one round trip."""
 
     async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
@@ -181,6 +182,13 @@ class Gathers(Protocol):
 
     async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> list[bool]:
         """`release` of each, in one round trip; an error of one does not keep the others."""
+
+
+class Lists(Protocol):
+    """What a backend may do besides, where looking at everything is much, or not allowed."""
+
+    async def inspect_all(self, prefix: str) -> list[LockInfo]:
+        """`inspect` of all keys that begin with `prefix`, a namespace and its colon."""
 
 
 class Engine(Protocol):

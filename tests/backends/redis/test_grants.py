@@ -59,6 +59,30 @@ def test_a_grant_that_lay_in_the_inbox_counts_from_before_it(server: RedisServer
     run(port.close())
 
 
+def test_a_grant_that_comes_in_one_piece_with_not_yet_is_heard(server: RedisServer) -> None:
+    """The loop is busy while the lock is first refused and then granted: it reads both at once."""
+
+    async def story() -> None:
+        async with aio.connect(server.url, namespace="t") as locks:
+            async with locks.lock("warm"):
+                pass
+            other = engine(server).blocking()
+            holder = claim()
+            granted(ask(other, holder))
+            waiting = asyncio.create_task(locks.lock("x").acquire())
+            while not server.ask("EXISTS", "t:{x}:line"):  # noqa: ASYNC110 -- turn by turn
+                await asyncio.sleep(0)
+            assert run(other.release(holder))  # the loop stands still: refusal and grant lie there
+            asked = server.info("commandstats")["cmdstat_evalsha"].split(",")[0]
+            lease = await waiting
+            assert server.info("commandstats")["cmdstat_evalsha"].split(",")[0] == asked
+            assert lease is not None
+            await lease.release()
+            run(other.close())
+
+    asyncio.run(story())
+
+
 def test_an_asyncio_grant_counts_from_the_last_answer_before_it(server: RedisServer) -> None:
     async def story() -> None:
         async with aio.connect(server.url, namespace="t") as locks:

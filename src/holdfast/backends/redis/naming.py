@@ -23,6 +23,11 @@ def hold_key(key: str, *, permits: bool) -> bytes:
     return f"{namespace}:{{{escaped}}}{SEMAPHORE if permits else ''}".encode()
 
 
+def pattern(prefix: str) -> bytes:
+    """What SCAN is to look for: keys of locks that begin with this `namespace:`, or any."""
+    return b"%b{*}*" % (prefix.encode() or b"*:")
+
+
 def key_of(found: bytes) -> tuple[str, bool] | None:
     """The lock (and whether its semaphore) that a key of the database belongs to, if any."""
     match = _OURS.fullmatch(found)

@@ -28,6 +28,8 @@ DEFAULT_TTL: Final = 30.0
 GRANT: Final = 3.0
 """Seconds a grant lives that was made for a waiter and not confirmed yet: as in settle.lua."""
 TOMBSTONE: Final = 60.0
+BROKEN: Final = b"holdfast:broken"
+"""The channel on which inspect.lua tells the id of every hold that was broken by force."""
 _MODES: Final = {"s": Mode.SHARED, "p": Mode.PERMIT}
 _MOST_KEPT: Final = 4096
 
