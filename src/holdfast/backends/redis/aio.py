@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from hiredis import ReplyError
 
@@ -20,6 +20,9 @@ from holdfast.backends.redis.waiting import ID, Waiting
 from holdfast.core.ports import Signal
 from holdfast.core.values import Renewal
 from holdfast.errors import BackendError
+
+_EARLY: Final = 1000
+"""More grants than this were never read together with the answers of askers that still run."""
 
 
 class LoopBackend(RedisBackend):
@@ -42,14 +45,18 @@ class LoopBackend(RedisBackend):
         if push[1] == BROKEN:
             self._news(message.decode(errors="replace"), Renewal.LOST)
             return
-        waiting = self._waiting.get(message[:ID].decode())
+        claim_id = message[:ID].decode()
+        waiting = self._waiting.get(claim_id)
         if waiting is None:
-            return
-        if waiting.told(message, stream.anchor) and waiting.signal is not None:
+            if len(self._early) >= _EARLY:  # of claims that were given up: they would only pile up
+                self._early.clear()
+            self._early[claim_id] = message, stream.anchor
+        elif waiting.told(message, stream.anchor) and waiting.signal is not None:
             waiting.signal.notify()
 
     def _lost(self, stream: Stream) -> None:  # noqa: ARG002 -- asking again finds out whose it was
         """Who waits asks again at once: what was pushed meanwhile is found by asking."""
+        self._early.clear()
         for waiting in self._waiting.values():
             if waiting.signal is not None:
                 waiting.signal.notify()
@@ -98,3 +105,4 @@ class AsyncioBackend(LoopBackend):
     def forked(self) -> None:
         self._link.forked()
         self._waiting.clear()
+        self._early.clear()

@@ -63,6 +63,10 @@ class RedisBackend(ABC):
         self._recipe = Recipe()
         self._waiting: dict[str, Waiting] = {}
         """Claims that stand in line, by id: from the answer "not yet" to the grant or release."""
+        self._early: dict[str, tuple[bytes, float]] = {}
+        """Grants that were read in one piece with the answer "not yet", whose asker has yet to run:
+        the message, and from when it counts.
+        """
 
     @abstractmethod
     async def _ask(self, script: Script, packed: bytes) -> Any:
@@ -91,7 +95,8 @@ class RedisBackend(ABC):
                 del self._waiting[claim.id]
             return known
         sent = now()
-        packed = self._recipe.acquire(claim, self._reply_to(waiting))
+        reply_to = self._reply_to(waiting) if claim.waits else recipe.NOWHERE
+        packed = self._recipe.acquire(claim, reply_to)
         era = self._era(packed)
         reply = await self._ask(ACQUIRE, packed)
         if type(reply) is int:
@@ -99,9 +104,13 @@ class RedisBackend(ABC):
                 self._waiting.pop(claim.id, None)
             return Granted(reply)
         retry_ms, last_raw = reply
+        if not claim.waits:
+            return Busy(retry_ms / 1000, lined=False)
         if waiting is None:
             waiting = self._waiting[claim.id] = Waiting(claim)
         waiting.not_yet(sent, last_raw, retry_ms / 1000, era)
+        if self._early and (early := self._early.pop(claim.id, None)) is not None:
+            waiting.told(*early)  # found by the next question, which needs no command
         return Busy(retry_ms / 1000)
 
     async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy | None:
@@ -128,6 +137,8 @@ class RedisBackend(ABC):
         if self._waiting:
             self._waiting.pop(claim.id, None)
         released: int = await self._ask(RELEASE, self._recipe.release(claim, doubtful=doubtful))
+        if self._early:  # from here on nothing more is told to it
+            self._early.pop(claim.id, None)
         return released == 1
 
     async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
