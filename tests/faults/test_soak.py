@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -106,19 +107,25 @@ class Victims:
 
 @pytest.mark.timeout(SECONDS + 120)
 def test_kills_stops_forks_cancellations_and_interrupts(tmp_path: Path) -> None:
+    storm(f"file://{tmp_path}/locks", tmp_path / "journals", SECONDS)
+
+
+def storm(
+    url: str, folder: Path, seconds: float, meanwhile: Callable[[], object] = lambda: None
+) -> None:
+    """Everything at once, on one engine; `meanwhile` may do something to its servers."""
     seed = int.from_bytes(os.urandom(4))
     print("seed", seed)
-    folder = tmp_path / "journals"
     folder.mkdir()
-    url = f"file://{tmp_path}/locks"
     victims = Victims(url, folder, seed)
     try:
         for _ in range(WORKERS):
             victims.start()
-        until = time.monotonic() + SECONDS
+        until = time.monotonic() + seconds
         while time.monotonic() < until:
             time.sleep(victims.chance.random() * 0.1)  # the pace of the faults
             victims.disturb()
+            meanwhile()
         codes = victims.end()
     finally:
         for worker in victims.workers.values():
