@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core import losing
 from holdfast.core.holding import NEVER, Hold
 from holdfast.core.renewing import Keeper
-from holdfast.core.values import FENCE_STEP, Claim, Event, Mode, Renewal, State
+from holdfast.core.values import FENCE_STEP, Claim, Event, Mode, Renewal, Renewed, State
 from holdfast.errors import ConfigurationError, NotHeld
 
 if TYPE_CHECKING:
@@ -119,12 +119,12 @@ class Client:
         lined = terms.mode is Mode.EXCLUSIVE and terms.owner is None and not terms.fair
         return Want(key, terms, self.slot(key, terms), lined=lined)
 
-    def claim(self, key: str, terms: Terms) -> Claim:
-        ttl, _, _, fair, owner, mode, permits, _ = terms
+    def claim(self, key: str, terms: Terms, *, waits: bool = True) -> Claim:
+        ttl, _, _, fair, owner, mode, permits, hands_over = terms
         if ttl is None:
             ttl = self.backend.default_ttl
-        runtime = self.runtime
-        new = (key, runtime.new_id(), ttl, mode, permits, fair, owner, runtime.who(), self.label)
+        id_, who = self.runtime.new_id(), self.runtime.who()
+        new = (key, id_, ttl, mode, permits, fair, owner, who, self.label, waits, not hands_over)
         return _new_tuple(Claim, new)  # half the price of Claim(...), and every attempt makes one
 
     def ensure_open(self) -> None:
@@ -163,7 +163,7 @@ class Client:
         if not hold.ending and hold.number == number:
             losing.lose(self, hold, "abandoned")
 
-    def renewed(self, hold: Hold, answer: Renewal, sent: float) -> None:
+    def renewed(self, hold: Hold, answer: Renewed, sent: float) -> None:
         losing.renewed(self, hold, answer, sent)
 
     def heard(self, claim_id: str | None, what: Renewal) -> None:

@@ -1,6 +1,6 @@
 """From a call of acquire to a lease: re-entry, the line, the engine, and the way back out.
 
-Whatever interrupts a caller (a timeout, a cancellation, Ctrl-C, an error), `_retreat` undoes just
+Whatever interrupts a caller (a timeout, a cancellation, Ctrl-C, an error), `retreat` undoes just
 as much as had been done: nobody is left in a line, no claim in the engine, no turn unpassed.
 """
 
@@ -10,18 +10,18 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core import pacing
-from holdfast.core.acquiring import Turn, ask_again, wait
+from holdfast.core.acquiring import Turn, ask_again, attempt, wait
 from holdfast.core.holding import Hold, LeaseCore, Mine
 from holdfast.core.leaving import end, pass_on, release, withdraw
 from holdfast.core.queueing import Line, Waiter
-from holdfast.core.values import Granted, Mode, Renewal
+from holdfast.core.values import Granted, Kept, Mode, Renewal
 from holdfast.errors import BackendUnavailable, DeadlockDetected, HoldfastError
 
 if TYPE_CHECKING:
     from holdfast.core.client import Client, Want
 
 
-async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from top to bottom
+async def acquire(  # noqa: C901  # one path, to be read from top to bottom
     client: Client, want: Want, until: float, made: list[Any]
 ) -> None:
     """A lease in `made`, or none at `until`. It is put there the moment it exists, so that a caller
@@ -39,29 +39,23 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
         turn = Turn()
         try:
             if want.lined:
-                turn.line = first = Line(want.key)
-                # One step that nobody can get between: we are the first, or somebody is.
-                if client.lines.setdefault(want.key, first) is not first:
-                    _join(client, want, turn, first)
+                join(client, want, turn)
             if turn.waiter is None:
                 hold = await _win(client, want, until, turn, asked)
             else:
                 hold = await _wait_in_line(client, want, turn.waiter, until, turn)
             if hold is None:
-                await runtime.finish(_retreat(client, want, turn))
+                await runtime.finish(retreat(client, want, turn))
                 client.tell_want("timed_out", want, waited=runtime.now() - asked)
                 return
-            if hold.number == 0:
-                lease = client.lend(hold, mine, want.slot, made)
-                client.begin(hold)
-                if client.closed:  # meanwhile: either closing has seen this hold, or we see it here
-                    await _give_back(client, lease)
-                    client.ensure_open()
-            else:
-                lease = _take_over(client, want, hold, mine, made)
+            lease = lend(client, want, hold, mine, made)
+            if client.closed and lease is not None:
+                # Meanwhile: either closing has seen this hold, or we see here that it is closed.
+                await _give_back(client, lease)
+                client.ensure_open()
         except BaseException as error:
             if not made:
-                await runtime.finish(_retreat(client, want, turn))
+                await runtime.finish(retreat(client, want, turn))
             if isinstance(error, HoldfastError):
                 error.placed(client.bare(want.key), client.backend.name)
             raise
@@ -108,10 +102,13 @@ def _read_inside(client: Client, write: LeaseCore, made: list[Any]) -> None:
         made.append(inner)
 
 
-def _join(client: Client, want: Want, turn: Turn, own: Line) -> None:
+def join(client: Client, want: Want, turn: Turn) -> None:
     """Readers, permits, shared owners and fair locks ask for themselves: a fair lock's order is
     the engine's, and there each waiter needs a place of its own. The rest wait in the line.
     """
+    turn.line = own = Line(want.key)
+    if client.lines.setdefault(want.key, own) is own:
+        return  # one step that nobody can get between: we are the first
     with client.guard:
         turn.line = client.lines.setdefault(want.key, own)
         if turn.line is not own:
@@ -157,16 +154,16 @@ async def _win(  # noqa: C901  # as above
             _inherit(client, line, turn)
         claim = turn.claim
         if claim is None:
-            claim = turn.claim = client.claim(want.key, want.terms)
+            claim = turn.claim = client.claim(want.key, want.terms, waits=until > now)
         sent = now
         turn.unanswered += 1
         try:
             answer = await runtime.finish(client.backend.attempt(claim, 0.0))
             turn.unanswered -= 1
         except BackendUnavailable:
-            answer, sent = await ask_again(claim, turn, until, client)
+            answer, sent = await ask_again(client, turn, until, attempt(client, claim))
         if not isinstance(answer, Granted):  # most often it is: one command, and no more calls
-            found = await wait(client, want, claim, turn, until)
+            found = await wait(client, want, claim, turn, until, answer)
             if found is None:
                 return None
             answer, sent = found
@@ -202,6 +199,8 @@ async def _refresh(client: Client, hold: Hold) -> None:
     (answer,) = await client.runtime.finish(client.backend.renew([hold.claim]))
     if answer is Renewal.HELD:
         hold.confirmed(sent)
+    elif isinstance(answer, Kept):
+        hold.confirmed(sent, answer.until)
 
 
 async def _give_back(client: Client, lease: LeaseCore) -> None:
@@ -210,15 +209,17 @@ async def _give_back(client: Client, lease: LeaseCore) -> None:
         await client.runtime.finish(release(client, lease))
 
 
-def _take_over(
-    client: Client, want: Want, hold: Hold, mine: Mine, made: list[Any]
-) -> LeaseCore | None:
-    """Handed over: others know the hold already, and may be ending it; None if it is over."""
-    with client.guard:
+def lend(client: Client, want: Want, hold: Hold, mine: Mine, made: list[Any]) -> LeaseCore | None:
+    """Make the lease, from here on the caller's to release; None if the hold is already over."""
+    if hold.number == 0:
+        lease = client.lend(hold, mine, want.slot, made)
+        client.begin(hold)
+        return lease
+    with client.guard:  # handed over: others know it already, and may be ending it
         return None if hold.ending else client.lend(hold, mine, want.slot, made)
 
 
-async def _retreat(client: Client, want: Want, turn: Turn) -> None:
+async def retreat(client: Client, want: Want, turn: Turn) -> None:
     """Leave as if we had never come. Runs to its end even when the caller is cancelled, and may be
     asked for again when it was interrupted (Ctrl-C): each step is noted after it was done.
     """
@@ -262,7 +263,9 @@ def _leave_claim(client: Client, line: Line, want: Want, turn: Turn) -> Waiter |
     if turn.claim is None and line.left is not None:
         turn.inherit(line.left)
     line.left = None
-    if turn.claim is None or not line.waiters or next(iter(line.waiters)).terms != want.terms:
+    if turn.claim is None or not turn.claim.waits:
+        return None  # a mere try has no place to leave
+    if not line.waiters or next(iter(line.waiters)).terms != want.terms:
         return None
     line.left = Turn()
     line.left.inherit(turn)

@@ -28,7 +28,7 @@ from holdfast.backends.file.layout import (
 )
 from holdfast.backends.file.outcomes import Crowded, Orphaned, Refused, Reserved
 from holdfast.backends.file.places import BARGE, Place
-from holdfast.core.values import Answer, Busy, Claim, Granted, granted
+from holdfast.core.values import Answer, Busy, Claim, Granted
 
 _REOPENS: Final = 200
 _SOON: Final = 0.002
@@ -166,7 +166,7 @@ class Recipe:
         place.raw = raw
         if place.ticket is not None and place.mode != EXCLUSIVE:
             self._let_others_in(place, place.ticket)
-        return granted(raw)
+        return Granted(raw)
 
     def _ask_again(self, place: Place) -> Answer:
         """Refused: take a ticket, then hang the bell, then settle down to wait."""
