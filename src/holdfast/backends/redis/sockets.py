@@ -137,11 +137,11 @@ class Pool:
 
     def longest_slice(self, wanted: float) -> float:
         """A command that is meant to block must be answered well before its time limit."""
-        return min(wanted, self.limit / 2)
+        return min(wanted, self.settings.limit / 2)
 
     @property
-    def limit(self) -> float:
-        return self._place.settings.limit
+    def settings(self) -> Settings:
+        return self._place.settings
 
     @property
     def idle(self) -> bool:

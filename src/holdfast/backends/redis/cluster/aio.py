@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, Final
 
 from hiredis import ReplyError
@@ -21,12 +20,13 @@ from holdfast.backends.redis.aio import LoopBackend
 from holdfast.backends.redis.backend import SendMany
 from holdfast.backends.redis.cluster.routing import Answers, Cluster, Routes
 from holdfast.backends.redis.cluster.slots import Address
+from holdfast.backends.redis.confirming import Confirmation
 from holdfast.backends.redis.links import Joint, Link, LoopDial
 from holdfast.backends.redis.recipe import bulk
 from holdfast.backends.redis.scripts import Script
 from holdfast.backends.redis.streams import Stream
 from holdfast.backends.redis.waiting import ID, Waiting
-from holdfast.core.values import Answer, Claim, Mode
+from holdfast.core.values import Answer, Busy, Claim, Granted, Mode
 from holdfast.errors import BackendError, BackendUnavailable
 
 _NO_SHARDS: Final = ("ERR unknown command", "NOPERM")
@@ -93,22 +93,18 @@ class Links(Routes):
 
 async def _answered(link: Link, packed: Sequence[bytes]) -> list[Any] | BackendUnavailable:
     try:
-        return await _send_many(link, packed)
+        return await link.send_many(packed)
     except BackendUnavailable as error:
         return error
-
-
-async def _send_many(link: Link, packed: Sequence[bytes]) -> list[Any]:
-    stream = await link.connected()
-    return list(await asyncio.gather(*[stream.send(each) for each in packed]))
 
 
 class AsyncioClusterBackend(LoopBackend):
     """All tasks share one connection per node."""
 
     def __init__(self, cluster: Cluster):
-        super().__init__()
+        super().__init__(cluster.settings)
         self._links = Links(cluster, self)
+        self._slow_links = Links(cluster, self)
         self._name = os.urandom(8).hex().encode()
         self._sharded = True
 
@@ -124,8 +120,14 @@ class AsyncioClusterBackend(LoopBackend):
             await self.close()
         return replies
 
+    async def _confirmed(self, packed: Sequence[bytes], confirmation: Confirmation) -> list[Any]:
+        return await self._slow_links.route(packed, confirmation)
+
+    async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy | None:
+        return await super().attempt_all(claims) if self._links.one_slot(claims) else None
+
     async def _servers(self) -> list[SendMany]:
-        return [partial(_send_many, link) for link in await self._links.masters()]
+        return [link.send_many for link in await self._links.masters()]
 
     def _refused(self, reply: ReplyError) -> BackendError:
         return self._links.refused(reply)
@@ -190,7 +192,10 @@ class AsyncioClusterBackend(LoopBackend):
     async def close(self) -> None:
         self._closed = True
         await self._links.close()
+        await self._slow_links.close()
 
     def forked(self) -> None:
-        self._links.forked()
+        for links in (self._links, self._slow_links):
+            links.forked()
+        self._gathered.forked()
         self._waiting.clear()
