@@ -107,7 +107,7 @@ class Inbox:
         while (left := until - now()) > 0:
             sent = now()
             try:
-                message, era = self._pop(min(left, self._pool.longest_slice(SLICE)))
+                message, era = await self._pop(min(left, self._pool.longest_slice(SLICE)))
             except BackendUnavailable:
                 self._waiting.move()
                 await self._plain.wait(min(until, now() + _PAUSE))
@@ -120,18 +120,20 @@ class Inbox:
                 return True
         return await self._plain.wait(0.0)
 
-    def _pop(self, seconds: float) -> tuple[bytes | None, object]:
+    async def _pop(self, seconds: float) -> tuple[bytes | None, object]:
         """What came, if anything, and in which of the pool's eras."""
         inbox = self._recipe.inbox(self._waiting.claim, self._waiting.generation)
-        packed = wire.pack(b"BLPOP", inbox, b"%.3f" % max(0.001, seconds))
+        reply, era = await self._send(wire.pack(b"BLPOP", inbox, b"%.3f" % max(0.001, seconds)))
+        if isinstance(reply, ReplyError):
+            raise self._pool.refused(reply)
+        return None if reply is None else bytes(reply[1]), era
+
+    async def _send(self, packed: bytes) -> tuple[Any, object]:
         with self._pool.lent(packed) as connection:
             with self._mutex:
                 self._sleeping = connection
             try:
-                reply = connection.send(packed)
+                return connection.send(packed), connection.era
             finally:
                 with self._mutex:
                     self._sleeping = None
-        if isinstance(reply, ReplyError):
-            raise self._pool.refused(reply)
-        return None if reply is None else bytes(reply[1]), connection.era
