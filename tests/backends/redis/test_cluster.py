@@ -14,6 +14,7 @@ from hiredis import ReplyError
 import holdfast
 from holdfast import aio
 from holdfast.backends.redis import naming, wire
+from holdfast.backends.redis.cluster import aio as listening
 from holdfast.backends.redis.cluster.aio import AsyncioClusterBackend
 from holdfast.backends.redis.cluster.slots import key_of, redirect, slot_of
 from holdfast.backends.redis.cluster.sync import ClusterBackend
@@ -267,7 +268,7 @@ def test_where_there_are_no_shards_a_message_only_rings() -> None:
 def test_channels_that_nobody_needs_are_left(
     cluster: RedisCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.backends.redis.cluster.aio.MOST_CHANNELS", 3)
+    monkeypatch.setattr(listening, "MOST_CHANNELS", 3)
 
     async def story() -> None:
         port = engine(cluster).asyncio()
@@ -418,7 +419,7 @@ def test_a_killed_master_is_replaced(replicated: RedisCluster) -> None:
 def kill_the_master_of(name: str, cluster: RedisCluster) -> None:
     """Once its replica has all that there is."""
     master = cluster.node_of(slot_named(name))
-    assert master.ask("WAIT", 1, 5000) == 1
+    master.wait_for_replicas(1, f"t:{{{name}}}:mark")
     master.kill()
 
 
@@ -485,7 +486,7 @@ def test_replicas_confirm_for_their_own_node(replicated: RedisCluster, colour: s
         for each in replicated.nodes
         if each.info("replication").get("master_port") == str(masters[0].port)
     ]
-    made = engine(replicated, "?wait_replicas=1&wait_timeout=0.3")
+    made = engine(replicated, "?wait_replicas=1&wait_timeout=2&socket_timeout=5")
 
     async def story() -> None:
         port: ClusterBackend | AsyncioClusterBackend
