@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,7 @@ from urllib.parse import quote, urlencode
 from redis import connection
 
 from holdfast.core import doors
-from holdfast.errors import ConfigurationError
+from holdfast.errors import BackendUnavailable, ConfigurationError
 
 if TYPE_CHECKING:
     from holdfast.connect import Url
@@ -66,15 +67,50 @@ class Settings:
     username: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
     tls: ssl.SSLContext | None = field(default=None, repr=False)
+    provider: Any = field(default=None, repr=False)
+    """Of a user's own client: asked for user and password for every new connection."""
 
     @property
     def place(self) -> str:
         """What may be shown."""
         return self.path or f"{self.host}:{self.port}"
 
+    def signed(self) -> Settings:
+        """With the user and password of this moment, where a provider has them."""
+        return self if self.provider is None else self._with(_ask(self.provider))
+
+    async def signed_on_loop(self) -> Settings:
+        """The same without holding up the loop, whatever the provider does."""
+        if self.provider is None:
+            return self
+        kind, name = type(self.provider), "get_credentials_async"
+        bases = [each for each in kind.__mro__ if name in vars(each)]
+        if bases and bases[0].__name__ != "CredentialProvider":
+            try:
+                return self._with(await self.provider.get_credentials_async())
+            except Exception as error:
+                raise _unsigned(error) from error
+        return self._with(await asyncio.to_thread(_ask, self.provider))
+
+    def _with(self, known: tuple[str, ...]) -> Settings:
+        *user, password = known
+        return replace(self, username=user[0] if user else "", password=password)
+
     def at(self, host: str, port: int) -> Settings:
         """Another server that is spoken to in the same way."""
         return replace(self, host=host, port=port, path="")
+
+
+def _ask(provider: Any) -> tuple[str, ...]:
+    try:
+        return tuple(provider.get_credentials())
+    except Exception as error:
+        raise _unsigned(error) from error
+
+
+def _unsigned(error: Exception) -> BackendUnavailable:
+    message = f"the credential provider failed: {type(error).__name__}"  # its text may be secret
+    return BackendUnavailable(message, backend="redis")
 
 
 def read_hosts(url: Url, port: int = 6379) -> list[Settings]:

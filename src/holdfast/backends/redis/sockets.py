@@ -113,7 +113,7 @@ class Blocking:
     """How the blocking colour opens a connection and asks something on it."""
 
     async def open(self, settings: Settings, *, curious: bool = False) -> Connection:
-        return Connection(settings, curious=curious)
+        return Connection(settings.signed(), curious=curious)
 
     async def ask(self, peer: Connection, packed: bytes) -> Any:
         return peer.send(packed)
