@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from hiredis import ReplyError
 
@@ -14,13 +14,17 @@ from holdfast.backends.redis.backend import RedisBackend
 from holdfast.backends.redis.confirming import Confirmation, Gathered
 from holdfast.backends.redis.links import Link, LoopDial
 from holdfast.backends.redis.places import Place
-from holdfast.backends.redis.recipe import bulk
+from holdfast.backends.redis.recipe import BROKEN, bulk
 from holdfast.backends.redis.scripts import Script
 from holdfast.backends.redis.settings import Settings
 from holdfast.backends.redis.streams import Stream
 from holdfast.backends.redis.waiting import ID, Waiting
 from holdfast.core.ports import Signal
+from holdfast.core.values import Renewal
 from holdfast.errors import BackendError
+
+_EARLY: Final = 1000
+"""More grants than this were never read together with the answers of askers that still run."""
 
 
 class LoopBackend(RedisBackend):
@@ -31,6 +35,7 @@ class LoopBackend(RedisBackend):
         self._closed = False
         """Who waited is woken by closing, and may have a last word: it hangs up again."""
         self._gathered = Gathered(self._judged)
+        self._news: Callable[[str | None, Renewal], None] = lambda *_: None
 
     async def _send_confirmed(self, packed: Sequence[bytes]) -> list[Any]:
         if self._confirmation is None:
@@ -52,16 +57,26 @@ class LoopBackend(RedisBackend):
     def _signal(self, waiting: Waiting, plain: Signal) -> Signal:  # noqa: ARG002 -- `_pushed` rings
         return plain
 
+    def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
+        self._news = news
+
     def _pushed(self, stream: Stream, push: list[Any]) -> None:
         message: bytes = push[2]
-        waiting = self._waiting.get(message[:ID].decode())
-        if waiting is None:
+        if push[1] == BROKEN:
+            self._news(message.decode(errors="replace"), Renewal.LOST)
             return
-        if waiting.told(message, stream.anchor) and waiting.signal is not None:
+        claim_id = message[:ID].decode()
+        waiting = self._waiting.get(claim_id)
+        if waiting is None:
+            if len(self._early) >= _EARLY:  # of claims that were given up: they would only pile up
+                self._early.clear()
+            self._early[claim_id] = message, stream.anchor
+        elif waiting.told(message, stream.anchor) and waiting.signal is not None:
             waiting.signal.notify()
 
     def _lost(self, stream: Stream) -> None:  # noqa: ARG002 -- asking again finds out whose it was
         """Who waits asks again at once: what was pushed meanwhile is found by asking."""
+        self._early.clear()
         for waiting in self._waiting.values():
             if waiting.signal is not None:
                 waiting.signal.notify()
@@ -74,7 +89,7 @@ class AsyncioBackend(LoopBackend):
         super().__init__(place.settings)
         channel = b"holdfast:" + os.urandom(16).hex().encode()
         dial = LoopDial(self._pushed, self._lost)
-        self._link = Link(place, dial, channel)
+        self._link = Link(place, dial, (channel, BROKEN))
         self._slow_link = Link(place, dial)
         self._told_on = bulk(b"c" + channel)
         """Outlives a connection: a channel is listened to by all, so none can eat a message."""
@@ -118,3 +133,4 @@ class AsyncioBackend(LoopBackend):
             link.forked()
         self._gathered.forked()
         self._waiting.clear()
+        self._early.clear()

@@ -19,14 +19,14 @@ from holdfast.backends.redis import naming, wire
 from holdfast.backends.redis.aio import LoopBackend
 from holdfast.backends.redis.backend import SendMany
 from holdfast.backends.redis.cluster.routing import Answers, Cluster, Routes
-from holdfast.backends.redis.cluster.slots import Address
+from holdfast.backends.redis.cluster.slots import Address, one_slot
 from holdfast.backends.redis.confirming import Confirmation
 from holdfast.backends.redis.links import Joint, Link, LoopDial
-from holdfast.backends.redis.recipe import bulk
+from holdfast.backends.redis.recipe import BROKEN, bulk
 from holdfast.backends.redis.scripts import Script
 from holdfast.backends.redis.streams import Stream
 from holdfast.backends.redis.waiting import ID, Waiting
-from holdfast.core.values import Answer, Busy, Claim, Granted, Mode
+from holdfast.core.values import Answer, Claim, Mode
 from holdfast.errors import BackendError, BackendUnavailable
 
 _NO_SHARDS: Final = ("ERR unknown command", "NOPERM")
@@ -38,8 +38,9 @@ MOST_CHANNELS: Final = 1000
 class Links(Routes):
     """The streams of one backend, to all nodes."""
 
-    def __init__(self, cluster: Cluster, backend: AsyncioClusterBackend):
+    def __init__(self, cluster: Cluster, backend: AsyncioClusterBackend, *channels: bytes):
         super().__init__(cluster)
+        self._channels = channels
         self._dial = LoopDial(backend._pushed, backend._lost)
         self._links: dict[Address, Link] = {}
         self._refreshing = Joint(self._refreshed)
@@ -87,7 +88,9 @@ class Links(Routes):
     def _at(self, address: Address) -> Link:
         link = self._links.get(address)
         if link is None:
-            link = self._links[address] = Link(self.cluster.node(address), self._dial)
+            link = self._links[address] = Link(
+                self.cluster.node(address), self._dial, self._channels
+            )
         return link
 
 
@@ -103,7 +106,7 @@ class AsyncioClusterBackend(LoopBackend):
 
     def __init__(self, cluster: Cluster):
         super().__init__(cluster.settings)
-        self._links = Links(cluster, self)
+        self._links = Links(cluster, self, BROKEN)
         self._slow_links = Links(cluster, self)
         self._name = os.urandom(8).hex().encode()
         self._sharded = True
@@ -123,8 +126,8 @@ class AsyncioClusterBackend(LoopBackend):
     async def _confirmed(self, packed: Sequence[bytes], confirmation: Confirmation) -> list[Any]:
         return await self._slow_links.route(packed, confirmation)
 
-    async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy | None:
-        return await super().attempt_all(claims) if self._links.one_slot(claims) else None
+    def _in_reach(self, claims: Sequence[Claim]) -> bool:
+        return one_slot(claims)
 
     async def _servers(self) -> list[SendMany]:
         return [link.send_many for link in await self._links.masters()]
@@ -179,7 +182,7 @@ class AsyncioClusterBackend(LoopBackend):
 
     def _pushed(self, stream: Stream, push: list[Any]) -> None:
         kind, channel, message = push
-        if kind == b"smessage":
+        if kind == b"smessage" or channel == BROKEN:
             super()._pushed(stream, push)
         elif kind == b"message":
             waiting = self._waiting.get(message[:ID].decode())

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hiredis import HiredisError, ReplyError
 
-from holdfast.backends.redis import naming, wire
 from holdfast.backends.redis import settings as reading
+from holdfast.backends.redis import wire
 from holdfast.backends.redis.cluster.slots import Address, SlotMap, key_of, redirect, slot_of
 from holdfast.backends.redis.confirming import Confirmation
 from holdfast.backends.redis.places import Dial, Looked, P
 from holdfast.backends.redis.settings import Settings
-from holdfast.core.values import Claim
 from holdfast.errors import BackendError, BackendUnavailable, ConfigurationError
 
 if TYPE_CHECKING:
@@ -116,11 +115,6 @@ class Routes(ABC):
         key = key_of(packed)
         stale = self.cluster.map.stale
         return None if stale or key is None else self.cluster.map.owner(slot_of(key))
-
-    @staticmethod
-    def one_slot(claims: Sequence[Claim]) -> bool:
-        """Whether one script can reach them all: no script reaches into two slots."""
-        return len({slot_of(naming.hold_key(each.key, permits=False)) for each in claims}) == 1
 
     async def route(
         self, packed: Sequence[bytes], confirmation: Confirmation | None = None

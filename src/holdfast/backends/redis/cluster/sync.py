@@ -9,12 +9,12 @@ from typing import Any
 
 from holdfast.backends.redis.backend import SendMany
 from holdfast.backends.redis.cluster.routing import Answers, Cluster, Routes
-from holdfast.backends.redis.cluster.slots import Address
+from holdfast.backends.redis.cluster.slots import Address, one_slot
 from holdfast.backends.redis.settings import Settings
 from holdfast.backends.redis.sockets import DIAL, Connection, Pool
 from holdfast.backends.redis.sync import BlockingBackend
 from holdfast.backends.redis.together import together
-from holdfast.core.values import Busy, Claim, Granted
+from holdfast.core.values import Claim
 from holdfast.errors import BackendUnavailable
 from holdfast.runtimes.threads import run
 
@@ -93,8 +93,8 @@ class ClusterBackend(BlockingBackend):
     async def _send_confirmed(self, packed: Sequence[bytes]) -> list[Any]:
         return await self._pools.route(packed, self._confirmation)
 
-    async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy | None:
-        return await super().attempt_all(claims) if self._pools.one_slot(claims) else None
+    def _in_reach(self, claims: Sequence[Claim]) -> bool:
+        return one_slot(claims)
 
     async def _servers(self) -> list[SendMany]:
         return [_asynchronous(pool) for pool in self._pools.masters()]
