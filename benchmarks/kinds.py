@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from asyncio import AbstractEventLoop, new_event_loop
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -47,6 +48,8 @@ class Kind(NamedTuple):
     """How often it looks again while it waits; 0 for those that are woken."""
     sends: tuple[str, ...] = ()
     """The commands its clients send, apart from those its scripts call in the server."""
+    hold: Callable[[str], Opened] | None = None
+    """The same with an expiry of `holding.TTL`, which it renews by itself, if it can."""
 
     @property
     def needs(self) -> list[str]:
@@ -114,10 +117,13 @@ class Field:
 
     def versions(self) -> dict[str, str]:
         """What of this is installed, in which version."""
-        found = {}
-        for source in {kind.source for kind in self.kinds.values()}:
-            try:
-                found[source] = version(source)
-            except PackageNotFoundError:
-                continue
-        return dict(sorted(found.items()))
+        return installed(*(kind.source for kind in self.kinds.values()))
+
+
+def installed(*packages: str) -> dict[str, str]:
+    """The versions of those that are here."""
+    found = {}
+    for package in packages:
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found

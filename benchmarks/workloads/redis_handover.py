@@ -19,8 +19,8 @@ from benchmarks.redis_locks import (
     REDIS_PY,
     UVLOOP,
 )
+from benchmarks.redis_serving import serving
 from benchmarks.reporting import Table
-from tests.servers.redis import RedisServer
 
 PEERS = (PYTHON_REDIS_LOCK, FIFO, REDIS_PY, REDIS_ASYNCIO, "redlock-ng", "pottery", "portalocker")
 TIMES_BARE = 1.5
@@ -32,8 +32,10 @@ def measure(plan: Plan) -> Table:
         "redis.handover: release() begins -> the waiter's acquire() returns", exchanging.COLUMNS
     )
     field = Field(KINDS, (BARE_GRANT, BLOCKING, ASYNCIO, UVLOOP, *PEERS))
-    with RedisServer() as server:
+    with serving(table) as server:
         found = exchanging.race(table, field, server.url, BARE_GRANT, plan)
+    title = "A lock on Redis on its way from one process to another"
+    table.charts.append(exchanging.latency_chart(title, BARE_GRANT, found, {BLOCKING: TIMES_BARE}))
     times = found[BLOCKING].times_bare
     table.aim(f"{BLOCKING}, p50, times the bare grant", times, TIMES_BARE, at_least=False)
     return table
