@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -88,8 +89,10 @@ class Victims:
         worker.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, worker.pid, os.WSTOPPED)
 
-    def suffer(self, seconds: float) -> list[int]:
-        """Work, and be disturbed, for so long; how each of them ended."""
+    def suffer(self, seconds: float, meanwhile: Callable[[], object] = lambda: None) -> list[int]:
+        """Work, and be disturbed, for so long; how each of them ended. `meanwhile` may do something
+        to the servers.
+        """
         try:
             for _ in range(WORKERS):
                 self.start()
@@ -97,6 +100,7 @@ class Victims:
             while time.monotonic() < until:
                 time.sleep(self.chance.random() * 0.1)  # the pace of the faults
                 self.disturb()
+                meanwhile()
             return self.end()
         finally:
             for worker in self.workers.values():
@@ -123,13 +127,18 @@ class Victims:
 
 @pytest.mark.timeout(SECONDS + 120)
 def test_kills_stops_forks_cancellations_and_interrupts(tmp_path: Path) -> None:
+    storm(f"file://{tmp_path}/locks", tmp_path / "journals", SECONDS)
+
+
+def storm(
+    url: str, folder: Path, seconds: float, meanwhile: Callable[[], object] = lambda: None
+) -> None:
+    """Everything at once, on one engine."""
     seed = int.from_bytes(os.urandom(4))
     print("seed", seed)
-    folder = tmp_path / "journals"
     folder.mkdir()
-    url = f"file://{tmp_path}/locks"
     victims = Victims(url, folder, seed)
-    assert victims.suffer(SECONDS) == [0] * WORKERS
+    assert victims.suffer(seconds, meanwhile) == [0] * WORKERS
     with holdfast.connect(url) as locks:
         assert locks.list() == []
     judge(victims, seed, Assumptions())
