@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from hiredis import ReplyError
@@ -13,11 +13,12 @@ from holdfast.backends.redis import wire
 from holdfast.backends.redis.backend import RedisBackend
 from holdfast.backends.redis.links import Link, LoopDial
 from holdfast.backends.redis.places import Place
-from holdfast.backends.redis.recipe import bulk
+from holdfast.backends.redis.recipe import BROKEN, bulk
 from holdfast.backends.redis.scripts import Script
 from holdfast.backends.redis.streams import Stream
 from holdfast.backends.redis.waiting import ID, Waiting
 from holdfast.core.ports import Signal
+from holdfast.core.values import Renewal
 from holdfast.errors import BackendError
 
 _EARLY: Final = 1000
@@ -31,12 +32,19 @@ class LoopBackend(RedisBackend):
         super().__init__()
         self._closed = False
         """Who waited is woken by closing, and may have a last word: it hangs up again."""
+        self._news: Callable[[str | None, Renewal], None] = lambda *_: None
 
     def _signal(self, waiting: Waiting, plain: Signal) -> Signal:  # noqa: ARG002 -- `_pushed` rings
         return plain
 
+    def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
+        self._news = news
+
     def _pushed(self, stream: Stream, push: list[Any]) -> None:
         message: bytes = push[2]
+        if push[1] == BROKEN:
+            self._news(message.decode(errors="replace"), Renewal.LOST)
+            return
         claim_id = message[:ID].decode()
         waiting = self._waiting.get(claim_id)
         if waiting is None:
@@ -60,7 +68,7 @@ class AsyncioBackend(LoopBackend):
     def __init__(self, place: Place):
         super().__init__()
         channel = b"holdfast:" + os.urandom(16).hex().encode()
-        self._link = Link(place, LoopDial(self._pushed, self._lost), channel)
+        self._link = Link(place, LoopDial(self._pushed, self._lost), (channel, BROKEN))
         self._told_on = bulk(b"c" + channel)
         """Outlives a connection: a channel is listened to by all, so none can eat a message."""
 

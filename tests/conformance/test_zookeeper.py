@@ -1,0 +1,42 @@
+"""The ZooKeeper engine keeps the contract, in both colours, on one server and on an ensemble."""
+
+from __future__ import annotations
+
+import pytest
+
+import holdfast
+from holdfast import Capability
+from holdfast.testing.conformance import Conformance
+from holdfast.testing.conformance.excluding import Excluding
+from holdfast.testing.conformance.permitting import Permitting
+from holdfast.testing.conformance.porting import Porting
+from holdfast.testing.conformance.sharing import Sharing
+from tests.servers.zookeeper import ZooKeeperEnsemble, ZooKeeperServer
+
+
+@pytest.mark.zookeeper
+class TestZooKeeper(Conformance):
+    @pytest.fixture
+    def engine_url(self, zookeeper_server: ZooKeeperServer) -> str:
+        return f"{zookeeper_server.url}/conformance"
+
+
+@pytest.mark.zookeeper
+class TestEnsemble(Excluding, Sharing, Permitting, Porting):
+    """The parts in which servers that are behind each other could make a difference: `port` and
+    every client of a test is at another server, as chance has it. The whole suite passes too
+    (`TestZooKeeper` with this URL), and would take another minute.
+    """
+
+    @pytest.fixture
+    def engine_url(self, zookeeper_ensemble: ZooKeeperEnsemble) -> str:
+        return f"{zookeeper_ensemble.url}/conformance"
+
+
+@pytest.mark.zookeeper
+def test_what_it_declares(zookeeper_server: ZooKeeperServer) -> None:
+    """Pinned, because what is not declared is not tested."""
+    with holdfast.connect(zookeeper_server.url) as locks:
+        assert set(Capability) - locks.capabilities == {Capability.LEASE, Capability.REPLICATED}
+    with holdfast.connect("zookeeper://a,b,c") as locks:
+        assert set(Capability) - locks.capabilities == {Capability.LEASE}
