@@ -14,7 +14,6 @@ from holdfast.core.ports import Backend, Engine
 from holdfast.errors import ConfigurationError, Unsupported
 
 DEFAULT_URL = "file:"
-DEFAULT_NAMESPACE = "holdfast"
 COMMON_OPTIONS: frozenset[str] = frozenset({"namespace", "id"})
 _REDIS = ("redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix")
 _BUILT_IN = {

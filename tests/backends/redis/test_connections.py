@@ -53,7 +53,7 @@ def test_a_closed_pool_keeps_nothing(server: RedisServer) -> None:
 def test_a_command_on_a_lost_stream_fails_at_once() -> None:
     async def story() -> None:
         settings = read(parse("redis://nowhere"))
-        stream = Stream(settings, asyncio.get_running_loop(), lambda _: None, lambda: None)
+        stream = Stream(settings, asyncio.get_running_loop(), lambda *_: None, lambda: None)
         with pytest.raises(BackendUnavailable):
             await asyncio.wait_for(stream.send(PING), 1)
 

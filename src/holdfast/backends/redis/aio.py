@@ -92,7 +92,7 @@ class AsyncioBackend(RedisBackend):
             raise
         return stream
 
-    def _pushed(self, message: bytes) -> None:
+    def _pushed(self, channel: bytes, message: bytes) -> None:  # noqa: ARG002 -- there is one
         waiting = self._waiting.get(message[:ID].decode())
         stream = self._stream
         if waiting is None or stream is None:

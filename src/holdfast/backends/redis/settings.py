@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 
 from redis import connection
 
+from holdfast.backends.redis.layouts import FOREIGN
 from holdfast.core import doors
 from holdfast.errors import ConfigurationError
 
@@ -37,7 +38,7 @@ _TLS: Final = (
     "ssl_cert_reqs",
     "ssl_check_hostname",
 )
-_OPTIONS: Final = ("db", "socket_timeout", "socket_connect_timeout", *_TLS)
+_OPTIONS: Final = ("db", "layout", "socket_timeout", "socket_connect_timeout", *_TLS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,8 @@ class Settings:
     db: int
     limit: float
     connect_limit: float
+    layout: str = ""
+    """Empty for our own."""
     username: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
     tls: ssl.SSLContext | None = field(default=None, repr=False)
@@ -80,6 +83,7 @@ def read(url: Url) -> Settings:
         db=known.get("db") or 0,
         limit=limit,
         connect_limit=_limit(url, "socket_connect_timeout", limit),
+        layout=_layout(url),
         username=known.get("username") or "",
         password=known.get("password") or "",
         tls=_context(url.options) if scheme == "rediss" else None,
@@ -97,6 +101,14 @@ def _parsed(url: Url, scheme: str) -> dict[str, Any]:
         return dict(_parse_url(f"{scheme}://{url.netloc}{quote(url.path)}{query}"))
     except ValueError as error:
         raise ConfigurationError(f"the redis: URL is wrong: {error}", backend="redis") from None
+
+
+def _layout(url: Url) -> str:
+    wanted = url.options.get("layout", "")
+    if wanted and wanted not in FOREIGN:
+        message = f"layout must be {' or '.join(FOREIGN)}, or not be given; got {wanted!r}"
+        raise ConfigurationError(message, backend="redis")
+    return wanted
 
 
 def _limit(url: Url, option: str, default: float) -> float:

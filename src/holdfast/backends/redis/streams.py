@@ -25,7 +25,7 @@ class Stream(asyncio.Protocol):
         self,
         settings: Settings,
         loop: asyncio.AbstractEventLoop,
-        pushed: Callable[[bytes], None],
+        pushed: Callable[[bytes, bytes], None],
         lost: Callable[[], None],
     ):
         self._settings = settings
@@ -83,7 +83,7 @@ class Stream(asyncio.Protocol):
             reply = reader.gets()
             while reply is not wire.NOTHING:
                 if type(reply) is PushNotification and reply[0] == b"message":
-                    self._pushed(reply[2])
+                    self._pushed(reply[1], reply[2])
                 else:  # in RESP3 the answer to SUBSCRIBE is a push as well
                     future, self.anchor = self._pending.popleft()
                     if not future.done():
