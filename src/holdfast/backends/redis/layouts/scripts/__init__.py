@@ -23,8 +23,8 @@ class Scripts(NamedTuple):
 
 def load(layout: str) -> Scripts:
     folder = files(__name__)
-    shared = (folder / f"{layout}.lua").read_text("utf-8")
-    shared += (folder / "claims.lua").read_text("utf-8")
+    parts = ("keys", layout, "claims")
+    shared = "".join((folder / f"{part}.lua").read_text("utf-8") for part in parts)
 
     def verb(name: str) -> Script:
         text = (folder / f"{name}.lua").read_text("utf-8").replace(_INCLUDE, shared).encode()

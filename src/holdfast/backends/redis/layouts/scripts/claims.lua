@@ -1,22 +1,5 @@
--- Which claims of ours hold the key, and how they are kept: the beginning of every verb in a layout
--- that other people's clients know. Put into a verb by its line "-- include claims", with the
--- layout's own part before it.
---
--- The key looks as its other users expect. What they have no room for stands beside it:
--- KEYS 1 hold       in the layout's own form, with a mark in it that no other hold ever has
---      2 fence      the number of the last grant
---      3 claims     hash: claim id -> when it runs out, its number, its mark, its mode, what people
---                   may see. Claims of one owner have one mark together. A claim whose mark is not
---                   in the key any more has lost it, to expiry or to somebody's force
---      4 tombstone  of the verb's claim, as long as a sending of it may still be on its way (L3)
--- The last of ARGV is the channel on which others wait. Times are milliseconds of this server's
--- clock; numbers are written by %.0f, or digits get lost.
-local CLAIMS, STONE = KEYS[3], KEYS[4]
-
-local function text(number)
-  return string.format('%.0f', number)
-end
-
+-- Which claims of ours hold the key, and how they are kept: put into a verb by its line
+-- "-- include claims", after keys.lua and the layout's own part.
 local claims = {}
 local stored = redis.call('hgetall', CLAIMS)
 for at = 1, #stored, 2 do

@@ -1,11 +1,7 @@
 -- redis-py's Lock: the hold is a string, the mark of its holder. It has no line and no number: the
 -- number is ours, and grows for the holds that we give; it begins at the clock, in steps of 32 us,
 -- and runs out a day after it began, when the clock is ahead of it.
-local HOLD, FENCE = KEYS[1], KEYS[2]
-local CHANNEL = ARGV[#ARGV]
 local DAY = 86400000
-local time = redis.call('time')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local holder = redis.call('get', HOLD)
 
 local function marked(mark)
@@ -27,7 +23,7 @@ local function next_fence()
   local raw = redis.call('incr', FENCE)
   if raw == 1 then
     raw = math.floor((time[1] * 1000000 + time[2]) / 32)
-    redis.call('set', FENCE, string.format('%.0f', raw), 'PX', DAY)
+    redis.call('set', FENCE, text(raw), 'PX', DAY)
   end
   return raw
 end
@@ -48,3 +44,4 @@ end
 local function strangers()
   return holder and {{'?', 0, redis.call('pttl', HOLD), ''}} or {}
 end
+

@@ -1,11 +1,9 @@
 -- Redisson's RLock, RFencedLock and fair lock: the hold is a hash, mark -> how often it was entered.
 -- KEYS 2 is the number of RFencedLock, 5 the list of those who wait for a fair lock, by their marks,
 -- and 6 the sorted set of when each of them counts as gone.
-local HOLD, FENCE, QUEUE, GONE = KEYS[1], KEYS[2], KEYS[5], KEYS[6]
-local CHANNEL = ARGV[#ARGV]
+local QUEUE, GONE = KEYS[5], KEYS[6]
 local ALLOWANCE = 5000 -- a waiter of ours not heard of for so long is gone; live ones ask every second
-local time = redis.call('time')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local THEIRS = 300000 -- the allowance of a Java waiter, unless he has another
 
 local function marked(mark)
   return redis.call('hexists', HOLD, mark) == 1
@@ -46,7 +44,8 @@ local function in_turn(mark, fair)
   return not head or head == mark
 end
 
--- Whoever leaves the queue takes his allowance out of the times of those behind him.
+-- Whoever leaves the queue takes his allowance out of the times of those behind him; what is left
+-- must do until they ask again.
 local function leave(mark)
   if not redis.call('zscore', GONE, mark) then
     return
@@ -54,26 +53,29 @@ local function leave(mark)
   local behind = false
   for _, each in ipairs(redis.call('lrange', QUEUE, 0, -1)) do
     if behind then
-      redis.call('zincrby', GONE, -ALLOWANCE, each)
+      local score = tonumber(redis.call('zscore', GONE, each) or 0)
+      redis.call('zadd', GONE, text(math.max(score - ALLOWANCE, math.min(score, now + ALLOWANCE))), each)
     end
     behind = behind or each == mark
   end
   redis.call('zrem', GONE, mark)
-  redis.call('lrem', QUEUE, 1, mark)
+  redis.call('lrem', QUEUE, 0, mark)
 end
 
 -- At the end of the queue, once; asking again shows that we are there. Behind others we count as
--- gone later than the last of them, because each takes his allowance out of our time.
+-- gone later than the last of them by as much as he will take out of our time.
 local function stand(mark)
-  local last = tonumber(redis.call('zscore', GONE, redis.call('lindex', QUEUE, -1) or '') or 0)
   local score = tonumber(redis.call('zscore', GONE, mark) or 0)
   if score == 0 then
-    score = last + ALLOWANCE
+    local last = redis.call('lindex', QUEUE, -1)
+    if last then
+      local ours = string.sub(last, -2) == ':0'
+      score = tonumber(redis.call('zscore', GONE, last) or 0) + (ours and ALLOWANCE or THEIRS)
+    end
     redis.call('rpush', QUEUE, mark)
   end
   local least = now + ALLOWANCE
-  score = first() == mark and least or math.max(score, least)
-  redis.call('zadd', GONE, string.format('%.0f', score), mark)
+  redis.call('zadd', GONE, text(first() == mark and least or math.max(score, least)), mark)
 end
 
 -- Who waits for a plain lock listens to the channel; of those who queue only the first is told.
@@ -99,3 +101,4 @@ local function strangers()
   end
   return found
 end
+
