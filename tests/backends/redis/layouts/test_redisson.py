@@ -280,11 +280,14 @@ class TestKeeping(_Layout):
     ) -> None:
         locks, lock = scene.connect(), java.lock(key(scene))
         async with locks.lock("x", ttl=scene.safe_ttl) as lease:
-            for _ in range(2):  # it only ever shrinks, except by a renewal
+            seen = [left(server, key(scene))]
 
-                async def renewed(before: int = left(server, key(scene))) -> bool:
-                    return left(server, key(scene)) > before
+            async def renewed() -> bool:
+                """It only ever shrinks, except by a renewal."""
+                seen.append(left(server, key(scene)))
+                return seen[-1] > seen[-2]
 
+            for _ in range(2):
                 await scene.eventually(renewed)
             assert not lock.renew(), "theirs is for their own"
             assert lease.held
