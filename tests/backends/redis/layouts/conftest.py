@@ -9,6 +9,7 @@ import pytest
 from holdfast.testing.conformance.scene import Scene
 from tests.backends.redis.conftest import eventually
 from tests.backends.redis.layouts.java import Java
+from tests.backends.redis.test_faults import Losses
 from tests.servers.redis import RedisServer
 
 STAYS = ("redisson_lock_token:", "holdfast_fence:", "holdfast_tombstone:")
@@ -24,7 +25,8 @@ def server(redis_server: RedisServer) -> Iterator[RedisServer]:
 
 
 def left_behind(server: RedisServer) -> list[str]:
-    return [name for name in keys(server) if not name.startswith(STAYS)]
+    found = [name for name in keys(server) if not name.startswith(STAYS)]
+    return [name for name in found if not name.endswith(":fence")]  # of our own layout
 
 
 def keys(server: RedisServer) -> list[str]:
@@ -49,6 +51,11 @@ def left(server: RedisServer, name: str) -> int:
 
 def key(scene: Scene, name: str = "x") -> str:
     return f"{scene.namespace}:{name}"
+
+
+@pytest.fixture
+def losses(monkeypatch: pytest.MonkeyPatch) -> Losses:
+    return Losses(monkeypatch)
 
 
 @pytest.fixture
