@@ -125,7 +125,7 @@ def _wakes(url: str, publish: Callable[[], object]) -> None:
     with holdfast.connect(url) as locks:
         got: list[Any] = []
         told = threading.Event()
-        locks.on_event(lambda event: event.kind == "waiting" and told.set())
+        locks.on_event(lambda event: told.set() if event.kind == "waiting" else None)
 
         def wait() -> None:
             with locks.lock("x", timeout=PATIENCE) as lease:
