@@ -11,5 +11,9 @@ WORKLOADS = {
     "file.contention": "file_contention",
     "file.kill": "file_kill",
     "file.waiters": "file_waiters",
+    "redis.pairs": "redis_pairs",
+    "redis.contention": "redis_contention",
+    "redis.handover": "redis_handover",
+    "redis.leases": "redis_leases",
 }
 """What the command line calls them, and the module of each."""

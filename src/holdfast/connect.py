@@ -15,11 +15,16 @@ from holdfast.errors import ConfigurationError, Unsupported
 
 DEFAULT_URL = "file:"
 COMMON_OPTIONS: frozenset[str] = frozenset({"namespace", "id"})
-_REDIS = ("redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix")
+_REDIS = tuple(
+    f"{product}{kind}"
+    for product in ("redis", "valkey")
+    for kind in ("", "s", "+unix", "+sentinel", "s+sentinel", "+cluster", "s+cluster")
+)
 _BUILT_IN = {
     "memory": "holdfast.backends.memory",
     "file": "holdfast.backends.file",
     **dict.fromkeys(_REDIS, "holdfast.backends.redis"),
+    **dict.fromkeys(("zookeeper", "zookeeper+tls"), "holdfast.backends.zookeeper"),
 }
 
 

@@ -14,6 +14,7 @@ from tests.servers.certificates import Certificates, make_certificates
 from tests.servers.cluster import RedisCluster
 from tests.servers.redis import RedisServer
 from tests.servers.sentinel import SentinelService
+from tests.servers.zookeeper import ZooKeeperEnsemble, ZooKeeperServer
 
 
 @pytest.fixture(scope="session")
@@ -62,3 +63,22 @@ def redis_sentinel() -> Iterator[SentinelService]:
 def redis_cluster() -> Iterator[RedisCluster]:
     with RedisCluster() as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def zookeeper_server() -> Iterator[ZooKeeperServer]:
+    """A plain one; use your own names."""
+    with ZooKeeperServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def zookeeper_tls_server(certificates: Certificates) -> Iterator[ZooKeeperServer]:
+    with ZooKeeperServer(certificates=certificates) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def zookeeper_ensemble() -> Iterator[ZooKeeperEnsemble]:
+    with ZooKeeperEnsemble() as ensemble:
+        yield ensemble

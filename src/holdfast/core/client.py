@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from holdfast.core import losing
 from holdfast.core.holding import Hold
 from holdfast.core.renewing import Keeper
-from holdfast.core.values import Capability, Claim, Customs, Event, Mode, Renewal, State
+from holdfast.core.values import (
+    Capability,
+    Claim,
+    Customs,
+    Event,
+    Mode,
+    Renewal,
+    Renewed,
+    State,
+)
 from holdfast.errors import ConfigurationError, NotHeld
 
 if TYPE_CHECKING:
@@ -115,7 +124,7 @@ class Client:
         lined = terms.mode is Mode.EXCLUSIVE and terms.owner is None and not terms.fair
         return Want(key, terms, self.slot(key, terms), lined)
 
-    def claim(self, key: str, terms: Terms) -> Claim:
+    def claim(self, key: str, terms: Terms, *, waits: bool = True) -> Claim:
         ttl = self.backend.default_ttl if terms.ttl is None else terms.ttl
         return Claim(
             key,
@@ -127,6 +136,8 @@ class Client:
             terms.owner,
             self.runtime.who(),
             self.label,
+            waits,
+            not terms.hand_over,
         )
 
     def ensure_open(self) -> None:
@@ -165,7 +176,7 @@ class Client:
         if not hold.ending and hold.number == number:
             losing.lose(self, hold, "abandoned")
 
-    def renewed(self, hold: Hold, answer: Renewal, sent: float) -> None:
+    def renewed(self, hold: Hold, answer: Renewed, sent: float) -> None:
         losing.renewed(self, hold, answer, sent)
 
     def heard(self, claim_id: str | None, what: Renewal) -> None:

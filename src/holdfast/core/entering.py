@@ -1,6 +1,6 @@
 """From a call of acquire to a lease: re-entry, the line, the engine, and the way back out.
 
-Whatever interrupts a caller (a timeout, a cancellation, Ctrl-C, an error), `_retreat` undoes just
+Whatever interrupts a caller (a timeout, a cancellation, Ctrl-C, an error), `retreat` undoes just
 as much as had been done: nobody is left in a line, no claim in the engine, no turn unpassed.
 """
 
@@ -14,7 +14,7 @@ from holdfast.core.acquiring import Turn, ask
 from holdfast.core.holding import Hold, LeaseCore, Mine
 from holdfast.core.leaving import end, pass_on, withdraw
 from holdfast.core.queueing import Line, Waiter
-from holdfast.core.values import Mode, Renewal
+from holdfast.core.values import Kept, Mode, Renewal
 from holdfast.errors import DeadlockDetected, HoldfastError
 
 if TYPE_CHECKING:
@@ -39,19 +39,19 @@ async def acquire(  # noqa: C901  # one path, to be read from top to bottom
         turn = Turn()
         try:
             if want.lined:
-                _join(client, want, turn)
+                join(client, want, turn)
             if turn.waiter is None:
                 hold = await _win(client, want, until, turn, asked)
             else:
                 hold = await _wait_in_line(client, want, turn.waiter, until, turn)
             if hold is None:
-                await client.runtime.finish(_retreat(client, want, turn))
+                await client.runtime.finish(retreat(client, want, turn))
                 client.tell_want("timed_out", want, waited=client.runtime.now() - asked)
                 return None
-            lease = _lend(client, want, hold, mine, made)
+            lease = lend(client, want, hold, mine, made)
         except BaseException as error:
             if not made:
-                await client.runtime.finish(_retreat(client, want, turn))
+                await client.runtime.finish(retreat(client, want, turn))
             if isinstance(error, HoldfastError):
                 error.placed(client.bare(want.key), client.backend.name)
             raise
@@ -100,7 +100,7 @@ def _read_inside(client: Client, write: LeaseCore, made: list[Any]) -> LeaseCore
     return inner
 
 
-def _join(client: Client, want: Want, turn: Turn) -> None:
+def join(client: Client, want: Want, turn: Turn) -> None:
     """Readers, permits, shared owners and fair locks ask for themselves: a fair lock's order is
     the engine's, and there each waiter needs a place of its own. The rest wait in the line.
     """
@@ -150,7 +150,7 @@ async def _win(client: Client, want: Want, until: float, turn: Turn, now: float)
             _inherit(client, line, turn)
         claim = turn.claim
         if claim is None:
-            claim = turn.claim = client.claim(want.key, want.terms)
+            claim = turn.claim = client.claim(want.key, want.terms, waits=until > now)
         found = await ask(client, want, claim, turn, until, now)
         if found is None:
             return None
@@ -186,9 +186,11 @@ async def _refresh(client: Client, hold: Hold) -> None:
     (answer,) = await client.runtime.finish(client.backend.renew([hold.claim]))
     if answer is Renewal.HELD:
         hold.confirmed(sent)
+    elif isinstance(answer, Kept):
+        hold.confirmed(sent, answer.until)
 
 
-def _lend(client: Client, want: Want, hold: Hold, mine: Mine, made: list[Any]) -> LeaseCore | None:
+def lend(client: Client, want: Want, hold: Hold, mine: Mine, made: list[Any]) -> LeaseCore | None:
     """Make the lease, from here on the caller's to release; None if the hold is already over."""
     if hold.number == 0:
         lease = _make_lease(client, want, hold, mine, made)
@@ -205,7 +207,7 @@ def _make_lease(client: Client, want: Want, hold: Hold, mine: Mine, made: list[A
     return lease
 
 
-async def _retreat(client: Client, want: Want, turn: Turn) -> None:
+async def retreat(client: Client, want: Want, turn: Turn) -> None:
     """Leave as if we had never come. Runs to its end even when the caller is cancelled, and may be
     asked for again when it was interrupted (Ctrl-C): each step is noted after it was done.
     """
@@ -249,7 +251,9 @@ def _leave_claim(client: Client, line: Line, want: Want, turn: Turn) -> Waiter |
     if turn.claim is None and line.left is not None:
         turn.inherit(line.left)
     line.left = None
-    if turn.claim is None or not line.waiters or next(iter(line.waiters)).terms != want.terms:
+    if turn.claim is None or not turn.claim.waits:
+        return None  # a mere try has no place to leave
+    if not line.waiters or next(iter(line.waiters)).terms != want.terms:
         return None
     line.left = Turn()
     line.left.inherit(turn)

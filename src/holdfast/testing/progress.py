@@ -8,7 +8,7 @@ from itertools import accumulate, groupby
 from math import inf
 
 from holdfast.core.values import Mode
-from holdfast.testing.history import Event, Kind
+from holdfast.testing.history import AMONG, BESIDE, Event, Kind
 from holdfast.testing.stories import Stories, Story
 from holdfast.testing.verdict import Assumptions, Violation
 
@@ -49,6 +49,8 @@ def progress(stories: Stories, given: Assumptions) -> Iterator[Violation]:
 def _wants(story: Story, stories: Stories) -> Iterator[_Stretch]:
     """From the call to its outcome, without the time in which its process was stopped."""
     called = story.called
+    if called.note == BESIDE:
+        return
     end = min(story.outcome.t if story.outcome else stories.last, story.end)
     start = called.t
     for stopped, resumed in [*stories.pauses.get(called.who, ()), (end, inf)]:
@@ -81,6 +83,10 @@ def _held(granted: Event, end: float) -> _Stretch:
 def _believed_holds(stories: Iterable[Story]) -> Iterator[_Stretch]:
     """From the grant to the return of the release; what was lost may be kept for its ttl."""
     for story in stories:
+        if story.called.note == AMONG:
+            called = story.called
+            end = story.outcome.t if story.outcome else story.end
+            yield _Stretch(called.t, end, called.mode, called.permits, called.owner)
         if story.got is not None:
             released = next((e.t for e in story.events if e.kind is Kind.RELEASED), inf)
             crashed = next((e.t for e in story.events if e.kind is Kind.CRASHED), inf)

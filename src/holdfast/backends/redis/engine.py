@@ -1,38 +1,72 @@
-"""From a URL to the Redis engine: a single server, in both colours, in the layout it names."""
+"""From a URL to the Redis engine, in both colours: a server, one behind Sentinels, a cluster."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.backends.redis import settings
+from holdfast.backends.redis import sentinel, settings
 from holdfast.backends.redis.aio import AsyncioBackend
+from holdfast.backends.redis.cluster import routing
+from holdfast.backends.redis.cluster.aio import AsyncioClusterBackend
+from holdfast.backends.redis.cluster.routing import Cluster
+from holdfast.backends.redis.cluster.sync import ClusterBackend
 from holdfast.backends.redis.layouts import FOREIGN
 from holdfast.backends.redis.layouts.aio import AsyncioForeign
 from holdfast.backends.redis.layouts.sync import BlockingForeign
+from holdfast.backends.redis.places import Place, Single
+from holdfast.backends.redis.sockets import Pool
 from holdfast.backends.redis.sync import BlockingBackend
 from holdfast.core.values import Customs
+from holdfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from holdfast.connect import Url
 
 
 class RedisEngine:
-    """One database of one server."""
+    """One database of one server at a time, in the layout that the URL names."""
 
-    def __init__(self, url: Url):
-        self._settings = settings.read(url)
-        self._layout = FOREIGN.get(self._settings.layout)
-        self.customs = Customs() if self._layout is None else self._layout.customs
-        self.id = f"redis:{self._settings.place}/{self._settings.db}"
-        if self._layout is not None:
-            self.id += f"?layout={self._layout.name}"
+    def __init__(self, place: Place, id: str):  # noqa: A002  # the name of the option
+        self._place = place
+        self._layout = layout = FOREIGN.get(place.settings.layout)
+        self.customs = Customs() if layout is None else layout.customs
+        self.id = id if layout is None else f"{id}?layout={layout.name}"
 
     def blocking(self) -> BlockingBackend:
-        if self._layout is None:
-            return BlockingBackend(self._settings)
-        return BlockingForeign(self._settings, self._layout)
+        if self._layout is not None:
+            return BlockingForeign(Pool(self._place), self._layout)
+        return BlockingBackend(Pool(self._place))
 
     def asyncio(self) -> AsyncioBackend:
-        if self._layout is None:
-            return AsyncioBackend(self._settings)
-        return AsyncioForeign(self._settings, self._layout)
+        if self._layout is not None:
+            return AsyncioForeign(self._place, self._layout)
+        return AsyncioBackend(self._place)
+
+
+class ClusterEngine:
+    """All the masters of a cluster."""
+
+    id = "redis+cluster"
+
+    def __init__(self, cluster: Cluster):
+        self._cluster = cluster
+
+    def blocking(self) -> ClusterBackend:
+        return ClusterBackend(self._cluster)
+
+    def asyncio(self) -> AsyncioClusterBackend:
+        return AsyncioClusterBackend(self._cluster)
+
+
+def open_url(url: Url) -> RedisEngine | ClusterEngine:
+    """The engine for any of the URLs that lead to a Redis or Valkey."""
+    if url.scheme.endswith("+cluster"):
+        if "layout" in url.options:
+            message = "layout= is for one server or Sentinels: in a cluster it is not supported"
+            raise ConfigurationError(message, backend="redis")
+        return ClusterEngine(routing.read(url))
+    if url.scheme.endswith("+sentinel"):
+        place = sentinel.read(url)
+        return RedisEngine(place, f"redis+sentinel:{place.service}/{place.settings.db}")
+    server = settings.read(url)
+    return RedisEngine(Single(server), f"redis:{server.place}/{server.db}")

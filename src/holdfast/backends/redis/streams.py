@@ -1,7 +1,8 @@
 """The asyncio connection: commands of all tasks in one stream, answers in the same order.
 
-What is sent within one turn of the loop goes out in one write. Pushed messages come in the same
-stream (RESP3), so a message is known to be younger than every answer before it.
+A command goes out at once where nobody else waits for an answer, and else in one write with those
+of the same turn of the loop. Pushed messages come in the same stream (RESP3), so a message is known
+to be younger than every answer before it.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from hiredis import HiredisError, PushNotification, ReplyError
 
 from holdfast.backends.redis import wire
 from holdfast.backends.redis.settings import Settings
 from holdfast.runtimes.clock import now
+
+UNASKED: Final = frozenset({b"message", b"smessage", b"unsubscribe", b"sunsubscribe"})
+"""Pushes that are nobody's answer. A slot that leaves its node ends the subscriptions in it."""
 
 
 class Stream(asyncio.Protocol):
@@ -25,8 +29,8 @@ class Stream(asyncio.Protocol):
         self,
         settings: Settings,
         loop: asyncio.AbstractEventLoop,
-        pushed: Callable[[bytes, bytes], None],
-        lost: Callable[[], None],
+        pushed: Callable[[Stream, list[Any]], None],
+        lost: Callable[[Stream], None],
     ):
         self._settings = settings
         self._loop = loop
@@ -38,23 +42,37 @@ class Stream(asyncio.Protocol):
         self._watched = False
         self._why: BaseException = ConnectionResetError("the server closed the connection")
         self._transport: asyncio.Transport | None = None
+        self.welcome = wire.Welcome()
+        self.listening: dict[bytes, None] = {}
+        """The channels of single locks, on a cluster; oldest first."""
         self.ended = loop.create_future()
         self.anchor = float("-inf")
         """When the command was sent whose answer came last: a message after it is younger (S1)."""
 
     def send(self, packed: bytes) -> asyncio.Future[Any]:
+        sent = now()  # before it is: from here on it may count
         future = self._loop.create_future()
         if self._transport is None:  # lost since the caller looked
             future.set_exception(wire.unreachable(self._settings, self._why))
             return future
-        self._pending.append((future, now()))
-        if not self._out:
-            self._loop.call_soon(self._flush)
-        self._out.append(packed)
+        if not self._pending and not self._out:  # what was said before goes out before
+            self._transport.write(packed)
+        else:
+            if not self._out:
+                self._loop.call_soon(self._flush)
+            self._out.append(packed)
+        self._pending.append((future, sent))
         if not self._watched:
             self._watched = True
             self._loop.call_later(self._settings.limit, self._watch)
         return future
+
+    def say(self, packed: bytes) -> None:
+        """Send what has no answer of its own: what comes of it is pushed."""
+        if self._transport is not None:
+            if not self._out:
+                self._loop.call_soon(self._flush)
+            self._out.append(packed)
 
     def _flush(self) -> None:
         packed = b"".join(self._out)
@@ -82,8 +100,8 @@ class Stream(asyncio.Protocol):
             reader.feed(data)
             reply = reader.gets()
             while reply is not wire.NOTHING:
-                if type(reply) is PushNotification and reply[0] == b"message":
-                    self._pushed(reply[1], reply[2])
+                if type(reply) is PushNotification and reply[0] in UNASKED:
+                    self._pushed(self, reply)
                 else:  # in RESP3 the answer to SUBSCRIBE is a push as well
                     future, self.anchor = self._pending.popleft()
                     if not future.done():
@@ -107,22 +125,32 @@ class Stream(asyncio.Protocol):
                 future.set_exception(wire.unreachable(self._settings, why))
         if not self.ended.done():
             self.ended.set_result(None)
-        self._lost()
+        self._lost(self)
 
     @property
     def closed(self) -> bool:
         return self._transport is None or self._transport.is_closing()
 
-    async def greet(self, channel: bytes) -> None:
-        """Who we are, which database, and where grants are told to us."""
-        words = [b"HELLO", b"3"]
-        if self._settings.password:
-            user = (self._settings.username or "default").encode()
-            words += [b"AUTH", user, self._settings.password.encode()]
-        said = [self.send(wire.pack(*words))]
-        if self._settings.db:
-            said.append(self.send(wire.pack(b"SELECT", b"%d" % self._settings.db)))
-        said.append(self.send(wire.pack(b"SUBSCRIBE", channel)))
+    def close(self) -> None:
+        """Nobody needs it any more."""
+        self.abort(ConnectionAbortedError("not needed any more"))
+
+    def retire(self) -> None:
+        """Close once the last answer has come: the commands of others are not to be doubted."""
+        if self._pending:
+            self._pending[-1][0].add_done_callback(lambda _: self.close())
+        else:
+            self.close()
+
+    async def greet(self, *, curious: bool = False) -> None:
+        """Who we are, and which database; the server says who it is."""
+        said = map(self.send, wire.greeting(self._settings, b"3", curious=curious))
+        self.welcome = wire.welcome(await asyncio.gather(*said), curious=curious)
+
+    async def subscribe(self, *channels: bytes) -> None:
+        """Where grants are told to us, and what was broken."""
+        said = [self.send(wire.pack(b"SUBSCRIBE", channel)) for channel in channels]
         for reply in await asyncio.gather(*said):
             if isinstance(reply, ReplyError):
+                self.close()
                 raise wire.failed(reply)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any, Final
+from contextlib import AbstractContextManager
+from typing import Any, Final, Protocol
 
 from hiredis import ReplyError
 
-from holdfast.backends.redis import wire
 from holdfast.backends.redis.backend import RedisBackend
 from holdfast.backends.redis.recipe import Recipe, bulk
 from holdfast.backends.redis.scripts import Script
-from holdfast.backends.redis.settings import Settings
-from holdfast.backends.redis.sockets import Connection, Pool
+from holdfast.backends.redis.sockets import Connection
 from holdfast.backends.redis.waiting import Waiting
 from holdfast.core.ports import Signal
-from holdfast.errors import BackendUnavailable
+from holdfast.errors import BackendError, BackendUnavailable
 from holdfast.runtimes.clock import now
 
 SLICE: Final = 1.0
@@ -26,19 +25,45 @@ _PAUSE: Final = 0.1
 _FIRST_INBOX: Final = bulk(b"l0")
 
 
+class Connections(Protocol):
+    """A pool, or the pools of a cluster's nodes."""
+
+    def send(self, packed: bytes) -> Any: ...
+
+    def send_many(self, packed: Sequence[bytes]) -> list[Any]: ...
+
+    def lent(self, packed: bytes) -> AbstractContextManager[Connection]: ...
+
+    def longest_slice(self, wanted: float) -> float: ...
+
+    def era_of(self, packed: bytes) -> object: ...
+
+    def refused(self, reply: ReplyError) -> BackendError: ...
+
+    def close(self) -> None: ...
+
+
 class BlockingBackend(RedisBackend):
     """A connection per caller, kept for the next one."""
 
-    def __init__(self, settings: Settings):
+    def __init__(self, pool: Connections):
         super().__init__()
-        self._pool = Pool(settings)
+        self._pool = pool
 
     async def _ask(self, script: Script, packed: bytes) -> Any:
         reply = self._pool.send(packed)
-        return reply if type(reply) is int else await self._understood(script, packed, reply)
+        if type(reply) is int or type(reply) is list:
+            return reply
+        return await self._understood(script, packed, reply)
 
     async def _send_many(self, packed: Sequence[bytes]) -> list[Any]:
         return self._pool.send_many(packed)
+
+    def _refused(self, reply: ReplyError) -> BackendError:
+        return self._pool.refused(reply)
+
+    def _era(self, packed: bytes) -> object:
+        return self._pool.era_of(packed)
 
     def _reply_to(self, waiting: Waiting | None) -> bytes:
         if waiting is None or waiting.generation == 0:
@@ -59,48 +84,63 @@ class BlockingBackend(RedisBackend):
 class Inbox:
     """Sleeps until the server leaves a grant in this claim's inbox, or somebody rings."""
 
-    def __init__(self, pool: Pool, recipe: Recipe, waiting: Waiting, plain: Signal):
+    __slots__ = ("_mutex", "_plain", "_pool", "_recipe", "_rung", "_sleeping", "_waiting")
+
+    def __init__(self, pool: Connections, recipe: Recipe, waiting: Waiting, plain: Signal):
         self._pool = pool
         self._recipe = recipe
         self._waiting = waiting
         self._plain = plain
+        self._rung = False
+        """Whether to look at the plain one at all: that costs, and it is hardly ever rung."""
         self._mutex = threading.Lock()
         self._sleeping: Connection | None = None
 
     def notify(self) -> None:
         self._plain.notify()
         with self._mutex:
+            self._rung = True
             if self._sleeping is not None:
                 self._sleeping.interrupt()
 
     async def wait(self, until: float) -> bool:
-        if await self._plain.wait(0.0):
-            return True
-        while (left := until - now()) > 0:
+        waiting = self._waiting
+        while not self._rung:
             sent = now()
+            left = until - sent
+            if left <= 0:
+                return False
             try:
-                message = self._pop(min(left, self._pool.longest_slice(SLICE)))
+                message, era = await self._pop(min(left, self._pool.longest_slice(SLICE)))
             except BackendUnavailable:
-                self._waiting.move()
+                waiting.move()
                 await self._plain.wait(min(until, now() + _PAUSE))
+                self._rung = False
                 return True
             if message is None:
-                self._waiting.anchor = sent
-            elif self._waiting.told(message, self._waiting.anchor):
+                waiting.anchor, waiting.era = sent, era
+            elif era is not waiting.era:
+                return True  # of another server than the answer it would count from: ask it
+            elif waiting.told(message, waiting.anchor):
                 return True
+        self._rung = False
         return await self._plain.wait(0.0)
 
-    def _pop(self, seconds: float) -> bytes | None:
-        inbox = self._recipe.inbox(self._waiting.claim, self._waiting.generation)
-        packed = wire.pack(b"BLPOP", inbox, b"%.3f" % max(0.001, seconds))
-        with self._pool.lent() as connection:
+    async def _pop(self, seconds: float) -> tuple[bytes | None, object]:
+        """What came, if anything, and in which of the pool's eras."""
+        waiting = self._waiting
+        packed = self._recipe.pop(waiting.claim, waiting.generation, seconds)
+        reply, era = await self._send(packed)
+        if isinstance(reply, ReplyError):
+            raise self._pool.refused(reply)
+        return None if reply is None else bytes(reply[1]), era
+
+    async def _send(self, packed: bytes) -> tuple[Any, object]:
+        with self._pool.lent(packed) as connection:
             with self._mutex:
                 self._sleeping = connection
             try:
-                reply = connection.send(packed)
+                return connection.send(packed), connection.era
             finally:
                 with self._mutex:
                     self._sleeping = None
-        if isinstance(reply, ReplyError):
-            raise wire.failed(reply)
-        return None if reply is None else bytes(reply[1])

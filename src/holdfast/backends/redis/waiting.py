@@ -24,6 +24,8 @@ class Waiting:
     __slots__ = (
         "anchor",
         "claim",
+        "deaf",
+        "era",
         "fresh",
         "generation",
         "last_raw",
@@ -36,6 +38,8 @@ class Waiting:
         self.claim = claim
         self.anchor = float("-inf")
         """When the last command was sent that was answered "not yet"."""
+        self.era: object = None
+        """Of which connections that was, where there are several: see `Pool.era`."""
         self.last_raw = 0
         """The last grant of this key at that moment: a message with no larger number is old."""
         self.retry_in = 0.0
@@ -44,9 +48,11 @@ class Waiting:
         self.pushed: Granted | None = None
         self.signal: Signal | None = None
         self.fresh = False
+        self.deaf = False
+        """Whether a message could have been missed since it was answered "not yet"."""
 
-    def not_yet(self, sent: float, last_raw: int, retry_in: float) -> None:
-        self.anchor = max(self.anchor, sent)
+    def not_yet(self, sent: float, last_raw: int, retry_in: float, era: object = None) -> None:
+        self.anchor, self.era = max(self.anchor, sent), era
         self.last_raw = max(self.last_raw, last_raw)
         self.retry_in = retry_in
         if self.pushed is not None and self.pushed.raw <= self.last_raw:
@@ -57,7 +63,7 @@ class Waiting:
         can be missed: the question that follows needs no command.
         """
         self.signal = signal
-        self.fresh = now() - self.anchor < FRESH
+        self.fresh = not self.deaf and now() - self.anchor < FRESH
 
     def move(self) -> None:
         """Another inbox, which the server has to be told of: the old one may have a reader (L5)."""

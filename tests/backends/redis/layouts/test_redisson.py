@@ -256,6 +256,18 @@ class TestWakingUp(_Layout):
             assert isinstance(await port.attempt(mine, 0.0), Granted)
         await port.release(mine)
 
+    async def test_who_leaves_and_comes_back_at_once_listens(
+        self, scene: Scene, java: Java, server: RedisServer
+    ) -> None:
+        port, mine, lock = scene.port(), scene.claim("x"), java.lock(key(scene))
+        lock.try_lock(LONG)
+        for _ in range(3):
+            with port.watch(mine, scene.runtime().signal):
+                assert isinstance(await port.attempt(mine, 0.0), Busy)
+                heard = server.ask("PUBSUB", "NUMSUB", lock.channel)
+                assert heard == [lock.channel.encode(), 1]
+        lock.unlock()
+
     async def test_nobody_listens_when_nobody_waits(
         self, scene: Scene, java: Java, server: RedisServer
     ) -> None:

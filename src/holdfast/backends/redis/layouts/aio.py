@@ -13,7 +13,8 @@ from holdfast.backends.redis import wire
 from holdfast.backends.redis.aio import AsyncioBackend
 from holdfast.backends.redis.layouts.layout import Layout
 from holdfast.backends.redis.layouts.verbs import ForeignVerbs
-from holdfast.backends.redis.settings import Settings
+from holdfast.backends.redis.places import Place
+from holdfast.backends.redis.recipe import BROKEN
 from holdfast.backends.redis.streams import Stream
 from holdfast.core.ports import Signal
 from holdfast.core.values import Answer, Claim
@@ -23,59 +24,65 @@ from holdfast.errors import BackendError
 class AsyncioForeign(ForeignVerbs, AsyncioBackend):
     """A subscription goes out on the stream before the question does, and is applied before it."""
 
-    def __init__(self, settings: Settings, layout: Layout):
-        AsyncioBackend.__init__(self, settings)
+    def __init__(self, place: Place, layout: Layout):
+        AsyncioBackend.__init__(self, place)
         self._speak(layout)
         self._ears: dict[bytes, set[Signal]] = {}
         """Who waits, by the channel."""
+        self._listening: Stream | None = None
+        self._channels: set[bytes] = set()
+        """What that stream is subscribed to."""
         self._deaf: BackendError | None = None
         """Why the server does not let us listen."""
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:
-        if self._deaf is not None and self._foreign.ear(claim) in self._ears:
-            raise self._deaf
+        if self._ears and (channel := self._foreign.ear(claim)) in self._ears:
+            self._subscribe(await self._link.connected(), channel)
+            if self._deaf is not None:
+                raise self._deaf
         return await super().attempt(claim, patience)
 
     def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
         return Listening(self, self._foreign.ear(claim), signal())
 
     def hear(self, channel: bytes, signal: Signal) -> None:
-        if channel not in self._ears:
-            self._say(b"SUBSCRIBE", channel)
+        """From now on; the question that follows subscribes."""
         self._ears.setdefault(channel, set()).add(signal)
 
     def forget(self, channel: bytes, signal: Signal) -> None:
-        signals = self._ears.get(channel)
-        if signals is not None:
-            signals.discard(signal)
-            if not signals:
-                del self._ears[channel]
-                self._say(b"UNSUBSCRIBE", channel)
+        signals = self._ears.get(channel, set())
+        signals.discard(signal)
+        if not signals:
+            self._ears.pop(channel, None)
+            if channel in self._channels and self._listening is not None:
+                self._channels.discard(channel)
+                self._listening.say(wire.pack(b"UNSUBSCRIBE", channel))
 
-    def _say(self, *words: bytes) -> None:
-        stream = self._stream
-        if stream is not None and not stream.closed:  # else all of them go out with a new one
-            stream.send(wire.pack(*words)).add_done_callback(self._said)
+    def _subscribe(self, stream: Stream, channel: bytes) -> None:
+        if stream is not self._listening:
+            self._listening, self._deaf = stream, None
+            self._channels.clear()
+        if channel not in self._channels:
+            self._channels.add(channel)
+            stream.send(wire.pack(b"SUBSCRIBE", channel)).add_done_callback(self._told)
 
-    def _said(self, future: asyncio.Future[Any]) -> None:
+    def _told(self, future: asyncio.Future[Any]) -> None:
         if not future.cancelled() and future.exception() is None:
             reply = future.result()
             if isinstance(reply, ReplyError):
                 self._deaf = wire.failed(reply)
 
-    def _connect_done(self, task: asyncio.Task[Stream]) -> None:
-        """Before anybody sends on the new connection, it listens to what the old one did."""
-        super()._connect_done(task)
-        self._deaf = None
-        for channel in self._ears:
-            self._say(b"SUBSCRIBE", channel)
-
-    def _pushed(self, channel: bytes, message: bytes) -> None:  # noqa: ARG002 -- all say the same
-        for signal in self._ears.get(channel, ()):
+    def _pushed(self, stream: Stream, push: list[Any]) -> None:
+        if push[1] == BROKEN:
+            super()._pushed(stream, push)
+        elif push[0] != b"message":
+            return  # the end of a subscription
+        for signal in self._ears.get(push[1], ()):
             signal.notify()
 
-    def _lost(self) -> None:
-        """Who waits asks again at once, and so connects again."""
+    def _lost(self, stream: Stream) -> None:
+        """Who waits asks again at once, and so connects and subscribes again."""
+        super()._lost(stream)
         for signals in self._ears.values():
             for signal in signals:
                 signal.notify()
@@ -83,6 +90,8 @@ class AsyncioForeign(ForeignVerbs, AsyncioBackend):
     def forked(self) -> None:
         super().forked()
         self._ears.clear()
+        self._channels.clear()
+        self._listening = None
 
 
 class Listening:

@@ -47,8 +47,8 @@ class Layout(ABC):
         """A holder that is not ours, as far as its mark tells."""
 
     @abstractmethod
-    def listed(self) -> tuple[bytes, ...]:
-        """What narrows a SCAN down to keys that may be locks, or belong to one."""
+    def listed(self, prefix: bytes) -> tuple[bytes, ...]:
+        """What narrows a SCAN down to keys that may be such locks, or belong to one."""
 
     @abstractmethod
     def name_of(self, found: bytes) -> bytes | None:

@@ -21,7 +21,7 @@ class ForeignRecipe:
 
     def acquire(self, claim: Claim) -> bytes:
         ttl = recipe._milliseconds(claim.ttl or recipe.DEFAULT_TTL)
-        fair = b"fair" if claim.fair else b""
+        fair = b"" if not claim.fair else b"wait" if claim.waits else b"try"
         terms = ttl, _mode(claim), self.mark(claim), self._shown(claim), fair
         return self._verb(self._layout.scripts.acquire, claim, *terms)
 

@@ -38,7 +38,7 @@ class RedisPy(Layout):
     def stranger(self, mark: bytes) -> Holder:  # noqa: ARG002 -- it is a secret
         return Holder(label="another client")
 
-    def listed(self) -> tuple[bytes, ...]:
+    def listed(self, prefix: bytes) -> tuple[bytes, ...]:  # noqa: ARG002 -- a claim has more before
         """Any string may be a lock, so only what was taken through Holdfast is listed."""
         return (b"MATCH", b"*%b*" % CLAIMS, b"TYPE", b"hash")
 

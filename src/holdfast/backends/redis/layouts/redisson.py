@@ -58,8 +58,8 @@ class Redisson(Layout):
             return Holder(label="another client")
         return Holder(label=f"Redisson {owner[1].decode()}", who=f"thread {owner[2].decode()}")
 
-    def listed(self) -> tuple[bytes, ...]:
-        return (b"TYPE", b"hash")
+    def listed(self, prefix: bytes) -> tuple[bytes, ...]:
+        return (b"MATCH", prefix + b"*", b"TYPE", b"hash")
 
     def name_of(self, found: bytes) -> bytes | None:
         return found

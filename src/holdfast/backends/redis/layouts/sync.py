@@ -12,7 +12,6 @@ from hiredis import HiredisError, ReplyError
 from holdfast.backends.redis import wire
 from holdfast.backends.redis.layouts.layout import Layout
 from holdfast.backends.redis.layouts.verbs import ForeignVerbs
-from holdfast.backends.redis.settings import Settings
 from holdfast.backends.redis.sockets import Connection, Pool
 from holdfast.backends.redis.sync import BlockingBackend
 from holdfast.core.ports import Signal
@@ -28,12 +27,13 @@ _LOST: Final = (OSError, HiredisError)
 class BlockingForeign(ForeignVerbs, BlockingBackend):
     """A connection per caller, kept for the next one."""
 
-    def __init__(self, settings: Settings, layout: Layout):
-        BlockingBackend.__init__(self, settings)
+    def __init__(self, pool: Pool, layout: Layout):
+        BlockingBackend.__init__(self, pool)
+        self._sockets = pool
         self._speak(layout)
 
     def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
-        return Listening(self._pool, self._foreign.ear(claim), signal())
+        return Listening(self._sockets, self._foreign.ear(claim), signal())
 
 
 class Listening:
@@ -44,7 +44,6 @@ class Listening:
         self._channel = channel
         self._plain = plain
         self._mutex = threading.Lock()
-        self._lent: AbstractContextManager[Connection] | None = None
         self._connection: Connection | None = None
 
     def __enter__(self) -> Signal:
@@ -92,9 +91,7 @@ class Listening:
         return await self._plain.wait(0.0)
 
     def _subscribe(self) -> None:
-        lent = self._pool.lent()
-        connection = lent.__enter__()
-        self._lent = lent
+        connection = self._pool.take()
         with self._mutex:
             self._connection = connection
         try:
@@ -104,13 +101,14 @@ class Listening:
             raise
         if isinstance(reply, ReplyError):
             self._let_go(None)
-            raise wire.failed(reply)
+            raise self._pool.refused(reply)
 
     def _let_go(self, error: BaseException | None) -> None:
         """Back to the others, or closed after an error."""
         with self._mutex:
-            self._connection = None
-        lent, self._lent = self._lent, None
-        if lent is not None:
+            connection, self._connection = self._connection, None
+        if connection is not None and error is None:
+            self._pool.give_back(connection)
+        elif connection is not None and error is not None:
             with suppress(*_LOST):
-                lent.__exit__(None if error is None else type(error), error, None)
+                self._pool.drop(connection, error)

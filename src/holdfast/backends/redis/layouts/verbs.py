@@ -5,6 +5,7 @@ for: a release frees the key and tells so, and who waits asks again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from hiredis import ReplyError
@@ -34,7 +35,19 @@ class ForeignVerbs(RedisBackend):
         reply = await self._ask(self._layout.scripts.acquire, self._foreign.acquire(claim))
         if type(reply) is int:
             return Granted(reply)
-        return Busy(self._layout.pause(reply[0] / 1000, fair=claim.fair))
+        queues = claim.fair and claim.waits
+        return Busy(self._layout.pause(reply[0] / 1000, fair=queues), lined=queues)
+
+    async def attempt_all(self, claims: Sequence[Claim]) -> None:
+        """One after the other: nobody else takes several in one step here."""
+
+    async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> list[bool]:
+        batch = [self._foreign.release(claim, doubtful=doubtful) for claim in claims]
+        replies = await self._ask_many(self._layout.scripts.release, batch)
+        for reply in replies:
+            if isinstance(reply, ReplyError):
+                raise self._refused(reply)
+        return [reply == 1 for reply in replies]
 
     async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
         packed = self._foreign.release(claim, doubtful=doubtful)
@@ -66,12 +79,14 @@ class ForeignVerbs(RedisBackend):
         return self._foreign.seen(key, await self._ask(self._layout.scripts.inspect, packed))
 
     async def inspect(self, key: str | None = None) -> list[LockInfo]:
-        if key is not None:
-            packed = self._foreign.inspect(key)
-            reply = await self._ask(self._layout.scripts.inspect, packed)
-            info = self._foreign.seen(key, reply)
-            return [] if info is None else [info]
-        names = await self._names()
+        if key is None:
+            return await self.inspect_all("")
+        packed = self._foreign.inspect(key)
+        info = self._foreign.seen(key, await self._ask(self._layout.scripts.inspect, packed))
+        return [] if info is None else [info]
+
+    async def inspect_all(self, prefix: str) -> list[LockInfo]:
+        names = sorted(name for name in await self._names(prefix) if name.startswith(prefix))
         found = []
         for start in range(0, len(names), backend._BATCH):
             batch = names[start : start + backend._BATCH]
@@ -83,22 +98,17 @@ class ForeignVerbs(RedisBackend):
                     found.append(info)
         return found
 
-    async def _names(self) -> list[str]:
-        """What may be locks, in the whole database."""
+    async def _names(self, prefix: str) -> set[str]:
+        """What may be locks, as far as the server can tell."""
         names: set[str] = set()
-        cursor = b"0"
-        while True:
-            packed = wire.pack(b"SCAN", cursor, b"COUNT", b"1000", *self._layout.listed())
+        cursor, chosen = b"", self._layout.listed(prefix.encode())
+        while cursor != b"0":
+            packed = wire.pack(b"SCAN", cursor or b"0", b"COUNT", b"1000", *chosen)
             (reply,) = await self._send_many([packed])
             if isinstance(reply, ReplyError):
-                raise wire.failed(reply)
+                raise self._refused(reply)
             cursor, keys = reply
             for found in keys:
-                name = self._layout.name_of(found)
-                if name:
-                    try:
-                        names.add(name.decode())
-                    except UnicodeDecodeError:
-                        continue  # no name of ours
-            if cursor == b"0":
-                return sorted(names)
+                with suppress(UnicodeDecodeError):  # else it is no name of ours
+                    names.add((self._layout.name_of(found) or b"").decode())
+        return names - {""}

@@ -1,6 +1,7 @@
 -- Ask for a hold. Answers its number, or {ask again in ms, number of the last grant}: then the claim
 -- stands in line, and is told where it said.
--- ARGV 1 claim id and what people may see, 2 ttl, 3 mode, 4 limit of permits, 5 where to tell it
+-- ARGV 1 claim id and what people may see, 2 ttl, 3 mode, 4 limit of permits, 5 where to tell it:
+-- nowhere if it does not wait
 local raw = false
 if ARGV[3] == 'x' and redis.call('exists', KEYS[3]) == 0
     and redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
@@ -19,16 +20,9 @@ end
 local id, shown = string.sub(ARGV[1], 1, 32), string.sub(ARGV[1], 33)
 local ttl, mode, limit = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 
--- Asked again after a lost answer: the full ttl from now on, and the same number (S8).
+-- Asked again after a lost answer.
 if holds(id) then
-  raw = raw_of(id)
-  if kind == 'string' then
-    redis.call('pexpire', HOLD, text(ttl))
-  else
-    redis.call('zadd', HOLD, text(now + ttl), id)
-    keep()
-  end
-  return raw
+  return again(id, ttl)
 end
 if buried(id) then
   return {1000, 0}
@@ -48,10 +42,15 @@ if kind ~= 'string' then
   end
 end
 
+if ARGV[5] == '' then
+  return {1000, 0}
+end
 redis.call('zadd', LINE, 'NX', string.format('%.0f', time[1] * 1000000 + time[2]), id)
 redis.call('zadd', ALIVE, text(now + SILENCE), id)
 redis.call('hset', INFO, id, mode .. ' ' .. text(ttl) .. ' ' .. text(limit) .. ' ' .. ARGV[5] .. ' ' .. shown)
-keep()
+if redis.call('pttl', LINE) <= SILENCE then -- it stays for a while then: lines come and go
+  keep(now + 2 * SILENCE)
+end
 
 -- Only the first two are told when the hold runs out: all of them would be a herd (L6).
 local retry = 1000

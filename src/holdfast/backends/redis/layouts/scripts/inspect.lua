@@ -15,6 +15,9 @@ if ARGV[2] == 'break' and #found > 0 then
   if ARGV[1] ~= '' and ARGV[1] ~= text(found[1][2]) then
     return {}
   end
+  for id in pairs(claims) do -- who listens hears at once; the id is worth nothing from then on
+    redis.call('publish', 'holdfast:broken', id)
+  end
   free()
 end
 return found
