@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core import losing
 from holdfast.core.holding import NEVER, Hold
 from holdfast.core.renewing import Keeper
-from holdfast.core.values import FENCE_STEP, Claim, Event, Mode, Renewal, Renewed, State
+from holdfast.core.values import (
+    Capability,
+    Claim,
+    Customs,
+    Event,
+    Mode,
+    Renewal,
+    Renewed,
+    State,
+)
 from holdfast.errors import ConfigurationError, NotHeld
 
 if TYPE_CHECKING:
@@ -78,14 +87,18 @@ class Client:
         label: str = "",
         cohort: int = 16,
         id: str = "",  # noqa: A002  # the option's own name
+        customs: Customs = Customs(),  # noqa: B008  # a tuple
     ):
         self.backend = backend
         self.runtime = runtime
         self.ear = ear
         self.lease_type = lease_type
-        self.prefix = namespace + ":"
+        self.prefix = namespace + ":" if namespace else ""
         self.label = label
-        self.cohort = cohort
+        self.cohort = cohort if customs.hand_over else 0
+        self.fence_step = customs.fence_step
+        self.steps_back = not customs.hand_over or Capability.FAIR not in backend.capabilities
+        """Whether others, who have no line in the engine, get a chance after us (L14)."""
         self.heartbeat = backend.heartbeat
         self.id = id
         self.serial = next(_serials)
@@ -140,7 +153,7 @@ class Client:
             hold = what if isinstance(what, Hold) else what._hold
             number = hold.number if isinstance(what, Hold) else what._number
             name, mode = self.bare(hold.claim.key), hold.claim.mode
-            fence = hold.raw * FENCE_STEP + number
+            fence = hold.raw * self.fence_step + number
             self.ear.tell(Event(kind, name, self.backend.name, mode, fence, **facts))
 
     def tell_want(self, kind: str, want: Want, **facts: Any) -> None:  # as above

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.core import losing, pacing
 from holdfast.core.holding import NEVER, no_lease
-from holdfast.core.values import Capability, Claim, Mode, State
+from holdfast.core.values import Claim, Mode, State
 from holdfast.errors import BackendError, BackendUnavailable, LeaseLost
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _decide(client: Client, hold: Hold) -> Waiter | None:
             if hold.terms.max_hold is not None:
                 hold.hold_until = now + hold.terms.max_hold
             return heir
-        if Capability.FAIR not in client.backend.capabilities:
+        if client.steps_back:
             line.pause_until = now + pacing.backoff(1, client.runtime.random())
     elif line is not None:
         # Nobody waits: who comes while we give it back may ask the engine at once.
