@@ -180,7 +180,7 @@ local function keep(least)
     redis.call('pexpireat', ALIVE, text(last + 1000))
     redis.call('pexpireat', LINE, text(last + 1000))
   end
-  local ends = now + SILENCE -- a tombstone has no line in the book
+  local ends = math.max(now + SILENCE, least or 0) -- a tombstone has no line in the book
   if kind == 'zset' then
     local latest = tonumber(redis.call('zrange', HOLD, -1, -1, 'WITHSCORES')[2])
     redis.call('pexpireat', HOLD, text(latest))
