@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from holdfast.backends.redis import aio, backend, recipe, settings, streams, sync, waiting, wire
+from holdfast.backends.redis import backend, links, recipe, settings, streams, sync, waiting, wire
 from holdfast.connect import parse
 from holdfast.testing.node import EPOCH
 from holdfast.testing.process import Process
@@ -59,7 +59,7 @@ def _by_our_wall(_: object) -> Any:
 CLOCKS = (
     *(Patch(where, "now", _by_our_clock) for where in (backend, waiting, sync, streams)),
     Patch(recipe, "time", _by_our_wall),
-    *(Patch(where, "asyncio", _by_our_loop) for where in (streams, aio)),
+    *(Patch(where, "asyncio", _by_our_loop) for where in (streams, links)),
 )
 
 
