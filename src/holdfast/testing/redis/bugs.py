@@ -73,7 +73,7 @@ BUGS: dict[str, Bug] = {
     "redis-retry-keeps-expiry": scripted(
         Edit("acquire", "    redis.call('pexpire', HOLD, text(ttl))\n", ""),
         rules="ad",
-        faults=RedisFaults(reply_lost=0.25),
+        faults=RedisFaults(reply_lost=0.1),
     ),
     "redis-no-tombstone": scripted(
         Edit("release", "  bury(id, tonumber(ARGV[2]))\n", ""), rules="g", faults=_LATE
