@@ -15,7 +15,6 @@ from holdfast.core.ports import Backend, Engine
 from holdfast.errors import ConfigurationError, Unsupported
 
 DEFAULT_URL = "file:"
-DEFAULT_NAMESPACE = "holdfast"
 COMMON_OPTIONS: frozenset[str] = frozenset({"namespace", "id"})
 _REDIS = tuple(
     f"{product}{kind}"

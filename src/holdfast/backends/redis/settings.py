@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 
 from redis import connection
 
+from holdfast.backends.redis.layouts import FOREIGN
 from holdfast.core import doors
 from holdfast.errors import BackendUnavailable, ConfigurationError
 
@@ -42,6 +43,7 @@ _TLS: Final = (
 )
 _OPTIONS: Final = (
     "db",
+    "layout",
     "socket_timeout",
     "socket_connect_timeout",
     "wait_replicas",
@@ -64,6 +66,8 @@ class Settings:
     replicas: int = 0
     """How many have to confirm a grant before it counts."""
     replicas_limit: float = 0.0
+    layout: str = ""
+    """Empty for our own."""
     username: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
     tls: ssl.SSLContext | None = field(default=None, repr=False)
@@ -145,6 +149,7 @@ def read(url: Url, port: int = 6379) -> Settings:
         connect_limit=_limit(url, "socket_connect_timeout", limit),
         replicas=_replicas(url),
         replicas_limit=_replicas_limit(url, limit),
+        layout=_layout(url),
         username=known.get("username") or "",
         password=known.get("password") or "",
         tls=_context(url.options) if scheme == "rediss" else None,
@@ -162,6 +167,17 @@ def _parsed(url: Url, scheme: str) -> dict[str, Any]:
         return dict(_parse_url(f"{scheme}://{url.netloc}{quote(url.path)}{query}"))
     except ValueError as error:
         raise ConfigurationError(f"the redis: URL is wrong: {error}", backend="redis") from None
+
+
+def _layout(url: Url) -> str:
+    wanted = url.options.get("layout", "")
+    if wanted and wanted not in FOREIGN:
+        message = f"layout must be {' or '.join(FOREIGN)}, or not be given; got {wanted!r}"
+        raise ConfigurationError(message, backend="redis")
+    if wanted and "wait_replicas" in url.options:
+        message = "wait_replicas= is for our own layout: with layout= it is not supported"
+        raise ConfigurationError(message, backend="redis")
+    return wanted
 
 
 def _limit(url: Url, option: str, default: float) -> float:

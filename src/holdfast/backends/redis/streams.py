@@ -60,7 +60,7 @@ class Stream(asyncio.Protocol):
         if self._transport is None:  # lost since the caller looked
             future.set_exception(wire.unreachable(self._settings, self._why))
             return future
-        if not self._pending:
+        if not self._pending and not self._out:  # what was said before goes out before
             self._transport.write(packed)
         else:
             if not self._out:
