@@ -58,7 +58,7 @@ class Listening:
         try:
             reply = connection.send(wire.pack(b"UNSUBSCRIBE"))
             while reply is not wire.NOTHING and reply[0] != b"unsubscribe":
-                reply = connection.next_within(self._pool.limit)  # that was still on its way
+                reply = connection.next_within(self._pool.settings.limit)  # still on its way
         except _LOST as error:
             self._let_go(error)
         except BaseException as error:
