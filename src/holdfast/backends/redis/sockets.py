@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
+import ssl
 import struct
 from collections.abc import Sequence
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from hiredis import HiredisError, ReplyError
 
@@ -84,11 +85,20 @@ class Connection:
     def _next(self) -> Any:
         reply = self._gets()
         while reply is wire.NOTHING:
-            data = self._recv(_AT_ONCE)
-            if not data:
-                raise ConnectionResetError("the server closed the connection")
-            self._feed(data)
+            self._feed(self._recv(_AT_ONCE) or _hung_up())
             reply = self._gets()
+        return reply
+
+    def next_within(self, seconds: float) -> Any:
+        """What the server says next on its own, or NOTHING if it is silent for so long."""
+        until = monotonic() + seconds
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        while (reply := self._gets()) is wire.NOTHING:
+            unread = isinstance(self._socket, ssl.SSLSocket) and self._socket.pending()
+            if not unread and not poll.poll(max(0.0, until - monotonic()) * 1000):
+                return wire.NOTHING
+            self._feed(self._recv(_AT_ONCE) or _hung_up())
         return reply
 
     def alive(self) -> bool:
@@ -108,11 +118,15 @@ class Connection:
         self._socket.close()
 
 
+def _hung_up() -> NoReturn:
+    raise ConnectionResetError("the server closed the connection")
+
+
 class Blocking:
     """How the blocking colour opens a connection and asks something on it."""
 
     async def open(self, settings: Settings, *, curious: bool = False) -> Connection:
-        return Connection(settings, curious=curious)
+        return Connection(settings.signed(), curious=curious)
 
     async def ask(self, peer: Connection, packed: bytes) -> Any:
         return peer.send(packed)
@@ -136,11 +150,11 @@ class Pool:
 
     def longest_slice(self, wanted: float) -> float:
         """A command that is meant to block must be answered well before its time limit."""
-        return min(wanted, self.limit / 2)
+        return min(wanted, self.settings.limit / 2)
 
     @property
-    def limit(self) -> float:
-        return self._place.settings.limit
+    def settings(self) -> Settings:
+        return self._place.settings
 
     @property
     def idle(self) -> bool:

@@ -55,7 +55,7 @@ class Stream(asyncio.Protocol):
         if self._transport is None:  # lost since the caller looked
             future.set_exception(wire.unreachable(self._settings, self._why))
             return future
-        if not self._pending:
+        if not self._pending and not self._out:  # what was said before goes out before
             self._transport.write(packed)
         else:
             if not self._out:
@@ -149,8 +149,8 @@ class Stream(asyncio.Protocol):
 
     async def subscribe(self, *channels: bytes) -> None:
         """Where grants are told to us, and what was broken."""
-        said = [self.send(wire.pack(b"SUBSCRIBE", channel)) for channel in channels]
-        for reply in await asyncio.gather(*said):
+        for channel in channels:
+            reply = await self.send(wire.pack(b"SUBSCRIBE", channel))
             if isinstance(reply, ReplyError):
                 self.close()
                 raise wire.failed(reply)
