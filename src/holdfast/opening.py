@@ -30,7 +30,7 @@ class Settings(NamedTuple):
     id: str | None = None
 
 
-def open_url(url: str | None, settings: Settings) -> tuple[Engine, Settings]:
+def open_url(url: Any, settings: Settings) -> tuple[Engine, Settings]:
     """The engine, and the settings with what the URL says filled in."""
     engine, rest = connect.open_engine(url)
     namespace = settings.namespace

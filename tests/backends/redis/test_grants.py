@@ -247,3 +247,22 @@ def test_three_client_commands_per_hand_over(server: RedisServer) -> None:
     calls = {name: int(stat.split(",")[0].removeprefix("calls=")) for name, stat in stats.items()}
     sent = calls["cmdstat_evalsha"] + calls.get("cmdstat_blpop", 0)
     assert sent <= 3 * 2 * rounds
+
+
+@pytest.mark.parametrize("doubtful", [False, True])
+def test_the_book_of_who_waits_never_runs_out_before_the_line(
+    server: RedisServer, doubtful: bool
+) -> None:
+    """Or those who stand there would be dropped, and lose their places."""
+    port, holder, waiters = engine(server).blocking(), claim(), [claim(), claim()]
+    granted(ask(port, holder))
+    run(port.release(claim(), doubtful=doubtful))  # with a tombstone the line stays for a minute
+    for each in waiters:
+        assert isinstance(ask(port, each), Busy)
+    line, book = (server.ask("PTTL", f"t:{{x}}:{part}") for part in ("line", "info"))
+    assert isinstance(line, int)
+    assert isinstance(book, int)
+    assert 0 < line <= book + 50
+    for each in [holder, *waiters]:
+        run(port.release(each))
+    run(port.close())

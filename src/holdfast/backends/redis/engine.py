@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.backends.redis import sentinel, settings
 from holdfast.backends.redis.aio import AsyncioBackend
+from holdfast.backends.redis.clients import place_of
 from holdfast.backends.redis.cluster import routing
 from holdfast.backends.redis.cluster.aio import AsyncioClusterBackend
 from holdfast.backends.redis.cluster.routing import Cluster
 from holdfast.backends.redis.cluster.sync import ClusterBackend
 from holdfast.backends.redis.places import Place, Single
+from holdfast.backends.redis.sentinel import Sentinels
 from holdfast.backends.redis.sockets import Pool
 from holdfast.backends.redis.sync import BlockingBackend
 
@@ -47,12 +49,28 @@ class ClusterEngine:
         return AsyncioClusterBackend(self._cluster)
 
 
+def adopt(client: Any) -> RedisEngine | ClusterEngine:
+    """The engine that a user's own client leads to."""
+    place = place_of(client)
+    if isinstance(place, Cluster):
+        return ClusterEngine(place)
+    if isinstance(place, Sentinels):
+        return _sentinel(place)
+    return _single(place)
+
+
 def open_url(url: Url) -> RedisEngine | ClusterEngine:
     """The engine for any of the URLs that lead to a Redis or Valkey."""
     if url.scheme.endswith("+cluster"):
         return ClusterEngine(routing.read(url))
     if url.scheme.endswith("+sentinel"):
-        place = sentinel.read(url)
-        return RedisEngine(place, f"redis+sentinel:{place.service}/{place.settings.db}")
-    server = settings.read(url)
-    return RedisEngine(Single(server), f"redis:{server.place}/{server.db}")
+        return _sentinel(sentinel.read(url))
+    return _single(Single(settings.read(url)))
+
+
+def _sentinel(place: Sentinels) -> RedisEngine:
+    return RedisEngine(place, f"redis+sentinel:{place.service}/{place.settings.db}")
+
+
+def _single(place: Single) -> RedisEngine:
+    return RedisEngine(place, f"redis:{place.settings.place}/{place.settings.db}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Generic, TypeVar
 
 from holdfast.backends.redis import wire
@@ -49,6 +49,7 @@ class LoopDial:
 
     async def open(self, settings: Settings, *, curious: bool = False) -> Stream:
         loop = asyncio.get_running_loop()
+        settings = await settings.signed_on_loop()
 
         def make() -> Stream:
             return Stream(settings, loop, self._pushed, self._lost)
@@ -96,6 +97,13 @@ class Link:
         await stream.subscribe(*self._channels)
         self.stream = stream
         return stream
+
+    async def send_many(self, packed: Sequence[bytes]) -> list[Any]:
+        """Several commands in one round trip."""
+        stream = self.stream
+        if stream is None or stream.closed:
+            stream = await self.connected()
+        return list(await asyncio.gather(*[stream.send(each) for each in packed]))
 
     def forget(self) -> None:
         """Whatever comes next is asked on a new stream; what is under way here is not disturbed."""

@@ -112,7 +112,7 @@ class Blocking:
     """How the blocking colour opens a connection and asks something on it."""
 
     async def open(self, settings: Settings, *, curious: bool = False) -> Connection:
-        return Connection(settings, curious=curious)
+        return Connection(settings.signed(), curious=curious)
 
     async def ask(self, peer: Connection, packed: bytes) -> Any:
         return peer.send(packed)
@@ -136,11 +136,11 @@ class Pool:
 
     def longest_slice(self, wanted: float) -> float:
         """A command that is meant to block must be answered well before its time limit."""
-        return min(wanted, self.limit / 2)
+        return min(wanted, self.settings.limit / 2)
 
     @property
-    def limit(self) -> float:
-        return self._place.settings.limit
+    def settings(self) -> Settings:
+        return self._place.settings
 
     @property
     def idle(self) -> bool:

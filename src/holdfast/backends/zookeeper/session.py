@@ -135,13 +135,15 @@ class Session:
     def send(self, requests: Sequence[Any], done: Callable[[], None]) -> Batch:
         """All at once; `done` is called on kazoo's thread when the last one is answered."""
         batch = Batch(len(requests), done)
-        proof, client = self.proof, self._client
+        proof = self.proof
         if proof.due(batch.sent):
             self._beat()
+        slots = []
         for at, request in enumerate(requests):
             through_leader = request.type in driver.THROUGH_LEADER
             proof.sent(batch.sent, through_leader=through_leader)
-            client._call(request, Slot(batch, at, proof if through_leader else None))
+            slots.append((request, Slot(batch, at, proof if through_leader else None)))
+        self._client.send(slots)
         return batch
 
     def post(self, request: Any) -> None:
@@ -160,12 +162,12 @@ class Session:
     def _beat(self) -> None:
         batch = Batch(1, _nobody)
         self.proof.sent(batch.sent, through_leader=True)
-        self._client._call(Sync("/"), Slot(batch, 0, self.proof))
+        self._client.send([(Sync("/"), Slot(batch, 0, self.proof))])
 
     # Its life.
 
     def _start(self) -> None:
-        client = self._client = driver.make_client(self.settings)
+        client = self._client = driver.Client(self.settings)
         client._connection.confirmed = self.proof.connected
         client._connection.beat = self._beat
         client.add_listener(self._changed)
