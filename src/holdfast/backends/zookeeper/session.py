@@ -113,7 +113,7 @@ class Session:
         """Where a claim stands, as far as this session knows."""
         known = self.places.get(claim.id)
         if known is None:
-            known = self.places[claim.id] = Place(claim, self.epoch)
+            known = self.places[claim.id] = Place(claim, self)
         elif known.epoch != self.epoch:
             known.begin_again(self.epoch)
         return known
@@ -157,7 +157,7 @@ class Session:
         if path and client is not None:
             for watchers in (client._data_watchers, client._child_watchers):
                 if path in watchers:
-                    watchers[path].discard(place.ring)
+                    watchers[path].discard(place.stirred)
 
     def _beat(self) -> None:
         batch = Batch(1, _nobody)
