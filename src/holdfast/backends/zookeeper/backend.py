@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
@@ -66,8 +67,9 @@ class ZooKeeperBackend(Asker):
         # Renewed every quarter: what the last but one sync proves then has three quarters left.
         self.max_ttl = settings.session_timeout * (PART - 1) / PART
         self.default_ttl: float | None = self.max_ttl
-        self._open = True
         session.join()
+        self._leaving = weakref.finalize(self, session.leave)
+        self._leaving.atexit = False
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002 -- `watch` waits
         await self.ready()
