@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.core import losing
 from holdfast.core.leaving import end
-from holdfast.core.values import FENCE_STEP, Event, LockInfo, Renewal, State
+from holdfast.core.values import Event, LockInfo, Renewal, State
 from holdfast.errors import BackendError, HoldfastError, StaleFence
 
 if TYPE_CHECKING:
@@ -26,7 +26,9 @@ async def info(client: Client, name: str) -> LockInfo:
 async def listing(client: Client, pattern: str | None) -> list[LockInfo]:
     """Every name of this namespace that is held or waited for."""
     client.ensure_open()
-    found = await client.runtime.finish(client.backend.inspect(None))
+    look: Any = getattr(client.backend, "inspect_all", None)
+    work = look(client.prefix) if look is not None else client.backend.inspect(None)
+    found: list[LockInfo] = await client.runtime.finish(work)
     ours = [
         each._replace(name=client.bare(each.name))
         for each in found
@@ -39,7 +41,7 @@ async def listing(client: Client, pattern: str | None) -> list[LockInfo]:
 async def force_release(client: Client, name: str, fence: int | None, reason: str = "") -> bool:
     """Break a hold; only if `fence` (where given) is still the one that holds."""
     client.ensure_open()
-    raw = None if fence is None else fence // FENCE_STEP
+    raw = None if fence is None else fence // client.fence_step
     key = client.prefix + name
     broken = await client.runtime.finish(client.backend.break_hold(key, raw))
     if broken is not None:

@@ -114,7 +114,11 @@ class Backend(Protocol):
     """How often a hold without ttl is renewed all the same, to learn of its loss; None: never."""
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:
-        """Ask for the key; may wait in the engine for up to `patience` seconds."""
+        """Ask for the key; may wait in the engine for up to `patience` seconds.
+
+        A claim that is refused may be put in the engine's line, unless it is a mere try
+        (`claim.waits` is False); one that is sure to have left nothing is `Busy(lined=False)`.
+        """
 
     async def renew(self, claims: Sequence[Claim]) -> Sequence[Renewed]:
         """Set the full ttl of each hold again, in one round trip."""
@@ -180,10 +184,18 @@ class Gathers(Protocol):
         """`release` of each, in one round trip; an error of one does not keep the others."""
 
 
+class Lists(Protocol):
+    """What a backend may do besides, where looking at everything is much, or not allowed."""
+
+    async def inspect_all(self, prefix: str) -> list[LockInfo]:
+        """`inspect` of all keys that begin with `prefix`, a namespace and its colon."""
+
+
 class Engine(Protocol):
     """What a URL leads to: a maker of backends in both colours, registered for a scheme.
 
-    Making one does not connect yet: the first command does.
+    Making one does not connect yet: the first command does. One whose keys are shared with other
+    people's clients also has `customs` (`values.Customs`).
     """
 
     id: str

@@ -11,7 +11,6 @@ import pytest
 import holdfast
 from holdfast import aio
 from holdfast.backends.redis import waiting
-from holdfast.backends.redis.engine import RedisEngine
 from holdfast.core import pacing
 from holdfast.core.values import Answer, Busy, Claim, Granted, Mode
 from holdfast.runtimes import clock
@@ -57,6 +56,30 @@ def test_a_grant_that_lay_in_the_inbox_counts_from_before_it(server: RedisServer
     run(port.release(first))
     run(port.release(second))
     run(port.close())
+
+
+def test_a_grant_that_comes_in_one_piece_with_not_yet_is_heard(server: RedisServer) -> None:
+    """The loop is busy while the lock is first refused and then granted: it reads both at once."""
+
+    async def story() -> None:
+        async with aio.connect(server.url, namespace="t") as locks:
+            async with locks.lock("warm"):
+                pass
+            other = engine(server).blocking()
+            holder = claim()
+            granted(ask(other, holder))
+            waiting = asyncio.create_task(locks.lock("x").acquire())
+            while not server.ask("EXISTS", "t:{x}:line"):  # noqa: ASYNC110 -- turn by turn
+                await asyncio.sleep(0)
+            assert run(other.release(holder))  # the loop stands still: refusal and grant lie there
+            asked = server.info("commandstats")["cmdstat_evalsha"].split(",")[0]
+            lease = await waiting
+            assert server.info("commandstats")["cmdstat_evalsha"].split(",")[0] == asked
+            assert lease is not None
+            await lease.release()
+            run(other.close())
+
+    asyncio.run(story())
 
 
 def test_an_asyncio_grant_counts_from_the_last_answer_before_it(server: RedisServer) -> None:
@@ -174,32 +197,45 @@ def test_readers_up_to_the_next_writer_are_let_in_by_one_release(server: RedisSe
     run(port.close())
 
 
-def commands(server: RedisServer) -> int:
-    return sum(
-        int(stat.partition("calls=")[2].partition(",")[0])
-        for stat in server.info("commandstats").values()
-    )
-
-
-def hand_over_cost(server: RedisServer, port_of: RedisEngine, waiters: int) -> int:
-    """Commands that the server runs for one release with so many in line."""
-    port, holder = port_of.blocking(), claim(f"line-{waiters}")
-    crowd = [claim(f"line-{waiters}") for _ in range(waiters)]
+@pytest.mark.parametrize("part", ["line", "info"])
+def test_the_line_stays_as_long_as_somebody_is_alive_in_it(server: RedisServer, part: str) -> None:
+    """Each of its keys has an end of its own, which others may have set to be near or far."""
+    port, holder, waiter = engine(server).blocking(), claim(), claim()
     granted(ask(port, holder))
-    for each in crowd:
-        assert isinstance(ask(port, each), Busy)
-    server.ask("CONFIG", "RESETSTAT")
-    assert run(port.release(holder))
-    cost = commands(server)
-    for each in reversed(crowd):
-        run(port.release(each))
+    assert isinstance(ask(port, waiter), Busy)
+    for key in ("alive", "line", "info"):
+        server.ask("PEXPIRE", f"t:{{x}}:{key}", 2900 if key == part else 60_000)
+    assert isinstance(ask(port, waiter), Busy)
+    left = server.ask("PTTL", f"t:{{x}}:{part}")
+    assert isinstance(left, int)
+    assert left > 3000, "a waiter is taken for alive for so long"
+    run(port.release(holder))
+    run(port.release(waiter))
     run(port.close())
-    return cost
 
 
-def test_a_long_line_costs_no_more_than_a_short_one(server: RedisServer) -> None:
-    short, long = (hand_over_cost(server, engine(server), waiters) for waiters in (2, 1000))
-    assert long <= short
+def keys(server: RedisServer) -> set[str]:
+    found = server.ask("KEYS", "t:*")
+    assert isinstance(found, list)
+    return {str(each) for each in found}
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_refused_try_is_one_command_and_leaves_nothing(server: RedisServer, mode: Mode) -> None:
+    port = engine(server).blocking()
+    holder = claim(mode=mode) if mode is Mode.PERMIT else claim()
+    granted(ask(port, holder))
+    before = keys(server)
+    assert ask(port, claim(mode=mode, waits=False)) == Busy(1.0, lined=False)
+    assert keys(server) == before
+    assert not port._waiting
+    with holdfast.connect(server.url, namespace="t") as locks:
+        lock = locks.semaphore("x", permits=1) if mode is Mode.PERMIT else locks.lock("x")
+        server.ask("CONFIG", "RESETSTAT")
+        assert lock.acquire(blocking=False) is None
+        assert server.info("commandstats")["cmdstat_evalsha"].startswith("calls=1,")
+    run(port.release(holder))
+    run(port.close())
 
 
 def test_three_client_commands_per_hand_over(server: RedisServer) -> None:
@@ -228,3 +264,22 @@ def test_three_client_commands_per_hand_over(server: RedisServer) -> None:
     calls = {name: int(stat.split(",")[0].removeprefix("calls=")) for name, stat in stats.items()}
     sent = calls["cmdstat_evalsha"] + calls.get("cmdstat_blpop", 0)
     assert sent <= 3 * 2 * rounds
+
+
+@pytest.mark.parametrize("doubtful", [False, True])
+def test_the_book_of_who_waits_never_runs_out_before_the_line(
+    server: RedisServer, doubtful: bool
+) -> None:
+    """Or those who stand there would be dropped, and lose their places."""
+    port, holder, waiters = engine(server).blocking(), claim(), [claim(), claim()]
+    granted(ask(port, holder))
+    run(port.release(claim(), doubtful=doubtful))  # with a tombstone the line stays for a minute
+    for each in waiters:
+        assert isinstance(ask(port, each), Busy)
+    line, book = (server.ask("PTTL", f"t:{{x}}:{part}") for part in ("line", "info"))
+    assert isinstance(line, int)
+    assert isinstance(book, int)
+    assert 0 < line <= book + 50
+    for each in [holder, *waiters]:
+        run(port.release(each))
+    run(port.close())

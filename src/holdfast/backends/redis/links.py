@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Generic, TypeVar
 
 from holdfast.backends.redis import wire
@@ -49,6 +49,7 @@ class LoopDial:
 
     async def open(self, settings: Settings, *, curious: bool = False) -> Stream:
         loop = asyncio.get_running_loop()
+        settings = await settings.signed_on_loop()
 
         def make() -> Stream:
             return Stream(settings, loop, self._pushed, self._lost)
@@ -73,10 +74,10 @@ class LoopDial:
 class Link:
     """A stream as long as there is one."""
 
-    def __init__(self, place: Place, dial: LoopDial, channel: bytes | None = None):
+    def __init__(self, place: Place, dial: LoopDial, channels: tuple[bytes, ...] = ()):
         self._place = place
         self._dial = dial
-        self._channel = channel
+        self._channels = channels
         self._connecting = Joint(self._connect)
         self.stream: Stream | None = None
 
@@ -93,10 +94,16 @@ class Link:
             if isinstance(error, BackendError):
                 raise
             raise wire.unreachable(self._place.settings, error) from error
-        if self._channel is not None:
-            await stream.subscribe(self._channel)
+        await stream.subscribe(*self._channels)
         self.stream = stream
         return stream
+
+    async def send_many(self, packed: Sequence[bytes]) -> list[Any]:
+        """Several commands in one round trip."""
+        stream = self.stream
+        if stream is None or stream.closed:
+            stream = await self.connected()
+        return list(await asyncio.gather(*[stream.send(each) for each in packed]))
 
     def forget(self) -> None:
         """Whatever comes next is asked on a new stream; what is under way here is not disturbed."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
+import ssl
 import struct
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from hiredis import HiredisError, ReplyError
 
@@ -85,11 +85,20 @@ class Connection:
     def _next(self) -> Any:
         reply = self._gets()
         while reply is wire.NOTHING:
-            data = self._recv(_AT_ONCE)
-            if not data:
-                raise ConnectionResetError("the server closed the connection")
-            self._feed(data)
+            self._feed(self._recv(_AT_ONCE) or _hung_up())
             reply = self._gets()
+        return reply
+
+    def next_within(self, seconds: float) -> Any:
+        """What the server says next on its own, or NOTHING if it is silent for so long."""
+        until = monotonic() + seconds
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        while (reply := self._gets()) is wire.NOTHING:
+            unread = isinstance(self._socket, ssl.SSLSocket) and self._socket.pending()
+            if not unread and not poll.poll(max(0.0, until - monotonic()) * 1000):
+                return wire.NOTHING
+            self._feed(self._recv(_AT_ONCE) or _hung_up())
         return reply
 
     def alive(self) -> bool:
@@ -109,11 +118,15 @@ class Connection:
         self._socket.close()
 
 
+def _hung_up() -> NoReturn:
+    raise ConnectionResetError("the server closed the connection")
+
+
 class Blocking:
     """How the blocking colour opens a connection and asks something on it."""
 
     async def open(self, settings: Settings, *, curious: bool = False) -> Connection:
-        return Connection(settings, curious=curious)
+        return Connection(settings.signed(), curious=curious)
 
     async def ask(self, peer: Connection, packed: bytes) -> Any:
         return peer.send(packed)
@@ -137,11 +150,11 @@ class Pool:
 
     def longest_slice(self, wanted: float) -> float:
         """A command that is meant to block must be answered well before its time limit."""
-        return min(wanted, self.limit / 2)
+        return min(wanted, self.settings.limit / 2)
 
     @property
-    def limit(self) -> float:
-        return self._place.settings.limit
+    def settings(self) -> Settings:
+        return self._place.settings
 
     @property
     def idle(self) -> bool:
@@ -171,16 +184,9 @@ class Pool:
             self.forget()
         return wire.failed(reply)
 
-    @contextmanager
-    def lent(self, packed: bytes = b"") -> Iterator[Connection]:  # noqa: ARG002 -- as `era_of`
+    def lent(self, packed: bytes = b"") -> Loan:  # noqa: ARG002 -- as `era_of`
         """A connection to the server that this command is for."""
-        connection = self.take()
-        try:
-            yield connection
-        except BaseException as error:
-            self.drop(connection, error)
-            raise
-        self.give_back(connection)
+        return Loan(self)
 
     def close(self) -> None:
         self._kept = 0
@@ -234,6 +240,25 @@ class Pool:
                 raise error
             self.forget()
             raise wire.unreachable(connection.settings, error) from error
+
+
+class Loan:
+    """A connection for as long as the context lasts."""
+
+    __slots__ = ("_connection", "_pool")
+
+    def __init__(self, pool: Pool):
+        self._pool = pool
+
+    def __enter__(self) -> Connection:
+        self._connection = connection = self._pool.take()
+        return connection
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if error is None:
+            self._pool.give_back(self._connection)
+        else:
+            self._pool.drop(self._connection, error)
 
 
 def _open(settings: Settings) -> socket.socket:

@@ -55,7 +55,7 @@ class Stream(asyncio.Protocol):
         if self._transport is None:  # lost since the caller looked
             future.set_exception(wire.unreachable(self._settings, self._why))
             return future
-        if not self._pending:
+        if not self._pending and not self._out:  # what was said before goes out before
             self._transport.write(packed)
         else:
             if not self._out:
@@ -147,9 +147,10 @@ class Stream(asyncio.Protocol):
         said = map(self.send, wire.greeting(self._settings, b"3", curious=curious))
         self.welcome = wire.welcome(await asyncio.gather(*said), curious=curious)
 
-    async def subscribe(self, channel: bytes) -> None:
-        """Where grants are told to us."""
-        reply = await self.send(wire.pack(b"SUBSCRIBE", channel))
-        if isinstance(reply, ReplyError):
-            self.close()
-            raise wire.failed(reply)
+    async def subscribe(self, *channels: bytes) -> None:
+        """Where grants are told to us, and what was broken."""
+        for channel in channels:
+            reply = await self.send(wire.pack(b"SUBSCRIBE", channel))
+            if isinstance(reply, ReplyError):
+                self.close()
+                raise wire.failed(reply)

@@ -39,6 +39,18 @@ class Porting(Part):
         assert await port.release(claim)
         assert not await port.inspect(claim.key)
 
+    async def test_a_mere_try_that_left_nothing_is_not_in_line(self, scene: Scene) -> None:
+        """What an engine says it has not kept is never released."""
+        port, holder, late = scene.port(), scene.claim("x"), scene.claim("x", waits=False)
+        assert isinstance(await port.attempt(holder, 0.0), Granted)
+        answer = await port.attempt(late, 0.0)
+        assert isinstance(answer, Busy)
+        if answer.lined:
+            await port.release(late)
+        assert not (await port.inspect(holder.key))[0].waiters
+        assert await port.release(holder)
+        assert not await port.inspect(holder.key)
+
     @needs(Capability.LEASE)
     async def test_a_repeated_attempt_sets_the_full_ttl_or_says_from_when(
         self, scene: Scene

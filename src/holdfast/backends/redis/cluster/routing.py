@@ -15,6 +15,7 @@ from hiredis import HiredisError, ReplyError
 from holdfast.backends.redis import settings as reading
 from holdfast.backends.redis import wire
 from holdfast.backends.redis.cluster.slots import Address, SlotMap, key_of, redirect, slot_of
+from holdfast.backends.redis.confirming import Confirmation
 from holdfast.backends.redis.places import Dial, Looked, P
 from holdfast.backends.redis.settings import Settings
 from holdfast.errors import BackendError, BackendUnavailable, ConfigurationError
@@ -115,7 +116,9 @@ class Routes(ABC):
         stale = self.cluster.map.stale
         return None if stale or key is None else self.cluster.map.owner(slot_of(key))
 
-    async def route(self, packed: Sequence[bytes]) -> list[Any]:
+    async def route(
+        self, packed: Sequence[bytes], confirmation: Confirmation | None = None
+    ) -> list[Any]:
         """The answers in order; a command that got none has its BackendUnavailable there.
 
         One without a key (SCRIPT LOAD) goes to every node that gets another of this batch, in its
@@ -130,7 +133,7 @@ class Routes(ABC):
         asking: set[int] = set()
         for _ in range(_MOST_REDIRECTS):
             plan = _plan(packed, keyless, left, asking)
-            answers = await self._together({to: _words(packed, at) for to, at in plan.items()})
+            answers = await self._ask(plan, packed, confirmation)
             left, asking = self._sort(plan, answers, replies)
             if not left:
                 return replies
@@ -138,6 +141,21 @@ class Routes(ABC):
         for at in left:
             replies[at] = lost
         return replies
+
+    async def _ask(
+        self,
+        plan: Mapping[Address, list[int]],
+        packed: Sequence[bytes],
+        confirmation: Confirmation | None,
+    ) -> Answers:
+        if confirmation is None:
+            return await self._together({to: _words(packed, at) for to, at in plan.items()})
+        end = [confirmation.question]
+        told = await self._together({to: _words(packed, at) + end for to, at in plan.items()})
+        return {
+            to: confirmation.judge(answer) if isinstance(answer, list) else answer
+            for to, answer in told.items()
+        }
 
     def _sort(
         self, plan: Mapping[Address, list[int]], answers: Answers, replies: list[Any]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -30,3 +31,13 @@ DOWNGRADE = _load("downgrade")
 ADOPT = _load("adopt")
 INSPECT = _load("inspect")
 GATHER = _load("gather")
+
+
+def called_at(sha: str, line: int) -> str:
+    """Which command a script of ours calls in this line: some servers tell no more of a denial."""
+    known = (ACQUIRE, RELEASE, RENEW, DOWNGRADE, ADOPT, INSPECT, GATHER)
+    for script in known:
+        if script.sha == sha.encode():
+            here = script.text.decode().splitlines()[line - 1]
+            return " or +".join(re.findall(r"redis\.p?call\('(\w+)'", here)) or "?"
+    return "?"
