@@ -10,7 +10,17 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from holdfast.backends.redis import aio, backend, recipe, settings, streams, sync, waiting, wire
+from holdfast.backends.redis import (
+    aio,
+    backend,
+    links,
+    recipe,
+    settings,
+    streams,
+    sync,
+    waiting,
+    wire,
+)
 from holdfast.connect import parse
 from holdfast.testing.node import EPOCH
 from holdfast.testing.process import Process
@@ -56,11 +66,15 @@ def _by_our_wall(_: object) -> Any:
     return WallClock
 
 
-CLOCKS = (
-    *(Patch(where, "now", _by_our_clock) for where in (backend, waiting, sync, streams)),
-    Patch(recipe, "time", _by_our_wall),
-    *(Patch(where, "asyncio", _by_our_loop) for where in (streams, aio)),
+_MODULES = (aio, backend, links, recipe, streams, sync, waiting)
+_REPLACED = {"now": _by_our_clock, "time": _by_our_wall, "asyncio": _by_our_loop}
+CLOCKS = tuple(
+    Patch(where, name, replaced)
+    for where in _MODULES
+    for name, replaced in _REPLACED.items()
+    if hasattr(where, name)
 )
+"""Whichever of these a module of the engine looks at, it finds ours."""
 
 
 class LineEnd:
