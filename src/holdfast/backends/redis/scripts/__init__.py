@@ -17,11 +17,27 @@ class Script(NamedTuple):
     sha: bytes
 
 
+_known: dict[str, Script] = {}
+
+
+def script(text: str) -> Script:
+    """What the server will know by its SHA1, and we too."""
+    sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+    made = _known[sha] = Script(text.encode(), sha.encode())
+    return made
+
+
+def called_at(sha: str, line: int) -> str:
+    """Which command a script of ours calls in this line: some servers tell no more of a denial."""
+    known = _known.get(sha)
+    here = "" if known is None else known.text.decode().splitlines()[line - 1]
+    return " or +".join(re.findall(r"redis\.p?call\('(\w+)'", here)) or "?"
+
+
 def _load(verb: str) -> Script:
     folder = files(__name__)
     shared = (folder / "settle.lua").read_text("utf-8")
-    text = (folder / f"{verb}.lua").read_text("utf-8").replace(_INCLUDE, shared).encode()
-    return Script(text, hashlib.sha1(text, usedforsecurity=False).hexdigest().encode())
+    return script((folder / f"{verb}.lua").read_text("utf-8").replace(_INCLUDE, shared))
 
 
 ACQUIRE = _load("acquire")
@@ -31,13 +47,3 @@ DOWNGRADE = _load("downgrade")
 ADOPT = _load("adopt")
 INSPECT = _load("inspect")
 GATHER = _load("gather")
-
-
-def called_at(sha: str, line: int) -> str:
-    """Which command a script of ours calls in this line: some servers tell no more of a denial."""
-    known = (ACQUIRE, RELEASE, RENEW, DOWNGRADE, ADOPT, INSPECT, GATHER)
-    for script in known:
-        if script.sha == sha.encode():
-            here = script.text.decode().splitlines()[line - 1]
-            return " or +".join(re.findall(r"redis\.p?call\('(\w+)'", here)) or "?"
-    return "?"
