@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from importlib.resources import files
 from typing import NamedTuple
 
-_INCLUDE = "-- include settle\n"
+_INCLUDE = re.compile(r"^-- include (\w+)\n", re.MULTILINE)
 
 
 class Script(NamedTuple):
@@ -16,16 +17,20 @@ class Script(NamedTuple):
     sha: bytes
 
 
-def _load(verb: str) -> Script:
-    folder = files(__name__)
-    shared = (folder / "settle.lua").read_text("utf-8")
-    text = (folder / f"{verb}.lua").read_text("utf-8").replace(_INCLUDE, shared).encode()
+def load(folder: str, verb: str) -> Script:
+    """The script of a verb; what it includes stands beside it."""
+
+    def part(name: str) -> str:
+        text = (files(folder) / f"{name}.lua").read_text("utf-8")
+        return _INCLUDE.sub(lambda found: part(found[1]), text)
+
+    text = part(verb).encode()
     return Script(text, hashlib.sha1(text, usedforsecurity=False).hexdigest().encode())
 
 
-ACQUIRE = _load("acquire")
-RELEASE = _load("release")
-RENEW = _load("renew")
-DOWNGRADE = _load("downgrade")
-ADOPT = _load("adopt")
-INSPECT = _load("inspect")
+ACQUIRE = load(__name__, "acquire")
+RELEASE = load(__name__, "release")
+RENEW = load(__name__, "renew")
+DOWNGRADE = load(__name__, "downgrade")
+ADOPT = load(__name__, "adopt")
+INSPECT = load(__name__, "inspect")

@@ -1,0 +1,362 @@
+"""The verbs of Redlock, the same in both colours: ask all nodes at once, a majority decides."""
+
+from __future__ import annotations
+
+import random
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final, NamedTuple
+
+from hiredis import ReplyError
+
+from holdfast.backends.redis import wire
+from holdfast.backends.redlock import ballots, looking
+from holdfast.backends.redlock.ballots import Round
+from holdfast.backends.redlock.nodes import Ballot, Debt, Set
+from holdfast.backends.redlock.recipe import Recipe, Words
+from holdfast.backends.redlock.waiting import Waiting, Watch
+from holdfast.core.ports import Signal
+from holdfast.core.values import Answer, Busy, Capability, Claim, Granted, LockInfo, Renewal
+from holdfast.errors import BackendError, BackendUnavailable, ConfigurationError
+from holdfast.runtimes.clock import now
+
+CAPABILITIES: Final = frozenset(
+    {
+        Capability.FENCING,
+        Capability.SHARED,
+        Capability.WAKE_UP,
+        Capability.LEASE,
+        Capability.REPLICATED,
+    }
+)
+_SPLIT: Final = 0.005
+"""After a split vote, everybody tries again after a while that is random and doubles."""
+_BATCH: Final = 500
+_VOTES: Final = (ballots.VOTED, ballots.TOO_SMALL, ballots.JOINED)
+
+
+class Question(NamedTuple):
+    """One command to one node."""
+
+    node: int
+    words: Words
+    about: int = 0
+    """Which of several things it is about."""
+
+
+Heard = Callable[[Question, Any, float], bool]
+"""Told an answer (or an error) and when it was asked; answers whether it is decided now."""
+
+
+class RedlockBackend(ABC):
+    """A colour adds how to send to all nodes, and how to be rung by them."""
+
+    name = "redlock"
+    capabilities = CAPABILITIES
+    default_ttl: float | None = 30.0
+    min_ttl = 2.0
+    heartbeat: float | None = None
+
+    def __init__(self, nodes: Set, recipe: Recipe, limit: float):
+        self._set = nodes
+        self._recipe = recipe
+        self._limit = limit
+        self.max_ttl = recipe.max_ttl
+        self.default_ttl = min(30.0, recipe.max_ttl)
+        self._all = range(len(nodes.nodes))
+        self._waiting: dict[str, Waiting] = {}
+
+    @abstractmethod
+    async def _ask(self, questions: Sequence[Question], heard: Heard, until: float) -> None:
+        """Send all of them together; return when `heard` says so, or at `until`.
+
+        What comes later is still told to `heard`, where somebody is there to hear it.
+        """
+
+    @abstractmethod
+    def _tell(self, questions: Sequence[Question]) -> None:
+        """Send behind what was sent before, and do not wait. Unanswered, it is a node's debt."""
+
+    @abstractmethod
+    def _signal(self, waiting: Waiting, plain: Signal) -> Signal:
+        """What a caller in line sleeps on."""
+
+    async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002 -- `watch` waits
+        ballot = self._set.ballots.get(claim.id)
+        if ballot is None:
+            ballot = self._set.ballots[claim.id] = Ballot(time.time_ns() // 1000)
+        number = ballot.raw or self._set.propose(time.time_ns() // 32_000)
+        waiting = self._waiting.get(claim.id)
+        ring = b"" if waiting is None else waiting.channel()
+        words = self._recipe.vote(claim, number, ballot.since, ring)
+        votes = await self._round(words, _decided)
+        ballot.votes = votes
+        raw = await self._number(claim, votes, number)
+        if raw is not None:
+            ballot.raw, ballot.splits = raw, 0
+            self._waiting.pop(claim.id, None)
+            return Granted(raw)
+        self._give_back(claim, votes, stay=bool(ring))
+        return self._refused(ballot, votes)
+
+    async def _number(self, claim: Claim, votes: Round, number: int) -> int | None:
+        """The number that a majority accepted; None without a majority of votes."""
+        if votes.enough(ballots.VOTED):
+            return number
+        joined = ballots.joined_number(votes)
+        if joined is not None or not votes.enough(*_VOTES):
+            return joined
+        self._set.seen(votes.largest())
+        number = self._set.propose(0)
+        voters = votes.said(*_VOTES)
+        words = self._recipe.raise_to(claim, number)
+        raised = await self._round(words, lambda r: r.enough(1) or r.hopeless(1), voters)
+        self._set.seen(raised.largest())
+        return number if raised.enough(1) else None
+
+    def _give_back(self, claim: Claim, votes: Round, *, stay: bool) -> None:
+        """On all nodes that voted or may have: also those that did not answer."""
+        voters = {*votes.said(*_VOTES, ballots.NOT_COUNTED), *votes.out, *votes.failures}
+        late = votes.out | votes.failures.keys()
+        self._tell(
+            [
+                Question(at, self._recipe.withdraw(claim, doubtful=at in late and not stay, stay=stay))
+                for at in voters
+            ]
+        )
+
+    def _refused(self, ballot: Ballot, votes: Round) -> Busy:
+        """When to ask again, or why that is no use."""
+        others = [votes.answers[at][1] for at in votes.said(ballots.OTHER_MAX_TTL)]
+        if others:
+            message = (
+                f"other clients of these nodes use max_ttl={others[0] / 1000 - 0.25:g}, this one "
+                f"{self.max_ttl:g}: a node that restarts could not know how long to keep still; "
+                "give all of them the same"
+            )
+            raise ConfigurationError(message, backend=self.name)
+        told = votes.said(ballots.HELD_BY_ANOTHER, *_VOTES)
+        if len(told) < votes.needed:
+            raise self._too_few(votes)
+        if votes.said(*_VOTES):
+            ballot.splits += 1
+            return Busy(random.random() * min(0.5, _SPLIT * 2**ballot.splits))  # noqa: S311  # jitter
+        waits = sorted(votes.answers[at][1] for at in votes.said(ballots.HELD_BY_ANOTHER))
+        return Busy(waits[min(len(waits), votes.needed) - 1] / 1000)
+
+    async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
+        self._waiting.pop(claim.id, None)
+        ballot = self._set.ballots.get(claim.id)
+        late = set() if ballot is None or ballot.votes is None else ballot.votes.out | ballot.mended
+        ended = Round(self._all, len(self._all))
+        heard = self._hears(ended, _ended)
+        await self._ask(
+            [
+                Question(at, self._recipe.withdraw(claim, doubtful=doubtful or at in late))
+                for at in self._all
+            ],
+            heard,
+            now() + self._limit,
+        )
+        for at in ended.out | ended.failures.keys():
+            self._set.nodes[at].debts.append(Debt(claim, now() + self.max_ttl))
+        if len(ended.answers) < ended.needed:
+            raise self._too_few(ended)
+        self._set.ballots.pop(claim.id, None)
+        return not ended.hopeless(1) or len(ended.said(1)) + len(ended.failures) >= ended.needed
+
+    async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
+        answers: list[Renewal] = []
+        for start in range(0, len(claims), _BATCH):
+            answers += await self._renew(claims[start : start + _BATCH], None)
+        return answers
+
+    async def _renew(self, claims: Sequence[Claim], ttl: float | None) -> list[Renewal]:
+        rounds = [Round(self._all, len(self._all)) for _ in claims]
+        questions = []
+        for about, claim in enumerate(claims):
+            ballot = self._set.ballots.get(claim.id)
+            missing: set[int] = set() if ballot is None else ballot.missing
+            raw = ballot.raw or 0 if ballot else 0
+            words = self._recipe.extend(claim, raw, anew=False, ttl=ttl)
+            mend = self._recipe.extend(claim, raw, anew=True, ttl=ttl)
+            if ballot is not None:
+                ballot.mended |= missing
+            questions += [Question(at, mend if at in missing else words, about) for at in self._all]
+        hears = [self._hears(each, _extended) for each in rounds]
+        decided: set[int] = set()
+
+        def heard(question: Question, answer: Any, sent: float) -> bool:
+            if hears[question.about](question, answer, sent):
+                decided.add(question.about)
+            return len(decided) == len(rounds)
+
+        await self._ask(questions, heard, now() + self._limit)
+        for claim, each in zip(claims, rounds, strict=True):
+            ballot = self._set.ballots.get(claim.id)
+            if ballot is not None:
+                ballot.missing = set(each.said(0))
+        return [_renewal(each) for each in rounds]
+
+    async def park(self, claim: Claim, ttl: float) -> bool:
+        (kept,) = await self._renew([claim], min(ttl, self.max_ttl))
+        if kept is Renewal.UNKNOWN:
+            raise BackendUnavailable("fewer than a majority of the nodes answered", backend=self.name)
+        return kept is Renewal.HELD
+
+    async def downgrade(self, claim: Claim) -> bool:
+        kept = await self._round(self._recipe.downgrade(claim), _ended)
+        if len(kept.answers) < kept.needed:
+            raise self._too_few(kept)
+        return not kept.hopeless(1)
+
+    async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
+        taken = await self._round(self._recipe.adopt(parked, claim), _ended)
+        if len(taken.answers) < taken.needed:
+            raise self._too_few(taken)
+        raws = [taken.answers[at][1] for at in taken.said(1)]
+        if not taken.enough(1):
+            self._tell(
+                [Question(at, self._recipe.withdraw(claim, doubtful=True)) for at in taken.asked]
+            )
+            return None
+        ballot = self._set.ballots[claim.id] = Ballot(time.time_ns() // 1000)
+        ballot.raw = max(raws)
+        return Granted(ballot.raw)
+
+    async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
+        broken = await self._views(self._recipe.break_hold(key, raw))
+        return looking.broken(key, list(broken.answers.values()))
+
+    async def inspect(self, key: str | None = None) -> list[LockInfo]:
+        keys = [key] if key is not None else await self._keys()
+        found = []
+        for each in keys:
+            views = await self._views(self._recipe.look(each))
+            info = looking.majority_view(each, list(views.answers.values()), views.needed)
+            if info is not None:
+                found.append(info)
+        return found
+
+    async def _views(self, words: Words) -> Round:
+        views = await self._round(words, lambda each: not each.out, plain=True)
+        if len(views.answers) < views.needed:
+            raise self._too_few(views)
+        return views
+
+    async def _keys(self) -> list[str]:
+        """Every lock that any node has a key of."""
+        found: set[str] = set()
+        cursors = dict.fromkeys(self._all, b"0")
+        while cursors:
+            scans = Round(list(cursors), len(self._all))
+            heard = self._hears(scans, lambda each: not each.out, plain=True)
+            asked = [Question(at, looking.scan(cursor)) for at, cursor in cursors.items()]
+            await self._ask(asked, heard, now() + self._limit)
+            if len(scans.failures) + len(scans.out) > len(self._all) - scans.needed:
+                raise self._too_few(scans)
+            for cursor, keys in scans.answers.values():
+                del cursor
+                found.update(each for key in keys if (each := looking.key_of(key)) is not None)
+            cursors = {at: answer[0] for at, answer in scans.answers.items() if answer[0] != b"0"}
+        return sorted(found)
+
+    def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
+        waiting = self._waiting[claim.id] = Waiting(claim.id, len(self._all))
+        return Watch(waiting, self._signal(waiting, signal()))
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Drop connections."""
+
+    @abstractmethod
+    def forked(self) -> None:
+        """In a forked child: forget the parent's connections, without a word to the nodes."""
+
+    def listen(self, news: Callable[[str | None, Renewal], None]) -> None:  # noqa: B027
+        """There is nothing to tell that `renew` does not."""
+
+    async def _round(
+        self,
+        words: Words,
+        decided: Callable[[Round], bool],
+        nodes: Sequence[int] | None = None,
+        *,
+        plain: bool = False,
+    ) -> Round:
+        asked = self._all if nodes is None else nodes
+        answers = Round(asked, len(self._all))
+        heard = self._hears(answers, decided, plain=plain)
+        await self._ask([Question(at, words) for at in asked], heard, now() + self._limit)
+        return answers
+
+    def _hears(
+        self, answers: Round, decided: Callable[[Round], bool], *, plain: bool = False
+    ) -> Heard:
+        """Fills a round. Unless it is plain, a vote of a node with a wrong clock does not count."""
+
+        def heard(question: Question, answer: Any, sent: float) -> bool:
+            at = question.node
+            if isinstance(answer, ReplyError):
+                answer = wire.failed(answer)
+            if isinstance(answer, BaseException):
+                answers.failures[at] = answer
+            elif plain:
+                answers.answers[at] = answer
+            else:
+                what, number, clock = answer
+                believed = self._set.heard(at, clock, sent, now(), self.max_ttl)
+                if not believed and what in _VOTES:
+                    what = ballots.NOT_COUNTED
+                answers.answers[at] = (what, number)
+            return decided(answers)
+
+        return heard
+
+    def _too_few(self, answers: Round) -> BackendError:
+        """Why a majority could not be had, node by node."""
+        for error in answers.failures.values():
+            if isinstance(error, BackendError) and not isinstance(error, BackendUnavailable):
+                return error
+        told = []
+        for node in self._set.nodes:
+            place, at = node.settings.place, node.at
+            if at in answers.failures:
+                told.append(f"{place}: {answers.failures[at]}")
+            elif at in answers.out or at not in answers.asked:
+                told.append(f"{place}: no answer")
+            elif answers.answers[at][0] == ballots.QUARANTINED:
+                left = answers.answers[at][1] / 1000
+                told.append(
+                    f"{place}: it lost its data or is new, and gives no vote for {left:.0f} s "
+                    "(`holdfast redlock init` for new nodes)"
+                )
+            elif answers.answers[at][0] == ballots.NOT_COUNTED:
+                told.append(f"{place}: its clock is wrong, or was set")
+        message = f"no majority of {len(self._all)} nodes: {'; '.join(told)}"
+        return BackendUnavailable(message, backend=self.name)
+
+
+def _decided(votes: Round) -> bool:
+    """A majority accepted the number; or no majority of votes, or of the number, can come."""
+    if votes.enough(ballots.VOTED) or votes.hopeless(*_VOTES):
+        return True
+    return votes.enough(*_VOTES) and votes.hopeless(ballots.VOTED)
+
+
+def _ended(answers: Round) -> bool:
+    return answers.enough(1) or (answers.hopeless(1) and len(answers.answers) >= answers.needed)
+
+
+def _extended(answers: Round) -> bool:
+    return answers.enough(1) or answers.hopeless(1)
+
+
+def _renewal(answers: Round) -> Renewal:
+    """Lost only if so many nodes have not got it that a majority cannot be."""
+    if answers.enough(1):
+        return Renewal.HELD
+    known = len(answers.said(0, 2))
+    return Renewal.LOST if known > len(answers.asked) - answers.needed else Renewal.UNKNOWN

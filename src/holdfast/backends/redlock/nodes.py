@@ -1,0 +1,102 @@
+"""What a client knows of the nodes of its set, whoever of it speaks with them."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import Final
+
+from holdfast.backends.redis.settings import Settings
+from holdfast.backends.redlock.ballots import Clock, Round, astray
+from holdfast.core.values import Claim
+from holdfast.runtimes.clock import now
+
+MOST_DEBTS: Final = 1000
+_AGAIN: Final = (0.05, 0.2, 1.0, 2.0)
+"""Seconds until a node that could not be reached is tried again."""
+
+
+class Debt:
+    """A claim that a node may have a command of, or a key, which nobody else will take back."""
+
+    __slots__ = ("claim", "until")
+
+    def __init__(self, claim: Claim, until: float):
+        self.claim = claim
+        self.until = until
+
+
+class Node:
+    """One server of the set."""
+
+    def __init__(self, at: int, settings: Settings):
+        self.at = at
+        self.settings = settings
+        self.debts: deque[Debt] = deque(maxlen=MOST_DEBTS)
+        self._failed = 0
+        self._again = 0.0
+        self._distrusted_until = 0.0
+
+    def reachable(self) -> bool:
+        """Whether it is worth trying to connect."""
+        return now() >= self._again
+
+    def unreached(self) -> None:
+        self._again = now() + _AGAIN[min(self._failed, len(_AGAIN) - 1)]
+        self._failed += 1
+
+    def reached(self) -> None:
+        self._failed = 0
+        self._again = 0.0
+
+    def distrust(self, seconds: float) -> None:
+        self._distrusted_until = now() + seconds
+
+    def trusted(self) -> bool:
+        return now() >= self._distrusted_until
+
+
+class Ballot:
+    """What is known of one claim, from its first question to its release."""
+
+    __slots__ = ("mended", "missing", "raw", "since", "splits", "votes")
+
+    def __init__(self, since: int):
+        self.since = since
+        """Since when it asks, in microseconds: its place in the lines."""
+        self.raw: int | None = None
+        self.votes: Round | None = None
+        self.splits = 0
+        self.missing: set[int] = set()
+        """Nodes that answered a renewal, and have not got this hold."""
+        self.mended: set[int] = set()
+        """Nodes that were asked to set it anew: a late such command must find a tombstone."""
+
+
+class Set:
+    """The nodes, their clocks, and the claims under way: one for all connections of a Locks."""
+
+    def __init__(self, settings: list[Settings]):
+        self.nodes = [Node(at, each) for at, each in enumerate(settings)]
+        self.clocks = [Clock() for _ in settings]
+        self.ballots: dict[str, Ballot] = {}
+        self.largest = 0
+        """The largest number that any node told of: the next proposal is above it."""
+        self._mutex = threading.Lock()
+
+    def heard(self, node: int, clock: int, sent: float, received: float, max_ttl: float) -> bool:
+        """Take in a node's clock; False if it is not to be believed now."""
+        with self._mutex:
+            if not self.clocks[node].told(clock, sent, received):
+                self.nodes[node].distrust(max_ttl * 1.02)
+            return self.nodes[node].trusted() and not astray(self.clocks, node)
+
+    def propose(self, clock: int) -> int:
+        """A number above everything seen, or the time in steps of 32 microseconds."""
+        with self._mutex:
+            self.largest = max(self.largest + 1, clock)
+            return self.largest
+
+    def seen(self, number: int) -> None:
+        with self._mutex:
+            self.largest = max(self.largest, number)
