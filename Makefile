@@ -2,17 +2,19 @@
 # or newer, git and make is enough. `make demo` needs nothing at all beyond that.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers demo test check format sim soak bench docs clean
+.PHONY: help setup servers demo test check format sim soak bench bench-quick docs clean
 
 FIND   = python=$$(scripts/python) &&
 SETUP  = $(FIND) "$$python" scripts/setup.py
 VENV   = .venv/bin
+BENCH  = $(FIND) "$$python" scripts/setup.py .venv-bench bench --alone bench-alone && \
+         .venv-bench/bin/python scripts/fetch_servers.py redis && .venv-bench/bin/python -m benchmarks
 # How long the simulator looks for faults, and how long the real faults go on.
 SEEDS ?= 0:2000
 DURATION ?= 120
 
 help:            ## this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
 
 setup:           ## make .venv with everything for development
 	@$(SETUP)
@@ -41,9 +43,11 @@ sim: setup       ## the simulator: many clients, virtual time, seeds SEEDS=0:200
 soak: setup      ## real kills, stops, forks and cancellations for DURATION=120 seconds
 	@HOLDFAST_SOAK_SECONDS=$(DURATION) $(VENV)/python -m pytest tests/faults --timeout=0 $(ARGS)
 
-bench:           ## ratios against the bare kernel and other libraries, in one run
-	@$(FIND) "$$python" scripts/setup.py .venv-bench bench
-	@nice -n 5 .venv-bench/bin/python -m benchmarks $(ARGS)
+bench:           ## ratios beside the bare limit and other libraries
+	@$(BENCH) $(ARGS)
+
+bench-quick:     ## the same with less of everything
+	@$(BENCH) --quick $(ARGS)
 
 docs: setup      ## every example in the documentation runs, every link leads somewhere
 	@$(VENV)/python -m pytest tests/contracts/test_documentation.py $(ARGS)

@@ -15,17 +15,31 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
+def _inexcusable(_name: str, problem: Exception) -> None:
+    raise problem
+
+
 def interleaved(
-    contenders: Mapping[str, Callable[[], T]], rounds: int, seed: int
+    contenders: Mapping[str, Callable[[], T]],
+    rounds: int,
+    seed: int,
+    excuse: Callable[[str, Exception], None] = _inexcusable,
 ) -> dict[str, list[T]]:
-    """One slice of each contender per round; the order is shuffled anew every round."""
+    """One slice of each contender per round; the order is shuffled anew every round.
+
+    One that fails takes no further part and is in no result, if `excuse` does not raise.
+    """
     order = random.Random(seed)
     slices: dict[str, list[T]] = {name: [] for name in contenders}
     for _ in range(rounds):
-        names = list(contenders)
+        names = list(slices)
         order.shuffle(names)
         for name in names:
-            slices[name].append(contenders[name]())
+            try:
+                slices[name].append(contenders[name]())
+            except Exception as problem:  # noqa: BLE001  # whatever a peer may raise
+                excuse(name, problem)
+                del slices[name]
     return slices
 
 

@@ -7,10 +7,13 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from benchmarks import measuring
+from benchmarks.kinds import Field
 
 Cell = str | int | float | None
 
@@ -43,12 +46,33 @@ class Table:
     rows: list[Sequence[Cell]] = field(default_factory=list)
     targets: list[Target] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    versions: dict[str, str] = field(default_factory=dict)
 
     def add(self, *cells: Cell) -> None:
         self.rows.append(cells)
 
     def aim(self, what: str, measured: float, wanted: float, *, at_least: bool = True) -> None:
         self.targets.append(Target(what, measured, wanted, at_least))
+
+    def aim_beside(
+        self,
+        seconds: Mapping[str, Sequence[float]],
+        one: str,
+        other: str,
+        wanted: float,
+        where: str = "",
+    ) -> None:
+        """Times as fast as a peer; if that one is not here, the target is named as not checked."""
+        what = f"{where}{one}, times as fast as {other}"
+        if other in seconds:
+            self.aim(what, measuring.ratio(seconds[other], seconds[one]), wanted)
+        else:
+            self.notes.append(f"not checked: {what} (target >= {shown(wanted)})")
+
+    def tell(self, field: Field) -> None:
+        """Who took part in which version, and who did not."""
+        self.notes += field.notes
+        self.versions |= field.versions()
 
     def __str__(self) -> str:
         lines = [list(self.columns), *([shown(cell) for cell in row] for row in self.rows)]
@@ -63,7 +87,13 @@ class Table:
     def as_data(self) -> dict[str, Any]:
         rows = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
         targets = [{**vars(target), "met": target.met} for target in self.targets]
-        return {"title": self.title, "rows": rows, "targets": targets, "notes": self.notes}
+        return {
+            "title": self.title,
+            "rows": rows,
+            "targets": targets,
+            "notes": self.notes,
+            "versions": self.versions,
+        }
 
 
 def shown(cell: Cell) -> str:

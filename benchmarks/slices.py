@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import select
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,16 +18,27 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from benchmarks import placing
+
 ROOT = Path(__file__).resolve().parent.parent
+PATIENCE = 60.0
+ENDING = 10.0
+"""Seconds for a slice, and for a process to end by itself."""
 
 Sample = dict[str, float]
 Slice = Callable[[int], Sample]
 
 
 class Contender:
-    """One process that runs slices of one thing."""
+    """One process that runs slices of one thing; with `core`, on that core alone."""
 
-    def __init__(self, target: str, options: dict[str, Any], python: str = sys.executable):
+    def __init__(
+        self,
+        target: str,
+        options: dict[str, Any],
+        python: str = sys.executable,
+        core: int | None = None,
+    ):
         command = [python, "-m", "benchmarks.slices", target, json.dumps(options)]
         places = [str(ROOT / "src"), str(ROOT)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
@@ -38,6 +50,7 @@ class Contender:
             env=environment,
             cwd=ROOT,
         )
+        placing.keep_on(core, self._process.pid)
 
     def run(self, count: int) -> Sample:
         """One slice of `count` repetitions."""
@@ -45,11 +58,16 @@ class Contender:
         assert self._process.stdout is not None
         self._process.stdin.write(f"{count}\n")
         self._process.stdin.flush()
+        if not select.select([self._process.stdout], [], [], PATIENCE)[0]:
+            raise TimeoutError(f"a slice was not over after {PATIENCE:.0f} s")
         line = self._process.stdout.readline()
         if not line:
             code = self._process.wait()
-            raise RuntimeError(f"a contender ended with {code}: its error is above")
-        sample: Sample = json.loads(line)
+            raise RuntimeError(f"a contender ended with {code}")
+        told = json.loads(line)
+        sample: Sample | None = told.get("sample")
+        if sample is None:
+            raise RuntimeError(told["problem"])
         return sample
 
     def __enter__(self) -> Self:
@@ -63,17 +81,24 @@ class Contender:
     ) -> None:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait()
+        try:
+            self._process.communicate(timeout=ENDING)  # closes its input: it has nothing left to do
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
         self._process.stdout.close()
 
 
 def serve(target: str, options: str) -> None:
     """In the child: make the contender, then run a slice for every line."""
     module, _, name = target.partition(":")
-    run: Slice = getattr(importlib.import_module(module), name)(**json.loads(options))
-    for line in sys.stdin:
-        print(json.dumps(run(int(line))), flush=True)
+    try:
+        run: Slice = getattr(importlib.import_module(module), name)(**json.loads(options))
+        for line in sys.stdin:
+            print(json.dumps({"sample": run(int(line))}), flush=True)
+    except Exception as problem:  # noqa: BLE001  # whatever a peer may raise
+        print(json.dumps({"problem": f"{type(problem).__name__}: {problem}"}), flush=True)
+    os._exit(0)  # whatever threads a peer has left behind
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
     python3 scripts/setup.py                      .venv with everything for development
     python3 scripts/setup.py .venv-3.13 test --python /path/to/python3.13
+    python3 scripts/setup.py .venv-bench bench --alone bench-alone
 
 Needs nothing but the standard library, does nothing the second time, and leaves the machine's pip
 settings alone. Groups are read here, so a pip too old for `--group` will do.
@@ -22,11 +23,17 @@ from pythons import Interpreter, ask, main_python
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def prepare(folder: Path, groups: list[str], python: Interpreter) -> Path:
-    """The environment's interpreter, after whatever was needed to get there."""
+def prepare(
+    folder: Path, groups: list[str], python: Interpreter, alone: list[str] | None = None
+) -> Path:
+    """The environment's interpreter, after whatever was needed to get there.
+
+    What is in the groups `alone` comes without its own requirements, which contradict others'.
+    """
     interpreter = folder / "bin" / "python"
     stamp = folder / "holdfast-setup"
-    wanted = _fingerprint(groups, python)
+    alone = alone or []
+    wanted = _fingerprint([*groups, *alone], python)
     if folder.is_symlink():  # somebody shares an environment between trees: it is theirs to keep
         return interpreter
     if interpreter.exists() and stamp.exists() and stamp.read_text() == wanted:
@@ -35,6 +42,8 @@ def prepare(folder: Path, groups: list[str], python: Interpreter) -> Path:
     _make(folder, python)
     requirements = [line for group in groups for line in requirements_of(group)]
     _pip(interpreter, "install", *requirements, "--editable", str(ROOT))
+    for group in alone:
+        _pip(interpreter, "install", "--no-deps", *requirements_of(group))
     stamp.write_text(wanted)
     return interpreter
 
@@ -95,12 +104,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Make a virtual environment for this tree.")
     parser.add_argument("folder", nargs="?", default=".venv")
     parser.add_argument("groups", nargs="*", default=["dev"])
+    parser.add_argument("--alone", nargs="*", help="groups that come without their requirements")
     parser.add_argument("--python", help="the interpreter to build on (default: python3)")
     options = parser.parse_args()
     python = ask(options.python) if options.python else main_python()
     if python is None:
         raise SystemExit(f"{options.python} is not a CPython from 3.11 on")
-    prepare(ROOT / options.folder, options.groups, python)
+    prepare(ROOT / options.folder, options.groups, python, options.alone)
 
 
 if __name__ == "__main__":

@@ -11,11 +11,11 @@ import signal
 import tempfile
 import time
 from functools import partial
-from pathlib import Path
 
 from benchmarks import measuring
 from benchmarks.crews import Board, Lock, Member, wait_for
-from benchmarks.file_locks import ASYNCIO, BARE, BLOCKING, FAIR, PEERS, missing, present
+from benchmarks.file_locks import ASYNCIO, BARE, BLOCKING, FAIR, KINDS, PEERS
+from benchmarks.kinds import Field, Kind
 from benchmarks.plan import Plan
 from benchmarks.reporting import Table
 
@@ -30,34 +30,31 @@ def measure(plan: Plan) -> Table:
         "file.kill: SIGKILL of the holder -> the next one holds",
         ("", "p50 ms", "best quarter", "worst ms", "times bare", "kills"),
     )
-    names = present(BARE, BLOCKING, FAIR, ASYNCIO, *PEERS)
-    table.notes += missing(*PEERS)
+    field = Field(KINDS, (BARE, BLOCKING, FAIR, ASYNCIO, *PEERS))
+    kills = range(plan.count(KILLS, 2))
     with tempfile.TemporaryDirectory() as folder:
-        kills = plan.count(KILLS, 2)
-        slices = {name: partial(_kills, name, Path(folder), kills) for name in names}
-        found = measuring.interleaved(slices, plan.few(5), plan.seed)
-    medians = {name: [measuring.median(each) for each in found[name]] for name in names}
-    times = {name: measuring.ratio(medians[name], medians[BARE]) for name in names}
-    for name in names:
+        found = field.race(
+            lambda name: [_kill(field[name], folder) for _ in kills], plan.few(5), plan.seed
+        )
+    medians = {name: [measuring.median(each) for each in found[name]] for name in field}
+    times = {name: measuring.ratio(medians[name], medians[BARE]) for name in field}
+    for name in field:
         every = [each for slice_ in found[name] for each in slice_]
         middle, best = measuring.median(medians[name]), measuring.best_quarter(medians[name])
         table.add(name, middle, best, max(every), times[name], len(every))
+    table.tell(field)
     table.aim("blocking, times bare", times[BLOCKING], TIMES_BARE, at_least=False)
     table.aim("asyncio, times bare", times[ASYNCIO], TIMES_BARE_ASYNCIO, at_least=False)
     return table
 
 
-def _kills(name: str, folder: Path, kills: int) -> list[float]:
-    return [_kill(name, folder) for _ in range(kills)]
-
-
-def _kill(name: str, folder: Path) -> float:
+def _kill(kind: Kind, folder: str) -> float:
     """One holder killed while one waits; milliseconds."""
     board = Board(2)
-    holder = Member(name, folder, partial(_hold, board))
+    holder = Member(kind, folder, partial(_hold, board))
     try:
         wait_for(lambda: board[HELD] == 1)
-        waiter = Member(name, folder, partial(_wait, board))
+        waiter = Member(kind, folder, partial(_wait, board))
         wait_for(lambda: board[WAITS] == 1)
         time.sleep(0.02)  # asleep by now
         killed = time.monotonic_ns()

@@ -6,22 +6,15 @@ nothing and wakes nobody.
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
-import time
-from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
-from functools import partial
-from pathlib import Path
-from typing import Any
 
-from benchmarks import measuring
-from benchmarks.file_locks import ASYNCIO, BARE, BLOCKING, FAIR, FILE_LOCKS, PEERS, missing, present
+from benchmarks import measuring, pairing
+from benchmarks.file_locks import ASYNCIO, BARE, BLOCKING, FAIR, KINDS, PEERS
+from benchmarks.kinds import Field
 from benchmarks.plan import Plan
 from benchmarks.reporting import Table
-from benchmarks.slices import Contender, Sample, Slice
 
-PAIRS = 5000
+SECONDS = 0.1
 OF_BARE = 0.10
 
 
@@ -31,62 +24,16 @@ def measure(plan: Plan) -> Table:
         "file.pairs: one uncontended acquire and release",
         ("", "us per pair (CPU)", "best quarter", "us (wall)", "of bare (CPU)", "of bare (wall)"),
     )
-    names = present(BARE, BLOCKING, FAIR, ASYNCIO, *PEERS)
-    table.notes += missing(*PEERS)
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        slices = {}
-        for name in names:
-            options = {"name": name, "folder": folder}
-            contender = stack.enter_context(Contender(f"{__name__}:slices", options))
-            contender.run(plan.count(500))
-            slices[name] = partial(contender.run, plan.count(PAIRS, 20))
-        found = measuring.interleaved(slices, plan.rounds, plan.seed)
-    cpu = {name: [each["cpu"] * 1e6 for each in found[name]] for name in names}
-    wall = {name: [each["wall"] * 1e6 for each in found[name]] for name in names}
-    of_bare = {name: measuring.ratio(cpu[BARE], cpu[name]) for name in names}
-    for name in names:
-        best, by_wall = measuring.best_quarter(cpu[name]), measuring.ratio(wall[BARE], wall[name])
-        median = measuring.median(wall[name])
-        table.add(name, measuring.median(cpu[name]), best, median, of_bare[name], by_wall)
+    field = Field(KINDS, (BARE, BLOCKING, FAIR, ASYNCIO, *PEERS))
+    with tempfile.TemporaryDirectory() as folder:
+        found = pairing.race(field, "file", folder, plan=plan, seconds=SECONDS)
+    cpu, wall = pairing.column(found, "cpu"), pairing.column(found, "wall")
+    of_bare, by_wall = pairing.of_limit(cpu, BARE), pairing.of_limit(wall, BARE)
+    for name in field:
+        middle, best = measuring.median(cpu[name]), measuring.best_quarter(cpu[name])
+        table.add(name, middle, best, measuring.median(wall[name]), of_bare[name], by_wall[name])
+    table.tell(field)
     table.aim("blocking, of the bare pair", of_bare[BLOCKING], OF_BARE)
-    for peer in present(*PEERS):
-        times = measuring.ratio(cpu[peer], cpu[BLOCKING])
-        table.aim(f"blocking, times as fast as {peer}", times, 1.0)
+    for peer in PEERS:
+        table.aim_beside(cpu, BLOCKING, peer, 1.0)
     return table
-
-
-def slices(name: str, folder: str) -> Slice:
-    """In a contender: `count` pairs."""
-    kind = FILE_LOCKS[name]
-    if not kind.asyncio:
-        pair = kind.open(Path(folder))
-        return partial(_blocking, pair.acquire, pair.release)
-    loop = asyncio.new_event_loop()
-    opened: list[Any] = []
-
-    async def run(count: int) -> Sample:
-        if not opened:
-            opened.append(kind.open(Path(folder)))
-        return await _awaiting(opened[0].acquire, opened[0].release, count)
-
-    return lambda count: loop.run_until_complete(run(count))
-
-
-def _blocking(acquire: Callable[[], Any], release: Callable[[], Any], count: int) -> Sample:
-    wall, cpu = time.perf_counter(), time.process_time()
-    for _ in range(count):
-        acquire()
-        release()
-    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-    return {"cpu": cpu / count, "wall": wall / count}
-
-
-async def _awaiting(
-    acquire: Callable[[], Awaitable[Any]], release: Callable[[], Awaitable[Any]], count: int
-) -> Sample:
-    wall, cpu = time.perf_counter(), time.process_time()
-    for _ in range(count):
-        await acquire()
-        await release()
-    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-    return {"cpu": cpu / count, "wall": wall / count}

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from benchmarks import measuring
 from benchmarks.crews import Board, Lock, Member, wait_for
-from benchmarks.file_locks import BARE, BLOCKING, FAIR, present
+from benchmarks.file_locks import BARE, BLOCKING, FAIR, KINDS
+from benchmarks.kinds import Field, Kind
 from benchmarks.plan import Plan
 from benchmarks.reporting import Table
 
@@ -30,26 +31,26 @@ def measure(plan: Plan) -> Table:
     table = Table(
         f"file.waiters: {waiters} processes waiting", ("", "CPU share of a core", "waiters")
     )
-    names = present(BARE, BLOCKING, FAIR, *PEERS)
+    field = Field(KINDS, (BARE, BLOCKING, FAIR, *PEERS))
+    seconds = plan.seconds(SECONDS, 0.2)
     with tempfile.TemporaryDirectory() as folder:
-        slices = {
-            name: partial(_idle, name, Path(folder), waiters, plan.seconds(SECONDS, 0.2))
-            for name in names
-        }
-        found = measuring.interleaved(slices, plan.few(3), plan.seed)
-    for name in names:
+        found = field.race(
+            lambda name: _idle(field[name], folder, waiters, seconds), plan.few(3), plan.seed
+        )
+    for name in field:
         share = measuring.median(found[name])
         table.add(name, f"{share:.3%}", waiters)
         if name in {BLOCKING, FAIR}:
             table.aim(f"{name}: share of a core", share, SHARE, at_least=False)
+    table.tell(field)
     return table
 
 
-def _idle(name: str, folder: Path, waiters: int, seconds: float) -> float:
+def _idle(kind: Kind, folder: str, waiters: int, seconds: float) -> float:
     board = Board(waiters + 1)
-    holder = Member(name, folder, partial(_hold, board))
+    holder = Member(kind, folder, partial(_hold, board))
     wait_for(lambda: board[waiters] == 1)
-    crew = [Member(name, folder, partial(_wait, board, me)) for me in range(waiters)]
+    crew = [Member(kind, folder, partial(_wait, board, me)) for me in range(waiters)]
     try:
         wait_for(lambda: all(board[me] for me in range(waiters)))
         time.sleep(SETTLE)

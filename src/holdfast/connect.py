@@ -16,7 +16,11 @@ from holdfast.errors import ConfigurationError, Unsupported
 DEFAULT_URL = "file:"
 DEFAULT_NAMESPACE = "holdfast"
 COMMON_OPTIONS: frozenset[str] = frozenset({"namespace", "id"})
-_REDIS = ("redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix")
+_REDIS = tuple(
+    f"{product}{kind}"
+    for product in ("redis", "valkey")
+    for kind in ("", "s", "+unix", "+sentinel", "s+sentinel")
+)
 _BUILT_IN = {
     "memory": "holdfast.backends.memory",
     "file": "holdfast.backends.file",

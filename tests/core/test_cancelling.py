@@ -70,6 +70,20 @@ async def move(customer: Customer) -> None:
             await customer.release(moved)
 
 
+async def both(customer: Customer) -> None:
+    """Two at once, and one of them alone, in the way of the others."""
+    leases = await customer.acquire_all(("name", "other"), Terms(TTL), 30.0)
+    if leases is None:
+        return
+    try:
+        await customer.sleep(0.01)
+        for lease in leases:
+            customer.check(lease)
+    finally:
+        await customer.release_all(leases)
+    await lock(customer, Terms(TTL), hold=0.005)
+
+
 VISITS: dict[str, Visit] = {
     "mutex": partial(lock, terms=Terms(TTL)),
     "quick": partial(lock, terms=Terms(TTL), hold=0.0),
@@ -80,6 +94,7 @@ VISITS: dict[str, Visit] = {
     "owner": partial(lock, terms=Terms(TTL, owner="ann")),
     "downgrade": downgrade,
     "move": move,
+    "both": both,
 }
 
 

@@ -5,16 +5,20 @@ Never decides who may ask (that is the line's), nor what a grant is worth (that 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.core import pacing
 from holdfast.core.values import Answer, Claim, Granted
 from holdfast.errors import BackendUnavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
     from holdfast.core.client import Client, Want
     from holdfast.core.holding import Hold
     from holdfast.core.queueing import Line, Waiter
+
+T = TypeVar("T")
 
 
 class Turn:
@@ -52,7 +56,7 @@ async def ask(
         answer = await runtime.finish(client.backend.attempt(claim, 0.0))
         turn.unanswered -= 1
     except BackendUnavailable:
-        answer, sent = await _ask_again(claim, turn, until, client)
+        answer, sent = await ask_again(client, turn, until, _attempt(client, claim))
     if isinstance(answer, Granted):
         return answer, sent  # the common case costs one command
     if until <= runtime.now():
@@ -76,7 +80,7 @@ async def _wait(
                 answer = await runtime.finish(backend.attempt(claim, patience))
                 turn.unanswered -= 1
             except BackendUnavailable:
-                answer, sent = await _ask_again(claim, turn, until, client)
+                answer, sent = await ask_again(client, turn, until, _attempt(client, claim))
             if isinstance(answer, Granted):
                 return answer, sent
             now = runtime.now()
@@ -85,11 +89,15 @@ async def _wait(
             await wake.wait(min(until, now + answer.retry_in))
 
 
-async def _ask_again(
-    claim: Claim, turn: Turn, until: float, client: Client
-) -> tuple[Answer, float]:
+def _attempt(client: Client, claim: Claim) -> Callable[[], Coroutine[Any, Any, Answer]]:
+    return lambda: client.backend.attempt(claim, 0.0)
+
+
+async def ask_again(
+    client: Client, turn: Turn, until: float, command: Callable[[], Coroutine[Any, Any, T]]
+) -> tuple[T, float]:
     """An engine out of reach is asked again, with the same claim, for a while (port rule 2)."""
-    backend, runtime = client.backend, client.runtime
+    runtime = client.runtime
     give_up = min(until, runtime.now() + pacing.OUTAGE_PATIENCE)
     tries = 0
     while True:
@@ -99,7 +107,7 @@ async def _ask_again(
         tries += 1
         turn.unanswered += 1
         try:
-            answer = await runtime.finish(backend.attempt(claim, 0.0))
+            answer = await runtime.finish(command())
         except BackendUnavailable:
             if runtime.now() >= give_up:
                 raise

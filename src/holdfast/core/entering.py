@@ -1,6 +1,6 @@
 """From a call of acquire to a lease: re-entry, the line, the engine, and the way back out.
 
-Whatever interrupts a caller (a timeout, a cancellation, Ctrl-C, an error), `_retreat` undoes just
+Whatever interrupts a caller (a timeout, a cancellation, Ctrl-C, an error), `retreat` undoes just
 as much as had been done: nobody is left in a line, no claim in the engine, no turn unpassed.
 """
 
@@ -39,19 +39,19 @@ async def acquire(  # noqa: C901  # one path, to be read from top to bottom
         turn = Turn()
         try:
             if want.lined:
-                _join(client, want, turn)
+                join(client, want, turn)
             if turn.waiter is None:
                 hold = await _win(client, want, until, turn, asked)
             else:
                 hold = await _wait_in_line(client, want, turn.waiter, until, turn)
             if hold is None:
-                await client.runtime.finish(_retreat(client, want, turn))
+                await client.runtime.finish(retreat(client, want, turn))
                 client.tell_want("timed_out", want, waited=client.runtime.now() - asked)
                 return None
-            lease = _lend(client, want, hold, mine, made)
+            lease = lend(client, want, hold, mine, made)
         except BaseException as error:
             if not made:
-                await client.runtime.finish(_retreat(client, want, turn))
+                await client.runtime.finish(retreat(client, want, turn))
             if isinstance(error, HoldfastError):
                 error.placed(client.bare(want.key), client.backend.name)
             raise
@@ -100,7 +100,7 @@ def _read_inside(client: Client, write: LeaseCore, made: list[Any]) -> LeaseCore
     return inner
 
 
-def _join(client: Client, want: Want, turn: Turn) -> None:
+def join(client: Client, want: Want, turn: Turn) -> None:
     """Readers, permits, shared owners and fair locks ask for themselves: a fair lock's order is
     the engine's, and there each waiter needs a place of its own. The rest wait in the line.
     """
@@ -188,7 +188,7 @@ async def _refresh(client: Client, hold: Hold) -> None:
         hold.confirmed(sent)
 
 
-def _lend(client: Client, want: Want, hold: Hold, mine: Mine, made: list[Any]) -> LeaseCore | None:
+def lend(client: Client, want: Want, hold: Hold, mine: Mine, made: list[Any]) -> LeaseCore | None:
     """Make the lease, from here on the caller's to release; None if the hold is already over."""
     if hold.number == 0:
         lease = _make_lease(client, want, hold, mine, made)
@@ -205,7 +205,7 @@ def _make_lease(client: Client, want: Want, hold: Hold, mine: Mine, made: list[A
     return lease
 
 
-async def _retreat(client: Client, want: Want, turn: Turn) -> None:
+async def retreat(client: Client, want: Want, turn: Turn) -> None:
     """Leave as if we had never come. Runs to its end even when the caller is cancelled, and may be
     asked for again when it was interrupted (Ctrl-C): each step is noted after it was done.
     """

@@ -1,5 +1,6 @@
 """Several locks at once: all or nothing, in one global order, so that two callers never deadlock.
 
+What is free is taken in one command where the engine can; else each is waited for in its turn.
 The order is by name, then by the Locks' id. That holds only if nobody who already has one of them
 asks for more, so such a call is refused instead of risking it (L15).
 """
@@ -10,7 +11,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.entering import acquire
-from holdfast.core.leaving import release, release_again
+from holdfast.core.leaving import release_again
+from holdfast.core.together import gathers, give_back, take
+from holdfast.core.values import Busy
 from holdfast.errors import ConfigurationError, DeadlockDetected, HoldfastError
 
 if TYPE_CHECKING:
@@ -43,26 +46,50 @@ def order(part: Part) -> tuple[str, str]:
 
 
 async def acquire_all(parts: Sequence[Part], until: float, made: list[Any]) -> bool:
-    """Take all of them, in order, into `made`; False at `until`, with none of them held."""
-    mine = parts[0][0].runtime.mine()
+    """Take all of them into `made`; False at `until`, with none of them held."""
+    runtime = parts[0][0].runtime
+    mine = runtime.mine()
     _refuse_deadlock(parts, mine)
     try:
-        for client, want in parts:
-            one: list[Any] = []
-            try:
-                await acquire(client, want, until, one)
-            finally:
-                made.extend(one)
-            if not one:
-                await parts[0][0].runtime.finish(roll_back(made))
-                return False
+        taken = await _at_once(parts, until, made)
+        if taken is None:
+            taken = await _in_turn(parts, until, made)
+        if not taken:
+            await runtime.finish(roll_back(made))
+            return False
         for lease in made:
             lease.check()  # the first may have run out while the last was waited for
     except BaseException:
-        await parts[0][0].runtime.finish(roll_back(made))
+        await runtime.finish(roll_back(made))
         raise
     held = zip(map(order, parts), made, strict=True)
     mine.setdefault(GATHERED, []).extend(held)
+    return True
+
+
+async def _at_once(parts: Sequence[Part], until: float, made: list[Any]) -> bool | None:
+    """The short way, where they are of one engine that has it; None: they have to be waited for."""
+    client = parts[0][0]
+    if any(each is not client for each, _ in parts):
+        return None
+    answer = await take(client, [want for _, want in parts], until, made)
+    if isinstance(answer, Busy) and client.runtime.now() >= until:
+        for _, want in parts:
+            client.tell_want("timed_out", want)
+        return False
+    return True if isinstance(answer, list) else None
+
+
+async def _in_turn(parts: Sequence[Part], until: float, made: list[Any]) -> bool:
+    """One after the other, each as if it were the only one."""
+    for client, want in parts:
+        one: list[Any] = []
+        try:
+            await acquire(client, want, until, one)
+        finally:
+            made.extend(one)
+        if not one:
+            return False
     return True
 
 
@@ -70,20 +97,30 @@ async def release_all(made: list[Any]) -> None:
     """Release together, last taken first; what fails does not keep the others."""
     failed: HoldfastError | None = None
     while made:
-        lease: LeaseCore = made[-1]
-        count = lease._count
+        last = _releasable_together(made)
+        client, counts = last[0]._client, [lease._count for lease in last]
         try:
-            await release(lease._client, lease)
+            await give_back(client, last)
         except HoldfastError as error:
             failed = failed or error
         except BaseException:  # interrupted (Ctrl-C): the others are released all the same
-            await release_again(lease._client, lease, count)
-            made.pop()
+            for lease, count in zip(last, counts, strict=True):
+                await release_again(client, lease, count)
+            del made[-len(last) :]
             await release_all(made)
             raise
-        made.pop()
+        del made[-len(last) :]
     if failed is not None:
         raise failed
+
+
+def _releasable_together(made: list[Any]) -> list[LeaseCore]:
+    """The last one, with those before it that one round trip can take back too."""
+    client = made[-1]._client
+    if gathers(client) is None:
+        return made[-1:]
+    others = [at for at, lease in enumerate(made) if lease._client is not client]
+    return made[others[-1] + 1 if others else 0 :]
 
 
 def let_go(parts: Sequence[Part], mine: Mine | None) -> None:

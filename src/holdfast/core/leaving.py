@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.core import losing, pacing
 from holdfast.core.holding import no_lease
@@ -10,16 +10,22 @@ from holdfast.core.values import Capability, Claim, Mode, State
 from holdfast.errors import BackendError, BackendUnavailable, LeaseLost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
     from typing import Any
 
     from holdfast.core.client import Client
     from holdfast.core.holding import Hold, LeaseCore
+    from holdfast.core.ports import Gathers
     from holdfast.core.queueing import Line, Waiter
 
+T = TypeVar("T")
 
-async def release(client: Client, lease: LeaseCore) -> None:
-    """Give back one entry of this lease; the last one ends the hold or hands it over."""
+
+async def release(client: Client, lease: LeaseCore, ends: list[LeaseCore] | None = None) -> None:
+    """Give back one entry of this lease; the last one ends the hold or hands it over.
+
+    What is to be given back to the engine is put into `ends`, by whoever ends several at once.
+    """
     hold = lease._hold
     if hold.ttl is not None or hold.terms.max_hold is not None:
         losing.look(client, hold)
@@ -45,8 +51,16 @@ async def release(client: Client, lease: LeaseCore) -> None:
         heir.signal.notify()
     elif survivor is not None:
         await client.runtime.finish(_downgrade(client, hold))
+    elif ends is not None:
+        ends.append(lease)
+        return
     else:
         await client.runtime.finish(end(client, hold))
+    tell_released(client, lease)
+
+
+def tell_released(client: Client, lease: LeaseCore) -> None:
+    """Wake who waits for the end of this lease, and tell the event."""
     if lease._signals:
         losing.tell_lease(client, lease)
     if client.ear.wants("released"):
@@ -122,6 +136,36 @@ async def end(client: Client, hold: Hold) -> None:
             _pass_on_turn_of(client, hold)
 
 
+async def end_all(client: Client, engine: Gathers, leases: Sequence[LeaseCore]) -> None:
+    """`end` for several, in one round trip."""
+    holds = [lease._hold for lease in leases]
+    claims = [hold.claim for hold in holds]
+    doubtful = any(hold.doubtful for hold in holds)
+
+    async def command() -> list[bool]:
+        return await engine.release_all(claims, doubtful=doubtful)
+
+    try:
+        try:
+            found = await command()
+        except BackendUnavailable:
+            await _insist(client, command)
+            found = [True] * len(holds)
+    except BaseException:
+        for claim in claims:
+            client.keeper.undo(claim, doubtful=True)
+        raise
+    finally:
+        for hold in holds:
+            _pass_on_turn_of(client, hold)
+    gone = [hold for hold, there in zip(holds, found, strict=True) if not there]
+    for lease in leases:
+        if lease._hold not in gone:
+            tell_released(client, lease)
+    if gone:
+        raise _gone(client, gone[0])
+
+
 def _gone(client: Client, hold: Hold) -> LeaseLost:
     message = "the engine did not have this hold any more: somebody else may have had the lock"
     return LeaseLost(message, key=client.bare(hold.claim.key), backend=client.backend.name)
@@ -146,8 +190,8 @@ def _pass_on_turn_of(client: Client, hold: Hold) -> None:
 
 
 async def _insist(
-    client: Client, command: Callable[[], Coroutine[Any, Any, bool]], undo: Hold | None = None
-) -> bool:
+    client: Client, command: Callable[[], Coroutine[Any, Any, T]], undo: Hold | None = None
+) -> T:
     """Send until answered, for a while; then leave it to the keeper and tell the caller."""
     runtime = client.runtime
     give_up = runtime.now() + pacing.RELEASE_PATIENCE

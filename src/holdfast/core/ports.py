@@ -3,8 +3,8 @@
 Rules every backend keeps (the conformance suite tests them; tags point to the design review):
 
 1. A command finishes. It is never cancelled half-way and has a time limit of its own, kept in the
-   connection (an asyncio backend does not use `asyncio.timeout` for it: the runtime may move a
-   command to another task at its first suspension). Only waits can be cancelled.
+   connection (an asyncio backend does not use `asyncio.timeout` for it, nor `wait_for`: those
+   cancel their task, and a command does not see that of its caller's). Only waits can be cancelled.
 2. `attempt` twice with the same claim is one claim: a lost reply is asked again and finds its own
    grant, sets the full ttl again in the same step, and returns the same raw number. A backend that
    cannot set the ttl again returns an `anchor` at the first sending instead (S8).
@@ -23,11 +23,20 @@ Rules every backend keeps (the conformance suite tests them; tags point to the d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from holdfast.core.values import Answer, Capability, Claim, Event, Granted, LockInfo, Renewal
+from holdfast.core.values import (
+    Answer,
+    Busy,
+    Capability,
+    Claim,
+    Event,
+    Granted,
+    LockInfo,
+    Renewal,
+)
 
 if TYPE_CHECKING:
     from holdfast.core.holding import Mine
@@ -56,7 +65,7 @@ class Runtime(Protocol):
     def guard(self) -> AbstractContextManager[Any]:
         """A new mutex. Real in both colours, never held over I/O or a wait (S18)."""
 
-    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+    def finish(self, work: Coroutine[Any, Any, T]) -> Awaitable[T]:
         """Run a command to its end even if the caller is cancelled meanwhile; then tell him."""
 
     def mine(self) -> Mine:
@@ -151,6 +160,23 @@ class Backend(Protocol):
 
     def forked(self) -> None:
         """Called in a forked child: drop what was inherited, without a word to the engine."""
+
+
+class Gathers(Protocol):
+    """What a backend may do besides: several keys in one round trip. Without it the core takes and
+    gives them back one after the other.
+    """
+
+    async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy | None:
+        """Ask for all the keys, all or nothing, in one step; nobody is put in a line.
+
+        Busy: they are not all free, or somebody waits for one. None: these keys cannot be taken in
+        one step. Either way nothing was taken. Rule 2 holds: the same claims asked again find their
+        own grants; and so does rule 3: one with a tombstone keeps all the others out.
+        """
+
+    async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> list[bool]:
+        """`release` of each, in one round trip; an error of one does not keep the others."""
 
 
 class Engine(Protocol):

@@ -1,7 +1,7 @@
 """The asyncio colour: the core's coroutines run as they are, on the caller's loop.
 
 Commands are finished even when their caller is cancelled: a command that was sent arrives whatever
-its sender does. One that does not suspend costs no task at all.
+its sender does. That costs no task: the caller's own waits behind a shield.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import math
 import os
 import random
 import threading
+import types
 import weakref
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
-from functools import partial
 from typing import Any, TypeVar
 
 from holdfast.core.holding import Mine
@@ -63,7 +63,7 @@ class LoopSignal:
         return rung
 
 
-def _wake(future: asyncio.Future[None], _ended: object = None) -> None:
+def _wake(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
 
@@ -72,32 +72,66 @@ def _nobody() -> None:
     """No task has been here yet."""
 
 
-class _Rest:
-    """What is left of a coroutine that has already run up to its first suspension."""
+class _Shield:
+    """What a task awaits in place of what its command awaits, so that cancelling it stops here.
 
-    __slots__ = ("_first", "_work")
+    To a task it is a future (`asyncio.isfuture` tells by the mark), done when the other one is.
+    """
 
-    def __init__(self, work: Coroutine[Any, Any, Any], first: object):
-        self._work = work
-        self._first = first
+    __slots__ = ("_asyncio_future_blocking", "_message", "_struck", "add_done_callback", "get_loop")
 
-    def __await__(self) -> Generator[Any, Any, Any]:
-        step, work = self._first, self._work
-        while True:
-            try:
-                value = yield step
-            except BaseException as error:  # noqa: BLE001  # whatever it is belongs to the work
-                resume = partial(work.throw, error)
-            else:
-                resume = partial(work.send, value)
-            try:
-                step = resume()
-            except StopIteration as done:
-                return done.value
+    def __init__(self) -> None:
+        self._struck = False
+        self._message: tuple[object, ...] = ()
 
+    def drive(
+        self, work: Coroutine[Any, Any, T], shield: _Shield | None
+    ) -> Generator[Any, None, T]:
+        """The rest of a work that suspended. A cancellation is told at its end, in its stead."""
+        try:
+            while True:
+                try:
+                    yield shield
+                except BaseException as error:  # noqa: BLE001  # the work's, unless it is for us
+                    if shield is None and isinstance(error, asyncio.CancelledError):
+                        self.cancel(*error.args)
+                        shield = self.before(work.send(None))
+                    else:
+                        self.add_done_callback = self.get_loop = None  # its error knows this frame
+                        shield = self.before(work.throw(error))
+                else:
+                    shield = self.before(work.send(None))
+        except StopIteration as done:
+            result: T = done.value
+            if not self._cancelled():
+                return result
+        except (Exception, asyncio.CancelledError):
+            if not self._cancelled():
+                raise
+        raise asyncio.CancelledError(*self._message)
 
-async def _await(rest: _Rest) -> Any:  # whatever the work returns
-    return await rest
+    def before(self, awaited: Any) -> _Shield | None:
+        """This, held before what the work awaits; a bare yield awaits nothing."""
+        if awaited is None:
+            return None
+        self.get_loop = awaited.get_loop
+        self.add_done_callback = awaited.add_done_callback
+        awaited._asyncio_future_blocking = False  # as a task does with what it begins to await
+        self._asyncio_future_blocking = True
+        return self
+
+    def cancel(self, msg: object = None) -> bool:
+        """Called by the task when it is cancelled: noted, and nothing is disturbed."""
+        self._struck = True
+        self._message = () if msg is None else (msg,)
+        return True
+
+    def _cancelled(self) -> bool:
+        """Not if the work itself did that, and took it back, as a TaskGroup does."""
+        if not self._struck:
+            return False
+        task = asyncio.current_task()
+        return task is None or task.cancelling() > 0
 
 
 class LoopRuntime:
@@ -145,31 +179,16 @@ class LoopRuntime:
     def guard(self) -> threading.Lock:
         return threading.Lock()
 
-    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+    @types.coroutine
+    def finish(self, work: Coroutine[Any, Any, T]) -> Generator[Any, None, T]:
+        """In the caller's own task: one for every command would cost more than the command."""
+        shield = _Shield()
         try:
-            first = work.send(None)
+            first = shield.before(work.send(None))
         except StopIteration as done:
             result: T = done.value
             return result
-        task: asyncio.Task[T] = self.loop.create_task(_await(_Rest(work, first)))
-        cancelled: asyncio.CancelledError | None = None
-        while not task.done():
-            ended = self.loop.create_future()
-            task.add_done_callback(partial(_wake, ended))
-            try:
-                await ended
-            except asyncio.CancelledError as error:
-                cancelled = error
-        if cancelled is not None:
-            with suppress(BaseException):
-                task.result()  # the cancellation is what the caller is told
-            try:
-                raise cancelled
-            finally:
-                # A frame that knows its own error is a cycle, and would keep the leases of a task
-                # that has ended from being let go at once (L11).
-                del cancelled
-        return task.result()
+        return (yield from shield.drive(work, first))
 
     def mine(self) -> Mine:
         loop = self.loop

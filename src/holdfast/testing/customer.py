@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core import entering, leaving, looking, moving
+from holdfast.core import entering, gathering, leaving, looking, moving
 from holdfast.core.client import Want
 from holdfast.core.holding import Terms
 from holdfast.core.values import Event as CoreEvent
+from holdfast.core.values import State
 from holdfast.errors import BackendError, HoldfastError, LeaseLost
 from holdfast.testing.client import Ear, Visit
-from holdfast.testing.history import Kind
+from holdfast.testing.history import BESIDE, Kind
 from holdfast.testing.stepping import Cancelled
 
 if TYPE_CHECKING:
@@ -59,6 +61,58 @@ class Customer:
             self.process.tell(Kind.TIMED_OUT, name, story)
             return None
         return self._acquired(made[0], story)
+
+    async def acquire_all(
+        self, names: Sequence[str], terms: Terms, timeout: float
+    ) -> list[Visit] | None:
+        """As `locks.all(...).acquire` of a face: one story for each name, all with one outcome."""
+        stories = [
+            self._called(name, terms, note=BESIDE if at else "") for at, name in enumerate(names)
+        ]
+        self._tells_of(stories[0])
+        made: list[Any] = []
+        parts = [(self.client, self.client.want(name, terms)) for name in names]
+
+        def tell(kind: Kind, note: str = "") -> None:
+            for name, story in zip(names, stories, strict=True):
+                self.process.tell(kind, name, story, note=note)
+
+        try:
+            taken = await gathering.acquire_all(parts, self.runtime.now() + timeout, made)
+        except Cancelled:
+            tell(Kind.CANCELLED)
+            await gathering.roll_back(made)
+            raise
+        except HoldfastError as error:
+            tell(Kind.FAILED, type(error).__name__)
+            return None
+        if not taken:
+            tell(Kind.TIMED_OUT)
+            return None
+        return [self._acquired(lease, story) for lease, story in zip(made, stories, strict=True)]
+
+    async def release_all(self, leases: Sequence[Visit]) -> None:
+        """As `leases.release` of a face."""
+        for lease in leases:
+            self.process.tell(Kind.RELEASE_CALLED, lease.name, lease.story)
+        parts = [
+            (self.client, Want(each._hold.claim.key, each._hold.terms, each._slot, True))
+            for each in leases
+        ]
+        gone = ""
+        try:
+            gathering.let_go(parts, self.runtime.mine())
+            await gathering.release_all(list(leases))
+        except LeaseLost as error:
+            gone = error.key or ""
+        except BackendError:
+            return  # as for one
+        finally:
+            for lease in leases:
+                if lease.name == gone or lease._ended is State.LOST:
+                    self._lost(lease)
+                else:
+                    self.process.tell(Kind.RELEASED, lease.name, lease.story)
 
     async def nest(self, lease: Visit, seconds: float) -> None:
         """Enter once more and leave again: the same lease, no round trip."""
@@ -155,7 +209,7 @@ class Customer:
         }
         return [what for what, of in found.items() if of]
 
-    def _called(self, name: str, terms: Terms) -> str:
+    def _called(self, name: str, terms: Terms, note: str = "") -> str:
         self._stories += 1
         story = f"{self.process.name}.{self._stories}"
         self.process.tell(
@@ -166,11 +220,16 @@ class Customer:
             permits=terms.permits,
             owner=terms.owner,
             fair=terms.fair,
+            note=note,
         )
+        self._tells_of(story)
+        return story
+
+    def _tells_of(self, story: str) -> None:
+        """What this task hears from now on is of this call."""
         current = self.process.world.current
         if current is not None:
             current.mine["story"] = story
-        return story
 
     def _acquired(self, lease: Visit, story: str) -> Visit:
         until = self.process.true(lease._hold.ends_at())

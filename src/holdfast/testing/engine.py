@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.ports import Signal
-from holdfast.core.values import Answer, Capability, Claim, Granted, LockInfo, Renewal
+from holdfast.core.values import Answer, Busy, Capability, Claim, Granted, LockInfo, Renewal
 from holdfast.errors import BackendUnavailable
 from holdfast.testing.node import Command, Node, Order, SimStore, bare
 from holdfast.testing.stepping import Died, Future
@@ -52,6 +52,22 @@ class SimBackend:
             return found
 
         found: bool = await self.ask((claim,), give_back)
+        return found
+
+    async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy | None:
+        answer: list[Granted] | Busy = await self.ask(
+            tuple(claims), lambda store, now: store.attempt_all(claims, now)
+        )
+        return answer
+
+    async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> list[bool]:
+        def give_back(store: SimStore, now: float) -> list[bool]:
+            found = [store.release(claim, now, doubtful=doubtful) for claim in claims]
+            for claim in claims:
+                self.node.withdrawn(bare(claim.key), claim.id)
+            return found
+
+        found: list[bool] = await self.ask(tuple(claims), give_back)
         return found
 
     async def downgrade(self, claim: Claim) -> bool:

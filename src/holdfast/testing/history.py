@@ -60,6 +60,11 @@ class Kind(enum.StrEnum):
     ENDED = "ended"
 
 
+BESIDE = "beside another"
+"""The note of a call for several names, on all but the first: they are asked for in their turn, so
+nobody wants them yet while the first is waited for."""
+
+
 class Event(NamedTuple):
     """One thing that happened."""
 

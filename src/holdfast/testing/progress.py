@@ -8,7 +8,7 @@ from itertools import accumulate, groupby
 from math import inf
 
 from holdfast.core.values import Mode
-from holdfast.testing.history import Event, Kind
+from holdfast.testing.history import BESIDE, Event, Kind
 from holdfast.testing.stories import Stories, Story
 from holdfast.testing.verdict import Assumptions, Violation
 
@@ -49,6 +49,8 @@ def progress(stories: Stories, given: Assumptions) -> Iterator[Violation]:
 def _wants(story: Story, stories: Stories) -> Iterator[_Stretch]:
     """From the call to its outcome, without the time in which its process was stopped."""
     called = story.called
+    if called.note == BESIDE:
+        return
     end = min(story.outcome.t if story.outcome else stories.last, story.end)
     start = called.t
     for stopped, resumed in [*stories.pauses.get(called.who, ()), (end, inf)]:

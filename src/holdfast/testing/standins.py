@@ -23,8 +23,11 @@ from holdfast.runtimes.threads import run
 from holdfast.testing.clock import Clock, FakeLoop, FakeThreads
 
 COMMANDS = frozenset(
-    {"attempt", "renew", "release", "downgrade", "park", "adopt", "break_hold", "inspect"}
-)
+    {
+        "attempt", "attempt_all", "renew", "release", "release_all", "downgrade", "park", "adopt",
+        "break_hold", "inspect",
+    }
+)  # fmt: skip
 
 
 class Line:

@@ -28,6 +28,8 @@ class Place(NamedTuple):
     """What is guarded by it, where holds are exclusive."""
     pace: float = 8.0
     """How many steps a holder takes in a second."""
+    beside: Place | None = None
+    """What is taken together with it now and then."""
 
 
 Give = Callable[[Place, Terms, str], None]
@@ -44,6 +46,8 @@ def places(random: Random, only: tuple[str, ...], guard: Guard, *, fair: bool) -
         "shelf": Place("shelf", (_reader(ttl), _reader(ttl), _writer(ttl))),
         "owned": Place("owned", tuple(Terms(ttl, owner=owner) for owner in ("ann", "bob"))),
     }
+    twin = all_places["twin"] = Place("twin", _mutex(ttl), Resource("twin", guard), pace)
+    all_places["pair"] = Place("pair", _mutex(ttl), Resource("pair", guard), beside=twin)
     if not fair:
         del all_places["fair"]
     names = only or tuple({random.choice(("mutex", *all_places)): None for _ in range(3)})
@@ -96,6 +100,9 @@ class Worker:
     async def _once(self, place: Place) -> None:
         terms = self._random.choice(place.terms)
         timeout = self._random.choice(TIMEOUTS)
+        if place.beside is not None and self._random.random() < 0.6:
+            await self._both(place, place.beside, terms, timeout)
+            return
         lease = await self._customer.acquire(place.name, terms, timeout)
         if lease is not None:
             await self._use(lease, place, terms)
@@ -116,6 +123,22 @@ class Worker:
             self._former.extend(mine)
             for kept in mine:
                 await self._customer.release(kept)
+
+    async def _both(self, place: Place, beside: Place, terms: Terms, timeout: float) -> None:
+        """As in `with locks.all(...):`."""
+        names = place.name, beside.name
+        leases = await self._customer.acquire_all(names, terms, timeout)
+        if leases is None:
+            return
+        self._former.extend(leases)
+        try:
+            for _ in range(self._random.choice((0, 1, 2, 6))):
+                await self._customer.sleep(self._random.expovariate(place.pace))
+                for lease, each in zip(leases, (place, beside), strict=True):
+                    if not self._customer.check(lease) or not await self._step(lease, each):
+                        return
+        finally:
+            await self._customer.release_all(leases)
 
     async def _step(self, lease: Visit, place: Place) -> bool:
         """Something under the lock; False when the resource refused it."""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.backends.redis import wire
+from holdfast.backends.redis.places import Single
 from holdfast.backends.redis.settings import read
 from holdfast.backends.redis.sockets import Connection, Pool
 from holdfast.backends.redis.streams import Stream
@@ -27,7 +28,7 @@ def test_an_interrupted_command_takes_its_connection_with_it(
     server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C between sending and reading: the answer must never be the next command's."""
-    pool = Pool(read(parse(server.url)))
+    pool = Pool(Single(read(parse(server.url))))
     assert pool.send(wire.pack(b"ECHO", b"first")) == b"first"
     next_reply = Connection._next
 
@@ -44,7 +45,7 @@ def test_an_interrupted_command_takes_its_connection_with_it(
 
 
 def test_a_closed_pool_keeps_nothing(server: RedisServer) -> None:
-    pool = Pool(read(parse(server.url)))
+    pool = Pool(Single(read(parse(server.url))))
     pool.close()
     assert pool.send(PING) == b"PONG"
     assert not pool._idle
@@ -53,7 +54,7 @@ def test_a_closed_pool_keeps_nothing(server: RedisServer) -> None:
 def test_a_command_on_a_lost_stream_fails_at_once() -> None:
     async def story() -> None:
         settings = read(parse("redis://nowhere"))
-        stream = Stream(settings, asyncio.get_running_loop(), lambda _: None, lambda: None)
+        stream = Stream(settings, asyncio.get_running_loop(), lambda *_: None, lambda _: None)
         with pytest.raises(BackendUnavailable):
             await asyncio.wait_for(stream.send(PING), 1)
 
@@ -64,7 +65,7 @@ def test_a_cancelled_caller_does_not_disturb_anothers_answer(server: RedisServer
     async def story() -> None:
         port = engine(server).asyncio()
         await port.inspect("t:x")
-        stream: Any = port._stream
+        stream: Any = port._link.stream
         first = stream.send(wire.pack(b"ECHO", b"first"))
         second = stream.send(wire.pack(b"ECHO", b"second"))
         first.cancel()

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from holdfast.backends.memory.store import Store
-from holdfast.core.values import Answer, Capability, Claim, Granted, Holder, LockInfo, Renewal
+from holdfast.core.values import Answer, Busy, Capability, Claim, Granted, Holder, LockInfo, Renewal
 from holdfast.errors import ConfigurationError
 from holdfast.runtimes import clock
 
@@ -105,6 +105,17 @@ class MemoryBackend:
         engine = self._engine
         with engine.mutex:
             return engine.store.release(claim, engine.now(), doubtful=doubtful)
+
+    async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy | None:
+        engine = self._engine
+        with engine.mutex:
+            return engine.store.attempt_all(claims, engine.now())
+
+    async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> list[bool]:
+        engine = self._engine
+        with engine.mutex:
+            now = engine.now()
+            return [engine.store.release(claim, now, doubtful=doubtful) for claim in claims]
 
     async def downgrade(self, claim: Claim) -> bool:
         engine = self._engine

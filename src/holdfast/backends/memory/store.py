@@ -7,7 +7,7 @@ for a while is taken for dead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -84,6 +84,22 @@ class Store:
             return Granted(self._enter(key, claim, now))
         key.line[claim.id] = (claim, now)
         return Busy(self._retry_in(key, claim, now))
+
+    def attempt_all(self, claims: Sequence[Claim], now: float) -> list[Granted] | Busy:
+        """All of them or none, and nobody is put in line."""
+        if all(self._free_for(claim, now) for claim in claims):
+            answers = [self.attempt(claim, now) for claim in claims]
+            return [each for each in answers if isinstance(each, Granted)]
+        return Busy(NET)
+
+    def _free_for(self, claim: Claim, now: float) -> bool:
+        if self._tombstones and self._buried(claim.id, now):
+            return False
+        key = self._keys.get((claim.key, claim.mode is Mode.PERMIT))
+        if key is None:
+            return True
+        self._settle(key, now)
+        return claim.id in key.holders or may_enter(key, claim)
 
     def renew(self, claim: Claim, now: float) -> Renewal:
         held = self._held(claim, now)

@@ -14,13 +14,13 @@ __all__ = ["open_engine"]
 
 
 def open_engine(url: Url) -> RedisEngine:
-    """`redis://`, `rediss://` (TLS), `redis+unix://`, and the same for Valkey."""
+    """`redis://`, `rediss://` (TLS), `redis+unix://`, `redis+sentinel://`, the same for Valkey."""
     try:
-        from holdfast.backends.redis.engine import RedisEngine
+        from holdfast.backends.redis.engine import open_url
     except ImportError as error:
         message = (
             f"{url.scheme}: URLs need a driver that is not installed ({error.name}); "
             'get it with: pip install "holdfast[redis]"'
         )
         raise ConfigurationError(message, backend="redis") from error
-    return RedisEngine(url)
+    return open_url(url)

@@ -15,6 +15,7 @@ from holdfast.backends.redis.scripts import (
     ACQUIRE,
     ADOPT,
     DOWNGRADE,
+    GATHER,
     INSPECT,
     RELEASE,
     RENEW,
@@ -31,6 +32,7 @@ from holdfast.core.values import (
     LockInfo,
     Renewal,
 )
+from holdfast.errors import BackendError
 from holdfast.runtimes.clock import now
 
 CAPABILITIES: Final = frozenset(
@@ -73,6 +75,13 @@ class RedisBackend(ABC):
     def _reply_to(self, waiting: Waiting | None) -> bytes:
         """Where the server shall tell of a grant, packed."""
 
+    def _refused(self, reply: Any) -> None:  # noqa: B027 -- not everybody cares
+        """An error was answered: perhaps by a server that is not the right one (any more)."""
+
+    def _era(self, packed: bytes) -> object:  # noqa: ARG002 -- for a colour with several connections
+        """To which server this would be sent now: see `Pool.era`."""
+        return None
+
     async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002 -- `watch` waits
         waiting = self._waiting.get(claim.id) if self._waiting else None
         if waiting is not None and (known := waiting.answer()) is not None:
@@ -81,6 +90,7 @@ class RedisBackend(ABC):
             return known
         sent = now()
         packed = self._recipe.acquire(claim, self._reply_to(waiting))
+        era = self._era(packed)
         reply = await self._ask(ACQUIRE, packed)
         if type(reply) is int:
             if waiting is not None:
@@ -89,8 +99,25 @@ class RedisBackend(ABC):
         retry_ms, last_raw = reply
         if waiting is None:
             waiting = self._waiting[claim.id] = Waiting(claim)
-        waiting.not_yet(sent, last_raw, retry_ms / 1000)
+        waiting.not_yet(sent, last_raw, retry_ms / 1000, era)
         return Busy(retry_ms / 1000)
+
+    async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy | None:
+        try:
+            reply = await self._ask(GATHER, self._recipe.gather(claims))
+        except BackendError as error:
+            if "CROSSSLOT" in str(error):
+                return None  # on a cluster no script reaches into two slots
+            raise
+        return Busy(0.0) if reply == 0 else [Granted(raw) for raw in reply]
+
+    async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> list[bool]:
+        batch = [self._recipe.release(claim, doubtful=doubtful) for claim in claims]
+        replies = await self._ask_many(RELEASE, batch)
+        for reply in replies:
+            if isinstance(reply, ReplyError):
+                raise wire.failed(reply)
+        return [reply == 1 for reply in replies]
 
     async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
         if self._waiting:
@@ -182,6 +209,7 @@ class RedisBackend(ABC):
         if wire.unscripted(reply):  # nothing was done, so asking again is safe
             _, reply = await self._send_many([wire.pack(b"SCRIPT", b"LOAD", script.text), packed])
         if isinstance(reply, ReplyError):
+            self._refused(reply)
             raise wire.failed(reply)
         return reply
 
@@ -196,6 +224,9 @@ class RedisBackend(ABC):
             _, *repeated = await self._send_many([load, *(batch[at] for at in again)])
             for at, reply in zip(again, repeated, strict=True):
                 replies[at] = reply
+        for reply in replies:
+            if isinstance(reply, ReplyError):
+                self._refused(reply)
         return replies
 
 

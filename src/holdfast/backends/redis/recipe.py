@@ -7,6 +7,7 @@ import math
 import os
 import socket
 import time
+from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -15,6 +16,7 @@ from holdfast.backends.redis.scripts import (
     ACQUIRE,
     ADOPT,
     DOWNGRADE,
+    GATHER,
     INSPECT,
     RELEASE,
     RENEW,
@@ -68,6 +70,14 @@ class Recipe:
         value = self.value(claim)
         place = self.place(claim.key, claim.mode is Mode.PERMIT)
         return b"%b%b$%d\r\n%b\r\n%b%b" % (_ACQUIRE, place, len(value), value, terms, reply_to)
+
+    def gather(self, claims: Sequence[Claim]) -> bytes:
+        """One acquire for all of them."""
+        keys = [self.place(claim.key, claim.mode is Mode.PERMIT) for claim in claims]
+        words = [bulk(self._value(claim)) + _terms(claim) for claim in claims]
+        count = len(claims)
+        head = b"*%d\r\n$7\r\nEVALSHA\r\n$40\r\n%b\r\n" % (3 + count * 9, GATHER.sha)
+        return b"".join((head, bulk(b"%d" % (count * 5)), *keys, *words))
 
     def release(self, claim: Claim, *, doubtful: bool) -> bytes:
         stone = bulk(_milliseconds(_tombstone(claim))) if doubtful else _NO_TOMBSTONE

@@ -1,10 +1,10 @@
-"""What a Redis URL says: where the server is, who we are there, and how long a command may take."""
+"""What a Redis URL says: where servers are, who we are there, and how long a command may take."""
 
 from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
@@ -60,8 +60,23 @@ class Settings:
         """What may be shown."""
         return self.path or f"{self.host}:{self.port}"
 
+    def at(self, host: str, port: int) -> Settings:
+        """Another server that is spoken to in the same way."""
+        return replace(self, host=host, port=port, path="")
 
-def read(url: Url) -> Settings:
+
+def read_hosts(url: Url, port: int = 6379) -> list[Settings]:
+    """Several servers, with commas between them, all spoken to as the URL says."""
+    login, at, hosts = url.netloc.rpartition("@")
+    first, *others = hosts.split(",")
+    found = [read(type(url)(url.scheme, login + at + first, url.path, url.options), port)]
+    for host in others:
+        known = _parsed(type(url)(url.scheme, host), _SCHEMES[url.scheme])
+        found.append(found[0].at(known.get("host") or "localhost", known.get("port") or port))
+    return found
+
+
+def read(url: Url, port: int = 6379) -> Settings:
     """The settings of a URL; what it should not say is refused here."""
     for option in url.options:
         if option not in _OPTIONS:
@@ -75,7 +90,7 @@ def read(url: Url) -> Settings:
     known = _parsed(url, scheme)
     return Settings(
         host=known.get("host") or "localhost",
-        port=known.get("port") or 6379,
+        port=known.get("port") or port,
         path=known.get("path") or "" if scheme == "unix" else "",
         db=known.get("db") or 0,
         limit=limit,
@@ -107,14 +122,21 @@ def _limit(url: Url, option: str, default: float) -> float:
     return limit
 
 
+def switch(options: dict[str, str], option: str, *, default: bool) -> bool:
+    """An option that is true or false."""
+    known = {"true": True, "1": True, "false": False, "0": False}
+    chosen = known.get(options.get(option, str(default)).lower())
+    if chosen is None:
+        raise ConfigurationError(f"{option} must be true or false", backend="redis")
+    return chosen
+
+
 def _context(options: dict[str, str]) -> ssl.SSLContext:
     """Certificates are checked unless `ssl_cert_reqs=none` says otherwise."""
     wanted = options.get("ssl_cert_reqs", "required")
     if wanted not in {"required", "none"}:
         raise ConfigurationError("ssl_cert_reqs must be 'required' or 'none'", backend="redis")
-    named = options.get("ssl_check_hostname", "true").lower()
-    if named not in {"true", "false", "1", "0"}:
-        raise ConfigurationError("ssl_check_hostname must be true or false", backend="redis")
+    named = switch(options, "ssl_check_hostname", default=True)
     try:
         context = ssl.create_default_context(
             cafile=options.get("ssl_ca_certs"), capath=options.get("ssl_ca_path")
@@ -125,6 +147,6 @@ def _context(options: dict[str, str]) -> ssl.SSLContext:
     except OSError as error:
         message = f"the certificates of the rediss: URL could not be read: {error}"
         raise ConfigurationError(message, backend="redis") from error
-    context.check_hostname = wanted == "required" and named in {"true", "1"}
+    context.check_hostname = wanted == "required" and named
     context.verify_mode = ssl.CERT_REQUIRED if wanted == "required" else ssl.CERT_NONE
     return context

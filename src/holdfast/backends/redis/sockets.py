@@ -15,11 +15,13 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Any, Final
 
-from hiredis import HiredisError, ReplyError
+from hiredis import HiredisError
 
 from holdfast.backends.redis import wire
+from holdfast.backends.redis.places import Place
 from holdfast.backends.redis.settings import Settings
-from holdfast.errors import BackendUnavailable
+from holdfast.errors import BackendError
+from holdfast.runtimes.threads import run
 
 MOST_IDLE: Final = 64
 IDLE_UNCHECKED: Final = 0.01
@@ -31,18 +33,32 @@ _AT_ONCE: Final = 65536
 class Connection:
     """One socket. Used by one thread at a time."""
 
-    __slots__ = ("_feed", "_gets", "_recv", "_sendall", "_socket", "used")
+    __slots__ = (
+        "_feed",
+        "_gets",
+        "_recv",
+        "_sendall",
+        "_socket",
+        "era",
+        "peer",
+        "settings",
+        "used",
+        "welcome",
+    )
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: Settings, *, curious: bool = False):
+        self.settings = settings
         self.used = 0.0
+        self.era: object = None
+        """Which of the pool's servers this leads to."""
         self._socket = sock = _open(settings)
         reader = wire.reader()
         self._gets, self._feed = reader.gets, reader.feed
         self._recv, self._sendall = sock.recv, sock.sendall
         try:
-            for reply in self.send_many(wire.greeting(settings)):
-                if isinstance(reply, ReplyError):
-                    raise wire.failed(reply)
+            self.peer = sock.getpeername()
+            greeting = wire.greeting(settings, b"2", curious=curious)
+            self.welcome = wire.welcome(self.send_many(greeting), curious=curious)
         except BaseException:
             self.close()
             raise
@@ -53,10 +69,18 @@ class Connection:
         return self._next()
 
     def send_many(self, packed: Sequence[bytes]) -> list[Any]:
-        if not packed:
-            return []
+        self.post(packed)
+        return self.collect(len(packed))
+
+    def post(self, packed: Sequence[bytes]) -> None:
+        """Send, and leave the answers for `collect`: meanwhile others can be sent to."""
         self._sendall(b"".join(packed))
-        return [self._next() for _ in packed]
+
+    def collect(self, count: int) -> list[Any]:
+        return [self._next() for _ in range(count)]
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
 
     def _next(self) -> Any:
         reply = self._gets()
@@ -85,18 +109,35 @@ class Connection:
         self._socket.close()
 
 
-class Pool:
-    """The idle connections of one backend."""
+class Blocking:
+    """How the blocking colour opens a connection and asks something on it."""
 
-    def __init__(self, settings: Settings):
-        self._settings = settings
+    async def open(self, settings: Settings, *, curious: bool = False) -> Connection:
+        return Connection(settings, curious=curious)
+
+    async def ask(self, peer: Connection, packed: bytes) -> Any:
+        return peer.send(packed)
+
+
+DIAL: Final = Blocking()
+
+
+class Pool:
+    """The idle connections of one backend to one place."""
+
+    def __init__(self, place: Place):
+        self._place = place
         self._idle: list[Connection] = []
+        self.era = object()
+        """Another one whenever the server may be another: what one server said, its successor need
+        not keep, so a grant that was read in one era is not counted from an answer of another."""
+        self._peer: Any = None
         self._kept = MOST_IDLE
         """How many may be idle; none once this is closed, though a last release may still come."""
 
     def longest_slice(self, wanted: float) -> float:
         """A command that is meant to block must be answered well before its time limit."""
-        return min(wanted, self._settings.limit / 2)
+        return min(wanted, self._place.settings.limit / 2)
 
     def send(self, packed: bytes) -> Any:
         connection = self._take()
@@ -112,8 +153,17 @@ class Pool:
         with self.lent() as connection:
             return connection.send_many(packed)
 
+    def era_of(self, packed: bytes) -> object:  # noqa: ARG002 -- a cluster has one for each node
+        return self.era
+
+    def refused(self, reply: Any) -> None:
+        """A server that is not the master (any more) is left, and the master looked for again."""
+        if wire.elsewhere(reply):
+            self.forget()
+
     @contextmanager
-    def lent(self) -> Iterator[Connection]:
+    def lent(self, packed: bytes = b"") -> Iterator[Connection]:  # noqa: ARG002 -- as `era_of`
+        """A connection to the server that this command is for."""
         connection = self._take()
         try:
             yield connection
@@ -124,9 +174,11 @@ class Pool:
 
     def close(self) -> None:
         self._kept = 0
-        self._clear()
+        self.forget()
 
-    def _clear(self) -> None:
+    def forget(self) -> None:
+        """Whatever comes next is asked on new connections."""
+        self.era = object()
         idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
@@ -137,18 +189,28 @@ class Pool:
                 connection = self._idle.pop()
             except IndexError:
                 break  # another thread was faster
-            if monotonic() - connection.used < IDLE_UNCHECKED or connection.alive():
+            if connection.era is self.era and (
+                monotonic() - connection.used < IDLE_UNCHECKED or connection.alive()
+            ):
                 return connection
             connection.close()
+        return self._open()
+
+    def _open(self) -> Connection:
         try:
-            return Connection(self._settings)
+            connection = run(self._place.reach(DIAL))
         except (OSError, HiredisError) as error:
-            if isinstance(error, BackendUnavailable):
+            if isinstance(error, BackendError):
                 raise
-            raise wire.unreachable(self._settings, error) from error
+            raise wire.unreachable(self._place.settings, error) from error
+        if connection.peer != self._peer:
+            self._peer = connection.peer
+            self.forget()
+        connection.era = self.era
+        return connection
 
     def _give_back(self, connection: Connection) -> None:
-        if len(self._idle) < self._kept:
+        if len(self._idle) < self._kept and connection.era is self.era:
             connection.used = monotonic()
             self._idle.append(connection)
         else:
@@ -158,8 +220,10 @@ class Pool:
         """What failed is closed, and so are the idle ones: after a restart they are all dead."""
         connection.close()
         if isinstance(error, OSError | HiredisError):
-            self._clear()
-            raise wire.unreachable(self._settings, error) from error
+            if isinstance(error, BackendError):
+                raise error
+            self.forget()
+            raise wire.unreachable(connection.settings, error) from error
 
 
 def _open(settings: Settings) -> socket.socket:

@@ -9,13 +9,16 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from hiredis import HiredisError, PushNotification, ReplyError
 
 from holdfast.backends.redis import wire
 from holdfast.backends.redis.settings import Settings
 from holdfast.runtimes.clock import now
+
+UNASKED: Final = frozenset({b"message", b"smessage", b"sunsubscribe"})
+"""Pushes that are nobody's answer. A slot that leaves its node ends the subscriptions in it."""
 
 
 class Stream(asyncio.Protocol):
@@ -25,8 +28,8 @@ class Stream(asyncio.Protocol):
         self,
         settings: Settings,
         loop: asyncio.AbstractEventLoop,
-        pushed: Callable[[bytes], None],
-        lost: Callable[[], None],
+        pushed: Callable[[Stream, list[Any]], None],
+        lost: Callable[[Stream], None],
     ):
         self._settings = settings
         self._loop = loop
@@ -38,6 +41,7 @@ class Stream(asyncio.Protocol):
         self._watched = False
         self._why: BaseException = ConnectionResetError("the server closed the connection")
         self._transport: asyncio.Transport | None = None
+        self.welcome = wire.Welcome()
         self.ended = loop.create_future()
         self.anchor = float("-inf")
         """When the command was sent whose answer came last: a message after it is younger (S1)."""
@@ -82,8 +86,8 @@ class Stream(asyncio.Protocol):
             reader.feed(data)
             reply = reader.gets()
             while reply is not wire.NOTHING:
-                if type(reply) is PushNotification and reply[0] == b"message":
-                    self._pushed(reply[2])
+                if type(reply) is PushNotification and reply[0] in UNASKED:
+                    self._pushed(self, reply)
                 else:  # in RESP3 the answer to SUBSCRIBE is a push as well
                     future, self.anchor = self._pending.popleft()
                     if not future.done():
@@ -107,22 +111,31 @@ class Stream(asyncio.Protocol):
                 future.set_exception(wire.unreachable(self._settings, why))
         if not self.ended.done():
             self.ended.set_result(None)
-        self._lost()
+        self._lost(self)
 
     @property
     def closed(self) -> bool:
         return self._transport is None or self._transport.is_closing()
 
-    async def greet(self, channel: bytes) -> None:
-        """Who we are, which database, and where grants are told to us."""
-        words = [b"HELLO", b"3"]
-        if self._settings.password:
-            user = (self._settings.username or "default").encode()
-            words += [b"AUTH", user, self._settings.password.encode()]
-        said = [self.send(wire.pack(*words))]
-        if self._settings.db:
-            said.append(self.send(wire.pack(b"SELECT", b"%d" % self._settings.db)))
-        said.append(self.send(wire.pack(b"SUBSCRIBE", channel)))
-        for reply in await asyncio.gather(*said):
-            if isinstance(reply, ReplyError):
-                raise wire.failed(reply)
+    def close(self) -> None:
+        """Nobody needs it any more."""
+        self.abort(ConnectionAbortedError("not needed any more"))
+
+    def retire(self) -> None:
+        """Close once the last answer has come: the commands of others are not to be doubted."""
+        if self._pending:
+            self._pending[-1][0].add_done_callback(lambda _: self.close())
+        else:
+            self.close()
+
+    async def greet(self, *, curious: bool = False) -> None:
+        """Who we are, and which database; the server says who it is."""
+        said = map(self.send, wire.greeting(self._settings, b"3", curious=curious))
+        self.welcome = wire.welcome(await asyncio.gather(*said), curious=curious)
+
+    async def subscribe(self, channel: bytes) -> None:
+        """Where grants are told to us."""
+        reply = await self.send(wire.pack(b"SUBSCRIBE", channel))
+        if isinstance(reply, ReplyError):
+            self.close()
+            raise wire.failed(reply)

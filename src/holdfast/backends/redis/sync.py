@@ -12,7 +12,6 @@ from holdfast.backends.redis import wire
 from holdfast.backends.redis.backend import RedisBackend
 from holdfast.backends.redis.recipe import Recipe, bulk
 from holdfast.backends.redis.scripts import Script
-from holdfast.backends.redis.settings import Settings
 from holdfast.backends.redis.sockets import Connection, Pool
 from holdfast.backends.redis.waiting import Waiting
 from holdfast.core.ports import Signal
@@ -29,9 +28,9 @@ _FIRST_INBOX: Final = bulk(b"l0")
 class BlockingBackend(RedisBackend):
     """A connection per caller, kept for the next one."""
 
-    def __init__(self, settings: Settings):
+    def __init__(self, pool: Pool):
         super().__init__()
-        self._pool = Pool(settings)
+        self._pool = pool
 
     async def _ask(self, script: Script, packed: bytes) -> Any:
         reply = self._pool.send(packed)
@@ -39,6 +38,12 @@ class BlockingBackend(RedisBackend):
 
     async def _send_many(self, packed: Sequence[bytes]) -> list[Any]:
         return self._pool.send_many(packed)
+
+    def _refused(self, reply: Any) -> None:
+        self._pool.refused(reply)
+
+    def _era(self, packed: bytes) -> object:
+        return self._pool.era_of(packed)
 
     def _reply_to(self, waiting: Waiting | None) -> bytes:
         if waiting is None or waiting.generation == 0:
@@ -79,21 +84,24 @@ class Inbox:
         while (left := until - now()) > 0:
             sent = now()
             try:
-                message = self._pop(min(left, self._pool.longest_slice(SLICE)))
+                message, era = self._pop(min(left, self._pool.longest_slice(SLICE)))
             except BackendUnavailable:
                 self._waiting.move()
                 await self._plain.wait(min(until, now() + _PAUSE))
                 return True
             if message is None:
-                self._waiting.anchor = sent
+                self._waiting.anchor, self._waiting.era = sent, era
+            elif era is not self._waiting.era:
+                return True  # of another server than the answer it would count from: ask it
             elif self._waiting.told(message, self._waiting.anchor):
                 return True
         return await self._plain.wait(0.0)
 
-    def _pop(self, seconds: float) -> bytes | None:
+    def _pop(self, seconds: float) -> tuple[bytes | None, object]:
+        """What came, if anything, and in which of the pool's eras."""
         inbox = self._recipe.inbox(self._waiting.claim, self._waiting.generation)
         packed = wire.pack(b"BLPOP", inbox, b"%.3f" % max(0.001, seconds))
-        with self._pool.lent() as connection:
+        with self._pool.lent(packed) as connection:
             with self._mutex:
                 self._sleeping = connection
             try:
@@ -102,5 +110,6 @@ class Inbox:
                 with self._mutex:
                     self._sleeping = None
         if isinstance(reply, ReplyError):
+            self._pool.refused(reply)
             raise wire.failed(reply)
-        return None if reply is None else bytes(reply[1])
+        return None if reply is None else bytes(reply[1]), connection.era

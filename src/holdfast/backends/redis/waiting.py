@@ -24,6 +24,7 @@ class Waiting:
     __slots__ = (
         "anchor",
         "claim",
+        "era",
         "fresh",
         "generation",
         "last_raw",
@@ -36,6 +37,8 @@ class Waiting:
         self.claim = claim
         self.anchor = float("-inf")
         """When the last command was sent that was answered "not yet"."""
+        self.era: object = None
+        """Of which connections that was, where there are several: see `Pool.era`."""
         self.last_raw = 0
         """The last grant of this key at that moment: a message with no larger number is old."""
         self.retry_in = 0.0
@@ -45,8 +48,8 @@ class Waiting:
         self.signal: Signal | None = None
         self.fresh = False
 
-    def not_yet(self, sent: float, last_raw: int, retry_in: float) -> None:
-        self.anchor = max(self.anchor, sent)
+    def not_yet(self, sent: float, last_raw: int, retry_in: float, era: object = None) -> None:
+        self.anchor, self.era = max(self.anchor, sent), era
         self.last_raw = max(self.last_raw, last_raw)
         self.retry_in = retry_in
         if self.pushed is not None and self.pushed.raw <= self.last_raw:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from holdfast.core import entering, leaving, losing, pacing, queueing
+from holdfast.core import entering, leaving, losing, pacing, queueing, together
 from holdfast.testing.bugs import core, engine
 from holdfast.testing.engines import PUSHING, Grants
 from holdfast.testing.network import Faults
@@ -39,6 +39,7 @@ _LATE = Faults(late=0.2)
 _TARDY = Faults(late=0.2, slow=0.4)
 _SLOW = Faults(slow=0.9, processes_stop=1.0)
 _STOPS = Faults(processes_stop=0.6, slow=0.1)
+_PAIR = ("pair", "twin")
 _EVERYWHERE = ("mutex", "fair", "permits", "shelf", "owned")
 
 BUGS: dict[str, Bug] = {
@@ -114,9 +115,17 @@ BUGS: dict[str, Bug] = {
         _STOPS,
     ),
     "turn-not-passed-on": Bug(
-        Variant(patches=(Patch(entering, "_retreat", core.forgets_its_turn),)),
+        Variant(patches=(Patch(entering, "retreat", core.forgets_its_turn),)),
         "fg",
         Faults(tasks_cancelled=4),
+    ),
+    "all-by-the-first": Bug(Variant(store=engine.LooksAtTheFirst), "ae", only=_PAIR),
+    "all-keeps-expiry": Bug(Variant(store=engine.KeepsTheirExpiry), "a", _LOSSY, _PAIR),
+    "all-without-doubt": Bug(
+        Variant(patches=(Patch(together, "_leave", core.leaves_without_doubt),)),
+        "g",
+        Faults(late=0.4, slow=0.3, tasks_cancelled=8),
+        _PAIR,
     ),
     "second-release-lost": Bug(
         Variant(patches=(Patch(leaving, "_insist", core.believes_the_second_answer),)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from holdfast.core.acquiring import Turn
@@ -136,6 +136,17 @@ def forgets_its_turn(retreat: Callable[..., Awaitable[None]]) -> Callable[..., A
         await retreat(client, want, turn)
 
     return retreated
+
+
+def leaves_without_doubt(leave: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+    """Several at once, given up: as if every sending had been answered (L3)."""
+
+    async def left(client: Client, wants: Sequence[Want], turns: list[Turn]) -> None:
+        for turn in turns:
+            turn.unanswered = 0
+        await leave(client, wants, turns)
+
+    return left
 
 
 def believes_the_second_answer(insist: Callable[..., Awaitable[bool]]) -> Callable[..., Any]:

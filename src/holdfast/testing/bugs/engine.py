@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from holdfast.backends.memory.store import Held, Key
 from holdfast.core.values import Answer, Busy, Claim, Granted, Mode, Renewal
 from holdfast.testing.engine import SimBackend
@@ -201,3 +203,23 @@ class TakesOldPushes(Pushed):
 
     def newer(self, claim_id: str, raw: int) -> bool:  # noqa: ARG002  # the bug
         return True
+
+
+class LooksAtTheFirst(SimStore):
+    """Several at once: when the first is free, the others will be."""
+
+    def _free_for(self, claim: Claim, now: float) -> bool:
+        key = self._keys.get((claim.key, False))
+        if key is not None and claim.key.endswith(":twin"):
+            key.holders.clear()
+            key.line.clear()
+        return super()._free_for(claim, now)
+
+
+class KeepsTheirExpiry(SimStore):
+    """Several at once, asked again after a lost answer: yours, but not for longer (S8)."""
+
+    def attempt_all(self, claims: Sequence[Claim], now: float) -> list[Granted] | Busy:
+        known = [self._held(claim, now) for claim in claims]
+        mine = [Granted(held.raw) for held in known if held is not None]
+        return mine if len(mine) == len(claims) else super().attempt_all(claims, now)

@@ -37,6 +37,7 @@ from holdfast.testing.conformance.refusing import Refusing
 from holdfast.testing.conformance.sharing import Sharing
 from holdfast.testing.conformance.suite import needs
 from holdfast.testing.conformance.telling import Telling
+from holdfast.testing.conformance.together import Together
 from holdfast.testing.conformance.waiting import Waiting
 
 __all__ = ["Conformance", "needs"]
@@ -58,6 +59,7 @@ class Conformance(
     Moving,
     Telling,
     Porting,
+    Together,
     Cancelling,
 ):
     """Everything an engine must do. Subclass it, name the engine, and let pytest find it."""

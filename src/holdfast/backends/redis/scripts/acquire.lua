@@ -19,16 +19,9 @@ end
 local id, shown = string.sub(ARGV[1], 1, 32), string.sub(ARGV[1], 33)
 local ttl, mode, limit = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 
--- Asked again after a lost answer: the full ttl from now on, and the same number (S8).
+-- Asked again after a lost answer.
 if holds(id) then
-  raw = raw_of(id)
-  if kind == 'string' then
-    redis.call('pexpire', HOLD, text(ttl))
-  else
-    redis.call('zadd', HOLD, text(now + ttl), id)
-    keep()
-  end
-  return raw
+  return again(id, ttl)
 end
 if buried(id) then
   return {1000, 0}

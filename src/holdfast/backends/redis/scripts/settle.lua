@@ -165,6 +165,18 @@ local function keep()
   redis.call('pexpireat', INFO, text(last + 1000))
 end
 
+-- Who holds it asks for it once more: the full ttl from now on, and the same number (S8).
+local function again(id, ttl)
+  local raw = raw_of(id)
+  if kind == 'string' then
+    redis.call('pexpire', HOLD, text(ttl))
+  else
+    redis.call('zadd', HOLD, text(now + ttl), id)
+    keep()
+  end
+  return raw
+end
+
 -- A late sending of this claim must find the door shut (L3).
 local function bury(id, ttl)
   redis.call('zadd', ALIVE, text(now + ttl), '-' .. id)

@@ -1,0 +1,122 @@
+"""Everybody wants one lock, all the time: owner changes, shares and waits, for any engine.
+
+Counted are changes of the owner: a lock that its releaser takes back while everybody else sleeps
+makes many grants and serves nobody. Every holder also checks that it is alone.
+"""
+
+from __future__ import annotations
+
+import math
+import resource
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Literal, NamedTuple
+
+from benchmarks.crews import Board, Lock, Member, wait_for
+from benchmarks.kinds import Kind
+
+Shape = Literal["processes", "threads", "tasks"]
+START, LAST, INSIDE, BROKEN, READY = range(5)
+
+
+class Turns(NamedTuple):
+    """What one caller got in one slice; sleeps and processor time are those of its process."""
+
+    grants: int
+    changes: int
+    longest: float
+    waited: float
+    sleeps: int
+    cpu: float
+
+
+class Slice(NamedTuple):
+    """What one crew got in one slice."""
+
+    changes: float
+    grants: float
+    shares: list[int]
+    longest: float
+    mean: float
+    sleeps: float
+    cpu: float
+
+    @property
+    def longest_of_mean(self) -> float:
+        return self.longest / self.mean if self.mean else math.inf
+
+
+def contend(
+    kind: Kind,
+    place: str,
+    shape: Shape,
+    size: int,
+    seconds: float,
+    began: Callable[[], object] = lambda: None,
+) -> Slice:
+    """One crew for so many seconds; `began` is called when all are ready and none has begun."""
+    board = Board(READY + size)
+    board[LAST] = -1
+    wants = [partial(_want, board, me, seconds) for me in range(size)]
+    teams = [[want] for want in wants] if shape == "processes" else [wants]
+    crew = [Member(kind, place, *team) for team in teams]
+    try:
+        wait_for(lambda: all(board[READY + me] for me in range(size)), crew)
+        began()
+        board[START] = time.monotonic_ns() + 20_000_000
+        turns: list[list[Turns]] = [member.results() for member in crew]
+    finally:
+        for member in crew:
+            member.stop()
+    if board[BROKEN]:
+        raise AssertionError("two were inside at once")
+    return _slice(turns, seconds)
+
+
+def _slice(turns: list[list[Turns]], seconds: float) -> Slice:
+    every = [each for team in turns for each in team]
+    grants = max(1, sum(each.grants for each in every))
+    return Slice(
+        sum(each.changes for each in every) / seconds,
+        grants / seconds,
+        [each.grants for each in every],
+        max(each.longest for each in every),
+        sum(each.waited for each in every) / grants,
+        sum(max(each.sleeps for each in team) for team in turns) / grants,
+        sum(max(each.cpu for each in team) for team in turns) / grants,
+    )
+
+
+async def _want(board: Board, me: int, seconds: float, lock: Lock) -> Turns:
+    """Take it, look who had it last, let go, again."""
+    await lock.acquire()
+    await lock.release()  # connected by now
+    board[READY + me] = 1
+    while not board[START]:
+        await lock.pause(0.001)
+    start = board[START]
+    await lock.pause(max(0.0, (start - time.monotonic_ns()) / 1e9))
+    grants = changes = longest = waited = 0
+    sleeps, cpu = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw, time.process_time()
+    asked, until = time.monotonic_ns(), start + int(seconds * 1e9)
+    while asked < until:
+        await lock.acquire()
+        got = time.monotonic_ns()
+        longest = max(longest, got - asked)
+        if board[INSIDE]:
+            board[BROKEN] = 1
+        board[INSIDE] = me + 1
+        if got < until:  # the last one of each comes late, and the slower the lock the later
+            grants += 1
+            waited += got - asked
+            changes += board[LAST] != me
+        board[LAST] = me
+        if board[INSIDE] != me + 1:
+            board[BROKEN] = 1
+        board[INSIDE] = 0
+        await lock.release()
+        asked = time.monotonic_ns()
+    sleeps = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - sleeps
+    cpu = time.process_time() - cpu
+    return Turns(grants, changes, longest / 1e9, waited / 1e9, sleeps, cpu)

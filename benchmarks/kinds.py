@@ -1,0 +1,123 @@
+"""What a workload compares: kinds of lock, listed per engine, all driven in the same way.
+
+An engine brings one file, `benchmarks/<engine>_locks.py`, with `KINDS`: the bare limit, Holdfast in
+both colours, and the peers with the settings they come with. A kind that is not installed, or that
+fails while it is measured, is left out, and the table says so.
+"""
+
+from __future__ import annotations
+
+from asyncio import AbstractEventLoop, new_event_loop
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from typing import Any, NamedTuple, TypeVar
+
+from benchmarks import measuring
+
+T = TypeVar("T")
+NAME = "bench"
+
+
+class Pair(NamedTuple):
+    """What takes a lock and what gives it back: functions, or coroutine functions."""
+
+    acquire: Callable[[], Any]
+    release: Callable[[], Any]
+
+
+Opened = Callable[[str], Pair]
+"""A client: from the name of a lock to the lock, for one caller."""
+
+
+class Kind(NamedTuple):
+    """One kind of lock, and how it is opened: by the process that uses it, in its event loop."""
+
+    open: Callable[[str], Opened]
+    """From the place, which is a folder or the URL of a server, to a client."""
+    asyncio: bool = False
+    uvloop: bool = False
+    module: str = "holdfast"
+    """What has to be importable."""
+    package: str = ""
+    """What it is called where it is installed from, if that is not the module's name."""
+    interval: float = 0.0
+    """How often it looks again while it waits; 0 for those that are woken."""
+    sends: tuple[str, ...] = ()
+    """The commands its clients send, apart from those its scripts call in the server."""
+
+    @property
+    def needs(self) -> list[str]:
+        """Modules that are not here."""
+        wanted = [self.module, *(["uvloop"] if self.uvloop else [])]
+        return [each for each in wanted if find_spec(each) is None]
+
+    @property
+    def source(self) -> str:
+        return self.package or self.module
+
+    def loop(self) -> AbstractEventLoop:
+        if not self.uvloop:
+            return new_event_loop()
+        made: AbstractEventLoop = import_module("uvloop").new_event_loop()
+        return made
+
+
+def kinds_of(engine: str) -> Mapping[str, Kind]:
+    """All that this engine's file lists."""
+    found: Mapping[str, Kind] = import_module(f"benchmarks.{engine}_locks").KINDS
+    return found
+
+
+def ours(name: str) -> bool:
+    return name.startswith("holdfast")
+
+
+def bare(name: str) -> bool:
+    return name.startswith("bare")
+
+
+class Field:
+    """Who takes part in one workload; `notes` says who does not, and why."""
+
+    def __init__(self, kinds: Mapping[str, Kind], names: Sequence[str]) -> None:
+        self.kinds = {name: kinds[name] for name in names if not kinds[name].needs}
+        lacking = {
+            f"{need} is not installed: {name} is left out"
+            for name in names
+            for need in kinds[name].needs
+        }
+        self.notes = sorted(lacking)
+
+    def race(self, run: Callable[[str], T], rounds: int, seed: int) -> dict[str, list[T]]:
+        """A slice of everybody in every round; who fails is excused, if that can be."""
+        slices = {name: partial(run, name) for name in self.kinds}
+        return measuring.interleaved(slices, rounds, seed, self.excuse)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self.kinds))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.kinds
+
+    def __getitem__(self, name: str) -> Kind:
+        return self.kinds[name]
+
+    def excuse(self, name: str, problem: Exception) -> None:
+        """A peer that fails is left out from here on; the limit or Holdfast failing is an error."""
+        if ours(name) or bare(name):
+            raise problem
+        del self.kinds[name]
+        self.notes.append(f"{name} failed and is left out: {type(problem).__name__}: {problem}")
+
+    def versions(self) -> dict[str, str]:
+        """What of this is installed, in which version."""
+        found = {}
+        for source in {kind.source for kind in self.kinds.values()}:
+            try:
+                found[source] = version(source)
+            except PackageNotFoundError:
+                continue
+        return dict(sorted(found.items()))

@@ -1,0 +1,322 @@
+"""A master behind Sentinels: found, lost, found again; and what becomes of holders and waiters."""
+
+from __future__ import annotations
+
+import asyncio
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast import aio
+from holdfast.backends.redis.places import Place, Single
+from holdfast.backends.redis.sentinel import Sentinels, read
+from holdfast.backends.redis.settings import read as read_one
+from holdfast.backends.redis.sockets import Pool
+from holdfast.backends.redis.sync import BlockingBackend
+from holdfast.connect import parse
+from holdfast.core.values import Busy, Granted
+from holdfast.errors import BackendError, BackendUnavailable, ConfigurationError
+from holdfast.runtimes.clock import now
+from holdfast.runtimes.threads import ThreadRuntime, run
+from tests.backends.redis.conftest import PATIENCE, claim, eventually, somebody_waits
+from tests.servers.redis import RedisServer
+from tests.servers.sentinel import SERVICE, SentinelService
+
+pytestmark = [pytest.mark.redis, pytest.mark.faults]
+
+
+@pytest.fixture
+def service(redis_sentinel: SentinelService) -> Iterator[SentinelService]:
+    redis_sentinel.wait_until_whole()
+    yield redis_sentinel
+    redis_sentinel.wait_until_whole()
+
+
+# Addresses.
+
+
+def test_what_a_url_says() -> None:
+    url = "redis+sentinel://ann:s3cret@h1,h2:7,[::1]:8/jobs/3?sentinel_password=deep"
+    place = read(parse(url))
+    assert (place.service, place.settings.db) == ("jobs", 3)
+    assert (place.settings.username, place.settings.password) == ("ann", "s3cret")
+    assert [each.place for each in place._sentinels] == ["h1:26379", "h2:7", "::1:8"]
+    assert {(each.username, each.password, each.db) for each in place._sentinels} == {
+        ("", "deep", 0)
+    }
+    assert "deep" not in repr(place._sentinels)
+
+
+@pytest.mark.parametrize(("options", "sentinels_too"), [("", True), ("?sentinel_tls=false", False)])
+def test_tls_to_the_master_and_to_the_sentinels(options: str, sentinels_too: bool) -> None:
+    place = read(parse(f"rediss+sentinel://h1/jobs{options}"))
+    assert place.settings.tls is not None
+    assert (place._sentinels[0].tls is not None) is sentinels_too
+
+
+@pytest.mark.parametrize(
+    ("url", "named"),
+    [
+        ("redis+sentinel://h1", "name of the service"),
+        ("redis+sentinel://h1/jobs/three", "database"),
+        ("redis+sentinel://h1/jobs?sentinel_tls=maybe", "sentinel_tls"),
+        ("redis+sentinel://h1/jobs?colour=red", "colour"),
+        ("redis://h1?sentinel_password=x", "sentinel_password"),
+    ],
+)
+def test_what_is_refused(url: str, named: str) -> None:
+    with pytest.raises(ConfigurationError, match=named):
+        holdfast.connect(url)
+
+
+def test_the_service_names_the_locks_not_the_hosts() -> None:
+    with holdfast.connect("redis+sentinel://h1,h2/jobs") as locks:
+        assert locks._client.id == "redis+sentinel:jobs/0"
+
+
+def test_a_replica_is_refused_and_named(service: SentinelService) -> None:
+    url = service.replicas[0].url
+    with holdfast.connect(url) as locks, pytest.raises(BackendError, match="read-only replica"):
+        locks.lock("x").acquire(timeout=0)
+
+    async def story() -> None:
+        async with aio.connect(url) as locks:
+            with pytest.raises(BackendError, match="read-only replica"):
+                await locks.lock("x").acquire(timeout=0)
+
+    asyncio.run(story())
+
+
+# Sentinels that do not help.
+
+
+class Liar(socketserver.ThreadingTCPServer):
+    """A Sentinel that was cut off, and goes on telling the same address; or says nothing."""
+
+    allow_reuse_address = daemon_threads = True
+
+    def __init__(self, told: RedisServer | None):
+        self.told = told
+        self.asked = 0
+        super().__init__(("127.0.0.1", 0), Answering)
+
+    @property
+    def place(self) -> str:
+        return f"127.0.0.1:{self.server_address[1]}"
+
+
+class Answering(socketserver.StreamRequestHandler):
+    server: Liar
+
+    def handle(self) -> None:
+        while data := self.connection.recv(4096):
+            if self.server.told is None:
+                continue
+            if b"HELLO" in data:
+                self.wfile.write(b"*2\r\n+mode\r\n+sentinel\r\n")
+            if b"SENTINEL" in data:
+                self.server.asked += 1
+                port = str(self.server.told.port)
+                self.wfile.write(f"*2\r\n$9\r\n127.0.0.1\r\n${len(port)}\r\n{port}\r\n".encode())
+
+
+@contextmanager
+def liar(told: RedisServer | None) -> Iterator[Liar]:
+    with Liar(told) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+
+
+@pytest.mark.parametrize("colour", ["blocking", "asyncio"])
+def test_what_a_sentinel_tells_is_not_believed(service: SentinelService, colour: str) -> None:
+    """An old opinion leads to a replica, which says so itself; the next Sentinel is asked."""
+    with liar(service.replicas[0]) as wrong:
+        url = f"redis+sentinel://{wrong.place},{service.url.removeprefix('redis+sentinel://')}"
+        if colour == "blocking":
+            with holdfast.connect(url) as locks, locks.lock("x", timeout=PATIENCE):
+                pass
+        else:
+
+            async def story() -> None:
+                async with aio.connect(url) as locks, locks.lock("x", timeout=PATIENCE):
+                    pass
+
+            asyncio.run(story())
+        assert wrong.asked
+
+
+def test_nobody_knows_a_master(service: SentinelService) -> None:
+    url = service.url.replace(SERVICE, "nowhere")
+    with (
+        holdfast.connect(url) as locks,
+        pytest.raises(BackendUnavailable, match="knows no service"),
+    ):
+        locks.info("x")
+
+
+def test_the_loop_goes_on_while_sentinels_are_silent(service: SentinelService) -> None:
+    async def story(silent: Liar) -> None:
+        hosts = service.url.removeprefix("redis+sentinel://")
+        url = f"redis+sentinel://{silent.place},{hosts}?socket_timeout=0.3"
+        async with aio.connect(url) as locks:
+            asking = asyncio.create_task(locks.info("x"))
+            turns = 0
+            while not asking.done():
+                await asyncio.sleep(0.005)
+                turns += 1
+            await asking
+            assert turns >= 5, "the loop stood still"
+
+    with liar(None) as silent:
+        asyncio.run(story(silent))
+
+
+# Failover.
+
+
+def test_holders_and_waiters_outlive_a_failover(service: SentinelService) -> None:
+    with (
+        holdfast.connect(service.url, namespace="t") as one,
+        holdfast.connect(service.url, namespace="t") as two,
+    ):
+        lease = one.lock("x", ttl=20).acquire()
+        assert lease is not None
+        got: list[Any] = []
+        waiter = threading.Thread(target=lambda: got.append(two.lock("x").acquire()))
+        waiter.start()
+        eventually(lambda: one.info("x").waiters, "nobody waits")
+        old = service.master
+        assert service.failover() is not old
+        lease.renew()
+        lease.check()
+        assert one.info("x").locked
+        lease.release()
+        waiter.join(PATIENCE)
+        assert got[0].fence > lease.fence
+        got[0].release()
+
+
+def test_holders_and_waiters_outlive_a_failover_on_a_loop(service: SentinelService) -> None:
+    async def story() -> None:
+        async with (
+            aio.connect(service.url, namespace="t") as one,
+            aio.connect(service.url, namespace="t") as two,
+        ):
+            lease = await one.lock("y", ttl=20).acquire()
+            assert lease is not None
+            waiter = asyncio.create_task(two.lock("y").acquire())
+            await somebody_waits(one, "y")
+            await asyncio.to_thread(service.failover)
+            await lease.renew()
+            await lease.release()
+            async with asyncio.timeout(PATIENCE):
+                got = await waiter
+            assert got is not None
+            assert got.fence > lease.fence
+            await got.release()
+
+    asyncio.run(story())
+
+
+def test_a_hold_that_the_new_master_does_not_have_is_told_lost(service: SentinelService) -> None:
+    with holdfast.connect(service.url, namespace="t") as locks:
+        lease = locks.lock("z", ttl=3).acquire()
+        assert lease is not None
+        service.failover().flushall()  # as if it had not been replicated
+        assert lease.lost.wait(PATIENCE)
+        with locks.lock("z", timeout=PATIENCE) as later:
+            assert later.fence > lease.fence
+
+
+def test_a_killed_master_is_replaced_under_a_waiter(service: SentinelService) -> None:
+    with (
+        holdfast.connect(service.url, namespace="t") as one,
+        holdfast.connect(service.url, namespace="t") as two,
+    ):
+        lease = one.lock("k", ttl=20).acquire()
+        assert lease is not None
+        old = service.master
+        assert old.ask("WAIT", 2, 5000) == 2
+        got: list[Any] = []
+
+        def wait() -> None:
+            while not got:
+                try:
+                    got.append(two.lock("k").acquire())
+                except BackendUnavailable:
+                    continue  # a failover may take longer than the patience with an outage
+
+        waiter = threading.Thread(target=wait)
+        waiter.start()
+        eventually(lambda: one.info("k").waiters, "nobody waits")
+        old.kill()
+        service.wait_for_another(old)
+        lease.renew()
+        lease.release()
+        waiter.join(PATIENCE)
+        assert got[0].fence > lease.fence
+        got[0].release()
+
+
+class Switch:
+    """A place that leads to another server after a failover."""
+
+    def __init__(self, *servers: RedisServer):
+        self.places: list[Place] = [Single(read_one(parse(server.url))) for server in servers]
+        self.settings = self.places[0].settings
+
+    async def reach(self, dial: Any) -> Any:
+        return await self.places[0].reach(dial)
+
+
+def test_a_grant_of_the_new_master_does_not_count_from_an_answer_of_the_old() -> None:
+    """S1 between servers: the old one said "not yet" long after the new one had granted."""
+    with RedisServer() as old, RedisServer() as new:
+        place = Switch(old, new)
+        port, other = BlockingBackend(Pool(place)), BlockingBackend(Pool(place.places[1]))
+        holders, waiter = [claim(), claim()], claim()
+        run(port.attempt(holders[0], 0.0))
+        run(other.attempt(holders[1], 0.0))
+        assert isinstance(run(port.attempt(waiter, 0.0)), Busy)
+        assert isinstance(run(other.attempt(waiter, 0.0)), Busy)
+        with port.watch(waiter, ThreadRuntime().signal) as inbox:
+            run(port.attempt(waiter, 0.0))
+            run(other.release(holders[1]))  # the new master grants: now in its inbox
+            assert not run(inbox.wait(now() + 0.2))  # which the old one knows nothing of
+            place.places.reverse()
+            old.client_kill()
+            port._pool._idle[0].used = 0.0  # long idle: the cut is seen before it is used
+            assert run(inbox.wait(now() + 5.0))
+            granted = run(port.attempt(waiter, 0.0))
+        assert isinstance(granted, Granted)
+        assert granted.anchor is None, "it counts from an answer of the old master"
+        assert granted.ttl is None
+        run(port.close())
+        run(other.close())
+
+
+def test_a_pool_leaves_a_server_that_became_a_replica(service: SentinelService) -> None:
+    place = read(parse(service.url))
+    assert isinstance(place, Sentinels)
+    port, mine = BlockingBackend(Pool(place)), claim("demoted")
+    assert isinstance(run(port.attempt(mine, 0.0)), Granted)
+    old = service.master
+    new = service.failover()
+    assert new is not old
+
+    def released() -> bool:
+        try:
+            return run(port.release(mine))
+        except BackendUnavailable:
+            return False
+
+    eventually(released, "the new master was not found")
+    run(port.close())
