@@ -25,6 +25,7 @@ _BUILT_IN = {
     "memory": "holdfast.backends.memory",
     "file": "holdfast.backends.file",
     **dict.fromkeys(_REDIS, "holdfast.backends.redis"),
+    **dict.fromkeys(("redlock", "redlocks"), "holdfast.backends.redlock"),
 }
 
 

@@ -7,14 +7,15 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from hiredis import ReplyError
 
 from holdfast.backends.redis import wire
 from holdfast.backends.redlock import ballots, looking
 from holdfast.backends.redlock.ballots import Round
-from holdfast.backends.redlock.nodes import Ballot, Debt, Set
+from holdfast.backends.redlock.nodes import Ballot, Set
+from holdfast.backends.redlock.questions import Question
 from holdfast.backends.redlock.recipe import Recipe, Words
 from holdfast.backends.redlock.waiting import Waiting, Watch
 from holdfast.core.ports import Signal
@@ -35,15 +36,6 @@ _SPLIT: Final = 0.005
 """After a split vote, everybody tries again after a while that is random and doubles."""
 _BATCH: Final = 500
 _VOTES: Final = (ballots.VOTED, ballots.TOO_SMALL, ballots.JOINED)
-
-
-class Question(NamedTuple):
-    """One command to one node."""
-
-    node: int
-    words: Words
-    about: int = 0
-    """Which of several things it is about."""
 
 
 Heard = Callable[[Question, Any, float], bool]
@@ -120,12 +112,9 @@ class RedlockBackend(ABC):
         """On all nodes that voted or may have: also those that did not answer."""
         voters = {*votes.said(*_VOTES, ballots.NOT_COUNTED), *votes.out, *votes.failures}
         late = votes.out | votes.failures.keys()
-        self._tell(
-            [
-                Question(at, self._recipe.withdraw(claim, doubtful=at in late and not stay, stay=stay))
-                for at in voters
-            ]
-        )
+        for at in voters:
+            words = self._recipe.withdraw(claim, doubtful=at in late and not stay, stay=stay)
+            self._tell([Question(at, words, owed=None if stay else claim)])
 
     def _refused(self, ballot: Ballot, votes: Round) -> Busy:
         """When to ask again, or why that is no use."""
@@ -152,16 +141,11 @@ class RedlockBackend(ABC):
         late = set() if ballot is None or ballot.votes is None else ballot.votes.out | ballot.mended
         ended = Round(self._all, len(self._all))
         heard = self._hears(ended, _ended)
-        await self._ask(
-            [
-                Question(at, self._recipe.withdraw(claim, doubtful=doubtful or at in late))
-                for at in self._all
-            ],
-            heard,
-            now() + self._limit,
-        )
-        for at in ended.out | ended.failures.keys():
-            self._set.nodes[at].debts.append(Debt(claim, now() + self.max_ttl))
+        questions = []
+        for at in self._all:
+            words = self._recipe.withdraw(claim, doubtful=doubtful or at in late)
+            questions.append(Question(at, words, owed=claim))
+        await self._ask(questions, heard, now() + self._limit)
         if len(ended.answers) < ended.needed:
             raise self._too_few(ended)
         self._set.ballots.pop(claim.id, None)
@@ -218,9 +202,7 @@ class RedlockBackend(ABC):
             raise self._too_few(taken)
         raws = [taken.answers[at][1] for at in taken.said(1)]
         if not taken.enough(1):
-            self._tell(
-                [Question(at, self._recipe.withdraw(claim, doubtful=True)) for at in taken.asked]
-            )
+            self._tell([self.repay(at, claim) for at in taken.asked])
             return None
         ballot = self._set.ballots[claim.id] = Ballot(time.time_ns() // 1000)
         ballot.raw = max(raws)
@@ -277,6 +259,10 @@ class RedlockBackend(ABC):
 
     def listen(self, news: Callable[[str | None, Renewal], None]) -> None:  # noqa: B027
         """There is nothing to tell that `renew` does not."""
+
+    def repay(self, node: int, claim: Claim) -> Question:
+        """Take a claim back on a node that may have it, or may still get it."""
+        return Question(node, self._recipe.withdraw(claim, doubtful=True), owed=claim)
 
     async def _round(
         self,

@@ -7,8 +7,10 @@ from collections import deque
 from typing import Final
 
 from holdfast.backends.redis.settings import Settings
+from holdfast.backends.redis.wire import Welcome
 from holdfast.backends.redlock.ballots import Clock, Round, astray
 from holdfast.core.values import Claim
+from holdfast.errors import BackendError, ConfigurationError
 from holdfast.runtimes.clock import now
 
 MOST_DEBTS: Final = 1000
@@ -16,23 +18,15 @@ _AGAIN: Final = (0.05, 0.2, 1.0, 2.0)
 """Seconds until a node that could not be reached is tried again."""
 
 
-class Debt:
-    """A claim that a node may have a command of, or a key, which nobody else will take back."""
-
-    __slots__ = ("claim", "until")
-
-    def __init__(self, claim: Claim, until: float):
-        self.claim = claim
-        self.until = until
-
-
 class Node:
     """One server of the set."""
 
-    def __init__(self, at: int, settings: Settings):
+    def __init__(self, at: int, settings: Settings, max_ttl: float):
         self.at = at
         self.settings = settings
-        self.debts: deque[Debt] = deque(maxlen=MOST_DEBTS)
+        self._keep = max_ttl * 2
+        self._debts: deque[tuple[Claim, float]] = deque(maxlen=MOST_DEBTS)
+        """Claims that it may have a command of, or a key, and which nobody else will take back."""
         self._failed = 0
         self._again = 0.0
         self._distrusted_until = 0.0
@@ -48,6 +42,26 @@ class Node:
     def reached(self) -> None:
         self._failed = 0
         self._again = 0.0
+
+    def met(self, welcome: Welcome) -> None:
+        """What it said of itself: a replica or a node that forgets keys is no node of a set."""
+        place = self.settings.place
+        if welcome.role == "replica":
+            raise BackendError(f"{place} is a read-only replica: a node must be a master of its own")
+        if welcome.evicts:
+            message = (
+                f"{place} may evict keys (maxmemory-policy {welcome.evicts}): it would forget its "
+                "votes; a node needs noeviction"
+            )
+            raise ConfigurationError(message, backend="redlock")
+
+    def owe(self, claim: Claim) -> None:
+        self._debts.append((claim, now() + self._keep))
+
+    def debts(self) -> list[Claim]:
+        """What is to be taken back there, now that it can be reached; told once."""
+        debts, self._debts = self._debts, deque(maxlen=MOST_DEBTS)
+        return [claim for claim, until in debts if now() < until]
 
     def distrust(self, seconds: float) -> None:
         self._distrusted_until = now() + seconds
@@ -76,8 +90,8 @@ class Ballot:
 class Set:
     """The nodes, their clocks, and the claims under way: one for all connections of a Locks."""
 
-    def __init__(self, settings: list[Settings]):
-        self.nodes = [Node(at, each) for at, each in enumerate(settings)]
+    def __init__(self, settings: list[Settings], max_ttl: float):
+        self.nodes = [Node(at, each, max_ttl) for at, each in enumerate(settings)]
         self.clocks = [Clock() for _ in settings]
         self.ballots: dict[str, Ballot] = {}
         self.largest = 0

@@ -33,6 +33,9 @@ class Waiting:
     def told(self, node: int) -> bool:
         """A node rang; True when so many did that asking is worth it."""
         self.rung.add(node)
+        return self.enough()
+
+    def enough(self) -> bool:
         return len(self.rung) >= self._needed
 
 

@@ -1,0 +1,72 @@
+"""From a URL to a set of nodes, in both colours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from holdfast.backends.redis import settings
+from holdfast.backends.redis.settings import Settings
+from holdfast.backends.redlock.aio import AsyncioBackend
+from holdfast.backends.redlock.nodes import Set
+from holdfast.backends.redlock.recipe import Recipe
+from holdfast.backends.redlock.sync import BlockingBackend
+from holdfast.core import doors
+from holdfast.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from holdfast.connect import Url
+
+MAX_TTL: Final = 60.0
+NODE_LIMIT: Final = 0.3
+_OWN: Final = ("max_ttl", "node_timeout", "durable")
+
+
+class RedlockEngine:
+    """Several independent masters."""
+
+    def __init__(self, servers: list[Settings], *, max_ttl: float, limit: float, durable: bool):
+        _check(servers, max_ttl, limit)
+        self._set = Set(servers, max_ttl)
+        self._recipe = Recipe(max_ttl=max_ttl, durable=durable)
+        self._limit = limit
+        self.id = f"redlock:{len(servers)}"
+
+    def blocking(self) -> BlockingBackend:
+        return BlockingBackend(self._set, self._recipe, self._limit)
+
+    def asyncio(self) -> AsyncioBackend:
+        return AsyncioBackend(self._set, self._recipe, self._limit)
+
+
+def open_url(url: Url) -> RedlockEngine:
+    """`redlock://h1,h2,h3` and `rediss` as `redlocks://`."""
+    own = {name: url.options.pop(name) for name in _OWN if name in url.options}
+    scheme = "rediss" if url.scheme == "redlocks" else "redis"
+    servers = settings.read_hosts(type(url)(scheme, url.netloc, url.path, url.options))
+    return RedlockEngine(
+        servers,
+        max_ttl=doors.seconds(own.get("max_ttl", MAX_TTL), "max_ttl"),
+        limit=doors.seconds(own.get("node_timeout", NODE_LIMIT), "node_timeout"),
+        durable=settings.switch(own, "durable", default=False),
+    )
+
+
+def _check(servers: list[Settings], max_ttl: float, limit: float) -> None:
+    places = [server.place for server in servers]
+    twice = {place for place in places if places.count(place) > 1}
+    if twice:
+        raise _wrong(f"{', '.join(sorted(twice))} is listed twice: it would vote twice")
+    if len(servers) < 3 or len(servers) % 2 == 0:
+        message = (
+            f"{len(servers)} nodes: Redlock needs an odd number, three or more; one node less "
+            "stands as many failures as an even number"
+        )
+        raise _wrong(message)
+    if not 2 <= max_ttl <= 86400:
+        raise _wrong(f"max_ttl must be between 2 and 86400 s, got {max_ttl:g}")
+    if not 0.01 <= limit <= max_ttl / 4:
+        raise _wrong(f"node_timeout must be far below the ttl, got {limit:g}")
+
+
+def _wrong(message: str) -> ConfigurationError:
+    return ConfigurationError(message, backend="redlock")

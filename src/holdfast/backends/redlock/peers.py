@@ -1,0 +1,311 @@
+"""Blocking connections to all nodes at once, from one thread: sockets that never block, one poll.
+
+A crew belongs to one thread, so that what it sends to a node arrives in order: a vote that comes
+late can never outlive the withdrawal sent after it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from hiredis import HiredisError, PushNotification, ReplyError
+
+from holdfast.backends.redis import wire
+from holdfast.backends.redlock.nodes import Node
+from holdfast.backends.redlock.questions import Question, run_of
+from holdfast.backends.redis.scripts import Script
+from holdfast.errors import BackendUnavailable
+from holdfast.runtimes.clock import now
+
+_AT_ONCE: Final = 65536
+Hear = Callable[[Any], object]
+
+
+class _Sent(NamedTuple):
+    """A command that waits for its answer."""
+
+    script: Script
+    packed: bytes
+    hear: Hear
+    at: float
+    question: Question | None
+
+
+class Peer:
+    """The connection of one thread to one node."""
+
+    def __init__(self, node: Node, crew: Crew):
+        self.node = node
+        self._crew = crew
+        self._socket: socket.socket | None = None
+        self._reader = wire.reader()
+        self._ready = False
+        self._run = b""
+        self._pending: deque[_Sent] = deque()
+        self._held_back: list[tuple[Question, Hear]] = []
+        """What waits for the connection."""
+        self._out = b""
+
+    def ask(self, question: Question, hear: Hear) -> None:
+        if self._socket is None:
+            if not self.node.reachable():
+                self._refuse(question, hear, "could not be reached a moment ago")
+                return
+            self._connect()
+        if self._socket is None:
+            self._refuse(question, hear, "could not be reached")
+        elif not self._ready:
+            self._held_back.append((question, hear))
+        elif self.stuck():
+            self._refuse(question, hear, "has not answered for a while")
+        else:
+            script, packed = question.words(self._run)
+            self._send(script, packed, hear, question)
+
+    def stuck(self) -> bool:
+        """Whether it is slow: then nothing is asked of it until it has answered."""
+        return bool(self._pending) and now() - self._pending[0].at > self._crew.limit
+
+    def _refuse(self, question: Question, hear: Hear, why: str) -> None:
+        if question.owed is not None:
+            self.node.owe(question.owed)
+        hear(BackendUnavailable(f"{self.node.settings.place} {why}", backend="redlock"))
+
+    def _connect(self) -> None:
+        settings = self.node.settings
+        try:
+            if settings.path:
+                sock = socket.socket(socket.AF_UNIX)
+                address: Any = settings.path
+            else:
+                family, kind, _, _, address = socket.getaddrinfo(
+                    settings.host, settings.port, type=socket.SOCK_STREAM
+                )[0]
+                sock = socket.socket(family, kind)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if settings.tls is not None:
+                # The handshake blocks; a node that hangs in it costs this once, then is left alone.
+                sock.settimeout(self._crew.limit)
+                sock.connect(address)
+                sock = settings.tls.wrap_socket(sock, server_hostname=settings.host)
+            sock.setblocking(False)
+            if settings.tls is None:
+                with suppress(BlockingIOError):
+                    sock.connect(address)
+        except OSError:
+            self.node.unreached()
+            return
+        self._socket = sock
+        self._reader = wire.reader()
+        self._crew.watch(self, sock.fileno(), writing=True)
+        self._greet()
+
+    def _greet(self) -> None:
+        greeting = [
+            *wire.greeting(self.node.settings, b"3", curious=True),
+            wire.pack(b"INFO", b"server"),
+            wire.pack(b"SUBSCRIBE", self._crew.channel),
+        ]
+        replies: list[Any] = []
+
+        def greeted(reply: Any) -> None:
+            replies.append(reply)
+            if len(replies) == len(greeting):
+                self._greeted(replies)
+
+        for packed in greeting:
+            self._send(Script(b"", b""), packed, greeted, None)
+
+    def _greeted(self, replies: Sequence[Any]) -> None:
+        try:
+            if isinstance(replies[-1], ReplyError):
+                raise wire.failed(replies[-1])
+            welcome = wire.welcome(replies[:-2], curious=True)
+            self._run = run_of(replies[-2])
+            self.node.met(welcome)
+        except Exception as error:  # noqa: BLE001  # whoever asked is told
+            self._break(error)
+            return
+        self._ready = True
+        self.node.reached()
+        for claim in self.node.debts():
+            self.ask(self._crew.repay(self.node.at, claim), _nothing)
+        held_back, self._held_back = self._held_back, []
+        for question, hear in held_back:
+            self.ask(question, hear)
+
+    def _send(self, script: Script, packed: bytes, hear: Hear, question: Question | None) -> None:
+        self._pending.append(_Sent(script, packed, hear, now(), question))
+        self._write(packed)
+
+    def _write(self, packed: bytes = b"") -> None:
+        sock = self._socket
+        if sock is None:
+            return
+        self._out += packed
+        try:
+            sent = sock.send(self._out) if self._out else 0
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError as error:
+            if not isinstance(error, OSError) or error.errno not in _CONNECTING:
+                self._break(error)
+                return
+            sent = 0
+        self._out = self._out[sent:]
+        self._crew.watch(self, sock.fileno(), writing=bool(self._out))
+
+    def work(self, event: int) -> None:
+        """Something happened on the socket."""
+        if event & select.POLLOUT:
+            self._write()
+        if not event & (select.POLLIN | select.POLLHUP | select.POLLERR) or self._socket is None:
+            return
+        try:
+            data = self._socket.recv(_AT_ONCE)
+            if not data:
+                raise ConnectionResetError("the node closed the connection")
+            self._reader.feed(data)
+            reply = self._reader.gets()
+            while reply is not wire.NOTHING:
+                self._take(reply)
+                reply = self._reader.gets()
+        except (BlockingIOError, InterruptedError):
+            pass
+        except (OSError, HiredisError, IndexError) as error:
+            self._break(error)
+
+    def _take(self, reply: Any) -> None:
+        if type(reply) is PushNotification and reply[0] == b"message":
+            self._crew.rung(self.node.at, reply[2])
+            return
+        sent = self._pending.popleft()
+        if wire.unscripted(reply):  # nothing was done, so asking again is safe
+            load = wire.pack(b"SCRIPT", b"LOAD", sent.script.text)
+            self._send(sent.script, load, _nothing, None)
+            self._send(sent.script, sent.packed, sent.hear, sent.question)
+        else:
+            sent.hear(reply)
+
+    def age(self) -> None:
+        """A node that has not answered for long is hung up on: what it may have is a debt."""
+        if self._pending and now() - self._pending[0].at > self.node.settings.limit:
+            self._break(TimeoutError())
+
+    def _break(self, error: BaseException) -> None:
+        self.close()
+        self.node.unreached()
+        why = wire.unreachable(self.node.settings, error)
+        pending, self._pending = self._pending, deque()
+        held_back, self._held_back = self._held_back, []
+        for sent in pending:
+            if sent.question is not None:
+                self._lose(sent.question, sent.hear, why)
+        for question, hear in held_back:
+            self._lose(question, hear, why)
+
+    def _lose(self, question: Question, hear: Hear, why: BaseException) -> None:
+        if question.owed is not None:
+            self.node.owe(question.owed)
+        hear(why)
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._crew.forget(self._socket.fileno())
+            self._socket.close()
+        self._socket = None
+        self._ready = False
+        self._out = b""
+
+
+_CONNECTING: Final = {107, 115}  # ENOTCONN, EINPROGRESS
+
+
+def _nothing(_reply: Any) -> None:
+    """Nobody waits for this answer."""
+
+
+class Crew:
+    """One thread's connections to all nodes."""
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        limit: float,
+        repay: Callable[[int, Any], Question],
+        rung: Callable[[int, bytes], None],
+    ):
+        self.limit = limit
+        self.repay = repay
+        self.rung = rung
+        self.channel = b"holdfast:" + os.urandom(16).hex().encode()
+        """Where the nodes ring us."""
+        self._poll = select.poll()
+        self._by_fd: dict[int, Peer] = {}
+        self._bell, self._clapper = socket.socketpair()
+        self._bell.setblocking(False)
+        self._clapper.setblocking(False)
+        self._poll.register(self._bell, select.POLLIN)
+        self.peers = [Peer(node, self) for node in nodes]
+
+    def watch(self, peer: Peer, fd: int, *, writing: bool) -> None:
+        self._by_fd[fd] = peer
+        self._poll.register(fd, select.POLLIN | (select.POLLOUT if writing else 0))
+
+    def forget(self, fd: int) -> None:
+        self._by_fd.pop(fd, None)
+        with suppress(KeyError):
+            self._poll.unregister(fd)
+
+    def ask(
+        self, questions: Sequence[Question], heard: Callable[[Question, Any, float], bool], until: float
+    ) -> None:
+        self.work(0.0)  # answers that came meanwhile, and nodes that hung up
+        left = len(questions)
+        decided = False
+
+        def hear(question: Question, sent: float, reply: Any) -> None:
+            nonlocal left, decided
+            left -= 1
+            decided = heard(question, reply, sent) or decided
+
+        for question in questions:
+            sent = now()
+            self.peers[question.node].ask(
+                question, lambda reply, q=question, at=sent: hear(q, at, reply)
+            )
+        while left and not decided and (patience := until - now()) > 0:
+            self.work(patience)
+
+    def tell(self, questions: Sequence[Question]) -> None:
+        for question in questions:
+            self.peers[question.node].ask(question, _nothing)
+
+    def work(self, patience: float) -> None:
+        """Wait for something to happen on any connection, and let it."""
+        for fd, event in self._poll.poll(max(0.0, patience) * 1000):
+            peer = self._by_fd.get(fd)
+            if peer is not None:
+                peer.work(event)
+            elif fd == self._bell.fileno():
+                with suppress(BlockingIOError):
+                    self._bell.recv(64)
+        for peer in self.peers:
+            peer.age()
+
+    def wake(self) -> None:
+        """From another thread: whoever waits in `work` goes on."""
+        with suppress(OSError):
+            self._clapper.send(b"!")
+
+    def close(self) -> None:
+        for peer in self.peers:
+            peer.close()
+        self._bell.close()
+        self._clapper.close()
