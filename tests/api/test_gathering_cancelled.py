@@ -23,6 +23,7 @@ class Slow:
         self._moment = moment
         self.count = 0
         self.reached = asyncio.Event()
+        self.go_on = asyncio.Event()
 
     def __getattr__(self, name: str) -> Any:
         if name in self._missing:
@@ -43,6 +44,7 @@ class Slow:
         self.count += 1
         if self.count == self._moment:
             self.reached.set()
+            await self.go_on.wait()
         await asyncio.sleep(0)
 
 
@@ -63,6 +65,7 @@ async def _cancelled(moment: int, missing: frozenset[str]) -> bool:
         if not slow.reached.is_set():
             return False
         task.cancel()
+        slow.go_on.set()
         with pytest.raises(asyncio.CancelledError):
             await task
         async with asyncio.timeout(20):  # the keeper clears up behind the cancelled
