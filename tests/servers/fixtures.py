@@ -13,6 +13,7 @@ import pytest
 from tests.servers.certificates import Certificates, make_certificates
 from tests.servers.cluster import RedisCluster
 from tests.servers.redis import RedisServer
+from tests.servers.redlock import RedlockNodes
 from tests.servers.sentinel import SentinelService
 
 
@@ -62,3 +63,9 @@ def redis_sentinel() -> Iterator[SentinelService]:
 def redis_cluster() -> Iterator[RedisCluster]:
     with RedisCluster() as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def redlock_nodes() -> Iterator[RedlockNodes]:
+    with RedlockNodes() as nodes:
+        yield nodes

@@ -17,7 +17,7 @@ from holdfast.backends.redlock.questions import Question, run_of
 from holdfast.backends.redlock.recipe import Recipe
 from holdfast.backends.redlock.waiting import GRACE, Waiting
 from holdfast.core.ports import Signal
-from holdfast.errors import BackendError, BackendUnavailable
+from holdfast.errors import HoldfastError
 from holdfast.runtimes.clock import now
 
 
@@ -35,31 +35,37 @@ class Channel:
         """The answer, or the error that stands for it: nobody else is spoiled by it."""
         try:
             stream = await self._ready()
+            if self._stuck(stream) and question.owed is None:
+                return self.node.refusal("has not answered for a while")
             script, packed = question.words(self._run)
             reply = await stream.send(packed)
             if wire.unscripted(reply):
                 load = stream.send(wire.pack(b"SCRIPT", b"LOAD", script.text))
                 _, reply = await asyncio.gather(load, stream.send(packed))
-        except (BackendError, OSError) as error:
+        except (HoldfastError, OSError) as error:
             if question.owed is not None:
                 self.node.owe(question.owed)
             return error
         return reply
+
+    def _stuck(self, stream: Stream) -> bool:
+        """Whether it is slow: then nothing new is asked of it until it has answered."""
+        oldest = stream.oldest
+        return oldest is not None and now() - oldest > self._backend.limit
 
     async def _ready(self) -> Stream:
         stream = self._link.stream
         if stream is not None and stream is self._stream and not stream.closed:
             return stream
         if not self.node.reachable():
-            place = self.node.settings.place
-            raise BackendUnavailable(f"{place} could not be reached a moment ago", backend="redlock")
+            raise self.node.refusal()
         try:
             stream = await self._link.connected()
             self._run = run_of(await stream.send(wire.pack(b"INFO", b"server")))
-        except BaseException:
-            self.node.unreached()
+            self.node.met(stream.welcome)
+        except BaseException as error:
+            self.node.unreached(error)
             raise
-        self.node.met(stream.welcome)
         self.node.reached()
         self._stream = stream
         for claim in self.node.debts():
@@ -139,7 +145,7 @@ class AsyncioBackend(RedlockBackend):
     async def close(self) -> None:
         pending = [task for task in self._running if not task.done()]
         if pending:
-            await asyncio.wait(pending, timeout=self._limit)
+            await asyncio.wait(pending, timeout=self.limit)
         for channel in self._channels:
             await channel.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
@@ -14,13 +15,13 @@ from hiredis import ReplyError
 from holdfast.backends.redis import wire
 from holdfast.backends.redlock import ballots, looking
 from holdfast.backends.redlock.ballots import Round
-from holdfast.backends.redlock.nodes import Ballot, Set
+from holdfast.backends.redlock.nodes import Ballot, NotSent, Set
 from holdfast.backends.redlock.questions import Question
 from holdfast.backends.redlock.recipe import Recipe, Words
 from holdfast.backends.redlock.waiting import Waiting, Watch
 from holdfast.core.ports import Signal
 from holdfast.core.values import Answer, Busy, Capability, Claim, Granted, LockInfo, Renewal
-from holdfast.errors import BackendError, BackendUnavailable, ConfigurationError
+from holdfast.errors import BackendUnavailable, ConfigurationError, HoldfastError
 from holdfast.runtimes.clock import now
 
 CAPABILITIES: Final = frozenset(
@@ -54,7 +55,7 @@ class RedlockBackend(ABC):
     def __init__(self, nodes: Set, recipe: Recipe, limit: float):
         self._set = nodes
         self._recipe = recipe
-        self._limit = limit
+        self.limit = limit
         self.max_ttl = recipe.max_ttl
         self.default_ttl = min(30.0, recipe.max_ttl)
         self._all = range(len(nodes.nodes))
@@ -110,8 +111,8 @@ class RedlockBackend(ABC):
 
     def _give_back(self, claim: Claim, votes: Round, *, stay: bool) -> None:
         """On all nodes that voted or may have: also those that did not answer."""
-        voters = {*votes.said(*_VOTES, ballots.NOT_COUNTED), *votes.out, *votes.failures}
-        late = votes.out | votes.failures.keys()
+        late = votes.out | {at for at, why in votes.failures.items() if not isinstance(why, NotSent)}
+        voters = late.union(votes.said(*_VOTES, ballots.NOT_COUNTED))
         for at in voters:
             words = self._recipe.withdraw(claim, doubtful=at in late and not stay, stay=stay)
             self._tell([Question(at, words, owed=None if stay else claim)])
@@ -126,14 +127,14 @@ class RedlockBackend(ABC):
                 "give all of them the same"
             )
             raise ConfigurationError(message, backend=self.name)
-        told = votes.said(ballots.HELD_BY_ANOTHER, *_VOTES)
+        told = votes.said(ballots.HELD_BY_ANOTHER, ballots.WITHDRAWN, *_VOTES)
         if len(told) < votes.needed:
             raise self._too_few(votes)
         if votes.said(*_VOTES):
             ballot.splits += 1
             return Busy(random.random() * min(0.5, _SPLIT * 2**ballot.splits))  # noqa: S311  # jitter
         waits = sorted(votes.answers[at][1] for at in votes.said(ballots.HELD_BY_ANOTHER))
-        return Busy(waits[min(len(waits), votes.needed) - 1] / 1000)
+        return Busy(waits[min(len(waits), votes.needed) - 1] / 1000 if waits else 1.0)
 
     async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
         self._waiting.pop(claim.id, None)
@@ -141,11 +142,12 @@ class RedlockBackend(ABC):
         late = set() if ballot is None or ballot.votes is None else ballot.votes.out | ballot.mended
         ended = Round(self._all, len(self._all))
         heard = self._hears(ended, _ended)
+        untouched = set() if ballot is None else ballot.untouched()
         questions = []
         for at in self._all:
             words = self._recipe.withdraw(claim, doubtful=doubtful or at in late)
-            questions.append(Question(at, words, owed=claim))
-        await self._ask(questions, heard, now() + self._limit)
+            questions.append(Question(at, words, owed=None if at in untouched else claim))
+        await self._ask(questions, heard, now() + self.limit)
         if len(ended.answers) < ended.needed:
             raise self._too_few(ended)
         self._set.ballots.pop(claim.id, None)
@@ -177,7 +179,7 @@ class RedlockBackend(ABC):
                 decided.add(question.about)
             return len(decided) == len(rounds)
 
-        await self._ask(questions, heard, now() + self._limit)
+        await self._ask(questions, heard, now() + self.limit)
         for claim, each in zip(claims, rounds, strict=True):
             ballot = self._set.ballots.get(claim.id)
             if ballot is not None:
@@ -202,14 +204,32 @@ class RedlockBackend(ABC):
             raise self._too_few(taken)
         raws = [taken.answers[at][1] for at in taken.said(1)]
         if not taken.enough(1):
-            self._tell([self.repay(at, claim) for at in taken.asked])
-            return None
+            return self._adopted_by_others(parked, claim, taken)
         ballot = self._set.ballots[claim.id] = Ballot(time.time_ns() // 1000)
         ballot.raw = max(raws)
         return Granted(ballot.raw)
 
+    def _adopted_by_others(self, parked: Claim, claim: Claim, taken: Round) -> None:
+        """Nothing to adopt any more; or several do it at once, and nobody has a majority: then all
+        swap back, and try again after a while that is random.
+        """
+        others = Counter(taken.answers[at][1] for at in taken.said(0))
+        back = self._recipe.adopt(claim, parked, back=True)
+        self._tell([Question(at, back) for at in taken.asked])
+        if not taken.said(1) and len(others) == 1:
+            return
+        if max(others.values(), default=0) < taken.needed:
+            message = "somebody else attaches the same text at this moment"
+            raise BackendUnavailable(message, backend=self.name)
+
     async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
-        broken = await self._views(self._recipe.break_hold(key, raw))
+        handle = None
+        if raw is not None:
+            views = await self._views(self._recipe.look(key))
+            handle = looking.handle_of(list(views.answers.values()), raw)
+            if handle is None:
+                return None
+        broken = await self._views(self._recipe.break_hold(key, handle))
         return looking.broken(key, list(broken.answers.values()))
 
     async def inspect(self, key: str | None = None) -> list[LockInfo]:
@@ -236,7 +256,7 @@ class RedlockBackend(ABC):
             scans = Round(list(cursors), len(self._all))
             heard = self._hears(scans, lambda each: not each.out, plain=True)
             asked = [Question(at, looking.scan(cursor)) for at, cursor in cursors.items()]
-            await self._ask(asked, heard, now() + self._limit)
+            await self._ask(asked, heard, now() + self.limit)
             if len(scans.failures) + len(scans.out) > len(self._all) - scans.needed:
                 raise self._too_few(scans)
             for cursor, keys in scans.answers.values():
@@ -275,7 +295,7 @@ class RedlockBackend(ABC):
         asked = self._all if nodes is None else nodes
         answers = Round(asked, len(self._all))
         heard = self._hears(answers, decided, plain=plain)
-        await self._ask([Question(at, words) for at in asked], heard, now() + self._limit)
+        await self._ask([Question(at, words) for at in asked], heard, now() + self.limit)
         return answers
 
     def _hears(
@@ -301,10 +321,10 @@ class RedlockBackend(ABC):
 
         return heard
 
-    def _too_few(self, answers: Round) -> BackendError:
+    def _too_few(self, answers: Round) -> HoldfastError:
         """Why a majority could not be had, node by node."""
         for error in answers.failures.values():
-            if isinstance(error, BackendError) and not isinstance(error, BackendUnavailable):
+            if isinstance(error, HoldfastError) and not isinstance(error, BackendUnavailable):
                 return error
         told = []
         for node in self._set.nodes:
@@ -321,6 +341,8 @@ class RedlockBackend(ABC):
                 )
             elif answers.answers[at][0] == ballots.NOT_COUNTED:
                 told.append(f"{place}: its clock is wrong, or was set")
+            else:
+                told.append(f"{place}: {answers.answers[at]}")
         message = f"no majority of {len(self._all)} nodes: {'; '.join(told)}"
         return BackendUnavailable(message, backend=self.name)
 

@@ -30,26 +30,36 @@ def broken(key: str, views: Sequence[View]) -> LockInfo | None:
     return LockInfo(key, tuple(holders)) if holders else None
 
 
-def _holders(views: Sequence[View]) -> list[tuple[Holder, int]]:
-    times: Counter[bytes] = Counter()
-    best: dict[bytes, Holder] = {}
+def handle_of(views: Sequence[View], raw: int) -> int | None:
+    """Who holds under this number; the largest that any node knows of a hold is its number."""
+    numbers: dict[int, int] = {}
     for view in views:
-        for mode, raw, left, shown in view[0]:
-            times[shown] += 1
+        for handle, _, number, *_ in view[0]:
+            numbers[handle] = max(number, numbers.get(handle, 0))
+    return next((handle for handle, number in numbers.items() if number == raw), None)
+
+
+def _holders(views: Sequence[View]) -> list[tuple[Holder, int]]:
+    """Each with the number of nodes that know it."""
+    times: Counter[int] = Counter()
+    best: dict[int, Holder] = {}
+    for view in views:
+        for handle, mode, raw, left, shown in view[0]:
+            times[handle] += 1
             holder = person(mode, shown)._replace(raw=raw or None, ttl_left=left / 1000)
-            known = best.get(shown)
+            known = best.get(handle)
             if known is None or (holder.raw or 0) > (known.raw or 0):
-                best[shown] = holder
-    return [(best[shown], count) for shown, count in times.items()]
+                best[handle] = holder
+    return [(best[handle], count) for handle, count in times.items()]
 
 
 def _waiters(views: Sequence[View]) -> tuple[Holder, ...]:
     """In the order of the node that knows most of them."""
-    shown: dict[bytes, Holder] = {}
+    found: dict[int, Holder] = {}
     for view in sorted(views, key=lambda each: -len(each[1])):
-        for mode, who in view[1]:
-            shown.setdefault(who, person(mode, who)._replace(since=None))
-    return tuple(shown.values())
+        for handle, mode, shown in view[1]:
+            found.setdefault(handle, person(mode, shown)._replace(since=None))
+    return tuple(found.values())
 
 
 def scan(cursor: bytes) -> Words:

@@ -10,12 +10,16 @@ from holdfast.backends.redis.settings import Settings
 from holdfast.backends.redis.wire import Welcome
 from holdfast.backends.redlock.ballots import Clock, Round, astray
 from holdfast.core.values import Claim
-from holdfast.errors import BackendError, ConfigurationError
+from holdfast.errors import BackendUnavailable, ConfigurationError, HoldfastError
 from holdfast.runtimes.clock import now
 
 MOST_DEBTS: Final = 1000
 _AGAIN: Final = (0.05, 0.2, 1.0, 2.0)
 """Seconds until a node that could not be reached is tried again."""
+
+
+class NotSent(BackendUnavailable):
+    """Nothing went out to this node, so there is nothing to take back."""
 
 
 class Node:
@@ -27,6 +31,8 @@ class Node:
         self._keep = max_ttl * 2
         self._debts: deque[tuple[Claim, float]] = deque(maxlen=MOST_DEBTS)
         """Claims that it may have a command of, or a key, and which nobody else will take back."""
+        self.trouble: BaseException = ConnectionError("not tried yet")
+        """Why it could not be reached when that was last tried."""
         self._failed = 0
         self._again = 0.0
         self._distrusted_until = 0.0
@@ -35,7 +41,8 @@ class Node:
         """Whether it is worth trying to connect."""
         return now() >= self._again
 
-    def unreached(self) -> None:
+    def unreached(self, why: BaseException) -> None:
+        self.trouble = why
         self._again = now() + _AGAIN[min(self._failed, len(_AGAIN) - 1)]
         self._failed += 1
 
@@ -47,13 +54,21 @@ class Node:
         """What it said of itself: a replica or a node that forgets keys is no node of a set."""
         place = self.settings.place
         if welcome.role == "replica":
-            raise BackendError(f"{place} is a read-only replica: a node must be a master of its own")
+            message = f"{place} is a read-only replica: a node must be a master of its own"
+            raise ConfigurationError(message, backend="redlock")
         if welcome.evicts:
             message = (
                 f"{place} may evict keys (maxmemory-policy {welcome.evicts}): it would forget its "
                 "votes; a node needs noeviction"
             )
             raise ConfigurationError(message, backend="redlock")
+
+    def refusal(self, why: str = "") -> HoldfastError:
+        """What is told instead of asking it."""
+        if isinstance(self.trouble, ConfigurationError):
+            return self.trouble
+        reason = why or f"could not be reached: {self.trouble}"
+        return NotSent(reason, backend="redlock")
 
     def owe(self, claim: Claim) -> None:
         self._debts.append((claim, now() + self._keep))
@@ -85,6 +100,14 @@ class Ballot:
         """Nodes that answered a renewal, and have not got this hold."""
         self.mended: set[int] = set()
         """Nodes that were asked to set it anew: a late such command must find a tombstone."""
+
+
+    def untouched(self) -> set[int]:
+        """Nodes that nothing of it was ever sent to."""
+        if self.votes is None:
+            return set()
+        unsent = {at for at, why in self.votes.failures.items() if isinstance(why, NotSent)}
+        return unsent - self.mended
 
 
 class Set:

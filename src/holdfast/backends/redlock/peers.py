@@ -6,12 +6,15 @@ late can never outlive the withdrawal sent after it.
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import socket
+import threading
+import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
 from hiredis import HiredisError, PushNotification, ReplyError
@@ -20,10 +23,11 @@ from holdfast.backends.redis import wire
 from holdfast.backends.redlock.nodes import Node
 from holdfast.backends.redlock.questions import Question, run_of
 from holdfast.backends.redis.scripts import Script
-from holdfast.errors import BackendUnavailable
+from holdfast.errors import HoldfastError
 from holdfast.runtimes.clock import now
 
 _AT_ONCE: Final = 65536
+MOST_PENDING: Final = 1000
 Hear = Callable[[Any], object]
 
 
@@ -42,7 +46,7 @@ class Peer:
 
     def __init__(self, node: Node, crew: Crew):
         self.node = node
-        self._crew = crew
+        self._crew: Crew = weakref.proxy(crew)  # no cycle: a thread that ends takes its crew along
         self._socket: socket.socket | None = None
         self._reader = wire.reader()
         self._ready = False
@@ -53,29 +57,28 @@ class Peer:
         self._out = b""
 
     def ask(self, question: Question, hear: Hear) -> None:
-        if self._socket is None:
-            if not self.node.reachable():
-                self._refuse(question, hear, "could not be reached a moment ago")
-                return
+        if self._socket is None and self.node.reachable():
             self._connect()
         if self._socket is None:
-            self._refuse(question, hear, "could not be reached")
+            self._refuse(question, hear)
         elif not self._ready:
             self._held_back.append((question, hear))
-        elif self.stuck():
+        elif self._stuck() and (question.owed is None or len(self._pending) > MOST_PENDING):
             self._refuse(question, hear, "has not answered for a while")
         else:
             script, packed = question.words(self._run)
             self._send(script, packed, hear, question)
 
-    def stuck(self) -> bool:
-        """Whether it is slow: then nothing is asked of it until it has answered."""
+    def _stuck(self) -> bool:
+        """Whether it is slow: then nothing new is asked of it until it has answered. What takes
+        something back still goes out: it follows what it takes back.
+        """
         return bool(self._pending) and now() - self._pending[0].at > self._crew.limit
 
-    def _refuse(self, question: Question, hear: Hear, why: str) -> None:
+    def _refuse(self, question: Question, hear: Hear, why: str = "") -> None:
         if question.owed is not None:
             self.node.owe(question.owed)
-        hear(BackendUnavailable(f"{self.node.settings.place} {why}", backend="redlock"))
+        hear(self.node.refusal(why))
 
     def _connect(self) -> None:
         settings = self.node.settings
@@ -98,8 +101,8 @@ class Peer:
             if settings.tls is None:
                 with suppress(BlockingIOError):
                     sock.connect(address)
-        except OSError:
-            self.node.unreached()
+        except OSError as error:
+            self.node.unreached(error)
             return
         self._socket = sock
         self._reader = wire.reader()
@@ -154,7 +157,7 @@ class Peer:
         except (BlockingIOError, InterruptedError):
             sent = 0
         except OSError as error:
-            if not isinstance(error, OSError) or error.errno not in _CONNECTING:
+            if error.errno not in _CONNECTING:
                 self._break(error)
                 return
             sent = 0
@@ -199,9 +202,11 @@ class Peer:
             self._break(TimeoutError())
 
     def _break(self, error: BaseException) -> None:
+        if not self._ready or self._pending:  # one that was idle may just have been restarted
+            self.node.unreached(error)
         self.close()
-        self.node.unreached()
-        why = wire.unreachable(self.node.settings, error)
+        known = isinstance(error, HoldfastError)
+        why = error if known else wire.unreachable(self.node.settings, error)
         pending, self._pending = self._pending, deque()
         held_back, self._held_back = self._held_back, []
         for sent in pending:
@@ -223,8 +228,18 @@ class Peer:
         self._ready = False
         self._out = b""
 
+    def hang_up(self) -> None:
+        """Nobody waits for anything here any more."""
+        self._break(ConnectionAbortedError("this Locks was closed"))
 
-_CONNECTING: Final = {107, 115}  # ENOTCONN, EINPROGRESS
+    def drop(self) -> None:
+        """Without a word to anybody."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+_CONNECTING: Final = {errno.ENOTCONN, errno.EINPROGRESS}
 
 
 def _nothing(_reply: Any) -> None:
@@ -252,6 +267,9 @@ class Crew:
         self._bell.setblocking(False)
         self._clapper.setblocking(False)
         self._poll.register(self._bell, select.POLLIN)
+        self._mutex = threading.Lock()
+        """Held while the crew is at work: closing comes from another thread."""
+        self._retired = False
         self.peers = [Peer(node, self) for node in nodes]
 
     def watch(self, peer: Peer, fd: int, *, writing: bool) -> None:
@@ -266,7 +284,13 @@ class Crew:
     def ask(
         self, questions: Sequence[Question], heard: Callable[[Question, Any, float], bool], until: float
     ) -> None:
-        self.work(0.0)  # answers that came meanwhile, and nodes that hung up
+        with self._at_work():
+            self._ask(questions, heard, until)
+
+    def _ask(
+        self, questions: Sequence[Question], heard: Callable[[Question, Any, float], bool], until: float
+    ) -> None:
+        self._work(0.0)  # answers that came meanwhile, and nodes that hung up
         left = len(questions)
         decided = False
 
@@ -281,14 +305,28 @@ class Crew:
                 question, lambda reply, q=question, at=sent: hear(q, at, reply)
             )
         while left and not decided and (patience := until - now()) > 0:
-            self.work(patience)
+            self._work(patience)
 
     def tell(self, questions: Sequence[Question]) -> None:
-        for question in questions:
-            self.peers[question.node].ask(question, _nothing)
+        with self._at_work():
+            for question in questions:
+                self.peers[question.node].ask(question, _nothing)
 
     def work(self, patience: float) -> None:
         """Wait for something to happen on any connection, and let it."""
+        with self._at_work():
+            self._work(patience)
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        with self._mutex:
+            try:
+                yield
+            finally:
+                if self._retired:  # closed meanwhile; this was its last word
+                    self._hang_up()
+
+    def _work(self, patience: float) -> None:
         for fd, event in self._poll.poll(max(0.0, patience) * 1000):
             peer = self._by_fd.get(fd)
             if peer is not None:
@@ -305,7 +343,22 @@ class Crew:
             self._clapper.send(b"!")
 
     def close(self) -> None:
+        """From any thread: at once, or when whoever is at work has finished."""
+        self._retired = True
+        if self._mutex.acquire(blocking=False):
+            try:
+                self._hang_up()
+            finally:
+                self._mutex.release()
+        else:
+            self.wake()
+
+    def _hang_up(self) -> None:
         for peer in self.peers:
-            peer.close()
+            peer.hang_up()
+
+    def __del__(self) -> None:
+        for peer in self.peers:
+            peer.drop()
         self._bell.close()
         self._clapper.close()

@@ -66,15 +66,16 @@ class Recipe:
     def downgrade(self, claim: Claim) -> Words:
         return self._about(DOWNGRADE, claim.key, (claim.id.encode(),))
 
-    def adopt(self, parked: Claim, claim: Claim) -> Words:
-        words = (parked.id.encode(), self._redis.value(claim), self._ttl(claim), self._stone())
+    def adopt(self, parked: Claim, claim: Claim, *, back: bool = False) -> Words:
+        stone = b"0" if back else self._stone()
+        words = (parked.id.encode(), self._redis.value(claim), self._ttl(claim), stone)
         return self._about(ADOPT, claim.key, words)
 
     def look(self, key: str) -> Words:
         return self._about(LOOK, key, (b"", b""))
 
-    def break_hold(self, key: str, raw: int | None) -> Words:
-        return self._about(LOOK, key, (b"" if raw is None else b"%d" % raw, b"break"))
+    def break_hold(self, key: str, handle: int | None) -> Words:
+        return self._about(LOOK, key, (b"" if handle is None else b"%d" % handle, b"break"))
 
     def _ttl(self, claim: Claim) -> bytes:
         return milliseconds((claim.ttl or self.max_ttl) + GUARD)

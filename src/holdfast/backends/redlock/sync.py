@@ -38,7 +38,7 @@ class BlockingBackend(RedlockBackend):
     def _crew(self) -> Crew:
         crew: Crew | None = getattr(self._local, "crew", None)
         if crew is None:
-            crew = Crew(self._set.nodes, self._limit, self.repay, self._rung)
+            crew = Crew(self._set.nodes, self.limit, self.repay, self._rung)
             self._local.crew = crew
             self._crews.add(crew)
         return crew

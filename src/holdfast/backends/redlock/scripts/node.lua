@@ -31,6 +31,11 @@ for _, id in ipairs(redis.call('zrangebyscore', ALIVE, '-inf', text(now))) do
   redis.call('hdel', INFO, id)
 end
 
+-- What a claim is called where its id must not be told: a number, the same on all nodes.
+local function handle(id)
+  return tonumber(string.sub(redis.sha1hex(id), 1, 12), 16)
+end
+
 local function buried(id)
   return redis.call('zscore', ALIVE, '-' .. id)
 end
