@@ -39,15 +39,16 @@ format: setup    ## let ruff repair what it can
 
 sim: setup       ## the simulator: many clients, virtual time, seeds SEEDS=0:2000
 	@$(VENV)/python -m holdfast.testing.simulator --seeds $(SEEDS)
+	@$(VENV)/python -m holdfast.testing.simulator --seeds $(SEEDS) --engine redis --jobs 2
 
 soak: setup      ## real kills, stops, forks and cancellations for DURATION=120 seconds
 	@HOLDFAST_SOAK_SECONDS=$(DURATION) $(VENV)/python -m pytest tests/faults --timeout=0 $(ARGS)
 
-bench:           ## ratios beside the bare limit and other libraries
-	@$(BENCH) $(ARGS)
+bench:           ## ratios beside the bare limit and other libraries, as pages in docs/benchmarks
+	@$(BENCH) --report docs/benchmarks $(ARGS)
 
-bench-quick:     ## the same with less of everything
-	@$(BENCH) --quick $(ARGS)
+bench-quick:     ## the same with less of everything, in build/benchmarks
+	@$(BENCH) --quick --report build/benchmarks $(ARGS)
 
 docs: setup      ## every example in the documentation runs, every link leads somewhere
 	@$(VENV)/python -m pytest tests/contracts/test_documentation.py $(ARGS)

@@ -1,16 +1,18 @@
-"""The command line: `python -m benchmarks [--quick] [--json FILE] [WORKLOAD ...]`."""
+"""The command line: `python -m benchmarks [--quick] [--report FOLDER] [WORKLOAD ...]`."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
 import sys
+import time
+import traceback
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))  # this tree, whatever else is installed
 
-from benchmarks import reporting  # noqa: E402  # after the path is set
+from benchmarks import pages, reporting  # noqa: E402  # after the path is set
 from benchmarks.plan import FULL, QUICK, SMOKE, Plan  # noqa: E402  # the same
 from benchmarks.workloads import WORKLOADS  # noqa: E402  # the same
 
@@ -21,18 +23,30 @@ def main() -> int:
     before = reporting.circumstances()
     print(", ".join(f"{key} {value}" for key, value in before.items()), end="\n\n", flush=True)
     tables: dict[str, reporting.Table] = {}
+    left_out: list[str] = []
     for name in _chosen(options.workloads):
-        tables[name] = measure(name, options.plan)
-        print(tables[name], flush=True)
+        began, now = time.monotonic(), reporting.circumstances()
+        try:
+            tables[name] = measure(name, options.plan)
+        except Exception as problem:  # noqa: BLE001  # one that breaks does not cost the others
+            traceback.print_exc()
+            left_out.append(f"{name}: {type(problem).__name__}: {problem}")
+            continue
+        print(tables[name], f"({time.monotonic() - began:.0f} s)\n", sep="", flush=True)
         if options.json is not None:
             reporting.write_json(options.json, tables, before)
+        if options.report is not None:
+            how_much = {"plan": options.plan.name}
+            pages.write(options.report, name, tables[name], {**now, **how_much})
     missed = [target for table in tables.values() for target in table.targets if not target.met]
     total = sum(len(table.targets) for table in tables.values())
     if len(tables) > 1:
         print(f"{total - len(missed)} of {total} targets met")
         for target in missed:
             print(f"  {target}")
-    return 1 if missed else 0
+    for line in left_out:
+        print(f"NOT MEASURED  {line}")
+    return 1 if missed or left_out else 0
 
 
 def measure(name: str, plan: Plan) -> reporting.Table:
@@ -45,6 +59,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
     parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=", ".join(WORKLOADS))
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there as well")
+    parser.add_argument("--report", type=Path, metavar="FOLDER", help="tables and charts, as pages")
     parser.add_argument(
         "--quick",
         dest="plan",

@@ -29,6 +29,8 @@ class Turns(NamedTuple):
     waited: float
     sleeps: int
     cpu: float
+    handed: int
+    """Changes of the owner, the last ones that came too late included."""
 
 
 class Slice(NamedTuple):
@@ -41,6 +43,7 @@ class Slice(NamedTuple):
     mean: float
     sleeps: float
     cpu: float
+    handed: int
 
     @property
     def longest_of_mean(self) -> float:
@@ -85,6 +88,7 @@ def _slice(turns: list[list[Turns]], seconds: float) -> Slice:
         sum(each.waited for each in every) / grants,
         sum(max(each.sleeps for each in team) for team in turns) / grants,
         sum(max(each.cpu for each in team) for team in turns) / grants,
+        sum(each.handed for each in every),
     )
 
 
@@ -97,7 +101,7 @@ async def _want(board: Board, me: int, seconds: float, lock: Lock) -> Turns:
         await lock.pause(0.001)
     start = board[START]
     await lock.pause(max(0.0, (start - time.monotonic_ns()) / 1e9))
-    grants = changes = longest = waited = 0
+    grants = changes = handed = longest = waited = 0
     sleeps, cpu = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw, time.process_time()
     asked, until = time.monotonic_ns(), start + int(seconds * 1e9)
     while asked < until:
@@ -111,6 +115,7 @@ async def _want(board: Board, me: int, seconds: float, lock: Lock) -> Turns:
             grants += 1
             waited += got - asked
             changes += board[LAST] != me
+        handed += board[LAST] != me
         board[LAST] = me
         if board[INSIDE] != me + 1:
             board[BROKEN] = 1
@@ -119,4 +124,4 @@ async def _want(board: Board, me: int, seconds: float, lock: Lock) -> Turns:
         asked = time.monotonic_ns()
     sleeps = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - sleeps
     cpu = time.process_time() - cpu
-    return Turns(grants, changes, longest / 1e9, waited / 1e9, sleeps, cpu)
+    return Turns(grants, changes, longest / 1e9, waited / 1e9, sleeps, cpu, handed)

@@ -20,7 +20,7 @@ from benchmarks.plan import Plan
 from benchmarks.reporting import Table
 
 EXCHANGES = 300
-EXCHANGES_OF_POLLERS = 20
+EXCHANGES_OF_POLLERS = 10
 ASLEEP = 0.002
 COLUMNS = ("", "p50 us", "best quarter", "p99 us", "times bare", "hand-overs")
 STAMP, DONE, WAITS, READY = 0, 1, 2, 4
@@ -39,7 +39,7 @@ class Latency(NamedTuple):
 
 def race(table: Table, field: Field, place: str, limit: str, plan: Plan) -> dict[str, Latency]:
     """A row for everybody, and what it says."""
-    found = field.race(lambda name: exchange(field[name], place, plan), plan.few(7), plan.seed)
+    found = field.race(lambda name: exchange(field[name], place, plan), plan.few(5), plan.seed)
     medians = {name: [measuring.median(each) for each in found[name]] for name in field}
     result = {}
     for name in field:

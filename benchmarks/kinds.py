@@ -47,6 +47,8 @@ class Kind(NamedTuple):
     """How often it looks again while it waits; 0 for those that are woken."""
     sends: tuple[str, ...] = ()
     """The commands its clients send, apart from those its scripts call in the server."""
+    hold: Callable[[str], Opened] | None = None
+    """The same with an expiry of `holding.TTL`, which it renews by itself, if it can."""
 
     @property
     def needs(self) -> list[str]:

@@ -31,10 +31,13 @@ def race(  # noqa: PLR0913  # all of it is what the question is
     *,
     plan: Plan,
     seconds: float,
+    finer: int = 1,
     callers: int = 1,
     core: int | None = None,
 ) -> Samples:
-    """Seconds per pair of everybody, by the wall and by the processor, in every round."""
+    """Seconds per pair of everybody, by the wall and by the processor, in every round; `finer`
+    makes more rounds of shorter slices, in which a spell of noise spoils less.
+    """
     contenders: dict[str, Contender] = {}
     counts: dict[str, int] = {}
     with ExitStack() as stack:
@@ -47,9 +50,10 @@ def race(  # noqa: PLR0913  # all of it is what the question is
                 field.excuse(name, problem)
             else:
                 contenders[name] = contender
-                rounds = round(plan.seconds(seconds, 0.002) / once / callers)
-                counts[name] = callers * max(1, rounds)
-        return field.race(lambda name: contenders[name].run(counts[name]), plan.rounds, plan.seed)
+                each = round(plan.seconds(seconds / finer, 0.002) / once / callers)
+                counts[name] = callers * max(1, each)
+        rounds = plan.rounds * finer if plan.complete else plan.rounds
+        return field.race(lambda name: contenders[name].run(counts[name]), rounds, plan.seed)
 
 
 def _warm(contender: Contender, callers: int, plan: Plan) -> float:

@@ -8,9 +8,12 @@ from typing import NamedTuple
 class Plan(NamedTuple):
     """How many rounds, and how large each slice of a round is."""
 
+    name: str
     rounds: int
     scale: float
     seed: int = 2
+    dear: float = 1.0
+    """Which part of the rounds that take long."""
     complete: bool = True
     """Every CPython here, and crews of full size; or just this one, and a few."""
 
@@ -21,10 +24,10 @@ class Plan(NamedTuple):
         return max(least, full * self.scale)
 
     def few(self, full: int, least: int = 1) -> int:
-        """For rounds that are dear: some part of the usual number."""
-        return max(least, min(self.rounds, full))
+        """For rounds that take long: not as many as usual."""
+        return max(least, min(self.rounds, round(full * self.dear)))
 
 
-FULL = Plan(rounds=15, scale=1.0)
-QUICK = Plan(rounds=5, scale=0.3)
-SMOKE = Plan(rounds=1, scale=0.005, complete=False)
+FULL = Plan("full", rounds=15, scale=1.0)
+QUICK = Plan("quick", rounds=5, scale=0.3, dear=0.5)
+SMOKE = Plan("smoke", rounds=1, scale=0.005, complete=False)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -17,6 +19,7 @@ from urllib.parse import urlsplit
 
 import hiredis
 
+from benchmarks import holding
 from benchmarks.kinds import Opened, Pair
 
 TTL_MS = 30_000
@@ -101,13 +104,15 @@ class BareSocket:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._reader = hiredis.Reader()
 
-    def ask(self, command: bytes) -> Any:
-        self._socket.sendall(command)
+    def ask(self, commands: bytes, count: int = 1) -> Any:
+        """The answer to the last of so many commands."""
+        self._socket.sendall(commands)
         while True:
             self._reader.feed(self._socket.recv(4096))
-            answer = self._reader.gets()
-            if answer is not False:
-                return answer
+            while (answer := self._reader.gets()) is not False:
+                count -= 1
+                if not count:
+                    return answer
 
 
 def loaded(url: str, scripts: Scripts) -> tuple[bytes, bytes]:
@@ -131,6 +136,33 @@ def blocking(url: str, scripts: Scripts) -> Opened:
 
         def release() -> None:
             wire.ask(words.release)
+
+        return Pair(acquire, release)
+
+    return opened
+
+
+def batch(url: str) -> Opened:
+    """One thread that renews all that is held in one write, three times per expiry."""
+    wire, renewer, ttl_ms = BareSocket(url), BareSocket(url), round(holding.TTL * 1000)
+    held: dict[str, bytes] = {}
+
+    def renew() -> None:
+        while True:
+            time.sleep(holding.TTL / 3)
+            renewer.ask(b"".join(held.values()), len(held))
+
+    threading.Thread(target=renew, daemon=True).start()
+
+    def opened(name: str) -> Pair:
+        def acquire() -> None:
+            wire.ask(packed("SET", name, "bare", "NX", "PX", ttl_ms))
+            held[name] = packed("PEXPIRE", name, ttl_ms)
+
+        def release() -> None:
+            del held[name]
+            if wire.ask(packed("DEL", name)) != 1:
+                raise KeyError(name)
 
         return Pair(acquire, release)
 

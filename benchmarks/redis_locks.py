@@ -13,11 +13,11 @@ from typing import Any
 
 import holdfast
 import holdfast.aio
-from benchmarks import redis_bare
+from benchmarks import holding, redis_bare
 from benchmarks.kinds import Kind, Opened, Pair
 from benchmarks.redis_bare import GRANT, PAIR
 
-TTL = 30
+TTL, SHORT = 30, int(holding.TTL)
 
 
 def ours(url: str, **options: Any) -> Opened:
@@ -85,11 +85,11 @@ def redlock_ng_asyncio(url: str) -> Opened:
     )
 
 
-def redis_fifo_lock(url: str) -> Opened:
+def redis_fifo_lock(url: str, **options: Any) -> Opened:
     client, make = _client(url, "redis.asyncio"), import_module("redis_fifo_lock").FifoLock
 
     def opened(name: str) -> Pair:
-        lock = make(client, name)
+        lock = make(client, name, **options)
         return _remembering(lock.acquire, lock.release)
 
     return opened
@@ -114,6 +114,7 @@ BARE = "bare socket"
 BARE_GRANT = "bare grant"
 BARE_ASYNCIO = "bare asyncio"
 BARE_ASYNCIO_GRANT = "bare asyncio grant"
+BARE_BATCH = "bare batch"
 BLOCKING = "holdfast"
 ASYNCIO = "holdfast.aio"
 UVLOOP = "holdfast.aio, uvloop"
@@ -130,8 +131,9 @@ KINDS = {
     BARE_GRANT: Kind(partial(redis_bare.blocking, scripts=GRANT), sends=_SCRIPTED),
     BARE_ASYNCIO: Kind(partial(redis_bare.awaited, scripts=PAIR), True, sends=_SCRIPTED),
     BARE_ASYNCIO_GRANT: Kind(partial(redis_bare.awaited, scripts=GRANT), True, sends=_SCRIPTED),
-    BLOCKING: Kind(ours, sends=_SCRIPTED),
-    ASYNCIO: Kind(ours_asyncio, True, sends=_SCRIPTED),
+    BARE_BATCH: Kind(redis_bare.batch, hold=redis_bare.batch),
+    BLOCKING: Kind(ours, sends=_SCRIPTED, hold=partial(ours, ttl=SHORT)),
+    ASYNCIO: Kind(ours_asyncio, True, sends=_SCRIPTED, hold=partial(ours_asyncio, ttl=SHORT)),
     UVLOOP: Kind(ours_asyncio, True, True, sends=_SCRIPTED),
     REDIS_PY: Kind(redis_py, module="redis", interval=0.1, sends=_POLLING),
     REDIS_ASYNCIO: Kind(redis_asyncio, True, module="redis", interval=0.1, sends=_POLLING),
@@ -141,6 +143,7 @@ KINDS = {
         module="redis_lock",
         package="python-redis-lock",
         sends=("set", "evalsha", "blpop"),
+        hold=partial(python_redis_lock, expire=SHORT, auto_renewal=True),
     ),
     "pottery": Kind(pottery, module="pottery", interval=0.2, sends=_POLLING),
     "pottery, asyncio": Kind(pottery_asyncio, True, module="pottery", interval=0.2, sends=_POLLING),
@@ -156,7 +159,12 @@ KINDS = {
         sends=_POLLING,
     ),
     FIFO: Kind(
-        redis_fifo_lock, True, module="redis_fifo_lock", package="redis-fifo-lock", sends=_SCRIPTED
+        redis_fifo_lock,
+        True,
+        module="redis_fifo_lock",
+        package="redis-fifo-lock",
+        sends=_SCRIPTED,
+        hold=partial(redis_fifo_lock, lease_ms=SHORT * 1000),
     ),
     "portalocker": Kind(portalocker, module="portalocker", interval=0.25, sends=_PUBSUB),
 }

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import measuring
+from benchmarks.charts import Chart
 from benchmarks.kinds import Field
-
-Cell = str | int | float | None
+from benchmarks.numbers import Cell, shown
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class Table:
     targets: list[Target] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
+    charts: list[Chart] = field(default_factory=list)
 
     def add(self, *cells: Cell) -> None:
         self.rows.append(cells)
@@ -81,32 +82,20 @@ class Table:
         for line in lines:
             first, *rest = zip(line, widths, strict=True)
             text.append("  ".join([first[0].ljust(first[1]), *(c.rjust(w) for c, w in rest)]))
-        text += [f"  {note}" for note in self.notes]
+        text += [f"  {note}" for note in dict.fromkeys(self.notes)]
         return "\n".join([*text, *map(str, self.targets), ""])
 
     def as_data(self) -> dict[str, Any]:
-        rows = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
         targets = [{**vars(target), "met": target.met} for target in self.targets]
         return {
             "title": self.title,
-            "rows": rows,
+            "columns": list(self.columns),
+            "rows": [list(row) for row in self.rows],
             "targets": targets,
-            "notes": self.notes,
-            "versions": self.versions,
+            "notes": list(dict.fromkeys(self.notes)),
+            "versions": dict(sorted(self.versions.items())),
+            "charts": [vars(chart) for chart in self.charts],
         }
-
-
-def shown(cell: Cell) -> str:
-    """A number with as many digits as mean something."""
-    if cell is None:
-        return "-"
-    if isinstance(cell, str):
-        return cell
-    if isinstance(cell, int) or abs(cell) >= 1000:
-        return f"{cell:,.0f}"
-    if abs(cell) >= 100:
-        return f"{cell:.0f}"
-    return f"{cell:.3g}" if abs(cell) < 10 else f"{cell:.1f}"
 
 
 def circumstances() -> dict[str, Any]:
@@ -115,9 +104,18 @@ def circumstances() -> dict[str, Any]:
         "date": time.strftime("%Y-%m-%d %H:%M:%S"),
         "python": sys.version.split()[0],
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "processor": _processor(),
         "cores": os.cpu_count(),
         "load": [round(each, 2) for each in os.getloadavg()],
     }
+
+
+def _processor() -> str:
+    """As the kernel calls it, where it does."""
+    told = Path("/proc/cpuinfo")
+    lines = told.read_text().splitlines() if told.exists() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor() or "unknown"
 
 
 def write_json(path: Path, tables: dict[str, Table], before: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+import threading
 
 import holdfast
 
@@ -11,8 +12,14 @@ import holdfast
 def long_job(locks: holdfast.Locks, operator: holdfast.Locks) -> list[str]:
     """Work under a lock that an operator breaks in the middle; what the job noticed, in order."""
     noticed: list[str] = []
+    called = threading.Event()
+
+    def call(lost: holdfast.Lease) -> None:  # on a thread of its own
+        print(f"callback:  the lock {lost.name!r} is gone")
+        called.set()
+
     try:
-        with locks.lock("import", on_lost=lambda _: print("callback:  the lock is gone")) as lease:
+        with locks.lock("import", on_lost=call) as lease:
             lease.check()
             noticed.append(f"state {lease.state}")
             print(f"working with fence {lease.fence}; now an operator breaks the lock")
@@ -27,6 +34,8 @@ def long_job(locks: holdfast.Locks, operator: holdfast.Locks) -> list[str]:
     except holdfast.LeaseLost as loss:
         noticed.append("with raised")
         print(f"with:      {loss}")
+    if called.wait(timeout=30):
+        noticed.append("callback called")
     return noticed
 
 
@@ -35,7 +44,7 @@ def main() -> None:
         url = f"file://{folder}"
         with holdfast.connect(url) as locks, holdfast.connect(url) as operator:
             noticed = long_job(locks, operator)
-    if noticed != ["state held", "state lost", "check raised", "with raised"]:
+    if noticed != ["state held", "state lost", "check raised", "with raised", "callback called"]:
         sys.exit(f"NOT proved: the job noticed {noticed}")
     print("Proved: a lost lock never ends in silence.")
 

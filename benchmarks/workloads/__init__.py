@@ -6,13 +6,14 @@ WORKLOADS = {
     "core.handover": "core_handover",
     "core.leases": "core_leases",
     "core.churn": "core_churn",
-    "redis.pairs": "redis_pairs",
-    "redis.contention": "redis_contention",
-    "redis.handover": "redis_handover",
     "file.pairs": "file_pairs",
     "file.handover": "file_handover",
     "file.contention": "file_contention",
     "file.kill": "file_kill",
     "file.waiters": "file_waiters",
+    "redis.pairs": "redis_pairs",
+    "redis.contention": "redis_contention",
+    "redis.handover": "redis_handover",
+    "redis.leases": "redis_leases",
 }
 """What the command line calls them, and the module of each."""

@@ -17,8 +17,9 @@ from typing import Any
 
 import holdfast
 from benchmarks import measuring
+from benchmarks.numbers import Cell
 from benchmarks.plan import Plan
-from benchmarks.reporting import Cell, Table
+from benchmarks.reporting import Table
 from benchmarks.slices import Contender, Sample, Slice
 from holdfast.core.entering import acquire
 from holdfast.core.leaving import release

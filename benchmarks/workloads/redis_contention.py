@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from benchmarks import measuring
+from benchmarks.charts import Chart
 from benchmarks.contending import Shape, Slice, contend
 from benchmarks.kinds import Field, Kind
 from benchmarks.plan import Plan
@@ -25,6 +26,7 @@ from benchmarks.redis_locks import (
     REDIS_PY,
     UVLOOP,
 )
+from benchmarks.redis_serving import calls, forget_calls, serving
 from benchmarks.reporting import Table
 from tests.servers.redis import RedisServer
 
@@ -108,18 +110,19 @@ def _seconds(found: Found) -> dict[str, list[float]]:
 def _race(crowd: Crowd, table: Table, plan: Plan) -> Found:
     crowd = crowd if plan.complete else crowd._replace(size=3)
     field = Field(KINDS, crowd.names)
-    with RedisServer() as server:
+    with serving(table) as server:
         found = field.race(
             lambda name: _turn(server, field[name], crowd, plan), plan.few(5), plan.seed
         )
     seconds = _seconds(found)
+    of_bare = {name: measuring.ratio(seconds[crowd.names[0]], seconds[name]) for name in field}
     for name in field:
         slices = [each.slice for each in found[name]]
         table.add(
             name,
             str(crowd),
             measuring.median([each.changes for each in slices]),
-            measuring.ratio(seconds[crowd.names[0]], seconds[name]),
+            of_bare[name],
             measuring.median([each.grants for each in slices]),
             f"{measuring.median([measuring.spread(each.shares) for each in slices]):.0%}",
             measuring.median([each.mean * 1000 for each in slices]),
@@ -128,6 +131,15 @@ def _race(crowd: Crowd, table: Table, plan: Plan) -> Found:
             measuring.median([each.calls for each in found[name]]),
         )
     table.tell(field)
+    table.charts.append(
+        Chart(
+            f"{crowd.shape}",
+            f"One lock on Redis, wanted by {crowd} all the time",
+            f"changes of the owner, as a multiple of the {crowd.names[0]}'s (longer is better)",
+            of_bare,
+            {BLOCKING: OF_BARE} if crowd.shape == "processes" else {},
+        )
+    )
     return found
 
 
@@ -139,18 +151,9 @@ def _turn(server: RedisServer, kind: Kind, crowd: Crowd, plan: Plan) -> Turn:
         crowd.shape,
         crowd.size,
         seconds,
-        began=lambda: server.ask("CONFIG", "RESETSTAT"),
+        began=lambda: forget_calls(server),
     )
-    calls = _calls(server)
-    sent = sum(count for command, count in calls.items() if command in kind.sends)
-    changes = max(1.0, slice_.changes * seconds)
-    return Turn(slice_, sent / changes, sum(calls.values()) / changes)
-
-
-def _calls(server: RedisServer) -> dict[str, int]:
-    """How often each command was run since the counts began, but for our own looking."""
-    told = {
-        name.removeprefix("cmdstat_"): int(said.split(",")[0].removeprefix("calls="))
-        for name, said in server.info("commandstats").items()
-    }
-    return {name: count for name, count in told.items() if not name.startswith(("config", "info"))}
+    done = calls(server)
+    sent = sum(count for command, count in done.items() if command in kind.sends)
+    handed = max(1, slice_.handed)
+    return Turn(slice_, sent / handed, sum(done.values()) / handed)

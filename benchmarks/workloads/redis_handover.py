@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from benchmarks import exchanging
+from benchmarks.charts import Chart
 from benchmarks.kinds import Field
 from benchmarks.plan import Plan
 from benchmarks.redis_locks import (
@@ -19,8 +20,8 @@ from benchmarks.redis_locks import (
     REDIS_PY,
     UVLOOP,
 )
+from benchmarks.redis_serving import serving
 from benchmarks.reporting import Table
-from tests.servers.redis import RedisServer
 
 PEERS = (PYTHON_REDIS_LOCK, FIFO, REDIS_PY, REDIS_ASYNCIO, "redlock-ng", "pottery", "portalocker")
 TIMES_BARE = 1.5
@@ -32,8 +33,18 @@ def measure(plan: Plan) -> Table:
         "redis.handover: release() begins -> the waiter's acquire() returns", exchanging.COLUMNS
     )
     field = Field(KINDS, (BARE_GRANT, BLOCKING, ASYNCIO, UVLOOP, *PEERS))
-    with RedisServer() as server:
+    with serving(table) as server:
         found = exchanging.race(table, field, server.url, BARE_GRANT, plan)
+    table.charts.append(
+        Chart(
+            "latency",
+            "A lock on Redis on its way from one process to another",
+            "median of release() to acquire(), times the bare grant's (further left is better)",
+            {name: each.times_bare for name, each in found.items()},
+            {BLOCKING: TIMES_BARE},
+            log=True,
+        )
+    )
     times = found[BLOCKING].times_bare
     table.aim(f"{BLOCKING}, p50, times the bare grant", times, TIMES_BARE, at_least=False)
     return table

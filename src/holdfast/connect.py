@@ -19,7 +19,7 @@ COMMON_OPTIONS: frozenset[str] = frozenset({"namespace", "id"})
 _REDIS = tuple(
     f"{product}{kind}"
     for product in ("redis", "valkey")
-    for kind in ("", "s", "+unix", "+sentinel", "s+sentinel")
+    for kind in ("", "s", "+unix", "+sentinel", "s+sentinel", "+cluster", "s+cluster")
 )
 _BUILT_IN = {
     "memory": "holdfast.backends.memory",

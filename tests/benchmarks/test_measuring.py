@@ -5,7 +5,8 @@ from functools import partial
 import pytest
 
 from benchmarks import measuring
-from benchmarks.reporting import Target, shown
+from benchmarks.numbers import shown
+from benchmarks.reporting import Target
 
 
 def test_every_contender_gets_one_slice_per_round_and_the_order_changes() -> None:

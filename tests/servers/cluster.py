@@ -27,6 +27,10 @@ class Node(RedisServer):
         assert isinstance(told, bytes)
         return told
 
+    @property
+    def is_replica(self) -> bool:
+        return self.info("replication")["role"] == "slave"
+
     def state(self) -> dict[str, str]:
         told = self.ask("CLUSTER", "INFO")
         assert isinstance(told, bytes)
@@ -49,30 +53,40 @@ class Node(RedisServer):
 
 
 class RedisCluster:
-    """Three masters that share the slots evenly, without replicas."""
+    """Three masters that share the slots evenly; replicas, if any, follow them in turn."""
 
-    def __init__(self, *, masters: int = 3, **settings: Any) -> None:
-        self.nodes = [Node(**settings) for _ in range(masters)]
+    def __init__(self, *, masters: int = 3, replicas: int = 0, **settings: Any) -> None:
+        self._masters = masters
+        self.nodes = [Node(**settings) for _ in range(masters + replicas)]
         self._open = ExitStack()
 
     @property
     def url(self) -> str:
         hosts = ",".join(f"{node.host}:{node.port}" for node in self.nodes)
-        return f"redis+cluster://{hosts}"
+        login = self.nodes[0].url.removeprefix("redis://").rpartition("@")
+        return f"redis+cluster://{login[0]}{login[1]}{hosts}"
 
     def start(self) -> Self:
         for node in self.nodes:
             self._open.callback(node.close)
             node.start()
-        first = self.nodes[0]
-        bounds = [SLOTS * index // len(self.nodes) for index in range(len(self.nodes) + 1)]
+        first, count = self.nodes[0], self._masters
+        bounds = [SLOTS * index // count for index in range(count + 1)]
         for index, node in enumerate(self.nodes):
-            node.ask("CLUSTER", "ADDSLOTSRANGE", bounds[index], bounds[index + 1] - 1)
-            node.ask("CLUSTER", "SET-CONFIG-EPOCH", index + 1)
+            if index < count:
+                node.ask("CLUSTER", "ADDSLOTSRANGE", bounds[index], bounds[index + 1] - 1)
+                node.ask("CLUSTER", "SET-CONFIG-EPOCH", index + 1)
             if node is not first:
                 first.ask("CLUSTER", "MEET", node.host, node.port, node.bus)
         self.wait_until_whole()
+        for index, replica in enumerate(self.nodes[count:]):
+            self._follow(replica, self.nodes[index % count])
         return self
+
+    def _follow(self, replica: Node, master: Node) -> None:
+        wanted = master.node_id
+        replica.ask("CLUSTER", "REPLICATE", wanted)
+        until(lambda: replica.info("replication").get("master_link_status") == "up", "it follows")
 
     def slot_of(self, key: Word) -> int:
         slot = self.nodes[0].ask("CLUSTER", "KEYSLOT", key)
@@ -91,22 +105,31 @@ class RedisCluster:
 
     def move(self, slot: int, target: Node) -> None:
         """Hand a slot with all its keys to another node, as resharding does."""
-        source = self.node_of(slot)
         self.begin_move(slot, target)
-        keys = source.ask("CLUSTER", "GETKEYSINSLOT", slot, 10_000)
-        assert isinstance(keys, list)
-        if keys:
-            names = [key for key in keys if isinstance(key, bytes)]
-            source.ask("MIGRATE", target.host, target.port, "", 0, 5000, "KEYS", *names)
-        for node in (target, source, *self.nodes):  # the new owner first: then nobody is without
-            node.ask("CLUSTER", "SETSLOT", slot, "NODE", target.node_id)
-        until(lambda: self.node_of(slot) is target, "the slot has moved")
+        self.move_keys(slot, target)
+        self.end_move(slot, target)
 
     def begin_move(self, slot: int, target: Node) -> None:
         """From here on the old owner answers -ASK for keys of this slot that it has not."""
         source = self.node_of(slot)
         target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", source.node_id)
         source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", target.node_id)
+
+    def move_keys(self, slot: int, target: Node) -> None:
+        """All that are there now; from here on they are found at the target alone, after -ASK."""
+        source = self.node_of(slot)
+        keys = source.ask("CLUSTER", "GETKEYSINSLOT", slot, 10_000)
+        assert isinstance(keys, list)
+        if keys:
+            names = [key for key in keys if isinstance(key, bytes)]
+            source.ask("MIGRATE", target.host, target.port, "", 0, 5000, "KEYS", *names)
+
+    def end_move(self, slot: int, target: Node) -> None:
+        source = self.node_of(slot)
+        others = [node for node in self.nodes if not node.is_replica]
+        for node in (target, source, *others):  # the new owner first: then nobody is without
+            node.ask("CLUSTER", "SETSLOT", slot, "NODE", target.node_id)
+        until(lambda: self.node_of(slot) is target, "the slot has moved")
 
     def wait_until_whole(self) -> None:
         """Every node runs and says that all slots are served."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
-from holdfast.testing.bugs import BUGS
+from holdfast.testing.bugs import BUGS, Bug
 from holdfast.testing.history import Event, timeline
 from holdfast.testing.simulator import SWARM, Run, Setting, run
 
@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the seeds; 1 if a promise was broken, or a bug put in was not found."""
     options = _parser().parse_args(arguments)
     seeds = range(options.seeds.start, options.seeds.stop)
-    setting = BUGS[options.bug].setting if options.bug else SWARM
+    setting = _setting(options.engine, options.bug)
     faults: Counter[str] = Counter()
     seen: Counter[str] = Counter()
     acquired, broken = 0, 0
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if outcome.violations:
             broken += 1
             if broken <= SHOWN:
-                _say(_story(outcome, options.bug))
+                _say(_story(outcome, options.engine, options.bug))
     rate = len(seeds) / max(time.monotonic() - begun, 0.001)
     _say(f"{len(seeds)} seeds, {rate:.1f} a second, {acquired} acquisitions, {broken} broken")
     _say("faults: " + _counts(faults))
@@ -45,9 +45,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m holdfast.testing.simulator")
     parser.add_argument("--seeds", type=_seeds, default=range(200), metavar="FROM:TO")
-    parser.add_argument("--bug", choices=sorted(BUGS), help="put a bug in, which must be found")
+    parser.add_argument("--engine", choices=sorted(ENGINES), default="core")
+    parser.add_argument("--bug", metavar="NAME", help="put a bug in, which must be found")
     parser.add_argument("--jobs", type=int, default=1, help="processes to run seeds in")
     return parser
+
+
+def _core() -> tuple[Setting, dict[str, Bug]]:
+    return SWARM, BUGS
+
+
+def _redis() -> tuple[Setting, dict[str, Bug]]:
+    from holdfast.testing.redis import bugs, engine  # needs a Lua interpreter
+
+    return Setting(engine.REDIS), bugs.BUGS
+
+
+ENGINES = {"core": _core, "redis": _redis}
+
+
+def _setting(engine: str, bug: str | None) -> Setting:
+    sound, bugs = ENGINES[engine]()
+    if bug is not None and bug not in bugs:
+        raise SystemExit(f"no such bug; there are: {', '.join(sorted(bugs))}")
+    return bugs[bug].setting if bug else sound
 
 
 def _seeds(text: str) -> range:
@@ -68,8 +89,9 @@ def _short(seed: int, setting: Setting) -> Run:
     return run(seed, setting).briefly()
 
 
-def _story(outcome: Run, bug: str | None) -> str:
-    again = f"--seeds {outcome.seed}" + (f" --bug {bug}" if bug else "")
+def _story(outcome: Run, engine: str, bug: str | None) -> str:
+    again = f"--seeds {outcome.seed}" + (f" --engine {engine}" if engine != "core" else "")
+    again += f" --bug {bug}" if bug else ""
     told = [f"seed {outcome.seed} is broken; again by {again}"]
     told += [str(violation) for violation in outcome.violations[:SHOWN]]
     told.append("what happened around it:")

@@ -35,6 +35,7 @@ class Chaos:
             (faults.processes_stop, self._stop),
             (faults.processes_crash, self._crash),
             (faults.tasks_cancelled, self._cancel),
+            *self._node.strikes(faults),
         )
         for rate, strike in strikes:
             if rate:

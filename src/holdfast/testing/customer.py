@@ -13,7 +13,7 @@ from holdfast.core.values import Event as CoreEvent
 from holdfast.core.values import State
 from holdfast.errors import BackendError, HoldfastError, LeaseLost
 from holdfast.testing.client import Ear, Visit
-from holdfast.testing.history import BESIDE, Kind
+from holdfast.testing.history import AMONG, BESIDE, Kind
 from holdfast.testing.stepping import Cancelled
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Customer:
             backend=variant.backend(process, node),
             runtime=self.runtime,
             keeper_runtime=self.runtime,
-            keeper_backend=lambda: variant.backend(process, node),
+            keeper_backend=lambda: (variant.keeper or variant.backend)(process, node),
             keeper_start=lambda work: process.spawn(work, "keeper"),
             ear=Ear(self._heard),
             lease_type=Visit,
@@ -67,7 +67,7 @@ class Customer:
     ) -> list[Visit] | None:
         """As `locks.all(...).acquire` of a face: one story for each name, all with one outcome."""
         stories = [
-            self._called(name, terms, note=BESIDE if at else "") for at, name in enumerate(names)
+            self._called(name, terms, note=BESIDE if at else AMONG) for at, name in enumerate(names)
         ]
         self._tells_of(stories[0])
         made: list[Any] = []

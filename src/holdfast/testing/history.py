@@ -60,6 +60,9 @@ class Kind(enum.StrEnum):
     ENDED = "ended"
 
 
+AMONG = "with others"
+"""The note of a call for several names, on the first: it may be had while the next is waited for,
+and nobody believes in it yet."""
 BESIDE = "beside another"
 """The note of a call for several names, on all but the first: they are asked for in their turn, so
 nobody wants them yet while the first is waited for."""

@@ -54,16 +54,16 @@ EVERYTHING = Faults(
 )
 
 
-def swarm(random: Random) -> Faults:
+def swarm(random: Random, everything: Faults = EVERYTHING) -> Faults:
     """Some of the faults, each at a rate of its own: subsets find what the full set hides."""
     rates = {
-        name: getattr(EVERYTHING, name) * random.uniform(0.2, 2.0) if random.random() < 0.5 else 0.0
-        for name in Faults.__dataclass_fields__
+        name: getattr(everything, name) * random.uniform(0.2, 2.0) if random.random() < 0.5 else 0.0
+        for name in everything.__dataclass_fields__
     }
-    rates["drift"] = EVERYTHING.drift if random.random() < 0.5 else 0.0
-    if rates["data_lost"]:
+    rates["drift"] = everything.drift if random.random() < 0.5 else 0.0
+    if any(rates.get(loss) for loss in ("data_lost", "emptied", "keys_deleted")):
         rates["clock_set_back"] = 0.0  # both together may take fences back: the docs say so
-    return Faults(**rates)
+    return replace(everything, **rates)
 
 
 class Network:
@@ -77,31 +77,31 @@ class Network:
         self.faults = replace(CALM, drift=self.faults.drift)
 
     def request(self, deliver: Callable[[], None]) -> None:
-        self._send(deliver, "request_lost", self.faults.request_lost)
+        self._send(deliver, "request_lost")
 
     def reply(self, deliver: Callable[[], None]) -> None:
-        self._send(deliver, "reply_lost", self.faults.reply_lost)
+        self._send(deliver, "reply_lost")
 
     def ring(self, deliver: Callable[[], None]) -> None:
-        self._send(deliver, "ring_lost", self.faults.ring_lost)
+        self._send(deliver, "ring_lost")
 
     def twice(self) -> bool:
-        return self._befalls("duplicated", self.faults.duplicated)
+        return self.befalls("duplicated")
 
-    def _send(self, deliver: Callable[[], None], loss: str, probability: float) -> None:
-        if not self._befalls(loss, probability):
-            self.world.after(self._delay(), deliver)
+    def _send(self, deliver: Callable[[], None], loss: str) -> None:
+        if not self.befalls(loss):
+            self.world.after(self.delay(), deliver)
 
-    def _delay(self) -> float:
+    def delay(self) -> float:
         random = self.world.random
-        if self._befalls("late", self.faults.late):
+        if self.befalls("late"):
             return random.uniform(1.0, 7.0)
-        if self._befalls("slow", self.faults.slow):
+        if self.befalls("slow"):
             return random.uniform(0.01, 0.24)
         return random.uniform(0.0002, 0.003)
 
-    def _befalls(self, name: str, probability: float) -> bool:
-        happens = self.world.chance(probability)
+    def befalls(self, name: str) -> bool:
+        happens = self.world.chance(getattr(self.faults, name))
         if happens:
             self.world.faults[name] += 1
         return happens

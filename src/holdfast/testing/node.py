@@ -11,7 +11,7 @@ from holdfast.testing.history import Kind
 from holdfast.testing.process import Clock
 
 if TYPE_CHECKING:
-    from holdfast.testing.network import Network
+    from holdfast.testing.network import Faults, Network
     from holdfast.testing.world import World
 
 EPOCH = 1.8e9
@@ -24,6 +24,9 @@ class Order(NamedTuple):
     actors: tuple[str, ...]
     command: Command
     renews: bool = False
+
+    def may_only_renew(self, claim_id: str) -> bool:
+        return self.renews and claim_id in self.actors
 
     def culprit(self, claim_id: str) -> str:
         """Whose doing a change to this claim is: its own, if it is among those who asked."""
@@ -86,7 +89,7 @@ class Node:
         now = self.now()
         found = {held.claim.id: held for held in self.store.holds()}
         for claim_id, (raw, expires, name) in list(self._seen.items()):
-            over = expires <= now and not order.renews
+            over = expires <= now and not order.may_only_renew(claim_id)
             if claim_id not in found or found[claim_id].raw != raw or over:
                 by = "" if note or expires <= now else order.culprit(claim_id)
                 self._record(Kind.FREED, name, claim_id, by=by, note=note)
@@ -94,7 +97,7 @@ class Node:
         for claim_id, held in found.items():
             before = self._seen.get(claim_id)
             if held.expires > now and (before is None or before[1] != held.expires):
-                granted = before is None and not order.renews
+                granted = before is None and not order.may_only_renew(claim_id)
                 kind = Kind.GRANTED if granted else Kind.EXTENDED
                 self._tell_held(kind, held, order.culprit(claim_id))
 
@@ -126,6 +129,18 @@ class Node:
     def set_back(self, seconds: float) -> None:
         self.world.faults["clock_set_back"] += 1
         self.wall_ahead -= seconds
+
+    def strikes(self, faults: Faults) -> Iterator[tuple[float, Callable[[], None]]]:  # noqa: ARG002
+        """What else may befall this kind of server, and how often in a second."""
+        return iter(())
+
+    def leftovers(self) -> Iterator[tuple[str, str, str]]:
+        """Name, claim and what it is, of all that is still there."""
+        self.store.inspect(None, self.now())
+        for held in self.store.holds():
+            yield held.claim.key, held.claim.id, "a hold"
+        for name, claim_id in self.store.places_in_line():
+            yield name, claim_id, "a place in line"
 
     def _come_back(self) -> None:
         self.up = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from holdfast.core.holding import Mine
 from holdfast.testing.history import Kind
@@ -38,6 +38,9 @@ class Clock:
 class Process:
     """Tasks that live, stop and die together."""
 
+    running: ClassVar[Process | None] = None
+    """Whose step it is."""
+
     def __init__(self, world: World, name: str, clock: Clock) -> None:
         self.world = world
         self.name = name
@@ -46,6 +49,7 @@ class Process:
         self.stopped = False
         self.tasks: list[Task] = []
         self._held_up: list[Callable[[], None]] = []
+        self._on_end: dict[Callable[[], None], None] = {}
 
     def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> Task | None:
         if self.dead:
@@ -91,6 +95,13 @@ class Process:
         for call in held_up:
             self.soon(call)
 
+    def on_end(self, call: Callable[[], None]) -> None:
+        """What its machine does when it is gone, as closing its sockets."""
+        self._on_end[call] = None
+
+    def not_on_end(self, call: Callable[[], None]) -> None:
+        self._on_end.pop(call, None)
+
     def crash(self) -> None:
         """As by SIGKILL: nothing of it runs any more, and nothing is told."""
         self.tell(Kind.CRASHED)
@@ -99,6 +110,8 @@ class Process:
     def end(self) -> None:
         self.dead = True
         self._held_up.clear()
+        for call in list(self._on_end):
+            call()
         for task in self.tasks:
             if not task.done:
                 task.vanish()
@@ -107,7 +120,11 @@ class Process:
         if self.stopped and not self.dead:
             self._held_up.append(call)
         elif not self.dead:
-            call()
+            Process.running = self
+            try:
+                call()
+            finally:
+                Process.running = None
 
 
 class SimSignal:

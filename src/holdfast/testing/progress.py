@@ -8,7 +8,7 @@ from itertools import accumulate, groupby
 from math import inf
 
 from holdfast.core.values import Mode
-from holdfast.testing.history import BESIDE, Event, Kind
+from holdfast.testing.history import AMONG, BESIDE, Event, Kind
 from holdfast.testing.stories import Stories, Story
 from holdfast.testing.verdict import Assumptions, Violation
 
@@ -83,6 +83,10 @@ def _held(granted: Event, end: float) -> _Stretch:
 def _believed_holds(stories: Iterable[Story]) -> Iterator[_Stretch]:
     """From the grant to the return of the release; what was lost may be kept for its ttl."""
     for story in stories:
+        if story.called.note == AMONG:
+            called = story.called
+            end = story.outcome.t if story.outcome else story.end
+            yield _Stretch(called.t, end, called.mode, called.permits, called.owner)
         if story.got is not None:
             released = next((e.t for e in story.events if e.kind is Kind.RELEASED), inf)
             crashed = next((e.t for e in story.events if e.kind is Kind.CRASHED), inf)

@@ -1,6 +1,6 @@
 """Runs the real core of many clients under virtual time with a seed, and has the history judged.
 
-    python -m holdfast.testing.simulator --seeds 0:2000 [--bug NAME]
+    python -m holdfast.testing.simulator --seeds 0:2000 [--engine redis] [--bug NAME]
 
 The same seed gives the same history. The first part of a run is disturbed by faults, the second
 calm: by its end everybody must have got on, and nothing may be left behind.
@@ -21,7 +21,6 @@ from holdfast.testing.customer import Customer
 from holdfast.testing.engines import KINDS
 from holdfast.testing.history import Event, Kind
 from holdfast.testing.network import Faults, Network, swarm
-from holdfast.testing.node import Node
 from holdfast.testing.process import Process
 from holdfast.testing.resource import Guard
 from holdfast.testing.variant import REAL, Variant
@@ -85,9 +84,9 @@ class Simulation:
     def __init__(self, seed: int, setting: Setting) -> None:
         self.world = World(seed)
         self.variant = setting.variant or self.world.random.choice(KINDS)
-        self.faults = setting.faults or swarm(self.world.random)
+        self.faults = setting.faults or swarm(self.world.random, self.variant.everything)
         self.network = Network(self.world, self.faults)
-        self.node = Node(self.world, self.network, self.variant.store)
+        self.node = self.variant.make_node(self.world, self.network)
         fair = Capability.FAIR in self.variant.backend.capabilities
         self.places = places(self.world.random, setting.only, setting.guard, fair=fair)
         self.customers: list[Customer] = []
@@ -134,12 +133,8 @@ class Simulation:
 
     def _look_around(self) -> None:
         """Tell the history what is still there."""
-        world, store = self.world, self.node.store
-        store.inspect(None, self.node.now())
-        for held in store.holds():
-            world.tell("engine", Kind.LEFT, held.claim.key, held.claim.id, note="a hold")
-        for name, claim_id in store.places_in_line():
-            world.tell("engine", Kind.LEFT, name, claim_id, note="a place in line")
+        for name, claim_id, what in self.node.leftovers():
+            self.world.tell("engine", Kind.LEFT, name, claim_id, note=what)
         for customer in self.customers:
             process = customer.process
             if process.dead:

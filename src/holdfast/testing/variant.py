@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 from holdfast.testing.client import SimClient
 from holdfast.testing.engine import SimBackend
-from holdfast.testing.node import SimStore
+from holdfast.testing.network import EVERYTHING, Faults, Network
+from holdfast.testing.node import Node, SimStore
 from holdfast.testing.process import SimRuntime
+from holdfast.testing.world import World
 
 
 class Patch(NamedTuple):
@@ -26,10 +28,20 @@ class Variant:
     """The classes a simulation is made of, and the patches under which it runs."""
 
     store: type[SimStore] = SimStore
-    backend: type[SimBackend] = SimBackend
+    backend: Any = SimBackend
+    """Makes a Backend from a process and a node, and has its capabilities."""
+    keeper: Any = None
+    """The same for the keeper of leases, where that is of another colour."""
+    node: Callable[[World, Network], Node] | None = None
+    """None: a plain one, with the store."""
     client: type[SimClient] = SimClient
     runtime: type[SimRuntime] = SimRuntime
     patches: tuple[Patch, ...] = ()
+    everything: Faults = EVERYTHING
+    """All that can befall it; a swarm is drawn from these."""
+
+    def make_node(self, world: World, network: Network) -> Node:
+        return self.node(world, network) if self.node else Node(world, network, self.store)
 
     @contextmanager
     def in_force(self) -> Iterator[None]:

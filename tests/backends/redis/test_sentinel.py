@@ -281,7 +281,8 @@ def test_a_grant_of_the_new_master_does_not_count_from_an_answer_of_the_old() ->
     """S1 between servers: the old one said "not yet" long after the new one had granted."""
     with RedisServer() as old, RedisServer() as new:
         place = Switch(old, new)
-        port, other = BlockingBackend(Pool(place)), BlockingBackend(Pool(place.places[1]))
+        pool = Pool(place)
+        port, other = BlockingBackend(pool), BlockingBackend(Pool(place.places[1]))
         holders, waiter = [claim(), claim()], claim()
         run(port.attempt(holders[0], 0.0))
         run(other.attempt(holders[1], 0.0))
@@ -293,7 +294,7 @@ def test_a_grant_of_the_new_master_does_not_count_from_an_answer_of_the_old() ->
             assert not run(inbox.wait(now() + 0.2))  # which the old one knows nothing of
             place.places.reverse()
             old.client_kill()
-            port._pool._idle[0].used = 0.0  # long idle: the cut is seen before it is used
+            pool._idle[0].used = 0.0  # long idle: the cut is seen before it is used
             assert run(inbox.wait(now() + 5.0))
             granted = run(port.attempt(waiter, 0.0))
         assert isinstance(granted, Granted)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from holdfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from holdfast.backends.redis.engine import RedisEngine
     from holdfast.connect import Url
+    from holdfast.core.ports import Engine
 
 __all__ = ["open_engine"]
 
 
-def open_engine(url: Url) -> RedisEngine:
-    """`redis://`, `rediss://` (TLS), `redis+unix://`, `redis+sentinel://`, the same for Valkey."""
+def open_engine(url: Url) -> Engine:
+    """`redis://`, `rediss://` (TLS), `redis+unix://`, `redis+sentinel://`, `redis+cluster://`."""
     try:
         from holdfast.backends.redis.engine import open_url
     except ImportError as error:

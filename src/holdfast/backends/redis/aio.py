@@ -7,26 +7,53 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from hiredis import ReplyError
+
 from holdfast.backends.redis import wire
 from holdfast.backends.redis.backend import RedisBackend
-from holdfast.backends.redis.links import Link
+from holdfast.backends.redis.links import Link, LoopDial
 from holdfast.backends.redis.places import Place
 from holdfast.backends.redis.recipe import bulk
 from holdfast.backends.redis.scripts import Script
 from holdfast.backends.redis.streams import Stream
 from holdfast.backends.redis.waiting import ID, Waiting
 from holdfast.core.ports import Signal
+from holdfast.errors import BackendError
 
 
-class AsyncioBackend(RedisBackend):
+class LoopBackend(RedisBackend):
+    """What is pushed, and who is rung for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._closed = False
+        """Who waited is woken by closing, and may have a last word: it hangs up again."""
+
+    def _signal(self, waiting: Waiting, plain: Signal) -> Signal:  # noqa: ARG002 -- `_pushed` rings
+        return plain
+
+    def _pushed(self, stream: Stream, push: list[Any]) -> None:
+        message: bytes = push[2]
+        waiting = self._waiting.get(message[:ID].decode())
+        if waiting is None:
+            return
+        if waiting.told(message, stream.anchor) and waiting.signal is not None:
+            waiting.signal.notify()
+
+    def _lost(self, stream: Stream) -> None:  # noqa: ARG002 -- asking again finds out whose it was
+        """Who waits asks again at once: what was pushed meanwhile is found by asking."""
+        for waiting in self._waiting.values():
+            if waiting.signal is not None:
+                waiting.signal.notify()
+
+
+class AsyncioBackend(LoopBackend):
     """All tasks share one connection; a caller that gives up never disturbs another's answer."""
 
     def __init__(self, place: Place):
         super().__init__()
-        self._closed = False
-        """Who waited is woken by closing, and may have a last word: it hangs up again."""
         channel = b"holdfast:" + os.urandom(16).hex().encode()
-        self._link = Link(place, self._pushed, self._lost, channel)
+        self._link = Link(place, LoopDial(self._pushed, self._lost), channel)
         self._told_on = bulk(b"c" + channel)
         """Outlives a connection: a channel is listened to by all, so none can eat a message."""
 
@@ -48,29 +75,13 @@ class AsyncioBackend(RedisBackend):
             await self.close()
         return replies
 
-    def _refused(self, reply: Any) -> None:
+    def _refused(self, reply: ReplyError) -> BackendError:
         if wire.elsewhere(reply):
             self._link.forget()
+        return wire.failed(reply)
 
     def _reply_to(self, waiting: Waiting | None) -> bytes:  # noqa: ARG002 -- all on one channel
         return self._told_on
-
-    def _signal(self, waiting: Waiting, plain: Signal) -> Signal:  # noqa: ARG002 -- `_pushed` rings
-        return plain
-
-    def _pushed(self, stream: Stream, push: list[Any]) -> None:
-        message: bytes = push[2]
-        waiting = self._waiting.get(message[:ID].decode())
-        if waiting is None:
-            return
-        if waiting.told(message, stream.anchor) and waiting.signal is not None:
-            waiting.signal.notify()
-
-    def _lost(self, stream: Stream) -> None:  # noqa: ARG002 -- there is only one
-        """Who waits asks again at once: what was pushed meanwhile is found by asking."""
-        for waiting in self._waiting.values():
-            if waiting.signal is not None:
-                waiting.signal.notify()
 
     async def close(self) -> None:
         self._closed = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
@@ -46,6 +46,7 @@ CAPABILITIES: Final = frozenset(
     }
 )
 _BATCH: Final = 500
+SendMany = Callable[[Sequence[bytes]], Coroutine[Any, Any, list[Any]]]
 
 
 class RedisBackend(ABC):
@@ -75,8 +76,9 @@ class RedisBackend(ABC):
     def _reply_to(self, waiting: Waiting | None) -> bytes:
         """Where the server shall tell of a grant, packed."""
 
-    def _refused(self, reply: Any) -> None:  # noqa: B027 -- not everybody cares
-        """An error was answered: perhaps by a server that is not the right one (any more)."""
+    @abstractmethod
+    def _refused(self, reply: ReplyError) -> BackendError:
+        """The error to raise. Perhaps it was the wrong server that was asked: then it is left."""
 
     def _era(self, packed: bytes) -> object:  # noqa: ARG002 -- for a colour with several connections
         """To which server this would be sent now: see `Pool.era`."""
@@ -149,7 +151,7 @@ class RedisBackend(ABC):
         holders = [
             holder
             for permits, reply in enumerate(await self._ask_many(INSPECT, batch))
-            if (info := _seen(key, bool(permits), reply)) is not None
+            if (info := self._seen(key, bool(permits), reply)) is not None
             for holder in info.holders
         ]
         return LockInfo(key, tuple(holders)) if holders else None
@@ -164,24 +166,28 @@ class RedisBackend(ABC):
             for (each, permits), reply in zip(batch, replies, strict=True):
                 if key is None and isinstance(reply, ReplyError):
                     continue  # it only looks like a lock's key
-                info = _seen(each, permits, reply)
+                info = self._seen(each, permits, reply)
                 if info is not None:
                     found[each] = recipe.merged(found[each], info) if each in found else info
         return list(found.values())
 
+    async def _servers(self) -> list[SendMany]:
+        """Who has keys: this one server, or all the masters of a cluster."""
+        return [self._send_many]
+
     async def _all_places(self) -> list[tuple[str, bool]]:
         """Every lock and semaphore that has a key in this database."""
         places: set[tuple[str, bool]] = set()
-        cursor = b"0"
-        while True:
-            packed = wire.pack(b"SCAN", cursor, b"MATCH", b"*:{*}*", b"COUNT", b"1000")
-            (reply,) = await self._send_many([packed])
-            if isinstance(reply, ReplyError):
-                raise wire.failed(reply)
-            cursor, keys = reply
-            places.update(place for each in keys if (place := naming.key_of(each)) is not None)
-            if cursor == b"0":
-                return sorted(places)
+        for send_many in await self._servers():
+            cursor = b""
+            while cursor != b"0":
+                packed = wire.pack(b"SCAN", cursor or b"0", b"MATCH", b"*:{*}*", b"COUNT", b"1000")
+                (reply,) = await send_many([packed])
+                if isinstance(reply, ReplyError):
+                    raise self._refused(reply)
+                cursor, keys = reply
+                places.update(place for each in keys if (place := naming.key_of(each)) is not None)
+        return sorted(places)
 
     def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
         waiting = self._waiting.get(claim.id)
@@ -209,8 +215,7 @@ class RedisBackend(ABC):
         if wire.unscripted(reply):  # nothing was done, so asking again is safe
             _, reply = await self._send_many([wire.pack(b"SCRIPT", b"LOAD", script.text), packed])
         if isinstance(reply, ReplyError):
-            self._refused(reply)
-            raise wire.failed(reply)
+            raise self._refused(reply)
         return reply
 
     async def _ask_many(self, script: Script, batch: Sequence[bytes]) -> list[Any]:
@@ -229,14 +234,15 @@ class RedisBackend(ABC):
                 self._refused(reply)
         return replies
 
+    def _seen(self, key: str, permits: bool, reply: Any) -> LockInfo | None:
+        if isinstance(reply, ReplyError):
+            raise self._refused(reply)
+        if isinstance(reply, BackendError):
+            raise reply
+        return recipe.seen(key, permits, reply)
+
 
 def _renewal(reply: Any) -> Renewal:
-    if isinstance(reply, ReplyError):
+    if isinstance(reply, Exception):  # refused, or in a cluster without an answer
         return Renewal.UNKNOWN
     return Renewal.HELD if reply == 1 else Renewal.LOST
-
-
-def _seen(key: str, permits: bool, reply: Any) -> LockInfo | None:
-    if isinstance(reply, ReplyError):
-        raise wire.failed(reply)
-    return recipe.seen(key, permits, reply)

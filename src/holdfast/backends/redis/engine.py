@@ -1,4 +1,4 @@
-"""From a URL to the Redis engine, in both colours: one server, or the master Sentinels know of."""
+"""From a URL to the Redis engine, in both colours: a server, one behind Sentinels, a cluster."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from typing import TYPE_CHECKING
 
 from holdfast.backends.redis import sentinel, settings
 from holdfast.backends.redis.aio import AsyncioBackend
+from holdfast.backends.redis.cluster import routing
+from holdfast.backends.redis.cluster.aio import AsyncioClusterBackend
+from holdfast.backends.redis.cluster.routing import Cluster
+from holdfast.backends.redis.cluster.sync import ClusterBackend
 from holdfast.backends.redis.places import Place, Single
 from holdfast.backends.redis.sockets import Pool
 from holdfast.backends.redis.sync import BlockingBackend
@@ -28,8 +32,25 @@ class RedisEngine:
         return AsyncioBackend(self._place)
 
 
-def open_url(url: Url) -> RedisEngine:
+class ClusterEngine:
+    """All the masters of a cluster."""
+
+    id = "redis+cluster"
+
+    def __init__(self, cluster: Cluster):
+        self._cluster = cluster
+
+    def blocking(self) -> ClusterBackend:
+        return ClusterBackend(self._cluster)
+
+    def asyncio(self) -> AsyncioClusterBackend:
+        return AsyncioClusterBackend(self._cluster)
+
+
+def open_url(url: Url) -> RedisEngine | ClusterEngine:
     """The engine for any of the URLs that lead to a Redis or Valkey."""
+    if url.scheme.endswith("+cluster"):
+        return ClusterEngine(routing.read(url))
     if url.scheme.endswith("+sentinel"):
         place = sentinel.read(url)
         return RedisEngine(place, f"redis+sentinel:{place.service}/{place.settings.db}")

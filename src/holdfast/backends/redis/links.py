@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, TypeVar
 
 from holdfast.backends.redis import wire
 from holdfast.backends.redis.places import Place
@@ -12,50 +12,40 @@ from holdfast.backends.redis.settings import Settings
 from holdfast.backends.redis.streams import Stream
 from holdfast.errors import BackendError, BackendUnavailable
 
+T = TypeVar("T")
 
-class Link:
-    """A stream as long as there is one."""
 
-    def __init__(
-        self,
-        place: Place,
-        pushed: Callable[[Stream, list[Any]], None],
-        lost: Callable[[Stream], None],
-        channel: bytes | None = None,
-    ):
-        self._place = place
+class Joint(Generic[T]):
+    """Work that whoever needs it first begins, in a task of its own, and all who need it await.
+
+    So its time limits are its own, and a caller that gives up takes it from nobody.
+    """
+
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, T]]):
+        self._work = work
+        self._task: asyncio.Task[T] | None = None
+
+    async def done(self) -> T:
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._work())
+            self._task.add_done_callback(self._ended)
+        return await asyncio.shield(self._task)
+
+    def _ended(self, task: asyncio.Task[T]) -> None:
+        self._task = None
+        if not task.cancelled():
+            task.exception()  # whoever waited has it; it is nobody's if nobody did
+
+    def forked(self) -> None:
+        self._task = None
+
+
+class LoopDial:
+    """How the asyncio colour opens a stream and asks something on it."""
+
+    def __init__(self, pushed: Callable[[Stream, list[Any]], None], lost: Callable[[Stream], None]):
         self._pushed = pushed
         self._lost = lost
-        self._channel = channel
-        self._connecting: asyncio.Task[Stream] | None = None
-        self.stream: Stream | None = None
-
-    async def connected(self) -> Stream:
-        """Whoever comes first connects, in a task of its own, so that its time limit is its own."""
-        stream = self.stream
-        if stream is not None and not stream.closed:
-            return stream
-        if self._connecting is None:
-            task = asyncio.get_running_loop().create_task(self._connect())
-            self._connecting = task
-            task.add_done_callback(self._connect_done)
-        return await asyncio.shield(self._connecting)
-
-    def _connect_done(self, task: asyncio.Task[Stream]) -> None:
-        self._connecting = None
-        if not task.cancelled() and task.exception() is None:
-            self.stream = task.result()
-
-    async def _connect(self) -> Stream:
-        try:
-            stream = await self._place.reach(self)
-        except OSError as error:
-            if isinstance(error, BackendError):
-                raise
-            raise wire.unreachable(self._place.settings, error) from error
-        if self._channel is not None:
-            await stream.subscribe(self._channel)
-        return stream
 
     async def open(self, settings: Settings, *, curious: bool = False) -> Stream:
         loop = asyncio.get_running_loop()
@@ -79,6 +69,35 @@ class Link:
     async def ask(self, peer: Stream, packed: bytes) -> Any:
         return await peer.send(packed)
 
+
+class Link:
+    """A stream as long as there is one."""
+
+    def __init__(self, place: Place, dial: LoopDial, channel: bytes | None = None):
+        self._place = place
+        self._dial = dial
+        self._channel = channel
+        self._connecting = Joint(self._connect)
+        self.stream: Stream | None = None
+
+    async def connected(self) -> Stream:
+        stream = self.stream
+        if stream is not None and not stream.closed:
+            return stream
+        return await self._connecting.done()
+
+    async def _connect(self) -> Stream:
+        try:
+            stream = await self._place.reach(self._dial)
+        except OSError as error:
+            if isinstance(error, BackendError):
+                raise
+            raise wire.unreachable(self._place.settings, error) from error
+        if self._channel is not None:
+            await stream.subscribe(self._channel)
+        self.stream = stream
+        return stream
+
     def forget(self) -> None:
         """Whatever comes next is asked on a new stream; what is under way here is not disturbed."""
         stream, self.stream = self.stream, None
@@ -93,4 +112,5 @@ class Link:
 
     def forked(self) -> None:
         """The loop and its selector are the parent's too: not even closing is for us."""
-        self.stream = self._connecting = None
+        self.stream = None
+        self._connecting.forked()

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Any, Final
 
-from hiredis import HiredisError
+from hiredis import HiredisError, ReplyError
 
 from holdfast.backends.redis import wire
 from holdfast.backends.redis.places import Place
@@ -137,16 +137,25 @@ class Pool:
 
     def longest_slice(self, wanted: float) -> float:
         """A command that is meant to block must be answered well before its time limit."""
-        return min(wanted, self._place.settings.limit / 2)
+        return min(wanted, self.limit / 2)
+
+    @property
+    def limit(self) -> float:
+        return self._place.settings.limit
+
+    @property
+    def idle(self) -> bool:
+        """Whether a connection is there, as far as is known."""
+        return bool(self._idle)
 
     def send(self, packed: bytes) -> Any:
-        connection = self._take()
+        connection = self.take()
         try:
             reply = connection.send(packed)
         except BaseException as error:
-            self._drop(connection, error)
+            self.drop(connection, error)
             raise
-        self._give_back(connection)
+        self.give_back(connection)
         return reply
 
     def send_many(self, packed: Sequence[bytes]) -> list[Any]:
@@ -156,21 +165,22 @@ class Pool:
     def era_of(self, packed: bytes) -> object:  # noqa: ARG002 -- a cluster has one for each node
         return self.era
 
-    def refused(self, reply: Any) -> None:
-        """A server that is not the master (any more) is left, and the master looked for again."""
+    def refused(self, reply: ReplyError) -> BackendError:
+        """The error to raise. Who is not the master (any more) is left; it will be looked for."""
         if wire.elsewhere(reply):
             self.forget()
+        return wire.failed(reply)
 
     @contextmanager
     def lent(self, packed: bytes = b"") -> Iterator[Connection]:  # noqa: ARG002 -- as `era_of`
         """A connection to the server that this command is for."""
-        connection = self._take()
+        connection = self.take()
         try:
             yield connection
         except BaseException as error:
-            self._drop(connection, error)
+            self.drop(connection, error)
             raise
-        self._give_back(connection)
+        self.give_back(connection)
 
     def close(self) -> None:
         self._kept = 0
@@ -183,7 +193,7 @@ class Pool:
         for connection in idle:
             connection.close()
 
-    def _take(self) -> Connection:
+    def take(self) -> Connection:
         while self._idle:
             try:
                 connection = self._idle.pop()
@@ -209,14 +219,14 @@ class Pool:
         connection.era = self.era
         return connection
 
-    def _give_back(self, connection: Connection) -> None:
+    def give_back(self, connection: Connection) -> None:
         if len(self._idle) < self._kept and connection.era is self.era:
             connection.used = monotonic()
             self._idle.append(connection)
         else:
             connection.close()
 
-    def _drop(self, connection: Connection, error: BaseException) -> None:
+    def drop(self, connection: Connection, error: BaseException) -> None:
         """What failed is closed, and so are the idle ones: after a restart they are all dead."""
         connection.close()
         if isinstance(error, OSError | HiredisError):

@@ -1,7 +1,8 @@
 """The asyncio connection: commands of all tasks in one stream, answers in the same order.
 
-What is sent within one turn of the loop goes out in one write. Pushed messages come in the same
-stream (RESP3), so a message is known to be younger than every answer before it.
+A command goes out at once where nobody else waits for an answer, and else in one write with those
+of the same turn of the loop. Pushed messages come in the same stream (RESP3), so a message is known
+to be younger than every answer before it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from holdfast.backends.redis import wire
 from holdfast.backends.redis.settings import Settings
 from holdfast.runtimes.clock import now
 
-UNASKED: Final = frozenset({b"message", b"smessage", b"sunsubscribe"})
+UNASKED: Final = frozenset({b"message", b"smessage", b"unsubscribe", b"sunsubscribe"})
 """Pushes that are nobody's answer. A slot that leaves its node ends the subscriptions in it."""
 
 
@@ -42,23 +43,36 @@ class Stream(asyncio.Protocol):
         self._why: BaseException = ConnectionResetError("the server closed the connection")
         self._transport: asyncio.Transport | None = None
         self.welcome = wire.Welcome()
+        self.listening: dict[bytes, None] = {}
+        """The channels of single locks, on a cluster; oldest first."""
         self.ended = loop.create_future()
         self.anchor = float("-inf")
         """When the command was sent whose answer came last: a message after it is younger (S1)."""
 
     def send(self, packed: bytes) -> asyncio.Future[Any]:
+        sent = now()  # before it is: from here on it may count
         future = self._loop.create_future()
         if self._transport is None:  # lost since the caller looked
             future.set_exception(wire.unreachable(self._settings, self._why))
             return future
-        self._pending.append((future, now()))
-        if not self._out:
-            self._loop.call_soon(self._flush)
-        self._out.append(packed)
+        if not self._pending:
+            self._transport.write(packed)
+        else:
+            if not self._out:
+                self._loop.call_soon(self._flush)
+            self._out.append(packed)
+        self._pending.append((future, sent))
         if not self._watched:
             self._watched = True
             self._loop.call_later(self._settings.limit, self._watch)
         return future
+
+    def say(self, packed: bytes) -> None:
+        """Send what has no answer of its own: what comes of it is pushed."""
+        if self._transport is not None:
+            if not self._out:
+                self._loop.call_soon(self._flush)
+            self._out.append(packed)
 
     def _flush(self) -> None:
         packed = b"".join(self._out)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any, Final
+from contextlib import AbstractContextManager
+from typing import Any, Final, Protocol
 
 from hiredis import ReplyError
 
@@ -12,10 +13,10 @@ from holdfast.backends.redis import wire
 from holdfast.backends.redis.backend import RedisBackend
 from holdfast.backends.redis.recipe import Recipe, bulk
 from holdfast.backends.redis.scripts import Script
-from holdfast.backends.redis.sockets import Connection, Pool
+from holdfast.backends.redis.sockets import Connection
 from holdfast.backends.redis.waiting import Waiting
 from holdfast.core.ports import Signal
-from holdfast.errors import BackendUnavailable
+from holdfast.errors import BackendError, BackendUnavailable
 from holdfast.runtimes.clock import now
 
 SLICE: Final = 1.0
@@ -25,10 +26,28 @@ _PAUSE: Final = 0.1
 _FIRST_INBOX: Final = bulk(b"l0")
 
 
+class Connections(Protocol):
+    """A pool, or the pools of a cluster's nodes."""
+
+    def send(self, packed: bytes) -> Any: ...
+
+    def send_many(self, packed: Sequence[bytes]) -> list[Any]: ...
+
+    def lent(self, packed: bytes) -> AbstractContextManager[Connection]: ...
+
+    def longest_slice(self, wanted: float) -> float: ...
+
+    def era_of(self, packed: bytes) -> object: ...
+
+    def refused(self, reply: ReplyError) -> BackendError: ...
+
+    def close(self) -> None: ...
+
+
 class BlockingBackend(RedisBackend):
     """A connection per caller, kept for the next one."""
 
-    def __init__(self, pool: Pool):
+    def __init__(self, pool: Connections):
         super().__init__()
         self._pool = pool
 
@@ -39,8 +58,8 @@ class BlockingBackend(RedisBackend):
     async def _send_many(self, packed: Sequence[bytes]) -> list[Any]:
         return self._pool.send_many(packed)
 
-    def _refused(self, reply: Any) -> None:
-        self._pool.refused(reply)
+    def _refused(self, reply: ReplyError) -> BackendError:
+        return self._pool.refused(reply)
 
     def _era(self, packed: bytes) -> object:
         return self._pool.era_of(packed)
@@ -64,7 +83,7 @@ class BlockingBackend(RedisBackend):
 class Inbox:
     """Sleeps until the server leaves a grant in this claim's inbox, or somebody rings."""
 
-    def __init__(self, pool: Pool, recipe: Recipe, waiting: Waiting, plain: Signal):
+    def __init__(self, pool: Connections, recipe: Recipe, waiting: Waiting, plain: Signal):
         self._pool = pool
         self._recipe = recipe
         self._waiting = waiting
@@ -84,7 +103,7 @@ class Inbox:
         while (left := until - now()) > 0:
             sent = now()
             try:
-                message, era = self._pop(min(left, self._pool.longest_slice(SLICE)))
+                message, era = await self._pop(min(left, self._pool.longest_slice(SLICE)))
             except BackendUnavailable:
                 self._waiting.move()
                 await self._plain.wait(min(until, now() + _PAUSE))
@@ -97,19 +116,20 @@ class Inbox:
                 return True
         return await self._plain.wait(0.0)
 
-    def _pop(self, seconds: float) -> tuple[bytes | None, object]:
+    async def _pop(self, seconds: float) -> tuple[bytes | None, object]:
         """What came, if anything, and in which of the pool's eras."""
         inbox = self._recipe.inbox(self._waiting.claim, self._waiting.generation)
-        packed = wire.pack(b"BLPOP", inbox, b"%.3f" % max(0.001, seconds))
+        reply, era = await self._send(wire.pack(b"BLPOP", inbox, b"%.3f" % max(0.001, seconds)))
+        if isinstance(reply, ReplyError):
+            raise self._pool.refused(reply)
+        return None if reply is None else bytes(reply[1]), era
+
+    async def _send(self, packed: bytes) -> tuple[Any, object]:
         with self._pool.lent(packed) as connection:
             with self._mutex:
                 self._sleeping = connection
             try:
-                reply = connection.send(packed)
+                return connection.send(packed), connection.era
             finally:
                 with self._mutex:
                     self._sleeping = None
-        if isinstance(reply, ReplyError):
-            self._pool.refused(reply)
-            raise wire.failed(reply)
-        return None if reply is None else bytes(reply[1]), connection.era

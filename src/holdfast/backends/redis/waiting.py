@@ -24,6 +24,7 @@ class Waiting:
     __slots__ = (
         "anchor",
         "claim",
+        "deaf",
         "era",
         "fresh",
         "generation",
@@ -47,6 +48,8 @@ class Waiting:
         self.pushed: Granted | None = None
         self.signal: Signal | None = None
         self.fresh = False
+        self.deaf = False
+        """Whether a message could have been missed since it was answered "not yet"."""
 
     def not_yet(self, sent: float, last_raw: int, retry_in: float, era: object = None) -> None:
         self.anchor, self.era = max(self.anchor, sent), era
@@ -60,7 +63,7 @@ class Waiting:
         can be missed: the question that follows needs no command.
         """
         self.signal = signal
-        self.fresh = now() - self.anchor < FRESH
+        self.fresh = not self.deaf and now() - self.anchor < FRESH
 
     def move(self) -> None:
         """Another inbox, which the server has to be told of: the old one may have a reader (L5)."""

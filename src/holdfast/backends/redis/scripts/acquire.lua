@@ -44,7 +44,9 @@ end
 redis.call('zadd', LINE, 'NX', string.format('%.0f', time[1] * 1000000 + time[2]), id)
 redis.call('zadd', ALIVE, text(now + SILENCE), id)
 redis.call('hset', INFO, id, mode .. ' ' .. text(ttl) .. ' ' .. text(limit) .. ' ' .. ARGV[5] .. ' ' .. shown)
-keep()
+if redis.call('pttl', LINE) <= SILENCE then -- it stays for a while then: lines come and go
+  keep(now + 2 * SILENCE)
+end
 
 -- Only the first two are told when the hold runs out: all of them would be a herd (L6).
 local retry = 1000

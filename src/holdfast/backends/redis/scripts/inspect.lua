@@ -5,6 +5,7 @@
 -- include settle
 
 local breaking = ARGV[2] == 'break'
+drop_dead()
 if not breaking then
   settle()
 end

@@ -36,12 +36,6 @@ elseif type(holder) == 'table' then
   end
   kind = redis.call('type', HOLD)['ok']
 end
-for _, id in ipairs(redis.call('zrangebyscore', ALIVE, '-inf', text(now))) do
-  redis.call('zrem', ALIVE, id)
-  redis.call('zrem', LINE, id)
-  redis.call('hdel', INFO, id)
-end
-
 -- The next number. A missing fence starts at the clock, in steps of 32 us, and runs out a day after
 -- it began: a lock is granted less often than every 32 us, so the clock is ahead by then.
 local function next_fence()
@@ -69,7 +63,8 @@ local function holds(id)
 end
 
 local function buried(id)
-  return redis.call('zscore', ALIVE, '-' .. id)
+  local ends = redis.call('zscore', ALIVE, '-' .. id)
+  return ends and tonumber(ends) > now
 end
 
 -- Whether somebody with this wish fits beside those who hold: they are all of one mode.
@@ -93,7 +88,7 @@ end
 
 -- `shown` is ten digits of seconds and what people may see: from here on, since now.
 local function enter(id, mode, ttl, limit, shown)
-  shown = string.format('%010.0f', time[1]) .. string.sub(shown, 11)
+  shown = time[1] .. string.sub(shown, 11)
   if mode == 'x' then
     redis.call('set', HOLD, id .. shown, 'PX', text(ttl))
     kind, holder = 'string', id
@@ -116,21 +111,35 @@ local function leave(id)
 end
 
 -- An inbox of its own for a waiter that pops (from one connection: L5), a channel for one that
--- listens. What nobody reads is gone with the grant it speaks of.
+-- listens: c its own, s and p (sharded or not) in this lock's slot. What nobody reads is gone with
+-- the grant it speaks of. A message that cannot be left, because the slot is on its way to another
+-- node, is one that was lost: the grant stands, and its owner finds it when it asks again.
 local function tell(id, reply_to, raw, ttl)
-  local message = id .. text(raw)
-  if string.sub(reply_to, 1, 1) == 'c' then
-    redis.call('publish', string.sub(reply_to, 2), message)
+  local message, kind_of, name = id .. text(raw), string.sub(reply_to, 1, 1), string.sub(reply_to, 2)
+  if kind_of == 'c' then
+    redis.call('publish', name, message)
+  elseif kind_of == 'l' then
+    local inbox = HOLD .. ':inbox:' .. string.sub(id, 1, 16) .. name
+    redis.pcall('rpush', inbox, message)
+    redis.pcall('pexpire', inbox, text(ttl))
   else
-    local inbox = HOLD .. ':inbox:' .. string.sub(id, 1, 16) .. string.sub(reply_to, 2)
-    redis.call('rpush', inbox, message)
-    redis.call('pexpire', inbox, text(ttl))
+    redis.pcall(kind_of == 's' and 'spublish' or 'publish', HOLD .. ':told:' .. name, message)
+  end
+end
+
+-- Waiters that fell silent, and tombstones that nobody needs any more.
+local function drop_dead()
+  for _, id in ipairs(redis.call('zrangebyscore', ALIVE, '-inf', text(now))) do
+    leave(id)
   end
 end
 
 -- Grant to the first in line while they fit (L6): one writer, the readers up to the next writer, the
 -- free permits. Stops at `me`, who is here to be answered and needs no message.
 local function settle(me)
+  if kind ~= 'string' then
+    drop_dead()
+  end
   while kind ~= 'string' do -- whoever is alone lets nobody in
     local id = redis.call('zrange', LINE, 0, 0)[1]
     if not id or id == me then
@@ -151,18 +160,20 @@ end
 
 -- Nothing stays longer than the last thing in it that runs out, and a little. To be called when
 -- something was added; what was only taken out needs it not.
-local function keep()
+local function keep(least)
   local last = tonumber(redis.call('zrange', ALIVE, -1, -1, 'WITHSCORES')[2] or 0)
+  last = math.max(last, least or 0)
   if last > 0 then
     redis.call('pexpireat', ALIVE, text(last + 1000))
     redis.call('pexpireat', LINE, text(last + 1000))
   end
+  local ends = now + SILENCE -- a tombstone has no line in the book
   if kind == 'zset' then
-    local ends = tonumber(redis.call('zrange', HOLD, -1, -1, 'WITHSCORES')[2])
-    redis.call('pexpireat', HOLD, text(ends))
-    last = math.max(last, ends)
+    local latest = tonumber(redis.call('zrange', HOLD, -1, -1, 'WITHSCORES')[2])
+    redis.call('pexpireat', HOLD, text(latest))
+    ends = math.max(ends, latest)
   end
-  redis.call('pexpireat', INFO, text(last + 1000))
+  redis.call('pexpireat', INFO, text(ends + 1000))
 end
 
 -- Who holds it asks for it once more: the full ttl from now on, and the same number (S8).

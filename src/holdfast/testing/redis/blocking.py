@@ -1,0 +1,182 @@
+"""The production backend of the blocking colour, on simulated connections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hiredis import Reader, ReplyError
+
+from holdfast.backends.redis import wire
+from holdfast.backends.redis.places import Place, Single
+from holdfast.backends.redis.scripts import Script
+from holdfast.backends.redis.settings import Settings
+from holdfast.backends.redis.sync import BlockingBackend, Inbox
+from holdfast.backends.redis.waiting import Waiting
+from holdfast.core.ports import Signal
+from holdfast.errors import BackendError
+from holdfast.testing.process import Process
+from holdfast.testing.redis.lines import SETTINGS, LineEnd, connected
+from holdfast.testing.redis.server import RedisNode
+from holdfast.testing.stepping import Future
+
+
+class Connection:
+    """A socket that is waited for in the simulator; used by one caller at a time."""
+
+    def __init__(self, end: LineEnd) -> None:
+        self.era: object = None
+        self.welcome = wire.Welcome()
+        self._end = end
+        self._reader: Reader = wire.reader()
+        self._answers: list[Any] = []
+        self._wanted = 0
+        self._waits: Future[None] = Future()
+        end.received = self._received
+        end.over = self._over
+
+    @property
+    def closed(self) -> bool:
+        return self._end.closed
+
+    async def send_many(self, packed: Sequence[bytes]) -> list[Any]:
+        process = self._end.process
+        if self.closed:
+            raise wire.unreachable(SETTINGS, ConnectionResetError("closed"))
+        self._answers, self._wanted, self._waits = [], len(packed), Future()
+        call_off = process.at(process.now() + SETTINGS.limit, self._too_late)
+        self._end.wire.request(b"".join(packed))
+        try:
+            await self._waits
+        finally:
+            call_off()
+        return self._answers
+
+    def interrupt(self) -> None:
+        self._end.close()
+
+    close = interrupt
+
+    def _received(self, data: bytes) -> None:
+        self._reader.feed(data)
+        while (answer := self._reader.gets()) is not wire.NOTHING:
+            self._answers.append(answer)
+        if len(self._answers) >= self._wanted:
+            self._waits.resolve(None)
+
+    def _over(self) -> None:
+        self._waits.fail(wire.unreachable(SETTINGS, ConnectionResetError("cut")))
+
+    def _too_late(self) -> None:
+        self._waits.fail(wire.unreachable(SETTINGS, TimeoutError()))
+
+
+class Dial:
+    """How this colour opens a connection."""
+
+    def __init__(self, process: Process, node: RedisNode) -> None:
+        self._process = process
+        self._node = node
+
+    async def open(self, settings: Settings, *, curious: bool = False) -> Connection:
+        connection = Connection(await connected(self._process, self._node))
+        greeting = wire.greeting(settings, b"2", curious=curious)
+        try:
+            replies = await connection.send_many(greeting)
+        except BaseException:
+            connection.close()
+            raise
+        connection.welcome = wire.welcome(replies, curious=curious)
+        return connection
+
+    async def ask(self, peer: Connection, packed: bytes) -> Any:
+        (reply,) = await peer.send_many([packed])
+        return reply
+
+
+class Pool:
+    """The idle connections of one backend, and their eras, as `sockets.Pool` keeps them."""
+
+    def __init__(self, process: Process, node: RedisNode) -> None:
+        self._dial = Dial(process, node)
+        self._place: Place = Single(SETTINGS)
+        self._idle: list[Connection] = []
+        self.era = object()
+
+    def longest_slice(self, wanted: float) -> float:
+        return min(wanted, SETTINGS.limit / 2)
+
+    async def send_many(
+        self,
+        packed: Sequence[bytes],
+        lent: Callable[[Connection | None], None] = lambda _: None,
+    ) -> tuple[list[Any], object]:
+        connection = await self._take()
+        lent(connection)
+        try:
+            answers = await connection.send_many(packed)
+        except BaseException:
+            connection.close()
+            self.close()
+            raise
+        finally:
+            lent(None)
+        if connection.era is self.era:
+            self._idle.append(connection)
+        else:
+            connection.close()
+        return answers, connection.era
+
+    async def _take(self) -> Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.closed and connection.era is self.era:
+                return connection
+            connection.close()
+        connection = await self._place.reach(self._dial)
+        connection.era = self.era
+        return connection
+
+    def era_of(self, _: bytes) -> object:
+        return self.era
+
+    def refused(self, reply: ReplyError) -> BackendError:
+        return wire.failed(reply)
+
+    def close(self) -> None:
+        self.era = object()
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+
+class SimBlocking(BlockingBackend):
+    """The blocking colour."""
+
+    def __init__(self, process: Process, node: RedisNode) -> None:
+        pool: Any = Pool(process, node)
+        super().__init__(pool)
+        self._connections: Pool = pool
+
+    async def _ask(self, script: Script, packed: bytes) -> Any:
+        (reply,), _ = await self._connections.send_many([packed])
+        return reply if type(reply) is int else await self._understood(script, packed, reply)
+
+    async def _send_many(self, packed: Sequence[bytes]) -> list[Any]:
+        answers, _ = await self._connections.send_many(packed)
+        return answers
+
+    def _signal(self, waiting: Waiting, plain: Signal) -> Signal:
+        return SimInbox(self._pool, self._recipe, waiting, plain)
+
+
+class SimInbox(Inbox):
+    """Sleeps in BLPOP on a simulated connection."""
+
+    async def _send(self, packed: bytes) -> tuple[Any, object]:
+        pool: Any = self._pool
+        (reply,), era = await pool.send_many([packed], self._lent)
+        return reply, era
+
+    def _lent(self, connection: Any) -> None:
+        self._sleeping = connection

@@ -1,0 +1,140 @@
+"""The production backend of the asyncio colour, and its stream, on simulated connections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from typing import Any
+
+from holdfast.backends.redis import wire
+from holdfast.backends.redis.aio import AsyncioBackend
+from holdfast.backends.redis.places import Single
+from holdfast.backends.redis.settings import Settings
+from holdfast.backends.redis.streams import Stream
+from holdfast.testing.process import Process
+from holdfast.testing.redis.lines import SETTINGS, LineEnd, connected
+from holdfast.testing.redis.server import RedisNode
+from holdfast.testing.stepping import Future
+
+
+class LoopFuture:
+    """A future as the production stream uses one, to be awaited by a task of the simulator."""
+
+    def __init__(self) -> None:
+        self._inner: Future[Any] = Future()
+
+    def done(self) -> bool:
+        return self._inner.done
+
+    def set_result(self, value: Any) -> None:
+        self._inner.resolve(value)
+
+    def set_exception(self, error: BaseException) -> None:
+        self._inner.fail(error)
+
+    def add_done_callback(self, call: Callable[[Any], None]) -> None:
+        self._inner.on_done(lambda: call(self))
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self._inner.__await__()
+
+
+class Loop:
+    """As much of an event loop as the production stream uses."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    def create_future(self) -> LoopFuture:
+        return LoopFuture()
+
+    def call_soon(self, call: Callable[[], None]) -> None:
+        self._process.soon(call)
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        self._process.at(self._process.now() + seconds, call)
+
+
+class Transport:
+    """What the production stream writes to."""
+
+    def __init__(self, end: LineEnd, stream: Stream) -> None:
+        self._end = end
+        end.received = stream.data_received
+        end.over = lambda: stream.connection_lost(None)
+
+    def write(self, data: bytes) -> None:
+        self._end.wire.request(data)
+
+    def abort(self) -> None:
+        self._end.process.soon(self._end.close)
+
+    def is_closing(self) -> bool:
+        return self._end.closed
+
+
+class Dial:
+    """How this colour opens a stream."""
+
+    def __init__(self, backend: SimAsyncio, process: Process, node: RedisNode) -> None:
+        self._backend = backend
+        self._process = process
+        self._node = node
+
+    async def open(self, settings: Settings, *, curious: bool = False) -> Stream:
+        end = await connected(self._process, self._node)
+        loop: Any = Loop(self._process)
+        stream = Stream(settings, loop, self._backend._pushed, self._backend._lost)
+        transport: Any = Transport(end, stream)
+        stream.connection_made(transport)
+        said = [stream.send(each) for each in wire.greeting(settings, b"3", curious=curious)]
+        stream.welcome = wire.welcome([await each for each in said], curious=curious)
+        return stream
+
+    async def ask(self, peer: Stream, packed: bytes) -> Any:
+        return await peer.send(packed)
+
+
+class Joint:
+    """Work that whoever needs it first begins, as `links.Joint`."""
+
+    def __init__(self, process: Process, work: Callable[[], Coroutine[Any, Any, Stream]]) -> None:
+        self._process = process
+        self._work = work
+        self._callers: list[Future[Stream]] = []
+
+    async def done(self) -> Stream:
+        caller: Future[Stream] = Future()
+        self._callers.append(caller)
+        if len(self._callers) == 1:
+            self._process.spawn(self._run(), "connecting")
+        return await caller
+
+    async def _run(self) -> None:
+        stream, why = None, None
+        try:
+            stream = await self._work()
+        except Exception as error:  # noqa: BLE001  # the callers are told
+            why = error
+        callers, self._callers = self._callers, []
+        for caller in callers:
+            if stream is not None:
+                caller.resolve(stream)
+            elif why is not None:
+                caller.fail(why)
+
+
+class SimAsyncio(AsyncioBackend):
+    """The asyncio colour."""
+
+    def __init__(self, process: Process, node: RedisNode) -> None:
+        super().__init__(Single(SETTINGS))
+        dial: Any = Dial(self, process, node)
+        joint: Any = Joint(process, self._link._connect)
+        self._link._dial, self._link._connecting = dial, joint
+
+    async def _send_many(self, packed: Sequence[bytes]) -> list[Any]:
+        stream = self._link.stream
+        if stream is None or stream.closed:
+            stream = await self._link.connected()
+        sent = [stream.send(each) for each in packed]
+        return [await each for each in sent]

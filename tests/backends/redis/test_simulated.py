@@ -1,0 +1,82 @@
+"""The production Lua, recipe and waiting in the simulator: nothing breaks, bugs are found."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from holdfast.testing.bugs import Bug
+from holdfast.testing.campaign import main
+from holdfast.testing.network import CALM
+from holdfast.testing.redis.bugs import BUGS
+from holdfast.testing.redis.engine import EVERYTHING, REDIS
+from holdfast.testing.simulator import Setting, run
+
+pytestmark = pytest.mark.redis
+
+SEEDS = 50
+"""How many swarms CI looks at; `make sim` looks at more."""
+FINDING = 30
+"""Within so many seeds each bug must be found."""
+NOT_OF_TCP = {"duplicated", "ring_lost", "drift"}
+"""A stream has no duplicates, and nothing is lost from the middle of it."""
+
+
+def test_many_swarms_break_nothing_and_every_fault_was_there() -> None:
+    met: Counter[str] = Counter()
+    for seed in range(SEEDS):
+        outcome = run(seed, Setting(REDIS))
+        assert not outcome.violations, f"seed {seed}: {outcome.violations[0]}"
+        met += outcome.faults + outcome.seen
+    faults = set(EVERYTHING.__dataclass_fields__) - NOT_OF_TCP | {"holds_broken"}
+    told = {"granted", "handed_over", "released", "timed_out", "at_risk", "broken"}
+    lost = {f"lost: {why}" for why in ("expired", "taken", "max_hold")}
+    assert faults | told | lost <= {what for what, often in met.items() if often > 0}
+    assert not [what for what in met if what.startswith("refused")]
+
+
+@pytest.mark.parametrize("seed", [3, 14])
+def test_the_same_seed_gives_the_same_history(seed: int) -> None:
+    setting = Setting(REDIS, faults=EVERYTHING)
+    assert run(seed, setting).history == run(seed, setting).history
+
+
+def test_without_faults_everybody_gets_on() -> None:
+    for seed in range(5):
+        outcome = run(seed, Setting(REDIS, faults=CALM))
+        assert not outcome.violations
+        assert not outcome.faults.keys() - {"holds_broken"}
+        assert outcome.acquired > 20
+
+
+@pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
+def test_a_seeded_bug_is_found(bug: Bug) -> None:
+    for seed in range(FINDING):
+        sound = run(seed, bug.without)
+        assert not sound.violations, f"seed {seed}: {sound.violations[0]}"
+        broken = {violation.rule for violation in run(seed, bug.setting).violations}
+        if broken & set(bug.rules):
+            return
+    pytest.fail("not found")
+
+
+def test_the_command_line_runs_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seeds", "0:2", "--engine", "redis"]) == 0
+    assert main(["--seeds", "0", "--engine", "redis", "--bug", "redis-release-anybody"]) == 0
+    told = capsys.readouterr().out
+    assert "again by --seeds 0 --engine redis --bug redis-release-anybody" in told
+    with pytest.raises(SystemExit, match="redis-no-tombstone"):
+        main(["--engine", "redis", "--bug", "no such"])
+
+
+def test_the_simulator_of_the_core_needs_no_lua() -> None:
+    program = (
+        "import sys; sys.modules['lupa'] = sys.modules['hiredis'] = None\n"
+        "import holdfast.testing.bugs\n"
+        "from holdfast.testing.campaign import main\n"
+        "sys.exit(main(['--seeds', '0']))"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=60)
