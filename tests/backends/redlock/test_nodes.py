@@ -59,7 +59,7 @@ def keys(server: RedisServer, name: str) -> list[bytes]:
 
 def test_a_new_set_waits_once_and_says_why(five: RedlockNodes) -> None:
     with holdfast.connect(forgetful(five, 20)) as locks:
-        with pytest.raises(BackendUnavailable, match="gives no vote for .* s") as caught:
+        with pytest.raises(BackendUnavailable, match=r"gives no vote for .* s") as caught:
             locks.lock("x").acquire(timeout=0)
         assert "holdfast redlock init" in str(caught.value)
 
@@ -185,9 +185,12 @@ def test_a_minority_that_forgot_is_mended(five: RedlockNodes) -> None:
 
 
 def test_clients_that_count_on_different_longest_ttls_are_refused(five: RedlockNodes) -> None:
-    with ready(five), holdfast.connect(forgetful(five, TTL * 2)) as other:
-        with pytest.raises(ConfigurationError, match="max_ttl=2"):
-            other.lock("x").acquire(timeout=0)
+    with (
+        ready(five),
+        holdfast.connect(forgetful(five, TTL * 2)) as other,
+        pytest.raises(ConfigurationError, match="max_ttl=2"),
+    ):
+        other.lock("x").acquire(timeout=0)
 
 
 def test_what_votes_cannot_make_safe_is_refused(redlock_nodes: RedlockNodes) -> None:
@@ -221,9 +224,11 @@ def test_wrong_sets_are_refused(hosts: str, why: str) -> None:
 def test_a_node_that_evicts_is_refused(five: RedlockNodes) -> None:
     for node in five.nodes[:3]:
         node.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
-    with holdfast.connect(five.url) as locks:
-        with pytest.raises(ConfigurationError, match="noeviction"):
-            locks.lock("x").acquire(timeout=0)
+    with (
+        holdfast.connect(five.url) as locks,
+        pytest.raises(ConfigurationError, match="noeviction"),
+    ):
+        locks.lock("x").acquire(timeout=0)
 
 
 def test_a_stopped_holder_is_told_when_it_wakes(five: RedlockNodes) -> None:

@@ -74,7 +74,7 @@ class Recipe:
     def gather(self, claims: Sequence[Claim]) -> bytes:
         """One acquire for all of them."""
         keys = [self.place(claim.key, claim.mode is Mode.PERMIT) for claim in claims]
-        words = [bulk(self._value(claim)) + _terms(claim) for claim in claims]
+        words = [bulk(self.value(claim)) + _terms(claim) for claim in claims]
         count = len(claims)
         head = b"*%d\r\n$7\r\nEVALSHA\r\n$40\r\n%b\r\n" % (3 + count * 9, GATHER.sha)
         return b"".join((head, bulk(b"%d" % (count * 5)), *keys, *words))

@@ -128,11 +128,6 @@ class Stream(asyncio.Protocol):
         self._lost(self)
 
     @property
-    def oldest(self) -> float | None:
-        """When the command was sent that has waited longest for its answer."""
-        return self._pending[0][1] if self._pending else None
-
-    @property
     def closed(self) -> bool:
         return self._transport is None or self._transport.is_closing()
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from holdfast.backends.redis import wire
-from holdfast.backends.redis.links import Link
+from holdfast.backends.redis.links import Link, LoopDial
 from holdfast.backends.redis.places import Single
 from holdfast.backends.redis.streams import Stream
-from holdfast.backends.redlock.backend import Heard, RedlockBackend
+from holdfast.backends.redlock.backend import Heard, RedlockBackend, Until
 from holdfast.backends.redlock.nodes import Node, Set
-from holdfast.backends.redlock.questions import Question, run_of
+from holdfast.backends.redlock.questions import Question, hello, run_of
 from holdfast.backends.redlock.recipe import Recipe
 from holdfast.backends.redlock.waiting import GRACE, Waiting
 from holdfast.core.ports import Signal
@@ -27,7 +28,8 @@ class Channel:
     def __init__(self, node: Node, backend: AsyncioBackend, name: bytes):
         self.node = node
         self._backend = backend
-        self._link = Link(Single(node.settings), self._pushed, self._lost, name)
+        dial = LoopDial(self._pushed, self._lost)
+        self._link = Link(Single(node.settings), dial, name)
         self._stream: Stream | None = None
         self._run = b""
 
@@ -35,8 +37,6 @@ class Channel:
         """The answer, or the error that stands for it: nobody else is spoiled by it."""
         try:
             stream = await self._ready()
-            if self._stuck(stream) and question.owed is None:
-                return self.node.refusal("has not answered for a while")
             script, packed = question.words(self._run)
             reply = await stream.send(packed)
             if wire.unscripted(reply):
@@ -48,11 +48,6 @@ class Channel:
             return error
         return reply
 
-    def _stuck(self, stream: Stream) -> bool:
-        """Whether it is slow: then nothing new is asked of it until it has answered."""
-        oldest = stream.oldest
-        return oldest is not None and now() - oldest > self._backend.limit
-
     async def _ready(self) -> Stream:
         stream = self._link.stream
         if stream is not None and stream is self._stream and not stream.closed:
@@ -61,7 +56,8 @@ class Channel:
             raise self.node.refusal()
         try:
             stream = await self._link.connected()
-            self._run = run_of(await stream.send(wire.pack(b"INFO", b"server")))
+            *_, info = await asyncio.gather(*map(stream.send, hello()))
+            self._run = run_of(info)
             self.node.met(stream.welcome)
         except BaseException as error:
             self.node.unreached(error)
@@ -69,7 +65,7 @@ class Channel:
         self.node.reached()
         self._stream = stream
         for claim in self.node.debts():
-            self._backend.begin(self._backend.repay(self.node.at, claim))
+            _ = self._backend.begin(self._backend.repay(self.node.at, claim))
         return stream
 
     def _pushed(self, stream: Stream, push: list[Any]) -> None:  # noqa: ARG002 -- one per node
@@ -94,7 +90,7 @@ class AsyncioBackend(RedlockBackend):
         self._channels = [Channel(node, self, self._name) for node in nodes.nodes]
         self._running: set[asyncio.Task[Any]] = set()
 
-    async def _ask(self, questions: Sequence[Question], heard: Heard, until: float) -> None:
+    async def _ask(self, questions: Sequence[Question], heard: Heard, until: Until) -> None:
         loop = asyncio.get_running_loop()
         decided = loop.create_future()
         left = len(questions)
@@ -109,8 +105,9 @@ class AsyncioBackend(RedlockBackend):
 
         for question in questions:
             task = self.begin(question)
-            task.add_done_callback(lambda t, q=question, at=now(): answered(q, at, t))
-        timer = loop.call_later(max(0.0, until - now()), _settle, decided)
+            task.add_done_callback(partial(answered, question, now()))
+
+        timer = loop.call_later(self.limit, _look, loop, until, decided)
         try:
             await decided
         finally:
@@ -118,7 +115,7 @@ class AsyncioBackend(RedlockBackend):
 
     def _tell(self, questions: Sequence[Question]) -> None:
         for question in questions:
-            self.begin(question)
+            _ = self.begin(question)
 
     def begin(self, question: Question) -> asyncio.Task[Any]:
         """Ask in a task of its own: it goes on when the outcome is decided without it."""
@@ -156,6 +153,12 @@ class AsyncioBackend(RedlockBackend):
         self._waiting.clear()
 
 
-def _settle(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
+def _look(loop: asyncio.AbstractEventLoop, until: Until, decided: asyncio.Future[None]) -> None:
+    """Whether those who have not answered have had their time."""
+    patience = until() - now()
+    if decided.done():
+        return
+    if patience > 0:
+        loop.call_later(patience, _look, loop, until, decided)
+    else:
+        decided.set_result(None)

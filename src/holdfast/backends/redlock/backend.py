@@ -41,6 +41,10 @@ _VOTES: Final = (ballots.VOTED, ballots.TOO_SMALL, ballots.JOINED)
 
 Heard = Callable[[Question, Any, float], bool]
 """Told an answer (or an error) and when it was asked; answers whether it is decided now."""
+Until = Callable[[], float]
+"""How long to wait for those who have not answered: less once a majority has."""
+PATIENCE: Final = 2.0
+"""Seconds that a majority may take to answer: a machine may be busy for a moment."""
 
 
 class RedlockBackend(ABC):
@@ -62,8 +66,8 @@ class RedlockBackend(ABC):
         self._waiting: dict[str, Waiting] = {}
 
     @abstractmethod
-    async def _ask(self, questions: Sequence[Question], heard: Heard, until: float) -> None:
-        """Send all of them together; return when `heard` says so, or at `until`.
+    async def _ask(self, questions: Sequence[Question], heard: Heard, until: Until) -> None:
+        """Send all of them together; return when `heard` says so, or at `until()`.
 
         What comes later is still told to `heard`, where somebody is there to hear it.
         """
@@ -91,7 +95,7 @@ class RedlockBackend(ABC):
             ballot.raw, ballot.splits = raw, 0
             self._waiting.pop(claim.id, None)
             return Granted(raw)
-        self._give_back(claim, votes, stay=bool(ring))
+        self._give_back(claim, ballot, votes, stay=bool(ring))
         return self._refused(ballot, votes)
 
     async def _number(self, claim: Claim, votes: Round, number: int) -> int | None:
@@ -109,13 +113,17 @@ class RedlockBackend(ABC):
         self._set.seen(raised.largest())
         return number if raised.enough(1) else None
 
-    def _give_back(self, claim: Claim, votes: Round, *, stay: bool) -> None:
-        """On all nodes that voted or may have: also those that did not answer."""
-        late = votes.out | {at for at, why in votes.failures.items() if not isinstance(why, NotSent)}
-        voters = late.union(votes.said(*_VOTES, ballots.NOT_COUNTED))
-        for at in voters:
-            words = self._recipe.withdraw(claim, doubtful=at in late and not stay, stay=stay)
-            self._tell([Question(at, words, owed=None if stay else claim)])
+    def _give_back(self, claim: Claim, ballot: Ballot, votes: Round, *, stay: bool) -> None:
+        """On all nodes that voted or may have: also those that did not answer. The claim lives on,
+        so there is no tombstone yet: where it may still arrive, its release leaves one.
+        """
+        late = votes.out | {
+            at for at, why in votes.failures.items() if not isinstance(why, NotSent)
+        }
+        ballot.doubtful |= late
+        words = self._recipe.withdraw(claim, doubtful=False, stay=stay)
+        for at in late.union(votes.said(*_VOTES, ballots.NOT_COUNTED)):
+            self._tell([Question(at, words)])
 
     def _refused(self, ballot: Ballot, votes: Round) -> Busy:
         """When to ask again, or why that is no use."""
@@ -139,15 +147,14 @@ class RedlockBackend(ABC):
     async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
         self._waiting.pop(claim.id, None)
         ballot = self._set.ballots.get(claim.id)
-        late = set() if ballot is None or ballot.votes is None else ballot.votes.out | ballot.mended
+        late = set() if ballot is None else ballot.unsettled()
         ended = Round(self._all, len(self._all))
         heard = self._hears(ended, _ended)
-        untouched = set() if ballot is None else ballot.untouched()
         questions = []
         for at in self._all:
             words = self._recipe.withdraw(claim, doubtful=doubtful or at in late)
-            questions.append(Question(at, words, owed=None if at in untouched else claim))
-        await self._ask(questions, heard, now() + self.limit)
+            questions.append(Question(at, words, owed=claim))
+        await self._ask(questions, heard, self._until(ended))
         if len(ended.answers) < ended.needed:
             raise self._too_few(ended)
         self._set.ballots.pop(claim.id, None)
@@ -179,7 +186,7 @@ class RedlockBackend(ABC):
                 decided.add(question.about)
             return len(decided) == len(rounds)
 
-        await self._ask(questions, heard, now() + self.limit)
+        await self._ask(questions, heard, self._until(*rounds))
         for claim, each in zip(claims, rounds, strict=True):
             ballot = self._set.ballots.get(claim.id)
             if ballot is not None:
@@ -189,7 +196,9 @@ class RedlockBackend(ABC):
     async def park(self, claim: Claim, ttl: float) -> bool:
         (kept,) = await self._renew([claim], min(ttl, self.max_ttl))
         if kept is Renewal.UNKNOWN:
-            raise BackendUnavailable("fewer than a majority of the nodes answered", backend=self.name)
+            raise BackendUnavailable(
+                "fewer than a majority of the nodes answered", backend=self.name
+            )
         return kept is Renewal.HELD
 
     async def downgrade(self, claim: Claim) -> bool:
@@ -204,12 +213,13 @@ class RedlockBackend(ABC):
             raise self._too_few(taken)
         raws = [taken.answers[at][1] for at in taken.said(1)]
         if not taken.enough(1):
-            return self._adopted_by_others(parked, claim, taken)
+            self._swap_back(parked, claim, taken)
+            return None
         ballot = self._set.ballots[claim.id] = Ballot(time.time_ns() // 1000)
         ballot.raw = max(raws)
         return Granted(ballot.raw)
 
-    def _adopted_by_others(self, parked: Claim, claim: Claim, taken: Round) -> None:
+    def _swap_back(self, parked: Claim, claim: Claim, taken: Round) -> None:
         """Nothing to adopt any more; or several do it at once, and nobody has a majority: then all
         swap back, and try again after a while that is random.
         """
@@ -256,7 +266,7 @@ class RedlockBackend(ABC):
             scans = Round(list(cursors), len(self._all))
             heard = self._hears(scans, lambda each: not each.out, plain=True)
             asked = [Question(at, looking.scan(cursor)) for at, cursor in cursors.items()]
-            await self._ask(asked, heard, now() + self.limit)
+            await self._ask(asked, heard, self._until(scans))
             if len(scans.failures) + len(scans.out) > len(self._all) - scans.needed:
                 raise self._too_few(scans)
             for cursor, keys in scans.answers.values():
@@ -295,8 +305,17 @@ class RedlockBackend(ABC):
         asked = self._all if nodes is None else nodes
         answers = Round(asked, len(self._all))
         heard = self._hears(answers, decided, plain=plain)
-        await self._ask([Question(at, words) for at in asked], heard, now() + self.limit)
+        await self._ask([Question(at, words) for at in asked], heard, self._until(answers))
         return answers
+
+    def _until(self, *rounds: Round) -> Until:
+        began = now()
+
+        def until() -> float:
+            answered = all(len(each.answers) >= each.needed for each in rounds)
+            return began + (self.limit if answered else PATIENCE)
+
+        return until
 
     def _hears(
         self, answers: Round, decided: Callable[[Round], bool], *, plain: bool = False

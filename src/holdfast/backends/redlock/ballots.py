@@ -21,7 +21,7 @@ def majority(nodes: int) -> int:
 
 
 class Clock:
-    """A node's clock beside our own: how far apart, as an interval, because a command takes time."""
+    """A node's clock beside ours: how far apart, as an interval, because a command takes time."""
 
     __slots__ = ("at", "high", "low")
 
@@ -109,4 +109,6 @@ NOT_COUNTED: Final = -4
 def joined_number(votes: Round) -> int | None:
     """The number of the owner's hold, if a majority of the nodes know it by the same one."""
     numbers = [answer[1] for answer in votes.answers.values() if answer[0] == JOINED]
-    return next((each for each in set(numbers) if each and numbers.count(each) >= votes.needed), None)
+    return next(
+        (each for each in set(numbers) if each and numbers.count(each) >= votes.needed), None
+    )

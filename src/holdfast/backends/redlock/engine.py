@@ -40,7 +40,7 @@ class RedlockEngine:
 
 def open_url(url: Url) -> RedlockEngine:
     """`redlock://h1,h2,h3` and `rediss` as `redlocks://`."""
-    own = {name: url.options.pop(name) for name in _OWN if name in url.options}
+    own: dict[str, str] = {name: url.options.pop(name) for name in _OWN if name in url.options}
     scheme = "rediss" if url.scheme == "redlocks" else "redis"
     servers = settings.read_hosts(type(url)(scheme, url.netloc, url.path, url.options))
     return RedlockEngine(

@@ -8,8 +8,8 @@ from typing import Any
 
 from holdfast.backends.redis import naming, wire
 from holdfast.backends.redis.recipe import person
-from holdfast.backends.redlock.recipe import PARTS, SUFFIX, Words
 from holdfast.backends.redis.scripts import Script
+from holdfast.backends.redlock.recipe import PARTS, SUFFIX, Words
 from holdfast.core.values import Holder, LockInfo
 
 _NONE = Script(b"", b"")

@@ -88,7 +88,7 @@ class Node:
 class Ballot:
     """What is known of one claim, from its first question to its release."""
 
-    __slots__ = ("mended", "missing", "raw", "since", "splits", "votes")
+    __slots__ = ("doubtful", "mended", "missing", "raw", "since", "splits", "votes")
 
     def __init__(self, since: int):
         self.since = since
@@ -96,18 +96,17 @@ class Ballot:
         self.raw: int | None = None
         self.votes: Round | None = None
         self.splits = 0
+        self.doubtful: set[int] = set()
+        """Nodes that did not answer some attempt."""
         self.missing: set[int] = set()
         """Nodes that answered a renewal, and have not got this hold."""
         self.mended: set[int] = set()
         """Nodes that were asked to set it anew: a late such command must find a tombstone."""
 
-
-    def untouched(self) -> set[int]:
-        """Nodes that nothing of it was ever sent to."""
-        if self.votes is None:
-            return set()
-        unsent = {at for at, why in self.votes.failures.items() if isinstance(why, NotSent)}
-        return unsent - self.mended
+    def unsettled(self) -> set[int]:
+        """Nodes at which something of it may still arrive."""
+        out = set() if self.votes is None else self.votes.out
+        return out | self.doubtful | self.mended
 
 
 class Set:

@@ -15,19 +15,21 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from hiredis import HiredisError, PushNotification, ReplyError
 
 from holdfast.backends.redis import wire
-from holdfast.backends.redlock.nodes import Node
-from holdfast.backends.redlock.questions import Question, run_of
 from holdfast.backends.redis.scripts import Script
+from holdfast.backends.redlock.nodes import Node
+from holdfast.backends.redlock.questions import Question, hello, in_full, run_of
 from holdfast.errors import HoldfastError
 from holdfast.runtimes.clock import now
 
 _AT_ONCE: Final = 65536
 MOST_PENDING: Final = 1000
+HANDSHAKE: Final = 0.3
 Hear = Callable[[Any], object]
 
 
@@ -61,19 +63,15 @@ class Peer:
             self._connect()
         if self._socket is None:
             self._refuse(question, hear)
+        elif len(self._pending) + len(self._held_back) > MOST_PENDING:
+            self._refuse(question, hear, "has not answered for a while")
         elif not self._ready:
             self._held_back.append((question, hear))
-        elif self._stuck() and (question.owed is None or len(self._pending) > MOST_PENDING):
-            self._refuse(question, hear, "has not answered for a while")
         else:
             script, packed = question.words(self._run)
+            if question.owed is not None and self._pending:
+                packed = in_full(script, packed)
             self._send(script, packed, hear, question)
-
-    def _stuck(self) -> bool:
-        """Whether it is slow: then nothing new is asked of it until it has answered. What takes
-        something back still goes out: it follows what it takes back.
-        """
-        return bool(self._pending) and now() - self._pending[0].at > self._crew.limit
 
     def _refuse(self, question: Question, hear: Hear, why: str = "") -> None:
         if question.owed is not None:
@@ -94,7 +92,7 @@ class Peer:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if settings.tls is not None:
                 # The handshake blocks; a node that hangs in it costs this once, then is left alone.
-                sock.settimeout(self._crew.limit)
+                sock.settimeout(HANDSHAKE)
                 sock.connect(address)
                 sock = settings.tls.wrap_socket(sock, server_hostname=settings.host)
             sock.setblocking(False)
@@ -112,7 +110,7 @@ class Peer:
     def _greet(self) -> None:
         greeting = [
             *wire.greeting(self.node.settings, b"3", curious=True),
-            wire.pack(b"INFO", b"server"),
+            *hello(),
             wire.pack(b"SUBSCRIBE", self._crew.channel),
         ]
         replies: list[Any] = []
@@ -123,13 +121,14 @@ class Peer:
                 self._greeted(replies)
 
         for packed in greeting:
-            self._send(Script(b"", b""), packed, greeted, None)
+            self._pending.append(_Sent(Script(b"", b""), packed, greeted, now(), None))
+        self._write(b"".join(greeting))  # one write: it may find that nobody is there
 
     def _greeted(self, replies: Sequence[Any]) -> None:
         try:
             if isinstance(replies[-1], ReplyError):
                 raise wire.failed(replies[-1])
-            welcome = wire.welcome(replies[:-2], curious=True)
+            welcome = wire.welcome(replies[: -len(hello()) - 1], curious=True)
             self._run = run_of(replies[-2])
             self.node.met(welcome)
         except Exception as error:  # noqa: BLE001  # whoever asked is told
@@ -145,7 +144,7 @@ class Peer:
 
     def _send(self, script: Script, packed: bytes, hear: Hear, question: Question | None) -> None:
         self._pending.append(_Sent(script, packed, hear, now(), question))
-        self._write(packed)
+        self._write(packed)  # last: a connection that breaks here tells whoever waits
 
     def _write(self, packed: bytes = b"") -> None:
         sock = self._socket
@@ -252,11 +251,9 @@ class Crew:
     def __init__(
         self,
         nodes: Sequence[Node],
-        limit: float,
         repay: Callable[[int, Any], Question],
         rung: Callable[[int, bytes], None],
     ):
-        self.limit = limit
         self.repay = repay
         self.rung = rung
         self.channel = b"holdfast:" + os.urandom(16).hex().encode()
@@ -282,13 +279,19 @@ class Crew:
             self._poll.unregister(fd)
 
     def ask(
-        self, questions: Sequence[Question], heard: Callable[[Question, Any, float], bool], until: float
+        self,
+        questions: Sequence[Question],
+        heard: Callable[[Question, Any, float], bool],
+        until: Callable[[], float],
     ) -> None:
         with self._at_work():
             self._ask(questions, heard, until)
 
     def _ask(
-        self, questions: Sequence[Question], heard: Callable[[Question, Any, float], bool], until: float
+        self,
+        questions: Sequence[Question],
+        heard: Callable[[Question, Any, float], bool],
+        until: Callable[[], float],
     ) -> None:
         self._work(0.0)  # answers that came meanwhile, and nodes that hung up
         left = len(questions)
@@ -301,10 +304,8 @@ class Crew:
 
         for question in questions:
             sent = now()
-            self.peers[question.node].ask(
-                question, lambda reply, q=question, at=sent: hear(q, at, reply)
-            )
-        while left and not decided and (patience := until - now()) > 0:
+            self.peers[question.node].ask(question, partial(hear, question, sent))
+        while left and not decided and (patience := until() - now()) > 0:
             self._work(patience)
 
     def tell(self, questions: Sequence[Question]) -> None:

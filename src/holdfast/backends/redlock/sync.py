@@ -6,7 +6,7 @@ import threading
 import weakref
 from collections.abc import Sequence
 
-from holdfast.backends.redlock.backend import Heard, RedlockBackend
+from holdfast.backends.redlock.backend import Heard, RedlockBackend, Until
 from holdfast.backends.redlock.nodes import Set
 from holdfast.backends.redlock.peers import Crew
 from holdfast.backends.redlock.questions import Question
@@ -24,7 +24,7 @@ class BlockingBackend(RedlockBackend):
         self._local = threading.local()
         self._crews: weakref.WeakSet[Crew] = weakref.WeakSet()
 
-    async def _ask(self, questions: Sequence[Question], heard: Heard, until: float) -> None:
+    async def _ask(self, questions: Sequence[Question], heard: Heard, until: Until) -> None:
         self._crew().ask(questions, heard, until)
 
     def _tell(self, questions: Sequence[Question]) -> None:
@@ -38,7 +38,7 @@ class BlockingBackend(RedlockBackend):
     def _crew(self) -> Crew:
         crew: Crew | None = getattr(self._local, "crew", None)
         if crew is None:
-            crew = Crew(self._set.nodes, self.limit, self.repay, self._rung)
+            crew = Crew(self._set.nodes, self.repay, self._rung)
             self._local.crew = crew
             self._crews.add(crew)
         return crew
