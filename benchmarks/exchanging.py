@@ -10,10 +10,12 @@ from __future__ import annotations
 import os
 import random
 import time
+from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
 from benchmarks import measuring
+from benchmarks.charts import Chart
 from benchmarks.crews import Board, Lock, Member
 from benchmarks.kinds import Field, Kind
 from benchmarks.plan import Plan
@@ -39,7 +41,7 @@ class Latency(NamedTuple):
 
 def race(table: Table, field: Field, place: str, limit: str, plan: Plan) -> dict[str, Latency]:
     """A row for everybody, and what it says."""
-    found = field.race(lambda name: exchange(field[name], place, plan), plan.few(5), plan.seed)
+    found = field.race(lambda name: exchange(field[name], place, plan), plan.few(4), plan.seed)
     medians = {name: [measuring.median(each) for each in found[name]] for name in field}
     result = {}
     for name in field:
@@ -51,6 +53,19 @@ def race(table: Table, field: Field, place: str, limit: str, plan: Plan) -> dict
         result[name] = Latency(middle, p99, times)
     table.tell(field)
     return result
+
+
+def latency_chart(
+    title: str, limit: str, found: Mapping[str, Latency], targets: Mapping[str, float]
+) -> Chart:
+    return Chart(
+        "latency",
+        title,
+        f"median of release() to acquire(), times the {limit}'s (further left is better)",
+        {name: each.times_bare for name, each in found.items()},
+        targets,
+        log=True,
+    )
 
 
 def exchange(kind: Kind, place: str, plan: Plan) -> list[float]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from asyncio import AbstractEventLoop, new_event_loop
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -116,10 +117,13 @@ class Field:
 
     def versions(self) -> dict[str, str]:
         """What of this is installed, in which version."""
-        found = {}
-        for source in {kind.source for kind in self.kinds.values()}:
-            try:
-                found[source] = version(source)
-            except PackageNotFoundError:
-                continue
-        return dict(sorted(found.items()))
+        return installed(*(kind.source for kind in self.kinds.values()))
+
+
+def installed(*packages: str) -> dict[str, str]:
+    """The versions of those that are here."""
+    found = {}
+    for package in packages:
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from benchmarks.kinds import installed
 from benchmarks.reporting import Table
 from tests.servers.redis import RedisServer
 
@@ -13,6 +14,7 @@ from tests.servers.redis import RedisServer
 def serving(table: Table) -> Iterator[RedisServer]:
     """A fresh server without persistence, whose version goes into the report."""
     with RedisServer() as server:
+        table.versions |= installed("hiredis", "uvloop")
         table.versions["redis-server"] = server.info()["redis_version"]
         yield server
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -106,8 +108,24 @@ def circumstances() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "processor": _processor(),
         "cores": os.cpu_count(),
-        "load": [round(each, 2) for each in os.getloadavg()],
+        "load": " ".join(f"{each:.2f}" for each in os.getloadavg()),
+        "commit": _commit(),
     }
+
+
+def _commit() -> str:
+    """Of this tree, with a star if there is more in it; a tree from an archive has none."""
+    git = shutil.which("git")
+    if git is None:
+        return "unknown"
+    asked = subprocess.run(
+        [git, "describe", "--always", "--dirty=*"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return asked.stdout.strip() or "unknown"
 
 
 def _processor() -> str:

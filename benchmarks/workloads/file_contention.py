@@ -8,6 +8,7 @@ from __future__ import annotations
 import tempfile
 
 from benchmarks import measuring
+from benchmarks.charts import Chart
 from benchmarks.contending import Slice, contend
 from benchmarks.file_locks import ASYNCIO_FAIR, BARE, BLOCKING, FAIR, KINDS, PEERS
 from benchmarks.kinds import Field
@@ -43,15 +44,26 @@ def measure(plan: Plan) -> Table:
         found = _race(field, size, plan)
         for name in field:
             rates[name, size] = [each.changes for each in found[name]]
+        of_bare = {name: measuring.ratio(rates[name, size], rates[BARE, size]) for name in field}
         for name in field:
-            of_bare = measuring.ratio(rates[name, size], rates[BARE, size])
-            _add(table, name, size, found[name], of_bare)
-            if name == FAIR and size == some:
-                _aim(table, size, found[name], of_bare)
+            _add(table, name, size, found[name], of_bare[name])
+        if size == some:
+            _aim(table, size, found[FAIR], of_bare[FAIR])
         table.tell(field)
+        table.charts.append(_chart(size, of_bare, {FAIR: OF_BARE} if size == some else {}))
     share = measuring.median(rates[FAIR, many]) / measuring.median(rates[FAIR, some])
     table.aim(f"{many} processes, fair: of the rate of {some}", share, CROWD_SHARE)
     return table
+
+
+def _chart(size: int, of_bare: dict[str, float], targets: dict[str, float]) -> Chart:
+    return Chart(
+        f"{size}-processes",
+        f"One file lock, wanted by {size} processes all the time",
+        f"changes of the owner, as a multiple of the {BARE}'s (longer is better)",
+        of_bare,
+        targets,
+    )
 
 
 def _race(field: Field, size: int, plan: Plan) -> dict[str, list[Slice]]:

@@ -21,6 +21,9 @@ def measure(plan: Plan) -> Table:
     )
     with tempfile.TemporaryDirectory() as folder:
         found = exchanging.race(table, Field(KINDS, NAMES), folder, BARE, plan)
+    title = "A file lock on its way from one process to another"
+    targets = {BLOCKING: TIMES_BARE, ASYNCIO: TIMES_BARE_ASYNCIO}
+    table.charts.append(exchanging.latency_chart(title, BARE, found, targets))
     blocking, awaited = found[BLOCKING], found[ASYNCIO]
     table.aim("blocking, times bare", blocking.times_bare, TIMES_BARE, at_least=False)
     table.aim("asyncio, times bare", awaited.times_bare, TIMES_BARE_ASYNCIO, at_least=False)

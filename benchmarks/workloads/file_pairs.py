@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 
 from benchmarks import measuring, pairing
+from benchmarks.charts import Chart
 from benchmarks.file_locks import ASYNCIO, BARE, BLOCKING, FAIR, KINDS, PEERS
 from benchmarks.kinds import Field
 from benchmarks.plan import Plan
@@ -33,6 +34,15 @@ def measure(plan: Plan) -> Table:
         middle, best = measuring.median(cpu[name]), measuring.best_quarter(cpu[name])
         table.add(name, middle, best, measuring.median(wall[name]), of_bare[name], by_wall[name])
     table.tell(field)
+    table.charts.append(
+        Chart(
+            "pairs",
+            "Uncontended acquire and release of a file lock",
+            f"processor time of the {BARE} as a part of each one's (longer is better)",
+            of_bare,
+            {BLOCKING: OF_BARE},
+        )
+    )
     table.aim("blocking, of the bare pair", of_bare[BLOCKING], OF_BARE)
     for peer in PEERS:
         table.aim_beside(cpu, BLOCKING, peer, 1.0)

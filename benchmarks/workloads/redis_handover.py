@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from benchmarks import exchanging
-from benchmarks.charts import Chart
 from benchmarks.kinds import Field
 from benchmarks.plan import Plan
 from benchmarks.redis_locks import (
@@ -35,16 +34,8 @@ def measure(plan: Plan) -> Table:
     field = Field(KINDS, (BARE_GRANT, BLOCKING, ASYNCIO, UVLOOP, *PEERS))
     with serving(table) as server:
         found = exchanging.race(table, field, server.url, BARE_GRANT, plan)
-    table.charts.append(
-        Chart(
-            "latency",
-            "A lock on Redis on its way from one process to another",
-            "median of release() to acquire(), times the bare grant's (further left is better)",
-            {name: each.times_bare for name, each in found.items()},
-            {BLOCKING: TIMES_BARE},
-            log=True,
-        )
-    )
+    title = "A lock on Redis on its way from one process to another"
+    table.charts.append(exchanging.latency_chart(title, BARE_GRANT, found, {BLOCKING: TIMES_BARE}))
     times = found[BLOCKING].times_bare
     table.aim(f"{BLOCKING}, p50, times the bare grant", times, TIMES_BARE, at_least=False)
     return table

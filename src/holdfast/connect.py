@@ -26,6 +26,7 @@ _BUILT_IN = {
     "file": "holdfast.backends.file",
     **dict.fromkeys(_REDIS, "holdfast.backends.redis"),
     **dict.fromkeys(("redlock", "redlocks"), "holdfast.backends.redlock"),
+    **dict.fromkeys(("zookeeper", "zookeeper+tls"), "holdfast.backends.zookeeper"),
 }
 
 

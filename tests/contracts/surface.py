@@ -10,7 +10,8 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
-MODULES = ("holdfast", "holdfast.aio", "holdfast.guards")
+MODULES = ("holdfast", "holdfast.aio", "holdfast.guards", "holdfast.guards.redis",
+           "holdfast.guards.redis.aio")  # fmt: skip
 SPECIAL = {
     "__aenter__", "__aexit__", "__bool__", "__enter__", "__exit__", "__init__", "__iter__",
 }  # fmt: skip

@@ -15,6 +15,7 @@ from tests.servers.cluster import RedisCluster
 from tests.servers.redis import RedisServer
 from tests.servers.redlock import RedlockNodes
 from tests.servers.sentinel import SentinelService
+from tests.servers.zookeeper import ZooKeeperEnsemble, ZooKeeperServer
 
 
 @pytest.fixture(scope="session")
@@ -69,3 +70,22 @@ def redis_cluster() -> Iterator[RedisCluster]:
 def redlock_nodes() -> Iterator[RedlockNodes]:
     with RedlockNodes() as nodes:
         yield nodes
+
+
+@pytest.fixture(scope="session")
+def zookeeper_server() -> Iterator[ZooKeeperServer]:
+    """A plain one; use your own names."""
+    with ZooKeeperServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def zookeeper_tls_server(certificates: Certificates) -> Iterator[ZooKeeperServer]:
+    with ZooKeeperServer(certificates=certificates) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def zookeeper_ensemble() -> Iterator[ZooKeeperEnsemble]:
+    with ZooKeeperEnsemble() as ensemble:
+        yield ensemble

@@ -60,6 +60,8 @@ async def ask(
     if isinstance(answer, Granted):
         return answer, sent  # the common case costs one command
     if until <= runtime.now():
+        if not answer.lined and turn.unanswered == 0:
+            turn.claim = None  # there is nothing to withdraw
         return None
     client.tell_want("waiting", want)
     return await _wait(client, claim, turn, until)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from holdfast.core import losing
 from holdfast.core.holding import Hold
 from holdfast.core.renewing import Keeper
-from holdfast.core.values import FENCE_STEP, Claim, Event, Mode, Renewal, State
+from holdfast.core.values import FENCE_STEP, Claim, Event, Mode, Renewal, Renewed, State
 from holdfast.errors import ConfigurationError, NotHeld
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Client:
         lined = terms.mode is Mode.EXCLUSIVE and terms.owner is None and not terms.fair
         return Want(key, terms, self.slot(key, terms), lined)
 
-    def claim(self, key: str, terms: Terms) -> Claim:
+    def claim(self, key: str, terms: Terms, *, waits: bool = True) -> Claim:
         ttl = self.backend.default_ttl if terms.ttl is None else terms.ttl
         return Claim(
             key,
@@ -123,6 +123,8 @@ class Client:
             terms.owner,
             self.runtime.who(),
             self.label,
+            waits,
+            not terms.hand_over,
         )
 
     def ensure_open(self) -> None:
@@ -161,7 +163,7 @@ class Client:
         if not hold.ending and hold.number == number:
             losing.lose(self, hold, "abandoned")
 
-    def renewed(self, hold: Hold, answer: Renewal, sent: float) -> None:
+    def renewed(self, hold: Hold, answer: Renewed, sent: float) -> None:
         losing.renewed(self, hold, answer, sent)
 
     def heard(self, claim_id: str | None, what: Renewal) -> None:

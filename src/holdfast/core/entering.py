@@ -14,7 +14,7 @@ from holdfast.core.acquiring import Turn, ask
 from holdfast.core.holding import Hold, LeaseCore, Mine
 from holdfast.core.leaving import end, pass_on, withdraw
 from holdfast.core.queueing import Line, Waiter
-from holdfast.core.values import Mode, Renewal
+from holdfast.core.values import Kept, Mode, Renewal
 from holdfast.errors import DeadlockDetected, HoldfastError
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ async def _win(client: Client, want: Want, until: float, turn: Turn, now: float)
             _inherit(client, line, turn)
         claim = turn.claim
         if claim is None:
-            claim = turn.claim = client.claim(want.key, want.terms)
+            claim = turn.claim = client.claim(want.key, want.terms, waits=until > now)
         found = await ask(client, want, claim, turn, until, now)
         if found is None:
             return None
@@ -186,6 +186,8 @@ async def _refresh(client: Client, hold: Hold) -> None:
     (answer,) = await client.runtime.finish(client.backend.renew([hold.claim]))
     if answer is Renewal.HELD:
         hold.confirmed(sent)
+    elif isinstance(answer, Kept):
+        hold.confirmed(sent, answer.until)
 
 
 def lend(client: Client, want: Want, hold: Hold, mine: Mine, made: list[Any]) -> LeaseCore | None:
@@ -249,7 +251,9 @@ def _leave_claim(client: Client, line: Line, want: Want, turn: Turn) -> Waiter |
     if turn.claim is None and line.left is not None:
         turn.inherit(line.left)
     line.left = None
-    if turn.claim is None or not line.waiters or next(iter(line.waiters)).terms != want.terms:
+    if turn.claim is None or not turn.claim.waits:
+        return None  # a mere try has no place to leave
+    if not line.waiters or next(iter(line.waiters)).terms != want.terms:
         return None
     line.left = Turn()
     line.left.inherit(turn)

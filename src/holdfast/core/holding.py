@@ -72,6 +72,8 @@ class Hold:
         self.ttl = claim.ttl if granted.ttl is None else granted.ttl
         self.anchor = sent if granted.anchor is None else granted.anchor
         self.valid_until = NEVER if self.ttl is None else pacing.validity(self.anchor, self.ttl)
+        if granted.until is not None:
+            self.valid_until = min(self.valid_until, granted.until)
         self.since = sent
         self.hold_until = NEVER if terms.max_hold is None else sent + terms.max_hold
         self.ending = False
@@ -80,14 +82,16 @@ class Hold:
         self.bucket: object = None
         self.lease: Callable[[], LeaseCore | None] = no_lease
 
-    def confirmed(self, sent: float) -> None:
-        """The engine answered a renewal sent at `sent`: the full ttl counts from there."""
+    def confirmed(self, sent: float, until: float = NEVER) -> None:
+        """The engine answered a renewal sent at `sent`: the full ttl counts from there, but never
+        beyond what the engine vouches for.
+        """
         self.failures = 0
         if sent < self.anchor:
             return  # an older answer, overtaken by a newer one
         self.anchor = sent
         self.ttl = self.claim.ttl if self.claim.ttl is not None else self.ttl
-        self.valid_until = pacing.validity(sent, self.ttl)
+        self.valid_until = min(pacing.validity(sent, self.ttl), until)
 
     def ends_at(self) -> float:
         """When this hold is over for us, renewed or not."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.core import losing
 from holdfast.core.leaving import end
@@ -26,7 +26,9 @@ async def info(client: Client, name: str) -> LockInfo:
 async def listing(client: Client, pattern: str | None) -> list[LockInfo]:
     """Every name of this namespace that is held or waited for."""
     client.ensure_open()
-    found = await client.runtime.finish(client.backend.inspect(None))
+    look: Any = getattr(client.backend, "inspect_all", None)
+    work = look(client.prefix) if look is not None else client.backend.inspect(None)
+    found: list[LockInfo] = await client.runtime.finish(work)
     ours = [
         each._replace(name=client.bare(each.name))
         for each in found

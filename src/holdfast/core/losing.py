@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.values import Renewal, State
+from holdfast.core.values import Kept, Renewal, Renewed, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,7 +95,7 @@ async def wait_lost(client: Client, lease: LeaseCore, until: float) -> bool:
     return lease._ended is State.LOST
 
 
-def renewed(client: Client, hold: Hold, answer: Renewal, sent: float) -> None:
+def renewed(client: Client, hold: Hold, answer: Renewed, sent: float) -> None:
     """Take a renewal's answer in, unless the hold ended meanwhile or its time ran out (S18)."""
     now = client.runtime.now()
     if answer is Renewal.LOST:
@@ -110,6 +110,8 @@ def renewed(client: Client, hold: Hold, answer: Renewal, sent: float) -> None:
         first_failure = answer is Renewal.UNKNOWN and hold.failures == 0
         if answer is Renewal.HELD:
             hold.confirmed(sent)
+        elif isinstance(answer, Kept):
+            hold.confirmed(sent, answer.until)
         else:
             hold.failures += 1
         if hold.ttl is not None:

@@ -36,6 +36,7 @@ from holdfast.core.values import (
     Granted,
     LockInfo,
     Renewal,
+    Renewed,
 )
 
 if TYPE_CHECKING:
@@ -113,9 +114,13 @@ class Backend(Protocol):
     """How often a hold without ttl is renewed all the same, to learn of its loss; None: never."""
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:
-        """Ask for the key; may wait in the engine for up to `patience` seconds."""
+        """Ask for the key; may wait in the engine for up to `patience` seconds.
 
-    async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
+        A claim that is refused may be put in the engine's line, unless it is a mere try
+        (`claim.waits` is False); one that is sure to have left nothing is `Busy(lined=False)`.
+        """
+
+    async def renew(self, claims: Sequence[Claim]) -> Sequence[Renewed]:
         """Set the full ttl of each hold again, in one round trip."""
 
     async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
@@ -177,6 +182,13 @@ class Gathers(Protocol):
 
     async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> list[bool]:
         """`release` of each, in one round trip; an error of one does not keep the others."""
+
+
+class Lists(Protocol):
+    """What a backend may do besides, where looking at everything is much, or not allowed."""
+
+    async def inspect_all(self, prefix: str) -> list[LockInfo]:
+        """`inspect` of all keys that begin with `prefix`, a namespace and its colon."""
 
 
 class Engine(Protocol):

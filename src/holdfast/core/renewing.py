@@ -7,14 +7,14 @@ blocked event loop nor a crowd of waiters can make it late.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core import pacing
 from holdfast.core.timetable import BATCH, NEVER, Timetable
-from holdfast.core.values import Claim, Renewal
+from holdfast.core.values import Claim, Renewal, Renewed
 
 if TYPE_CHECKING:
     from holdfast.core.client import Client
@@ -190,7 +190,7 @@ class Keeper:
             return
         sent = self.runtime.now()
         try:
-            answers = await backend.renew([hold.claim for hold in holds])
+            answers: Sequence[Renewed] = await backend.renew([hold.claim for hold in holds])
         except Exception:  # noqa: BLE001  # whatever it was, there was no answer: the keeper lives on
             answers = [Renewal.UNKNOWN] * len(holds)
         for hold, answer in zip(holds, answers, strict=True):

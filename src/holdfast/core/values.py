@@ -54,6 +54,11 @@ class Claim(NamedTuple):
     """The thread or task, for those who look: shown, never decided on."""
     label: str = ""
     """What the user calls this holder: shown, never decided on."""
+    waits: bool = True
+    """False for a mere try: an engine with a line need not put it there (see `Busy.lined`)."""
+    writer: bool = False
+    """An exclusive claim of a read-write lock: other clients of an engine may know it by a name of
+    its own. It excludes whatever a plain one excludes."""
 
 
 class Granted(NamedTuple):
@@ -66,6 +71,8 @@ class Granted(NamedTuple):
     anchor: float | None = None
     """The moment on our clock from which validity counts; None: when this command was sent.
     A pushed grant counts from the last command that was answered "not yet" (S1)."""
+    until: float | None = None
+    """The engine vouches no longer than this, on our clock, whatever the ttl: a session's end."""
 
 
 class Busy(NamedTuple):
@@ -73,6 +80,8 @@ class Busy(NamedTuple):
 
     retry_in: float
     """Ask again after this long even if nobody wakes us."""
+    lined: bool = True
+    """False if the engine knows nothing of the claim any more: then it needs no release."""
 
 
 Answer = Granted | Busy
@@ -85,6 +94,15 @@ class Renewal(enum.Enum):
     LOST = "lost"
     UNKNOWN = "unknown"
     """No answer: the old validity stands, and is never extended."""
+
+
+class Kept(NamedTuple):
+    """HELD, where the engine vouches for less than the full ttl: a session's end, on our clock."""
+
+    until: float
+
+
+Renewed = Renewal | Kept
 
 
 class State(enum.StrEnum):

@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.core.client import Client
 from holdfast.core.holding import Hold, LeaseCore
 from holdfast.core.values import Event as CoreEvent
-from holdfast.core.values import Renewal
+from holdfast.core.values import Renewed
 from holdfast.testing.history import Kind
 from holdfast.testing.process import Process
 
@@ -29,7 +29,7 @@ class SimClient(Client):
 
     process: Process
 
-    def renewed(self, hold: Hold, answer: Renewal, sent: float) -> None:
+    def renewed(self, hold: Hold, answer: Renewed, sent: float) -> None:
         before = hold.valid_until
         super().renewed(hold, answer, sent)
         lease = hold.lease()

@@ -14,6 +14,7 @@ from hiredis import ReplyError
 import holdfast
 from holdfast import aio
 from holdfast.backends.redis import naming, wire
+from holdfast.backends.redis.cluster import aio as on_a_loop
 from holdfast.backends.redis.cluster.aio import AsyncioClusterBackend
 from holdfast.backends.redis.cluster.slots import key_of, redirect, slot_of
 from holdfast.backends.redis.cluster.sync import ClusterBackend
@@ -267,7 +268,7 @@ def test_where_there_are_no_shards_a_message_only_rings() -> None:
 def test_channels_that_nobody_needs_are_left(
     cluster: RedisCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.backends.redis.cluster.aio.MOST_CHANNELS", 3)
+    monkeypatch.setattr(on_a_loop, "MOST_CHANNELS", 3)
 
     async def story() -> None:
         port = engine(cluster).asyncio()
@@ -469,3 +470,33 @@ async def renewed_soon(lease: aio.Lease) -> bool:
     except BackendError:
         return False
     return True
+
+
+# Several at once, and what is broken.
+
+
+def test_all_goes_over_several_nodes_in_turn_and_comes_back_together(cluster: RedisCluster) -> None:
+    names = [fresh() for _ in range(4)]
+    with holdfast.connect(cluster.url, namespace="t") as locks:
+        with locks.all(*names) as leases:
+            assert len(leases.fences) == 4
+            port = engine(cluster).blocking()
+            assert run(port.attempt_all([claim(name) for name in names])) is None
+            assert isinstance(run(port.attempt_all([claim(names[0])])), Busy)
+            run(port.close())
+        assert not [each for each in locks.list() if each.name in names]
+
+
+def test_a_broken_hold_is_told_to_its_loop(cluster: RedisCluster) -> None:
+    async def story() -> None:
+        async with aio.connect(cluster.url, namespace="t") as locks:
+            for _ in range(4):  # on several nodes
+                name = fresh()
+                lease = await locks.lock(name, ttl=30_000).acquire()
+                assert lease is not None
+                with holdfast.connect(cluster.url, namespace="t") as operator:
+                    assert operator.force_release(name)
+                assert await lease.lost.wait(PATIENCE)
+                assert lease.reason == "broken"
+
+    asyncio.run(story())

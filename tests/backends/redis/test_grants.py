@@ -59,6 +59,30 @@ def test_a_grant_that_lay_in_the_inbox_counts_from_before_it(server: RedisServer
     run(port.close())
 
 
+def test_a_grant_that_comes_in_one_piece_with_not_yet_is_heard(server: RedisServer) -> None:
+    """The loop is busy while the lock is first refused and then granted: it reads both at once."""
+
+    async def story() -> None:
+        async with aio.connect(server.url, namespace="t") as locks:
+            async with locks.lock("warm"):
+                pass
+            other = engine(server).blocking()
+            holder = claim()
+            granted(ask(other, holder))
+            waiting = asyncio.create_task(locks.lock("x").acquire())
+            while not server.ask("EXISTS", "t:{x}:line"):  # noqa: ASYNC110 -- turn by turn
+                await asyncio.sleep(0)
+            assert run(other.release(holder))  # the loop stands still: refusal and grant lie there
+            asked = server.info("commandstats")["cmdstat_evalsha"].split(",")[0]
+            lease = await waiting
+            assert server.info("commandstats")["cmdstat_evalsha"].split(",")[0] == asked
+            assert lease is not None
+            await lease.release()
+            run(other.close())
+
+    asyncio.run(story())
+
+
 def test_an_asyncio_grant_counts_from_the_last_answer_before_it(server: RedisServer) -> None:
     async def story() -> None:
         async with aio.connect(server.url, namespace="t") as locks:
@@ -195,6 +219,30 @@ def hand_over_cost(server: RedisServer, port_of: RedisEngine, waiters: int) -> i
         run(port.release(each))
     run(port.close())
     return cost
+
+
+def keys(server: RedisServer) -> set[str]:
+    found = server.ask("KEYS", "t:*")
+    assert isinstance(found, list)
+    return {str(each) for each in found}
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_refused_try_is_one_command_and_leaves_nothing(server: RedisServer, mode: Mode) -> None:
+    port = engine(server).blocking()
+    holder = claim(mode=mode) if mode is Mode.PERMIT else claim()
+    granted(ask(port, holder))
+    before = keys(server)
+    assert ask(port, claim(mode=mode, waits=False)) == Busy(1.0, lined=False)
+    assert keys(server) == before
+    assert not port._waiting
+    with holdfast.connect(server.url, namespace="t") as locks:
+        lock = locks.semaphore("x", permits=1) if mode is Mode.PERMIT else locks.lock("x")
+        server.ask("CONFIG", "RESETSTAT")
+        assert lock.acquire(blocking=False) is None
+        assert server.info("commandstats")["cmdstat_evalsha"].startswith("calls=1,")
+    run(port.release(holder))
+    run(port.close())
 
 
 def test_a_long_line_costs_no_more_than_a_short_one(server: RedisServer) -> None:

@@ -82,6 +82,8 @@ class Store:
         if may_enter(key, claim):
             key.line.pop(claim.id, None)
             return Granted(self._enter(key, claim, now))
+        if not claim.waits:
+            return Busy(NET, lined=False)
         key.line[claim.id] = (claim, now)
         return Busy(self._retry_in(key, claim, now))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from hiredis import ReplyError
 
@@ -13,12 +13,16 @@ from holdfast.backends.redis import wire
 from holdfast.backends.redis.backend import RedisBackend
 from holdfast.backends.redis.links import Link, LoopDial
 from holdfast.backends.redis.places import Place
-from holdfast.backends.redis.recipe import bulk
+from holdfast.backends.redis.recipe import BROKEN, bulk
 from holdfast.backends.redis.scripts import Script
 from holdfast.backends.redis.streams import Stream
 from holdfast.backends.redis.waiting import ID, Waiting
 from holdfast.core.ports import Signal
+from holdfast.core.values import Renewal
 from holdfast.errors import BackendError
+
+_EARLY: Final = 1000
+"""More grants than this were never read together with the answers of askers that still run."""
 
 
 class LoopBackend(RedisBackend):
@@ -28,20 +32,31 @@ class LoopBackend(RedisBackend):
         super().__init__()
         self._closed = False
         """Who waited is woken by closing, and may have a last word: it hangs up again."""
+        self._news: Callable[[str | None, Renewal], None] = lambda *_: None
 
     def _signal(self, waiting: Waiting, plain: Signal) -> Signal:  # noqa: ARG002 -- `_pushed` rings
         return plain
 
+    def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
+        self._news = news
+
     def _pushed(self, stream: Stream, push: list[Any]) -> None:
         message: bytes = push[2]
-        waiting = self._waiting.get(message[:ID].decode())
-        if waiting is None:
+        if push[1] == BROKEN:
+            self._news(message.decode(errors="replace"), Renewal.LOST)
             return
-        if waiting.told(message, stream.anchor) and waiting.signal is not None:
+        claim_id = message[:ID].decode()
+        waiting = self._waiting.get(claim_id)
+        if waiting is None:
+            if len(self._early) >= _EARLY:  # of claims that were given up: they would only pile up
+                self._early.clear()
+            self._early[claim_id] = message, stream.anchor
+        elif waiting.told(message, stream.anchor) and waiting.signal is not None:
             waiting.signal.notify()
 
     def _lost(self, stream: Stream) -> None:  # noqa: ARG002 -- asking again finds out whose it was
         """Who waits asks again at once: what was pushed meanwhile is found by asking."""
+        self._early.clear()
         for waiting in self._waiting.values():
             if waiting.signal is not None:
                 waiting.signal.notify()
@@ -53,7 +68,7 @@ class AsyncioBackend(LoopBackend):
     def __init__(self, place: Place):
         super().__init__()
         channel = b"holdfast:" + os.urandom(16).hex().encode()
-        self._link = Link(place, LoopDial(self._pushed, self._lost), channel)
+        self._link = Link(place, LoopDial(self._pushed, self._lost), (channel, BROKEN))
         self._told_on = bulk(b"c" + channel)
         """Outlives a connection: a channel is listened to by all, so none can eat a message."""
 
@@ -90,3 +105,4 @@ class AsyncioBackend(LoopBackend):
     def forked(self) -> None:
         self._link.forked()
         self._waiting.clear()
+        self._early.clear()

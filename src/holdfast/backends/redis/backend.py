@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
@@ -63,6 +63,10 @@ class RedisBackend(ABC):
         self._recipe = Recipe()
         self._waiting: dict[str, Waiting] = {}
         """Claims that stand in line, by id: from the answer "not yet" to the grant or release."""
+        self._early: dict[str, tuple[bytes, float]] = {}
+        """Grants that were read in one piece with the answer "not yet", whose asker has yet to run:
+        the message, and from when it counts.
+        """
 
     @abstractmethod
     async def _ask(self, script: Script, packed: bytes) -> Any:
@@ -91,7 +95,8 @@ class RedisBackend(ABC):
                 del self._waiting[claim.id]
             return known
         sent = now()
-        packed = self._recipe.acquire(claim, self._reply_to(waiting))
+        reply_to = self._reply_to(waiting) if claim.waits else recipe.NOWHERE
+        packed = self._recipe.acquire(claim, reply_to)
         era = self._era(packed)
         reply = await self._ask(ACQUIRE, packed)
         if type(reply) is int:
@@ -99,32 +104,41 @@ class RedisBackend(ABC):
                 self._waiting.pop(claim.id, None)
             return Granted(reply)
         retry_ms, last_raw = reply
+        if not claim.waits:
+            return Busy(retry_ms / 1000, lined=False)
         if waiting is None:
             waiting = self._waiting[claim.id] = Waiting(claim)
         waiting.not_yet(sent, last_raw, retry_ms / 1000, era)
+        if self._early and (early := self._early.pop(claim.id, None)) is not None:
+            waiting.told(*early)  # found by the next question, which needs no command
         return Busy(retry_ms / 1000)
 
     async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy | None:
-        try:
-            reply = await self._ask(GATHER, self._recipe.gather(claims))
-        except BackendError as error:
-            if "CROSSSLOT" in str(error):
-                return None  # on a cluster no script reaches into two slots
-            raise
+        if not self._in_reach(claims):
+            return None
+        reply = await self._ask(GATHER, self._recipe.gather(claims))
         return Busy(0.0) if reply == 0 else [Granted(raw) for raw in reply]
+
+    def _in_reach(self, claims: Sequence[Claim]) -> bool:  # noqa: ARG002 -- a cluster asks
+        """Whether one script can see to all of them."""
+        return True
 
     async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> list[bool]:
         batch = [self._recipe.release(claim, doubtful=doubtful) for claim in claims]
         replies = await self._ask_many(RELEASE, batch)
         for reply in replies:
             if isinstance(reply, ReplyError):
-                raise wire.failed(reply)
+                raise self._refused(reply)
+            if isinstance(reply, BackendError):
+                raise reply  # of one node of a cluster: all of them are sent again
         return [reply == 1 for reply in replies]
 
     async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
         if self._waiting:
             self._waiting.pop(claim.id, None)
         released: int = await self._ask(RELEASE, self._recipe.release(claim, doubtful=doubtful))
+        if self._early:  # from here on nothing more is told to it
+            self._early.pop(claim.id, None)
         return released == 1
 
     async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
@@ -157,37 +171,45 @@ class RedisBackend(ABC):
         return LockInfo(key, tuple(holders)) if holders else None
 
     async def inspect(self, key: str | None = None) -> list[LockInfo]:
-        places = [(key, False), (key, True)] if key is not None else await self._all_places()
-        found: dict[str, LockInfo] = {}
+        if key is None:
+            return await self.inspect_all("")
+        batch = [self._recipe.inspect(key, permits=permits) for permits in (False, True)]
+        replies = await self._ask_many(INSPECT, batch)
+        found = [self._seen(key, bool(permits), reply) for permits, reply in enumerate(replies)]
+        return _by_name(each for each in found if each is not None)
+
+    async def inspect_all(self, prefix: str) -> list[LockInfo]:
+        """The database is looked through in steps, so that others are served in between."""
+        places = sorted(await self._all_places(prefix))
+        found: list[LockInfo] = []
         for start in range(0, len(places), _BATCH):
             batch = places[start : start + _BATCH]
             packed = [self._recipe.inspect(each, permits=permits) for each, permits in batch]
-            replies = await self._ask_many(INSPECT, packed)
-            for (each, permits), reply in zip(batch, replies, strict=True):
-                if key is None and isinstance(reply, ReplyError):
-                    continue  # it only looks like a lock's key
-                info = self._seen(each, permits, reply)
+            for place, reply in zip(batch, await self._ask_many(INSPECT, packed), strict=True):
+                if isinstance(reply, ReplyError):
+                    continue  # it only looks like a lock's key, or is one that we may not see
+                info = self._seen(*place, reply)
                 if info is not None:
-                    found[each] = recipe.merged(found[each], info) if each in found else info
-        return list(found.values())
+                    found.append(info)
+        return _by_name(found)
 
     async def _servers(self) -> list[SendMany]:
         """Who has keys: this one server, or all the masters of a cluster."""
         return [self._send_many]
 
-    async def _all_places(self) -> list[tuple[str, bool]]:
-        """Every lock and semaphore that has a key in this database."""
+    async def _all_places(self, prefix: str) -> set[tuple[str, bool]]:
+        """Every lock and semaphore that has a key there and begins so."""
         places: set[tuple[str, bool]] = set()
+        match = b"MATCH", naming.pattern(prefix), b"COUNT", b"1000"
         for send_many in await self._servers():
             cursor = b""
             while cursor != b"0":
-                packed = wire.pack(b"SCAN", cursor or b"0", b"MATCH", b"*:{*}*", b"COUNT", b"1000")
-                (reply,) = await send_many([packed])
+                (reply,) = await send_many([wire.pack(b"SCAN", cursor or b"0", *match)])
                 if isinstance(reply, ReplyError):
                     raise self._refused(reply)
                 cursor, keys = reply
                 places.update(place for each in keys if (place := naming.key_of(each)) is not None)
-        return sorted(places)
+        return places
 
     def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
         waiting = self._waiting.get(claim.id)
@@ -208,12 +230,14 @@ class RedisBackend(ABC):
         """In a forked child: forget the parent's connections, without a word to the server."""
 
     def listen(self, news: Callable[[str | None, Renewal], None]) -> None:  # noqa: B027
-        """There is nothing to tell that `renew` does not."""
+        """A blocking client has nobody who listens all the time: the next renewal tells."""
 
     async def _understood(self, script: Script, packed: bytes, reply: Any) -> Any:
         """An answer that may be an error, or tell that the script has to be loaded first."""
         if wire.unscripted(reply):  # nothing was done, so asking again is safe
-            _, reply = await self._send_many([wire.pack(b"SCRIPT", b"LOAD", script.text), packed])
+            load = wire.pack(b"SCRIPT", b"LOAD", script.text)
+            loaded, reply = await self._send_many([load, packed])
+            reply = loaded if isinstance(loaded, ReplyError) else reply
         if isinstance(reply, ReplyError):
             raise self._refused(reply)
         return reply
@@ -226,9 +250,9 @@ class RedisBackend(ABC):
         again = [at for at, reply in enumerate(replies) if wire.unscripted(reply)]
         if again:
             load = wire.pack(b"SCRIPT", b"LOAD", script.text)
-            _, *repeated = await self._send_many([load, *(batch[at] for at in again)])
+            loaded, *repeated = await self._send_many([load, *(batch[at] for at in again)])
             for at, reply in zip(again, repeated, strict=True):
-                replies[at] = reply
+                replies[at] = loaded if isinstance(loaded, ReplyError) else reply
         for reply in replies:
             if isinstance(reply, ReplyError):
                 self._refused(reply)
@@ -246,3 +270,12 @@ def _renewal(reply: Any) -> Renewal:
     if isinstance(reply, Exception):  # refused, or in a cluster without an answer
         return Renewal.UNKNOWN
     return Renewal.HELD if reply == 1 else Renewal.LOST
+
+
+def _by_name(found: Iterable[LockInfo]) -> list[LockInfo]:
+    """A lock and a semaphore of one name are shown together."""
+    known: dict[str, LockInfo] = {}
+    for info in found:
+        before = known.get(info.name)
+        known[info.name] = info if before is None else recipe.merged(before, info)
+    return list(known.values())

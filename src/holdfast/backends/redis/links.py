@@ -73,10 +73,10 @@ class LoopDial:
 class Link:
     """A stream as long as there is one."""
 
-    def __init__(self, place: Place, dial: LoopDial, channel: bytes | None = None):
+    def __init__(self, place: Place, dial: LoopDial, channels: tuple[bytes, ...] = ()):
         self._place = place
         self._dial = dial
-        self._channel = channel
+        self._channels = channels
         self._connecting = Joint(self._connect)
         self.stream: Stream | None = None
 
@@ -93,8 +93,7 @@ class Link:
             if isinstance(error, BackendError):
                 raise
             raise wire.unreachable(self._place.settings, error) from error
-        if self._channel is not None:
-            await stream.subscribe(self._channel)
+        await stream.subscribe(*self._channels)
         self.stream = stream
         return stream
 

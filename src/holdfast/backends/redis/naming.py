@@ -8,17 +8,24 @@ are. A semaphore of that name has the same with `:permits` in between.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 SEMAPHORE = ":permits"
 PARTS = ("", ":fence", ":alive", ":line", ":info")
 _OURS = re.compile(rb"([A-Za-z0-9_.-]+):\{([^{}]+)\}(:permits)?(?:|:line)", re.DOTALL)
 
 
+@lru_cache(4096)
 def hold_key(key: str, *, permits: bool) -> bytes:
     """`namespace:name` with the name as hash tag; braces in it are escaped, nothing else is."""
     namespace, _, name = key.partition(":")
     escaped = name.replace("%", "%25").replace("{", "%7B").replace("}", "%7D")
     return f"{namespace}:{{{escaped}}}{SEMAPHORE if permits else ''}".encode()
+
+
+def pattern(prefix: str) -> bytes:
+    """What SCAN is to look for: keys of locks that begin with this `namespace:`, or any."""
+    return b"%b{*}*" % (prefix.encode() or b"*:")
 
 
 def key_of(found: bytes) -> tuple[str, bool] | None:

@@ -28,6 +28,8 @@ DEFAULT_TTL: Final = 30.0
 GRANT: Final = 3.0
 """Seconds a grant lives that was made for a waiter and not confirmed yet: as in settle.lua."""
 TOMBSTONE: Final = 60.0
+BROKEN: Final = b"holdfast:broken"
+"""The channel on which inspect.lua tells the id of every hold that was broken by force."""
 _MODES: Final = {"s": Mode.SHARED, "p": Mode.PERMIT}
 _MOST_KEPT: Final = 4096
 
@@ -47,6 +49,11 @@ _NO_TOMBSTONE = b"$1\r\n0\r\n"
 
 def bulk(word: bytes) -> bytes:
     return b"$%d\r\n%b\r\n" % (len(word), word)
+
+
+NOWHERE = bulk(b"")
+"""Where a mere try is told of a grant: it does not stand in line."""
+_SECOND = bulk(b"1.000")
 
 
 def _milliseconds(seconds: float) -> bytes:
@@ -109,6 +116,12 @@ class Recipe:
         """Where a pushed grant is left, as settle.lua names it."""
         hold = naming.hold_key(claim.key, permits=claim.mode is Mode.PERMIT)
         return b"%b:inbox:%b%d" % (hold, claim.id[:16].encode(), generation)
+
+    def pop(self, claim: Claim, generation: int, seconds: float) -> bytes:
+        """Sleep until something is in the inbox."""
+        inbox = self.inbox(claim, generation)
+        most = _SECOND if seconds == 1.0 else bulk(b"%.3f" % max(0.001, seconds))
+        return b"*3\r\n$5\r\nBLPOP\r\n$%d\r\n%b\r\n%b" % (len(inbox), inbox, most)
 
     def place(self, key: str, permits: bool) -> bytes:
         """The five keys of a lock, packed."""

@@ -10,8 +10,7 @@ import contextlib
 import select
 import socket
 import struct
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from time import monotonic
 from typing import Any, Final
 
@@ -171,16 +170,9 @@ class Pool:
             self.forget()
         return wire.failed(reply)
 
-    @contextmanager
-    def lent(self, packed: bytes = b"") -> Iterator[Connection]:  # noqa: ARG002 -- as `era_of`
+    def lent(self, packed: bytes = b"") -> Loan:  # noqa: ARG002 -- as `era_of`
         """A connection to the server that this command is for."""
-        connection = self.take()
-        try:
-            yield connection
-        except BaseException as error:
-            self.drop(connection, error)
-            raise
-        self.give_back(connection)
+        return Loan(self)
 
     def close(self) -> None:
         self._kept = 0
@@ -234,6 +226,25 @@ class Pool:
                 raise error
             self.forget()
             raise wire.unreachable(connection.settings, error) from error
+
+
+class Loan:
+    """A connection for as long as the context lasts."""
+
+    __slots__ = ("_connection", "_pool")
+
+    def __init__(self, pool: Pool):
+        self._pool = pool
+
+    def __enter__(self) -> Connection:
+        self._connection = connection = self._pool.take()
+        return connection
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if error is None:
+            self._pool.give_back(self._connection)
+        else:
+            self._pool.drop(self._connection, error)
 
 
 def _open(settings: Settings) -> socket.socket:

@@ -147,9 +147,10 @@ class Stream(asyncio.Protocol):
         said = map(self.send, wire.greeting(self._settings, b"3", curious=curious))
         self.welcome = wire.welcome(await asyncio.gather(*said), curious=curious)
 
-    async def subscribe(self, channel: bytes) -> None:
-        """Where grants are told to us."""
-        reply = await self.send(wire.pack(b"SUBSCRIBE", channel))
-        if isinstance(reply, ReplyError):
-            self.close()
-            raise wire.failed(reply)
+    async def subscribe(self, *channels: bytes) -> None:
+        """Where grants are told to us, and what was broken."""
+        said = [self.send(wire.pack(b"SUBSCRIBE", channel)) for channel in channels]
+        for reply in await asyncio.gather(*said):
+            if isinstance(reply, ReplyError):
+                self.close()
+                raise wire.failed(reply)

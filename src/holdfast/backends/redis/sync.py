@@ -9,7 +9,6 @@ from typing import Any, Final, Protocol
 
 from hiredis import ReplyError
 
-from holdfast.backends.redis import wire
 from holdfast.backends.redis.backend import RedisBackend
 from holdfast.backends.redis.recipe import Recipe, bulk
 from holdfast.backends.redis.scripts import Script
@@ -53,7 +52,9 @@ class BlockingBackend(RedisBackend):
 
     async def _ask(self, script: Script, packed: bytes) -> Any:
         reply = self._pool.send(packed)
-        return reply if type(reply) is int else await self._understood(script, packed, reply)
+        if type(reply) is int or type(reply) is list:
+            return reply
+        return await self._understood(script, packed, reply)
 
     async def _send_many(self, packed: Sequence[bytes]) -> list[Any]:
         return self._pool.send_many(packed)
@@ -83,43 +84,53 @@ class BlockingBackend(RedisBackend):
 class Inbox:
     """Sleeps until the server leaves a grant in this claim's inbox, or somebody rings."""
 
+    __slots__ = ("_mutex", "_plain", "_pool", "_recipe", "_rung", "_sleeping", "_waiting")
+
     def __init__(self, pool: Connections, recipe: Recipe, waiting: Waiting, plain: Signal):
         self._pool = pool
         self._recipe = recipe
         self._waiting = waiting
         self._plain = plain
+        self._rung = False
+        """Whether to look at the plain one at all: that costs, and it is hardly ever rung."""
         self._mutex = threading.Lock()
         self._sleeping: Connection | None = None
 
     def notify(self) -> None:
         self._plain.notify()
         with self._mutex:
+            self._rung = True
             if self._sleeping is not None:
                 self._sleeping.interrupt()
 
     async def wait(self, until: float) -> bool:
-        if await self._plain.wait(0.0):
-            return True
-        while (left := until - now()) > 0:
+        waiting = self._waiting
+        while not self._rung:
             sent = now()
+            left = until - sent
+            if left <= 0:
+                return False
             try:
                 message, era = await self._pop(min(left, self._pool.longest_slice(SLICE)))
             except BackendUnavailable:
-                self._waiting.move()
+                waiting.move()
                 await self._plain.wait(min(until, now() + _PAUSE))
+                self._rung = False
                 return True
             if message is None:
-                self._waiting.anchor, self._waiting.era = sent, era
-            elif era is not self._waiting.era:
+                waiting.anchor, waiting.era = sent, era
+            elif era is not waiting.era:
                 return True  # of another server than the answer it would count from: ask it
-            elif self._waiting.told(message, self._waiting.anchor):
+            elif waiting.told(message, waiting.anchor):
                 return True
+        self._rung = False
         return await self._plain.wait(0.0)
 
     async def _pop(self, seconds: float) -> tuple[bytes | None, object]:
         """What came, if anything, and in which of the pool's eras."""
-        inbox = self._recipe.inbox(self._waiting.claim, self._waiting.generation)
-        reply, era = await self._send(wire.pack(b"BLPOP", inbox, b"%.3f" % max(0.001, seconds)))
+        waiting = self._waiting
+        packed = self._recipe.pop(waiting.claim, waiting.generation, seconds)
+        reply, era = await self._send(packed)
         if isinstance(reply, ReplyError):
             raise self._pool.refused(reply)
         return None if reply is None else bytes(reply[1]), era

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from typing import Any, Final, NamedTuple
 
 from hiredis import Reader, ReplyError
 
+from holdfast.backends.redis import scripts
 from holdfast.backends.redis.settings import Settings
 from holdfast.errors import BackendError, BackendUnavailable
 
@@ -23,12 +25,17 @@ _IN_BETWEEN: Final = "non local key in a cluster node"
 _ADVICE: Final = {
     "NOAUTH": "the server wants a password: redis://user:password@host",
     "WRONGPASS": "the server refused this user and password",
-    "NOPERM": "the server's ACL does not allow this user what a lock needs",
     "OOM": "the server is out of memory and refuses to write",
     "MISCONF": "the server cannot save its data and refuses to write",
     "WRONGTYPE": "a key of this lock holds something that is not a lock's",
     "MOVED": "this server is a node of a cluster: connect with redis+cluster://",
 }
+
+
+_DENIED: Final = re.compile(
+    r"NOPERM|ACL failure in script|The user executing the script can't|no permissions to "
+)
+"""How servers say that the ACL forbids something: to us, or to one of our scripts."""
 
 
 def reader() -> Reader:
@@ -89,10 +96,27 @@ def failed(error: ReplyError) -> BackendError:
     text = str(error)
     if _IN_BETWEEN in text or _says(text, _NOT_NOW):
         return BackendUnavailable(f"the server cannot answer now: {text}", backend="redis")
+    if _DENIED.search(text):
+        return BackendError(_denied(text), backend="redis")
     for known, advice in _ADVICE.items():
         if _says(text, {known}):
             return BackendError(f"{advice} ({text})", backend="redis")
     return BackendError(f"the server said: {text}", backend="redis")
+
+
+def _denied(text: str) -> str:
+    """Which permission is missing, as far as the server says."""
+    command = re.search(r"'([\w|-]+)' command", text)
+    place = re.search(r"script: (\w{40}), on @user_script:(\d+)", text)
+    if command is not None:
+        missing = f"+{command[1].lower()}"
+    elif place is not None and "command or" in text:  # before 7.2 it only says where
+        missing = f"+{scripts.called_at(place[1], int(place[2]))}"
+    elif "channel" in text:
+        missing = "&holdfast:*"
+    else:
+        missing = "~namespace:*" if "key" in text else "that docs/engines/redis.md lists"
+    return f"the server's ACL forbids what a lock needs: it needs the permission {missing} ({text})"
 
 
 def elsewhere(reply: Any) -> bool:

@@ -9,7 +9,7 @@ from holdfast.core.acquiring import Turn
 from holdfast.core.client import Client, Want
 from holdfast.core.holding import Hold, LeaseCore
 from holdfast.core.queueing import Waiter
-from holdfast.core.values import Renewal
+from holdfast.core.values import Renewal, Renewed
 from holdfast.testing.client import SimClient
 from holdfast.testing.process import SimRuntime
 
@@ -41,14 +41,14 @@ class LooksNever(SimClient):
 class SilenceIsConsent(SimClient):
     """A renewal that was not answered will have been applied."""
 
-    def renewed(self, hold: Hold, answer: Renewal, sent: float) -> None:
+    def renewed(self, hold: Hold, answer: Renewed, sent: float) -> None:
         super().renewed(hold, Renewal.HELD if answer is Renewal.UNKNOWN else answer, sent)
 
 
 class TakesLateAnswers(SimClient):
     """A renewal's answer counts even if the lease was released meanwhile (S18)."""
 
-    def renewed(self, hold: Hold, answer: Renewal, sent: float) -> None:
+    def renewed(self, hold: Hold, answer: Renewed, sent: float) -> None:
         if answer is Renewal.LOST:
             hold.ending = False
         super().renewed(hold, answer, sent)
@@ -66,7 +66,7 @@ class KeepsTheTurn(SimClient):
 class RevivesByAnswer(SimClient):
     """An answer that comes after the validity makes the hold valid again."""
 
-    def renewed(self, hold: Hold, answer: Renewal, sent: float) -> None:
+    def renewed(self, hold: Hold, answer: Renewed, sent: float) -> None:
         if answer is Renewal.HELD and not hold.ending:
             hold.valid_until = max(hold.valid_until, self.runtime.now() + 0.001)
         super().renewed(hold, answer, sent)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from holdfast.core.values import Busy, Capability, Granted, Mode, Renewal
+from holdfast.core.values import Busy, Capability, Granted, Kept, Mode, Renewal, Renewed
 from holdfast.testing.conformance.scene import Scene
 from holdfast.testing.conformance.suite import Part, needs
+
+
+def plain(answers: Sequence[Renewed]) -> list[Renewal]:
+    """What was answered, without until when."""
+    return [Renewal.HELD if isinstance(each, Kept) else each for each in answers]
 
 
 class Porting(Part):
@@ -32,6 +38,18 @@ class Porting(Part):
         assert len((await port.inspect(claim.key))[0].holders) == 1
         assert await port.release(claim)
         assert not await port.inspect(claim.key)
+
+    async def test_a_mere_try_that_left_nothing_is_not_in_line(self, scene: Scene) -> None:
+        """What an engine says it has not kept is never released."""
+        port, holder, late = scene.port(), scene.claim("x"), scene.claim("x", waits=False)
+        assert isinstance(await port.attempt(holder, 0.0), Granted)
+        answer = await port.attempt(late, 0.0)
+        assert isinstance(answer, Busy)
+        if answer.lined:
+            await port.release(late)
+        assert not (await port.inspect(holder.key))[0].waiters
+        assert await port.release(holder)
+        assert not await port.inspect(holder.key)
 
     @needs(Capability.LEASE)
     async def test_a_repeated_attempt_sets_the_full_ttl_or_says_from_when(
@@ -81,7 +99,7 @@ class Porting(Part):
         assert isinstance(await port.attempt(claim, 0.0), Busy)
         assert not await port.release(claim), "only waited"
         assert not await port.release(claim), "twice"
-        assert (await port.renew([other])) == [Renewal.HELD]
+        assert plain(await port.renew([other])) == [Renewal.HELD]
         assert await port.release(other)
         assert not await port.release(other), "twice"
 
@@ -113,12 +131,12 @@ class Porting(Part):
         await port.attempt(claim, 0.0)
         stranger = claim._replace(id=scene.claim("x").id)
         elsewhere = scene.claim("y")
-        answers = await port.renew([claim, stranger, elsewhere, claim])
+        answers = plain(await port.renew([claim, stranger, elsewhere, claim]))
         lost = Renewal.LOST
         assert answers == [Renewal.HELD, lost, lost, Renewal.HELD]
         await port.release(claim)
-        assert await port.renew([claim]) == [lost]
-        assert await port.renew([]) == []
+        assert plain(await port.renew([claim])) == [lost]
+        assert plain(await port.renew([])) == []
         assert not await port.inspect(claim.key)
 
     @needs(Capability.LEASE)
@@ -126,7 +144,7 @@ class Porting(Part):
         port, claim = scene.port(), scene.claim("x", ttl=scene.ttl)
         await port.attempt(claim, 0.0)
         await scene.pause(scene.ttl * 1.5)  # nobody looks meanwhile: looking may clear it away
-        assert await port.renew([claim]) == [Renewal.LOST]
+        assert plain(await port.renew([claim])) == [Renewal.LOST]
         assert not await port.inspect(claim.key)
         assert not await port.release(claim)
 
@@ -135,7 +153,7 @@ class Porting(Part):
         claims = [scene.claim(f"x{n}") for n in range(120)]
         for claim in claims:
             await port.attempt(claim, 0.0)
-        assert await port.renew(claims) == [Renewal.HELD] * 120
+        assert plain(await port.renew(claims)) == [Renewal.HELD] * 120
         for claim in claims:
             assert await port.release(claim)
 
@@ -183,7 +201,7 @@ class Porting(Part):
         reader = scene.claim("x", mode=Mode.SHARED)
         assert isinstance(await port.attempt(reader, 0.0), Granted)
         assert isinstance(await port.attempt(scene.claim("y"), 0.0), Granted)
-        assert await port.renew([shared]) == [Renewal.HELD]
+        assert plain(await port.renew([shared])) == [Renewal.HELD]
         assert await port.release(shared)
         assert await port.release(reader)
         assert not await port.downgrade(scene.claim("x"))
@@ -204,7 +222,7 @@ class Porting(Part):
         assert again.raw == granted.raw
         assert await port.adopt(parked, late) is None
         assert not await port.release(parked)
-        assert await other.renew([mine]) == [Renewal.HELD]
+        assert plain(await other.renew([mine])) == [Renewal.HELD]
         assert await other.release(mine)
         assert not await port.park(mine, 20.0)
 
@@ -215,7 +233,7 @@ class Porting(Part):
         broken = await port.break_hold(claim.key, granted.raw)
         assert broken is not None
         assert await port.break_hold(claim.key, None) is None
-        assert await port.renew([claim]) == [Renewal.LOST]
+        assert plain(await port.renew([claim])) == [Renewal.LOST]
         assert not await port.release(claim)
 
     async def test_two_closes_are_one(self, scene: Scene) -> None:

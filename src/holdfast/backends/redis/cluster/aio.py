@@ -20,9 +20,9 @@ from holdfast.backends.redis import naming, wire
 from holdfast.backends.redis.aio import LoopBackend
 from holdfast.backends.redis.backend import SendMany
 from holdfast.backends.redis.cluster.routing import Answers, Cluster, Routes
-from holdfast.backends.redis.cluster.slots import Address
+from holdfast.backends.redis.cluster.slots import Address, one_slot
 from holdfast.backends.redis.links import Joint, Link, LoopDial
-from holdfast.backends.redis.recipe import bulk
+from holdfast.backends.redis.recipe import BROKEN, bulk
 from holdfast.backends.redis.scripts import Script
 from holdfast.backends.redis.streams import Stream
 from holdfast.backends.redis.waiting import ID, Waiting
@@ -87,7 +87,7 @@ class Links(Routes):
     def _at(self, address: Address) -> Link:
         link = self._links.get(address)
         if link is None:
-            link = self._links[address] = Link(self.cluster.node(address), self._dial)
+            link = self._links[address] = Link(self.cluster.node(address), self._dial, (BROKEN,))
         return link
 
 
@@ -123,6 +123,9 @@ class AsyncioClusterBackend(LoopBackend):
         if self._closed:
             await self.close()
         return replies
+
+    def _in_reach(self, claims: Sequence[Claim]) -> bool:
+        return one_slot(claims)
 
     async def _servers(self) -> list[SendMany]:
         return [partial(_send_many, link) for link in await self._links.masters()]
@@ -177,7 +180,7 @@ class AsyncioClusterBackend(LoopBackend):
 
     def _pushed(self, stream: Stream, push: list[Any]) -> None:
         kind, channel, message = push
-        if kind == b"smessage":
+        if kind == b"smessage" or channel == BROKEN:
             super()._pushed(stream, push)
         elif kind == b"message":
             waiting = self._waiting.get(message[:ID].decode())

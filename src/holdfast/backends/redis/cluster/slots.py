@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from binascii import crc_hqx
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from hiredis import ReplyError
 
+from holdfast.backends.redis import naming
 from holdfast.backends.redis.settings import Settings
+from holdfast.core.values import Claim, Mode
 
 SLOTS: Final = 16384
 Address = tuple[str, int]
@@ -22,6 +25,12 @@ def slot_of(key: bytes) -> int:
         if end > start + 1:
             key = key[start + 1 : end]
     return crc_hqx(key, 0) % SLOTS
+
+
+def one_slot(claims: Iterable[Claim]) -> bool:
+    """Whether all these locks are in the same slot: no script reaches into two."""
+    keys = [naming.hold_key(claim.key, permits=claim.mode is Mode.PERMIT) for claim in claims]
+    return len(set(map(slot_of, keys))) == 1
 
 
 def key_of(packed: bytes) -> bytes | None:

@@ -9,10 +9,11 @@ from typing import Any
 
 from holdfast.backends.redis.backend import SendMany
 from holdfast.backends.redis.cluster.routing import Answers, Cluster, Routes
-from holdfast.backends.redis.cluster.slots import Address
+from holdfast.backends.redis.cluster.slots import Address, one_slot
 from holdfast.backends.redis.sockets import DIAL, Connection, Pool
 from holdfast.backends.redis.sync import BlockingBackend
 from holdfast.backends.redis.together import together
+from holdfast.core.values import Claim
 from holdfast.errors import BackendUnavailable
 from holdfast.runtimes.threads import run
 
@@ -83,6 +84,9 @@ class ClusterBackend(BlockingBackend):
     def __init__(self, cluster: Cluster):
         self._pools = Pools(cluster)
         super().__init__(self._pools)
+
+    def _in_reach(self, claims: Sequence[Claim]) -> bool:
+        return one_slot(claims)
 
     async def _servers(self) -> list[SendMany]:
         return [_asynchronous(pool) for pool in self._pools.masters()]

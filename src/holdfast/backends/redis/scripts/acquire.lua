@@ -1,6 +1,7 @@
 -- Ask for a hold. Answers its number, or {ask again in ms, number of the last grant}: then the claim
 -- stands in line, and is told where it said.
--- ARGV 1 claim id and what people may see, 2 ttl, 3 mode, 4 limit of permits, 5 where to tell it
+-- ARGV 1 claim id and what people may see, 2 ttl, 3 mode, 4 limit of permits, 5 where to tell it:
+-- nowhere if it does not wait
 local raw = false
 if ARGV[3] == 'x' and redis.call('exists', KEYS[3]) == 0
     and redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
@@ -41,6 +42,9 @@ if kind ~= 'string' then
   end
 end
 
+if ARGV[5] == '' then
+  return {1000, 0}
+end
 redis.call('zadd', LINE, 'NX', string.format('%.0f', time[1] * 1000000 + time[2]), id)
 redis.call('zadd', ALIVE, text(now + SILENCE), id)
 redis.call('hset', INFO, id, mode .. ' ' .. text(ttl) .. ' ' .. text(limit) .. ' ' .. ARGV[5] .. ' ' .. shown)

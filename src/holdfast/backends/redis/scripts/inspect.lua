@@ -1,4 +1,5 @@
 -- Who holds and who waits, for people: no claim id is told. With ARGV[2] given, holds are broken.
+-- Who listens hears at once that his hold was broken; its id is worth nothing from then on.
 -- Answers {holders, waiters}: {mode, number, ms left, limit, shown} and {mode, limit, shown}.
 -- ARGV 1 only this number is broken ('' for any), 2 'break' or ''
 
@@ -13,6 +14,9 @@ local holders, waiters = {}, {}
 
 local function note(mode, raw, left, limit, shown, id)
   if breaking and (ARGV[1] == '' or ARGV[1] == text(raw)) then
+    if string.match(id, '^%x+$') then -- the key may hold a stranger's text, which is not to be told
+      redis.call('publish', 'holdfast:broken', id)
+    end
     if kind == 'string' then
       redis.call('del', HOLD)
     else
@@ -27,7 +31,7 @@ end
 
 if kind == 'string' then
   local raw = tonumber(redis.call('get', FENCE) or 0)
-  note('x', raw, redis.call('pttl', HOLD), 1, string.sub(redis.call('get', HOLD), 33), '')
+  note('x', raw, redis.call('pttl', HOLD), 1, string.sub(redis.call('get', HOLD), 33), holder)
 elseif kind == 'zset' then
   local all = redis.call('zrange', HOLD, 0, -1, 'WITHSCORES')
   for at = 1, #all, 2 do

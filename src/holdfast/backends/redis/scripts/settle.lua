@@ -27,7 +27,9 @@ if type(holder) == 'string' and holder ~= '' then
   kind = 'string'
 elseif type(holder) == 'table' then
   kind = redis.call('type', HOLD)['ok']
-  if kind ~= 'zset' then
+  if kind == 'string' then
+    redis.call('getrange', HOLD, 0, 31) -- not allowed to read it: this time the error is told
+  elseif kind ~= 'zset' then
     return redis.error_reply('WRONGTYPE the key of this lock holds something else: ' .. kind)
   end
   for _, id in ipairs(redis.call('zrangebyscore', HOLD, '-inf', text(now))) do
@@ -110,6 +112,11 @@ local function leave(id)
   redis.call('hdel', INFO, id)
 end
 
+-- Whether the server refused, and not because the slot is on its way to another node.
+local function denied(answer)
+  return type(answer) == 'table' and answer['err'] and not string.find(answer['err'], 'non local', 1, true)
+end
+
 -- An inbox of its own for a waiter that pops (from one connection: L5), a channel for one that
 -- listens: c its own, s and p (sharded or not) in this lock's slot. What nobody reads is gone with
 -- the grant it speaks of. A message that cannot be left, because the slot is on its way to another
@@ -120,10 +127,16 @@ local function tell(id, reply_to, raw, ttl)
     redis.call('publish', name, message)
   elseif kind_of == 'l' then
     local inbox = HOLD .. ':inbox:' .. string.sub(id, 1, 16) .. name
-    redis.pcall('rpush', inbox, message)
+    if denied(redis.pcall('rpush', inbox, message)) then
+      redis.call('rpush', inbox, message) -- this time the error is told
+    end
     redis.pcall('pexpire', inbox, text(ttl))
+  elseif kind_of == 's' then
+    if denied(redis.pcall('spublish', HOLD .. ':told:' .. name, message)) then
+      redis.call('spublish', HOLD .. ':told:' .. name, message)
+    end
   else
-    redis.pcall(kind_of == 's' and 'spublish' or 'publish', HOLD .. ':told:' .. name, message)
+    redis.call('publish', HOLD .. ':told:' .. name, message)
   end
 end
 

@@ -1,0 +1,240 @@
+"""One session with the ensemble, shared by the backends of an engine: requests, places, and truth.
+
+Who is in line stands here, because a node belongs to the session that made it. kazoo's connection
+thread calls in: it notes what was proven, rings who waits, and tells of a loss; it never waits.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from kazoo.exceptions import KazooException
+from kazoo.protocol.serialization import Sync
+from kazoo.protocol.states import KazooState
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
+
+from holdfast.backends.zookeeper import driver
+from holdfast.backends.zookeeper.places import Place
+from holdfast.backends.zookeeper.proving import PART, Proof
+from holdfast.backends.zookeeper.settings import Settings
+from holdfast.core.values import Claim, Renewal
+from holdfast.runtimes.clock import now
+
+CLOSE_PATIENCE: Final = 2.0
+"""Seconds that closing waits for the servers; after that the session's timeout frees the rest."""
+
+
+class Batch:
+    """Requests that were sent together; the last answer wakes who waits."""
+
+    __slots__ = ("answers", "done", "sent")
+
+    def __init__(self, size: int, done: Callable[[], None]):
+        self.answers: list[Any] = [None] * size
+        self.done = done
+        self.sent = now()
+
+
+class Slot:
+    """Where kazoo leaves one answer. Answers come in order, so the last one is the end."""
+
+    __slots__ = ("_at", "_batch", "_proof")
+
+    def __init__(self, batch: Batch, at: int, proof: Proof | None):
+        self._batch = batch
+        self._at = at
+        self._proof = proof
+
+    def set(self, value: Any) -> None:
+        if self._proof is not None:
+            self._proof.answered(self._batch.sent)
+        self._leave(value)
+
+    def set_exception(self, error: Exception) -> None:
+        self._leave(error)
+
+    def _leave(self, answer: Any) -> None:
+        batch = self._batch
+        batch.answers[self._at] = answer
+        if self._at == len(batch.answers) - 1:
+            batch.done()
+
+
+def _nobody() -> None:
+    """Nobody waits for this one."""
+
+
+class Session:
+    """The connection, and everything that is true only as long as the session is."""
+
+    def __init__(self, settings: Settings):
+        self.settings = settings
+        self.proof = Proof()
+        self.places: dict[str, Place] = {}
+        self.epoch = 0
+        """Counts sessions: what an earlier one made is gone."""
+        self.parked: dict[str, float] = {}
+        """When this client first saw a parked hold, by its path."""
+        self.acl = CREATOR_ALL_ACL if settings.private else OPEN_ACL_UNSAFE
+        self.closed = False
+        self.refused = False
+        """Whether the servers do not accept who we say we are."""
+        self._mutex = threading.Lock()
+        self._users = 0
+        self._client: Any = None
+        self._connected = False
+        self._gate: list[Callable[[], None]] = []
+        self._listeners: list[Callable[[str | None, Renewal], None]] = []
+
+    @property
+    def limit(self) -> float:
+        """How long a command may take: then the next beat of the session is due anyway."""
+        return max(1.0, (self.proof.timeout or self.settings.session_timeout) / PART)
+
+    @property
+    def id(self) -> int:
+        """The server's number of this session: it marks the nodes that go with it."""
+        return int(self._client._session_id or 0)
+
+    @property
+    def connected(self) -> bool:
+        return self._connected
+
+    def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
+        self._listeners.append(news)
+
+    def tell(self, claim_id: str | None, what: Renewal) -> None:
+        for listener in list(self._listeners):
+            listener(claim_id, what)
+
+    def place(self, claim: Claim) -> Place:
+        """Where a claim stands, as far as this session knows."""
+        known = self.places.get(claim.id)
+        if known is None:
+            known = self.places[claim.id] = Place(claim, self.epoch)
+        elif known.epoch != self.epoch:
+            known.begin_again(self.epoch)
+        return known
+
+    # Asking.
+
+    def when_connected(self, call: Callable[[], None]) -> None:
+        """Call it once there is a connection: at once, if there is; the first one asked for opens
+        it.
+        """
+        with self._mutex:
+            if not self._connected:
+                self._gate.append(call)
+                if self._client is None and not self.closed:
+                    self._start()
+                return
+        call()
+
+    def send(self, requests: Sequence[Any], done: Callable[[], None]) -> Batch:
+        """All at once; `done` is called on kazoo's thread when the last one is answered."""
+        batch = Batch(len(requests), done)
+        proof, client = self.proof, self._client
+        if proof.due(batch.sent):
+            self._beat()
+        for at, request in enumerate(requests):
+            through_leader = request.type in driver.THROUGH_LEADER
+            proof.sent(batch.sent, through_leader=through_leader)
+            client._call(request, Slot(batch, at, proof if through_leader else None))
+        return batch
+
+    def post(self, request: Any) -> None:
+        """Send without waiting for the answer."""
+        self.send([request], _nobody)
+
+    def forget_watch(self, place: Place) -> None:
+        """Its ring is not wanted any more; the server's own watch goes with what it is on."""
+        path, place.watching = place.watching, ""
+        client = self._client
+        if path and client is not None:
+            for watchers in (client._data_watchers, client._child_watchers):
+                if path in watchers:
+                    watchers[path].discard(place.ring)
+
+    def _beat(self) -> None:
+        batch = Batch(1, _nobody)
+        self.proof.sent(batch.sent, through_leader=True)
+        self._client._call(Sync("/"), Slot(batch, 0, self.proof))
+
+    # Its life.
+
+    def _start(self) -> None:
+        client = self._client = driver.make_client(self.settings)
+        client._connection.confirmed = self.proof.connected
+        client._connection.beat = self._beat
+        client.add_listener(self._changed)
+        client.start_async()
+
+    def _changed(self, state: str) -> None:
+        """On kazoo's thread."""
+        if self.closed:
+            return
+        if state == KazooState.CONNECTED:
+            with self._mutex:
+                self._connected = True
+                waiting, self._gate = self._gate, []
+            for call in waiting:
+                call()
+            self._ring_all()  # watches do not outlive a connection
+            return
+        self._connected = False
+        if state == KazooState.LOST:
+            self.epoch += 1
+            self.proof.lost()
+            self.refused = self._client.client_state == "AUTH_FAILED"
+            self.tell(None, Renewal.LOST)
+            self._ring_all()
+        else:
+            self.tell(None, Renewal.UNKNOWN)
+
+    def _ring_all(self) -> None:
+        for place in list(self.places.values()):
+            place.ring()
+
+    def join(self) -> None:
+        """One more backend uses it."""
+        with self._mutex:
+            self._users += 1
+
+    def leave(self) -> threading.Thread | None:
+        """The last one ends the session: on a thread, for the servers may not answer."""
+        with self._mutex:
+            self._users -= 1
+            client = self._client
+            if self._users > 0 or self.closed:
+                return None
+            self.closed = True
+            self._connected = False
+            self._listeners.clear()
+        if client is None:
+            return None
+        closing = threading.Thread(
+            target=_close, args=(client,), name="holdfast-closing", daemon=True
+        )
+        closing.start()
+        return closing
+
+    def forked(self) -> None:
+        """In a forked child: the session is the parent's, and not a word is said to it."""
+        client, self._client = self._client, None
+        self._mutex = threading.Lock()
+        self.closed = True
+        self._connected = False
+        self.places.clear()
+        self._listeners.clear()
+        if client is not None:
+            client._connection.drop_descriptors()
+
+
+def _close(client: Any) -> None:
+    try:
+        client.stop()
+        client.close()
+    except KazooException:
+        pass  # it did not end in time: the session's timeout ends it

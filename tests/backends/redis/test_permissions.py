@@ -1,0 +1,172 @@
+"""Least privilege: what the documentation gives is enough, and nothing of it is too much."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast import aio
+from holdfast.connect import open_engine
+from holdfast.core.values import Busy, Granted, Mode
+from holdfast.errors import BackendError
+from holdfast.runtimes import clock
+from holdfast.runtimes.threads import ThreadRuntime, run
+from tests.backends.redis.conftest import PATIENCE, claim
+from tests.backends.redis.permissions import commands, documented, documented_for_a_cluster
+from tests.servers.cluster import RedisCluster
+from tests.servers.redis import RedisServer
+
+pytestmark = pytest.mark.redis
+SENT = (
+    "evalsha", "script|load", "blpop", "subscribe", "scan", "info", "select",
+    "cluster|slots", "asking", "ssubscribe", "sunsubscribe",
+)  # fmt: skip
+"""What is not called by a script."""
+ON_A_CLUSTER = {"+cluster|slots", "+asking", "+ssubscribe", "+sunsubscribe", "+spublish"}
+TOLERATED = {"+info"}
+"""Asked for, and not needed."""
+
+
+@pytest.fixture(scope="module", params=["redis", "valkey"])
+def guarded(request: pytest.FixtureRequest) -> Iterator[RedisServer]:
+    rules = documented("t")
+    with RedisServer(flavour=request.param, user="locks", password="s3cret", rules=rules) as server:
+        yield server
+
+
+def exercise(url: str) -> None:
+    """Every verb once, in both colours, on both ways through the scripts."""
+    port: Any = open_engine(url)[0].blocking()
+    try:
+        run(verbs(port))
+        waits_in_an_inbox(port)
+    finally:
+        run(port.close())
+    asyncio.run(waits_on_a_channel(url))
+    with holdfast.connect(url, namespace="t") as locks:
+        assert [each.name for each in locks.list()] == []
+
+
+async def verbs(port: Any) -> None:
+    alone, parked, heir = claim(), claim(), claim()
+    assert isinstance(await port.attempt(alone, 0.0), Granted)
+    assert isinstance(await port.attempt(alone, 0.0), Granted)
+    assert await port.renew([alone])
+    assert await port.downgrade(alone)
+    assert await port.renew([alone])
+    assert await port.release(alone._replace(mode=Mode.SHARED), doubtful=True)
+    assert isinstance(await port.attempt(parked, 0.0), Granted)
+    assert await port.park(parked, 5.0)
+    assert await port.adopt(parked, heir)
+    assert (await port.inspect(heir.key))[0].holders
+    assert await port.break_hold(heir.key, None)
+    for several in (
+        [claim(mode=Mode.SHARED), claim(mode=Mode.SHARED)],
+        [claim(owner="ann"), claim(owner="ann")],
+        [claim("p", mode=Mode.PERMIT, permits=2), claim("p", mode=Mode.PERMIT, permits=2)],
+    ):
+        for each in several:
+            assert isinstance(await port.attempt(each, 0.0), Granted)
+        assert await port.release_all(several) == [True, True]
+    both = [claim("a"), claim("b")]
+    if await port.attempt_all(both) is not None:  # in two slots of a cluster, say
+        assert await port.release_all(both) == [True, True]
+
+
+def waits_in_an_inbox(port: Any) -> None:
+    holder, waiter = claim(), claim()
+    run(port.attempt(holder, 0.0))
+    assert isinstance(run(port.attempt(waiter, 0.0)), Busy)
+    try:
+        with port.watch(waiter, ThreadRuntime().signal) as inbox:
+            run(port.release(holder))
+            assert run(inbox.wait(clock.now() + PATIENCE))
+            assert isinstance(run(port.attempt(waiter, 0.0)), Granted)
+    finally:
+        run(port.release(waiter))
+
+
+async def waits_on_a_channel(url: str) -> None:
+    async with aio.connect(url, namespace="t") as locks:
+        port = locks._client.backend
+        holder, waiter = claim(), claim()
+        await port.attempt(holder, 0.0)
+        assert isinstance(await port.attempt(waiter, 0.0), Busy)
+        with port.watch(waiter, locks._client.runtime.signal) as signal:
+            assert isinstance(await port.attempt(waiter, 0.0), Busy)
+            await port.release(holder)
+            assert await signal.wait(clock.now() + PATIENCE)
+            assert isinstance(await port.attempt(waiter, 0.0), Granted)
+        await port.release(waiter)
+
+
+def test_it_is_enough(guarded: RedisServer) -> None:
+    guarded.ask("ACL", "LOG", "RESET")
+    exercise(guarded.url.replace("/0", "/1"))
+    assert guarded.ask("ACL", "LOG") == []
+
+
+@pytest.mark.parametrize("permission", commands(documented()))
+def test_without_one_of_them_an_error_says_which(guarded: RedisServer, permission: str) -> None:
+    guarded.flushall()
+    guarded.script_flush()
+    command = permission[1:]
+    guarded.ask("ACL", "SETUSER", "locks", f"-{command}")
+    try:
+        if permission in TOLERATED:
+            exercise(guarded.url.replace("/0", "/1"))
+            return
+        named = rf"needs the permission [^(]*{re.escape(permission)} "
+        with pytest.raises(BackendError, match=named):
+            exercise(guarded.url.replace("/0", "/1"))
+    finally:
+        guarded.ask("ACL", "SETUSER", "locks", permission)
+        guarded.flushall()
+
+
+@pytest.mark.parametrize(
+    ("taken", "given", "named"),
+    [("resetkeys", "~t:*", "~namespace:*"), ("resetchannels", "&holdfast:*", "&holdfast:*")],
+)
+def test_without_its_keys_or_channels_too(
+    guarded: RedisServer, taken: str, given: str, named: str
+) -> None:
+    guarded.ask("ACL", "SETUSER", "locks", taken)
+    try:
+        with pytest.raises(BackendError, match=re.escape(f"needs the permission {named} ")):
+            exercise(guarded.url.replace("/0", "/1"))
+    finally:
+        guarded.ask("ACL", "SETUSER", "locks", given)
+        guarded.flushall()
+
+
+def test_what_the_scripts_call_is_what_is_documented() -> None:
+    """Whoever adds a command to a script adds it to the page."""
+    folder = files("holdfast.backends.redis.scripts")
+    texts = [each.read_text() for each in folder.iterdir() if each.name.endswith(".lua")]
+    called = {f"+{each}" for text in texts for each in re.findall(r"\.p?call\('(\w+)'", text)}
+    sent = {f"+{each}" for each in SENT}
+    known = set(commands(documented_for_a_cluster()))
+    assert known == called | sent
+    assert set(commands(documented())) == known - ON_A_CLUSTER
+
+
+def test_other_namespaces_are_out_of_reach(guarded: RedisServer) -> None:
+    with holdfast.connect(guarded.url, namespace="other") as locks:
+        with pytest.raises(BackendError, match="~namespace"):
+            locks.lock("x").acquire()
+        with pytest.raises(BackendError, match="~namespace"):
+            locks.info("x")
+
+
+def test_on_a_cluster_it_is_enough_too() -> None:
+    rules = documented_for_a_cluster("t")
+    with RedisCluster(user="locks", password="s3cret", rules=rules) as cluster:
+        exercise(cluster.url)
+        assert [node.ask("ACL", "LOG") for node in cluster.nodes] == [[], [], []]

@@ -1,0 +1,84 @@
+"""What the tests of the ZooKeeper engine share: addresses, claims, kazoo beside us, patience."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+
+from holdfast.backends.zookeeper.engine import ZooKeeperEngine
+from holdfast.connect import open_engine
+from holdfast.core.values import Claim
+from holdfast.runtimes.threads import ThreadSignal
+from tests.servers.zookeeper import ZooKeeperServer
+
+PATIENCE = 30.0
+
+
+def eventually(check: Callable[[], object], what: str, patience: float = PATIENCE) -> None:
+    """Look until it is so."""
+    give_up = time.monotonic() + patience
+    while not check():
+        assert time.monotonic() < give_up, what
+        time.sleep(0.01)
+
+
+def engine(url: str) -> ZooKeeperEngine:
+    found = open_engine(url)[0]
+    assert isinstance(found, ZooKeeperEngine)
+    return found
+
+
+def claim(name: str = "x", **facts: Any) -> Claim:
+    return Claim(f"t:{name}", secrets.token_hex(16), **facts)
+
+
+@contextmanager
+def kazoo_client(hosts: str, timeout: float = 10.0) -> Iterator[KazooClient]:
+    """Another program, which knows nothing of us."""
+    client = KazooClient(hosts, timeout=timeout)
+    client.start(PATIENCE)
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
+
+
+@pytest.fixture
+def kazoo(zookeeper_server: ZooKeeperServer) -> Iterator[KazooClient]:
+    with kazoo_client(zookeeper_server.address) as client:
+        yield client
+
+
+@pytest.fixture
+def url(zookeeper_server: ZooKeeperServer) -> str:
+    """A part of the server of one's own."""
+    return f"{zookeeper_server.url}/{root()}"
+
+
+def root() -> str:
+    return f"test-{secrets.token_hex(6)}"
+
+
+def signal() -> ThreadSignal:
+    return ThreadSignal()
+
+
+class Traffic:
+    """What a session sends: how often somebody waited, and for what."""
+
+    def __init__(self, session: Any) -> None:
+        self.batches: list[list[str]] = []
+        send = session.send
+
+        def note(requests: Any, done: Any) -> Any:
+            self.batches.append([type(each).__name__ for each in requests])
+            return send(requests, done)
+
+        session.send = note

@@ -1,0 +1,150 @@
+"""Who may: users with a password keep others out of their locks, and TLS keeps them all private."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError
+
+import holdfast
+from holdfast import aio
+from holdfast.errors import BackendError, BackendUnavailable, ConfigurationError
+from tests.backends.zookeeper.conftest import root
+from tests.servers.certificates import Certificates
+from tests.servers.zookeeper import ZooKeeperServer
+
+pytestmark = pytest.mark.zookeeper
+
+
+def login(server: ZooKeeperServer, user: str, path: str, options: str = "") -> str:
+    return f"zookeeper://{user}:s3cret%2F%40@{server.address}/{path}{options}"
+
+
+def test_locks_of_one_user_cannot_be_touched_by_another(
+    zookeeper_server: ZooKeeperServer, kazoo: KazooClient
+) -> None:
+    path = root()
+    with (
+        holdfast.connect(login(zookeeper_server, "alice", path)) as alices,
+        holdfast.connect(login(zookeeper_server, "bob", path)) as bobs,
+        holdfast.connect(f"{zookeeper_server.url}/{path}") as anybodys,
+    ):
+        lease = alices.lock("x").acquire()
+        assert lease is not None
+        for others in (bobs, anybodys):
+            with pytest.raises(BackendError, match="another user"):
+                others.lock("x").acquire(timeout=1)
+            with pytest.raises(BackendError, match="another user"):
+                others.force_release("x")
+        with pytest.raises(NoAuthError):
+            kazoo.get_children(f"/{path}/holdfast/x")
+        lease.renew()
+        with holdfast.connect(login(zookeeper_server, "alice", path)) as again:
+            assert again.lock("x").acquire(timeout=0) is None
+            assert again.force_release("x", fence=lease.fence)
+        assert lease.lost.wait(20)
+    assert "s3cret" not in repr(alices)
+
+
+def test_a_user_may_leave_its_locks_open(zookeeper_server: ZooKeeperServer) -> None:
+    path = root()
+    with (
+        holdfast.connect(login(zookeeper_server, "alice", path, "?acl=open")) as alices,
+        holdfast.connect(login(zookeeper_server, "bob", path, "?acl=open")) as bobs,
+    ):
+        with alices.lock("x"):
+            assert bobs.lock("x").acquire(timeout=0) is None
+        with bobs.lock("x", timeout=0):
+            pass
+
+
+def test_a_root_that_belongs_to_others_is_used_all_the_same(
+    zookeeper_server: ZooKeeperServer, kazoo: KazooClient
+) -> None:
+    """The administrator made it, and gave only what is below."""
+    from kazoo.security import make_acl, make_digest_acl
+
+    path = root()
+    mine = make_digest_acl("alice", "s3cret/@", all=True)
+    kazoo.create(f"/{path}", acl=[make_acl("world", "anyone", read=True)])
+    with holdfast.connect(login(zookeeper_server, "alice", path)) as alices:
+        with pytest.raises(BackendError):
+            alices.lock("x").acquire(timeout=1)
+        kazoo.create(f"/{path}-2", acl=[make_acl("world", "anyone", read=True, create=True)])
+        kazoo.create(f"/{path}-2/below", acl=[mine])
+    with (
+        holdfast.connect(login(zookeeper_server, "alice", f"{path}-2/below")) as alices,
+        alices.lock("x", timeout=1),
+    ):
+        pass
+
+
+def test_tls_in_both_colours(
+    zookeeper_tls_server: ZooKeeperServer, certificates: Certificates
+) -> None:
+    url = f"{zookeeper_tls_server.url}/{root()}?ssl_ca_certs={certificates.authority}"
+    with holdfast.connect(url) as locks, locks.lock("x", timeout=10) as lease:
+        lease.renew()
+
+        async def story() -> None:
+            async with aio.connect(url) as others:
+                assert await others.lock("x").acquire(timeout=0) is None
+
+        asyncio.run(story())
+
+
+def test_a_server_that_nobody_vouches_for_is_not_talked_to(
+    zookeeper_tls_server: ZooKeeperServer,
+) -> None:
+    with (
+        holdfast.connect(f"{zookeeper_tls_server.url}?session_timeout=1") as locks,
+        pytest.raises(BackendUnavailable),
+    ):
+        locks.lock("x").acquire(timeout=0.5)
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("zookeeper://h?sesion_timeout=3", "sesion_timeout"),
+        ("zookeeper://h?session_timeout=0.5", "session_timeout"),
+        ("zookeeper://h?session_timeout=-1", "session_timeout"),
+        ("zookeeper://h?session_timeout=nan", "session_timeout"),
+        ("zookeeper://h?layout=redisson", "layout"),
+        ("zookeeper://h?acl=mine", "acl"),
+        ("zookeeper://h?acl=creator", "user and a password"),
+        ("zookeeper://alice@h", "user:password"),
+        ("zookeeper://h:port", "port"),
+        ("zookeeper://h:99999", "port"),
+        ("zookeeper://h?ssl_ca_certs=/x", "zookeeper\\+tls"),
+        ("zookeeper+tls://h?ssl_ca_certs=/no/such/file", "ssl_ options"),
+        ("zookeeper+tls://h?ssl_check_hostname=maybe", "ssl_check_hostname"),
+    ],
+)
+def test_wrong_addresses_are_refused_before_anything_is_sent(url: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        holdfast.connect(url)
+
+
+def test_addresses_that_are_right() -> None:
+    from holdfast.backends.zookeeper.settings import read
+    from holdfast.connect import parse
+
+    found = read(
+        parse("zookeeper://us%3Aer:p%40ss@a,b:2182,[::1]:2183,[::2]/locks/of mine?acl=open")
+    )
+    assert found.hosts == ("a:2181", "b:2182", "[::1]:2183", "[::2]:2181")
+    assert found.root == "/locks/of mine"
+    assert found.login == "us:er:p@ss"
+    assert "p@ss" not in repr(found)
+    assert read(parse("zookeeper://")).hosts == ("localhost:2181",)
+    assert read(parse("zookeeper://h?session_timeout=1m")).session_timeout == 60
+
+
+def test_a_ttl_above_the_sessions_is_refused(zookeeper_server: ZooKeeperServer) -> None:
+    with holdfast.connect(f"{zookeeper_server.url}?session_timeout=4") as locks:
+        locks.lock("x", ttl=3)
+        with pytest.raises(ConfigurationError, match="ttl"):
+            locks.lock("x", ttl=4)

@@ -1,0 +1,76 @@
+"""A forked child lets its parent's session alone, in both colours."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+import holdfast
+from holdfast import aio
+from holdfast.errors import ConfigurationError, NotHeld
+from tests.backends.redis.test_forking import in_child
+from tests.backends.zookeeper.conftest import PATIENCE
+
+pytestmark = [pytest.mark.zookeeper, pytest.mark.faults]
+
+
+def test_the_childs_lease_is_inert_and_the_parents_lives(url: str) -> None:
+    with holdfast.connect(url) as locks, locks.lock("x") as lease:
+
+        def child() -> None:
+            with pytest.raises(NotHeld):
+                lease.release()
+            with pytest.raises(ConfigurationError):
+                locks.lock("y").acquire()
+            with holdfast.connect(url) as own:
+                assert own.lock("x").acquire(timeout=0) is None
+                with own.lock("y", timeout=0):
+                    pass
+
+        assert in_child(child) == 0
+        lease.renew()
+        assert locks.info("x").locked
+
+
+def test_a_loops_session_survives_the_child(url: str) -> None:
+    async def story() -> None:
+        async with aio.connect(url) as locks, locks.lock("x") as lease:
+
+            def child() -> None:
+                with pytest.raises(NotHeld):
+                    lease.check()
+                with holdfast.connect(url) as own:
+                    assert own.lock("x").acquire(timeout=0) is None
+
+            assert in_child(child) == 0
+            for _ in range(3):
+                await lease.renew()
+            assert (await locks.info("x")).locked
+
+    asyncio.run(story())
+
+
+def test_the_child_does_not_keep_its_dead_parents_lock(url: str) -> None:
+    """Of the sockets it has inherited none is left open, and nobody pings."""
+    short = f"{url}?session_timeout=2"
+    told, tell = os.pipe()
+    parent = os.fork()
+    if parent == 0:  # the holder, which has a child of its own, and is killed
+        holdfast.connect(short).lock("x").acquire()
+        if os.fork() == 0:
+            os.write(tell, b"%d\n" % os.getpid())
+            signal.pause()
+        signal.pause()
+    child = int(os.read(told, 20))
+    with holdfast.connect(short) as locks:
+        assert locks.lock("x").acquire(timeout=0) is None
+        os.kill(parent, signal.SIGKILL)
+        os.waitpid(parent, 0)
+        try:
+            with locks.lock("x", timeout=PATIENCE):
+                pass
+        finally:
+            os.kill(child, signal.SIGKILL)

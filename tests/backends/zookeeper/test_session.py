@@ -1,0 +1,361 @@
+"""What becomes of holds when the connection or the session goes: told in time, and truly."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal as signals
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from kazoo.client import KazooClient
+
+import holdfast
+from holdfast import aio
+from holdfast.core.values import Granted, State
+from holdfast.errors import BackendUnavailable, LeaseLost
+from holdfast.runtimes.threads import run
+from holdfast.testing.proxy import FaultProxy
+from tests.backends.zookeeper.conftest import (
+    PATIENCE,
+    claim,
+    engine,
+    eventually,
+    kazoo_client,
+    root,
+)
+from tests.servers.zookeeper import ZooKeeperEnsemble, ZooKeeperServer
+
+pytestmark = [pytest.mark.zookeeper, pytest.mark.faults]
+
+SESSION = 3.0
+HOLDER = """
+import sys, holdfast
+locks = holdfast.connect(sys.argv[1])
+locks.lock("x").acquire()
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def proxy(zookeeper_server: ZooKeeperServer) -> Iterator[FaultProxy]:
+    with FaultProxy((zookeeper_server.host, zookeeper_server.port)) as made:
+        yield made
+
+
+@pytest.fixture
+def path() -> str:
+    return root()
+
+
+def through(proxy: FaultProxy, path: str, session: float = SESSION) -> str:
+    return f"zookeeper://127.0.0.1:{proxy.port}/{path}?session_timeout={session:g}"
+
+
+def test_a_short_cut_puts_a_lease_at_risk_and_nothing_is_lost(
+    proxy: FaultProxy, path: str, zookeeper_server: ZooKeeperServer
+) -> None:
+    events: list[str] = []
+    with holdfast.connect(through(proxy, path, 20)) as locks:
+        locks.on_event(lambda event: events.append(event.kind))
+        with locks.lock("x") as lease:
+            proxy.refuse()
+            proxy.cut()
+            eventually(lambda: lease.state is State.AT_RISK, "at risk")
+            with holdfast.connect(f"{zookeeper_server.url}/{path}") as other:
+                assert other.lock("x").acquire(timeout=0.1) is None
+            proxy.heal()
+            eventually(lambda: lease.state is State.HELD, "held again")
+            lease.renew()
+    assert "lost" not in events
+
+
+def test_a_long_cut_is_a_loss_that_the_holder_knows_first(
+    proxy: FaultProxy, path: str, zookeeper_server: ZooKeeperServer
+) -> None:
+    with (
+        holdfast.connect(through(proxy, path)) as locks,
+        holdfast.connect(f"{zookeeper_server.url}/{path}") as others,
+    ):
+        lease = locks.lock("x").acquire()
+        assert lease is not None
+        proxy.black_hole()
+        with others.lock("x", timeout=PATIENCE) as next_one:
+            assert lease.state is State.LOST
+            assert next_one.fence > lease.fence
+        with pytest.raises(LeaseLost):
+            lease.release()
+        proxy.heal()
+        with locks.lock("x", timeout=PATIENCE) as again:  # in a new session
+            assert again.fence > next_one.fence
+
+
+def test_a_long_cut_on_a_loop(
+    proxy: FaultProxy, path: str, zookeeper_server: ZooKeeperServer
+) -> None:
+    async def story() -> None:
+        async with (
+            aio.connect(through(proxy, path)) as locks,
+            aio.connect(f"{zookeeper_server.url}/{path}") as others,
+        ):
+            lease = await locks.lock("x").acquire()
+            assert lease is not None
+            proxy.black_hole()
+            async with others.lock("x", timeout=PATIENCE):
+                assert lease.state is State.LOST
+            proxy.heal()
+            async with locks.lock("x", timeout=PATIENCE):
+                pass
+
+    asyncio.run(story())
+
+
+def test_an_expired_session_is_told_at_once_where_kazoo_says_nothing(
+    proxy: FaultProxy, path: str, zookeeper_server: ZooKeeperServer
+) -> None:
+    """The server says that the session is over: every lease of it is lost in that moment."""
+    with (
+        holdfast.connect(through(proxy, path, 20)) as locks,
+        kazoo_client(zookeeper_server.address) as naive,
+    ):
+        lease = locks.lock("x").acquire()
+        assert lease is not None
+        theirs = naive.Lock(f"/{path}/holdfast/y")
+        theirs.acquire()
+        client = locks._client.backend.session._client  # type: ignore[attr-defined]
+        for each in (client, naive):
+            _end_session(each, zookeeper_server)
+        assert lease.lost.wait(PATIENCE)
+        assert lease.reason == "session"
+        assert naive.retry(naive.get_children, f"/{path}/holdfast/y") == []
+        assert theirs.is_acquired, "kazoo's own lock goes on believing"
+
+
+def _end_session(client: KazooClient, server: ZooKeeperServer) -> None:
+    """As an operator or the leader would: by its own id, from another connection."""
+    double = KazooClient(server.address, client_id=client.client_id)
+    double.start(PATIENCE)
+    double.stop()
+    double.close()
+
+
+def test_a_reply_that_was_lost_leaves_one_node_and_one_grant(
+    proxy: FaultProxy, path: str, kazoo: KazooClient
+) -> None:
+    port = engine(through(proxy, path, 8)).blocking()
+    warm, wanted = claim("warm"), claim()
+    run(port.attempt(warm, 0.0))
+    proxy.replies.swallow()
+    proxy.requests.forget()
+    with pytest.raises(BackendUnavailable):
+        run(port.attempt(wanted, 0.0))
+    assert proxy.requests.seen(wanted.id[:8].encode()), "it was sent, and done"
+    proxy.heal()
+    granted: list[Granted] = []
+
+    def asked() -> bool:
+        try:
+            answer = run(port.attempt(wanted, 0.0))
+        except BackendUnavailable:
+            return False
+        granted.append(answer)  # type: ignore[arg-type]  # asserted below
+        return True
+
+    eventually(asked, "an answer")
+    assert isinstance(granted[0], Granted)
+    (node,) = kazoo.get_children(f"/{path}/t/x")
+    assert kazoo.exists(f"/{path}/t/x/{node}").czxid == granted[0].raw
+    assert run(port.release(wanted))
+    assert kazoo.get_children(f"/{path}/t/x") == []
+    run(port.release(warm))
+    run(port.close())
+
+
+def test_a_claim_that_got_no_answer_is_withdrawn_all_the_same(
+    proxy: FaultProxy, path: str, kazoo: KazooClient
+) -> None:
+    port = engine(through(proxy, path, 8)).blocking()
+    warm, wanted = claim("warm"), claim()
+    run(port.attempt(warm, 0.0))
+    run(port.attempt(claim("x"), 0.0))  # its node is there
+    (before,) = kazoo.get_children(f"/{path}/t/x")
+    proxy.replies.swallow()
+    with pytest.raises(BackendUnavailable):
+        run(port.attempt(wanted, 0.0))
+    proxy.heal()
+
+    def withdrawn() -> bool:
+        try:
+            return not run(port.release(wanted, doubtful=True))
+        except BackendUnavailable:
+            return False
+
+    eventually(withdrawn, "withdrawn")
+    assert kazoo.get_children(f"/{path}/t/x") == [before]
+    run(port.close())
+
+
+def test_who_waits_when_its_session_ends_stands_in_line_again(
+    proxy: FaultProxy, path: str, zookeeper_server: ZooKeeperServer
+) -> None:
+    async def story() -> None:
+        async with (
+            aio.connect(through(proxy, path)) as locks,
+            aio.connect(f"{zookeeper_server.url}/{path}") as others,
+        ):
+            async with others.lock("x"):
+                waiter = asyncio.create_task(locks.lock("x").acquire(timeout=PATIENCE))
+                while not (await others.info("x")).waiters:  # noqa: ASYNC110  # no event for it
+                    await asyncio.sleep(0.01)
+                session = locks._client.backend.session  # type: ignore[attr-defined]
+                epoch = session.epoch
+                _end_session(session._client, zookeeper_server)
+                while session.epoch == epoch or not (await others.info("x")).waiters:  # noqa: ASYNC110  # as above
+                    await asyncio.sleep(0.01)
+            lease = await waiter
+            assert lease is not None
+            assert lease.held
+
+    asyncio.run(story())
+
+
+def test_a_restarted_server_still_knows_who_holds() -> None:
+    with ZooKeeperServer() as server, holdfast.connect(f"{server.url}?session_timeout=20") as locks:
+        with locks.lock("x") as lease:
+            server.restart()
+            eventually(lambda: lease.state is State.HELD and _renewed(lease), "held again")
+            with holdfast.connect(server.url) as other:
+                assert other.lock("x").acquire(timeout=0) is None
+        with locks.lock("x", timeout=PATIENCE) as again:
+            assert again.fence > lease.fence
+
+
+def _renewed(lease: holdfast.Lease) -> bool:
+    try:
+        lease.renew()
+    except holdfast.BackendError:
+        return False
+    return True
+
+
+def test_the_leader_is_killed_and_nothing_is_lost(zookeeper_ensemble: ZooKeeperEnsemble) -> None:
+    path = root()
+    url = f"{zookeeper_ensemble.url}/{path}?session_timeout=15"
+    with holdfast.connect(url) as locks, holdfast.connect(url) as others:
+        with locks.lock("x") as lease:
+            assert others.lock("x").acquire(timeout=0) is None
+            zookeeper_ensemble.leader.kill()
+            eventually(lambda: _renewed(lease), "renewed by the new leader")
+            assert lease.held
+        with others.lock("x", timeout=PATIENCE) as next_one:
+            assert next_one.fence > lease.fence
+    zookeeper_ensemble.wait_until_whole()
+
+
+def test_a_stopped_follower_is_left_for_another_server(
+    zookeeper_ensemble: ZooKeeperEnsemble,
+) -> None:
+    path = root()
+    stopped = zookeeper_ensemble.followers[0]
+    others = [each for each in zookeeper_ensemble.servers if each is not stopped]
+    url = f"{stopped.url}/{path}?session_timeout=8"
+    elsewhere = f"zookeeper://{','.join(each.address for each in others)}/{path}"
+    with holdfast.connect(url) as locks, holdfast.connect(elsewhere) as watchers:
+        session = locks._client.backend.session  # type: ignore[attr-defined]
+        lease = locks.lock("x").acquire()
+        assert lease is not None
+        session._client.set_hosts(",".join(each.address for each in others))
+        stopped.stop()
+        try:
+            eventually(lambda: not session.connected, "noticed")
+            eventually(lambda: session.connected, "at another server")
+            eventually(lambda: not lease.held or _renewed(lease), "renewed, or lost by the clock")
+            if lease.held:
+                assert watchers.lock("x").acquire(timeout=0) is None
+                lease.release()
+        finally:
+            stopped.cont()
+    zookeeper_ensemble.wait_until_whole()
+
+
+def test_a_killed_process_is_gone_with_its_session_and_a_closed_one_at_once(
+    zookeeper_server: ZooKeeperServer, path: str
+) -> None:
+    url = f"{zookeeper_server.url}/{path}?session_timeout=2"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with holdfast.connect(url) as locks:
+        command = [sys.executable, "-c", HOLDER, url]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+        ) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"held\n"
+            assert locks.lock("x").acquire(timeout=0) is None
+            process.send_signal(signals.SIGKILL)
+            with locks.lock("x", timeout=PATIENCE):
+                pass
+        with holdfast.connect(url) as closing:
+            closing.lock("x").acquire()
+            assert locks.lock("x").acquire(timeout=0) is None
+        with locks.lock("x", timeout=0):
+            pass
+
+
+def test_a_stopped_process_wakes_up_without_its_lock(
+    zookeeper_server: ZooKeeperServer, path: str
+) -> None:
+    """By its own clock, before anybody could tell it."""
+    url = f"{zookeeper_server.url}/{path}?session_timeout=2"
+    program = (
+        "import sys, holdfast\n"
+        "locks = holdfast.connect(sys.argv[1])\n"
+        "lease = locks.lock('x').acquire()\n"
+        "print('held', flush=True)\n"
+        "while lease.held: pass\n"
+        "print('lost', flush=True)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", program, url]
+    with (
+        holdfast.connect(url) as locks,
+        subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process,
+    ):
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        process.send_signal(signals.SIGSTOP)
+        with locks.lock("x", timeout=PATIENCE):
+            process.send_signal(signals.SIGCONT)
+            assert process.stdout.readline() == b"lost\n"
+
+
+def test_a_server_that_is_not_there_is_said_so() -> None:
+    with (
+        holdfast.connect("zookeeper://user:secret@127.0.0.1:1/x?session_timeout=1") as locks,
+        pytest.raises(BackendUnavailable, match=r"127\.0\.0\.1:1/x") as caught,
+    ):
+        locks.lock("x").acquire(timeout=0.2)
+    assert "secret" not in str(caught.value)
+
+
+def test_what_is_left_when_a_loop_is_closed_ends_with_the_session(
+    zookeeper_server: ZooKeeperServer, path: str
+) -> None:
+    url = f"{zookeeper_server.url}/{path}"
+
+    async def story() -> aio.Locks:
+        locks = aio.connect(url)
+        assert await locks.lock("x").acquire()
+        waiter = asyncio.create_task(locks.lock("x").acquire())
+        await asyncio.sleep(0.05)
+        assert not waiter.done()  # cancelled with the loop
+        return locks
+
+    left = asyncio.run(story())
+    left._client.backend.session.tell(None, holdfast.core.values.Renewal.UNKNOWN)  # type: ignore[attr-defined]
+    closing = left._client.backend.session.leave()  # type: ignore[attr-defined]
+    if closing is not None:
+        closing.join(PATIENCE)
+    del left

@@ -1,0 +1,203 @@
+"""One line with kazoo's locks and Curator's: who holds, in which order, and who wakes whom."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import LockTimeout
+
+import holdfast
+from tests.backends.zookeeper.conftest import PATIENCE, claim, engine, eventually, kazoo_client
+
+pytestmark = pytest.mark.zookeeper
+
+Shared = Callable[..., Any]
+CURATORS = "_c_aaaaaaaa-89ab-cdef-0123-456789abcdef-"
+
+
+def folder(url: str, name: str = "x") -> str:
+    """The lock's node, as another program names it."""
+    return f"/{url.rpartition('/')[2].partition('?')[0]}/holdfast/{name}"
+
+
+@pytest.fixture(params=["curator", "kazoo"])
+def layout(request: pytest.FixtureRequest) -> str:
+    found: str = request.param
+    return found
+
+
+@pytest.fixture
+def theirs(kazoo: KazooClient, layout: str) -> Shared:
+    """kazoo's Lock on a path: with our names it has to be told of them, with its own not."""
+    patterns = ["lock-", "__WRIT__"] if layout == "curator" else []
+    return lambda path, **facts: kazoo.Lock(path, extra_lock_patterns=patterns, **facts)
+
+
+@pytest.fixture
+def locks(url: str, layout: str) -> Any:
+    with holdfast.connect(f"{url}?layout={layout}") as made:
+        yield made
+
+
+def started(work: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_ours_keeps_theirs_out_and_the_other_way_round(
+    locks: holdfast.Locks, theirs: Shared, url: str
+) -> None:
+    other = theirs(folder(url))
+    with locks.lock("x") as lease:
+        assert not other.acquire(blocking=False)
+        with pytest.raises(LockTimeout):
+            other.acquire(timeout=0.1)
+    assert other.acquire(timeout=PATIENCE)
+    assert locks.lock("x").acquire(timeout=0.05) is None
+    other.release()
+    with locks.lock("x", timeout=PATIENCE) as again:
+        assert again.fence > lease.fence
+
+
+def test_who_waits_is_woken_by_the_other_in_both_directions(
+    locks: holdfast.Locks, theirs: Shared, url: str, kazoo: KazooClient
+) -> None:
+    order: list[str] = []
+    path = folder(url)
+
+    def kazoos() -> None:
+        with theirs(path):
+            order.append("kazoo")
+
+    def ours() -> None:
+        with locks.lock("x", fair=True):
+            order.append("ours")
+
+    crowd = []
+    with locks.lock("x"):
+        for number, work in enumerate((kazoos, ours, kazoos, ours)):
+            crowd.append(started(work))
+            eventually(lambda n=number: len(kazoo.get_children(path)) == n + 2, "in line")  # type: ignore[misc]
+    for each in crowd:
+        each.join(PATIENCE)
+    assert order == ["kazoo", "ours", "kazoo", "ours"]
+    assert kazoo.get_children(path) == []
+
+
+def test_contenders_are_shown_on_both_sides(
+    locks: holdfast.Locks, theirs: Shared, url: str
+) -> None:
+    other = theirs(folder(url), identifier="a cron job")
+    other.acquire()
+    info = locks.info("x")
+    assert [each.label for each in info.holders] == ["a cron job"]
+    other.release()
+    with locks.lock("x"):
+        (shown,) = other.contenders()
+        assert '"host"' in shown
+
+
+def test_their_readers_and_writers_count(url: str, kazoo: KazooClient) -> None:
+    path = folder(url)
+    with holdfast.connect(f"{url}?layout=kazoo") as locks:
+        ours = locks.rwlock("x")
+        with ours.read():
+            assert not kazoo.WriteLock(path).acquire(blocking=False)
+            reader = kazoo.ReadLock(path)
+            assert reader.acquire(blocking=False)
+            reader.release()
+        with ours.write():
+            assert not kazoo.ReadLock(path).acquire(blocking=False)
+            assert not kazoo.WriteLock(path).acquire(blocking=False)
+        reader = kazoo.ReadLock(path)
+        reader.acquire()
+        assert ours.write().acquire(blocking=False) is None
+        mine = ours.read().acquire(timeout=0)
+        assert mine is not None
+        mine.release()
+        reader.release()
+        writer = kazoo.WriteLock(path)
+        writer.acquire()
+        assert ours.read().acquire(blocking=False) is None
+        writer.release()
+
+
+def test_a_ghost_of_a_dead_session_goes_with_it(url: str, kazoo: KazooClient) -> None:
+    with kazoo_client(",".join(f"{host}:{port}" for host, port in kazoo.hosts)) as ghost:
+        ghost.create(f"{folder(url)}/{CURATORS}lock-", ephemeral=True, sequence=True, makepath=True)
+        with holdfast.connect(url) as locks:
+            assert locks.lock("x").acquire(timeout=0) is None
+            ghost.stop()
+            with locks.lock("x", timeout=PATIENCE):
+                pass
+
+
+@pytest.mark.parametrize(
+    ("kind", "held", "free"),
+    [
+        ("lock-", ("lock", "read"), ()),
+        ("__WRIT__", ("lock", "read"), ()),
+        ("__READ__", ("lock",), ("read",)),
+    ],
+)
+def test_curators_nodes_are_contenders(
+    url: str, kazoo: KazooClient, kind: str, held: tuple[str, ...], free: tuple[str, ...]
+) -> None:
+    """As `InterProcessMutex` and `InterProcessReadWriteLock` name them: protected, ephemeral."""
+    node = kazoo.create(
+        f"{folder(url)}/{CURATORS}{kind}", b"10.0.0.7", ephemeral=True, sequence=True, makepath=True
+    )
+    with holdfast.connect(url) as locks:
+        kinds: dict[str, Any] = {"lock": locks.lock("x"), "read": locks.rwlock("x").read()}
+        for each in held:
+            assert kinds[each].acquire(blocking=False) is None
+        for each in free:
+            kinds[each].acquire(blocking=False).release()
+        assert [each.label for each in locks.info("x").holders] == ["10.0.0.7"]
+        woken: list[object] = []
+        waiter = started(lambda: woken.append(kinds["lock"].acquire(timeout=PATIENCE)))
+        eventually(lambda: locks.info("x").waiters, "in line")
+        kazoo.delete(node)
+        waiter.join(PATIENCE)
+        assert woken[0] is not None
+
+
+def test_our_nodes_are_named_as_curators(url: str, kazoo: KazooClient) -> None:
+    """By what `StandardLockInternalsDriver` and `ProtectedUtils` look for."""
+    with holdfast.connect(url) as locks:
+        shared = locks.rwlock("x")
+        for lock, kind in (
+            (locks.lock("x"), "lock-"),
+            (shared.write(), "__WRIT__"),
+            (shared.read(), "__READ__"),
+        ):
+            with lock as lease:
+                (name,) = kazoo.get_children(folder(url))
+                protected, number = name[:40], name[-10:]
+                assert protected.startswith("_c_")
+                assert protected[3:39].replace("-", "") == lease._hold.claim.id
+                assert name == f"{protected}{kind}{number}"
+                stat = kazoo.exists(f"{folder(url)}/{name}")
+                assert stat.ephemeralOwner
+                assert lease.fence == stat.czxid * 32
+        with locks.semaphore("s", 2):
+            (name,) = kazoo.get_children(f"{folder(url, 's')}/leases")
+            assert name[40:46] == "lease-"
+
+
+def test_our_node_is_not_the_first_while_a_foreign_one_waits_before(url: str) -> None:
+    """What our own port sees is what stands there, whoever made it."""
+    port = engine(url).blocking()
+    first, second = claim(), claim()
+    from holdfast.runtimes.threads import run
+
+    run(port.attempt(first, 0.0))
+    run(port.attempt(second, 0.0))
+    (info,) = run(port.inspect(first.key))
+    assert len(info.holders) == len(info.waiters) == 1
+    run(port.close())

@@ -1,0 +1,26 @@
+"""The ZooKeeper engine keeps the contract, in both colours, on one server and on an ensemble."""
+
+from __future__ import annotations
+
+import pytest
+
+import holdfast
+from holdfast import Capability
+from holdfast.testing.conformance import Conformance
+from tests.servers.zookeeper import ZooKeeperServer
+
+
+@pytest.mark.zookeeper
+class TestZooKeeper(Conformance):
+    @pytest.fixture
+    def engine_url(self, zookeeper_server: ZooKeeperServer) -> str:
+        return f"{zookeeper_server.url}/conformance"
+
+
+@pytest.mark.zookeeper
+def test_what_it_declares(zookeeper_server: ZooKeeperServer) -> None:
+    """Pinned, because what is not declared is not tested."""
+    with holdfast.connect(zookeeper_server.url) as locks:
+        assert set(Capability) - locks.capabilities == {Capability.LEASE, Capability.REPLICATED}
+    with holdfast.connect("zookeeper://a,b,c") as locks:
+        assert set(Capability) - locks.capabilities == {Capability.LEASE}

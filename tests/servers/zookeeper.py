@@ -1,0 +1,281 @@
+"""A private ZooKeeper: one server or an ensemble, how it is reached, disturbed and ended."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from tests.servers.certificates import Certificates
+from tests.servers.processes import Ended, Process, free_ports, program, until
+
+HOST = "127.0.0.1"
+TICK = 200
+"""Milliseconds: sessions of a second are possible, and a lost node is noticed soon."""
+ATTEMPTS = 3
+
+CONFIGURATION = """\
+tickTime={tick}
+initLimit=50
+syncLimit={sync_limit}
+dataDir={folder}/data
+admin.enableServer=false
+4lw.commands.whitelist=*
+maxClientCnxns=0
+minSessionTimeout=200
+maxSessionTimeout=60000
+{listening}
+{peers}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Where the members of an ensemble meet; the election's port is nobody else's business."""
+
+    quorum: int
+    election: int
+
+
+class ZooKeeperServer:
+    """One server in a folder of its own, on a free port of the loopback.
+
+    Use it in a `with`, or call `start` and `close`. The address and the data stay over restarts.
+    """
+
+    def __init__(
+        self, *, certificates: Certificates | None = None, sync_limit: int = 10, number: int = 0
+    ) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="holdfast-"))
+        self.host = HOST
+        self.port = 0
+        self.peers: Sequence[Peer] = ()
+        """How this one reaches each of the ensemble: through a proxy, if a test will cut it off."""
+        self.number = number
+        self._certificates = certificates
+        self._sync_limit = sync_limit
+        self._process: Process | None = None
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """As `holdfast.connect` wants it."""
+        scheme = "zookeeper+tls" if self._certificates else "zookeeper"
+        return f"{scheme}://{self.address}"
+
+    def command(self, word: str) -> str:
+        """The answer to one of the four-letter words, on a connection of its own."""
+        with socket.create_connection((self.host, self.port), 5) as connected:
+            connected.sendall(word.encode())
+            parts = iter(lambda: connected.recv(65536), b"")
+            return b"".join(parts).decode(errors="replace")
+
+    @property
+    def mode(self) -> str:
+        """standalone, leader or follower; empty while it is none of them."""
+        try:
+            told = self.command("srvr")
+        except OSError:
+            return ""
+        lines = [line for line in told.splitlines() if line.startswith("Mode: ")]
+        return lines[0].removeprefix("Mode: ") if lines else ""
+
+    def watches(self) -> int:
+        """How many watches clients have left here."""
+        told = self.command("mntr")
+        return int(_value(told, "zk_watch_count"))
+
+    @property
+    def process(self) -> Process:
+        assert self._process is not None, "not started"
+        return self._process
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.running
+
+    def start(self) -> Self:
+        """Start and wait until it serves; one that stands still goes on."""
+        self.launch()
+        self.wait()
+        return self
+
+    def launch(self) -> None:
+        """Start without waiting: a member of an ensemble serves only when most of them run."""
+        if self.running:
+            self.cont()
+            return
+        fresh = not self.port
+        for attempt in range(1, ATTEMPTS + 1):
+            if fresh:
+                (self.port,) = free_ports(1)
+            self._process = Process(self._command(), self.folder / "log")
+            if self.peers:
+                return
+            try:
+                self.wait()
+            except Ended:
+                if not fresh or attempt == ATTEMPTS:
+                    raise
+            else:
+                return
+
+    def wait(self) -> None:
+        if self._certificates:
+            self.process.wait_until(self._listens)
+        else:
+            self.process.wait_until(lambda: self.mode)
+
+    def kill(self) -> None:
+        if self._process:
+            self._process.kill()
+
+    def stop(self) -> None:
+        """SIGSTOP: connections stay open, and nobody answers."""
+        self.process.stop()
+
+    def cont(self) -> None:
+        self.process.cont()
+
+    def restart(self) -> None:
+        """Gone and back at the same address, with its sessions and data."""
+        self.kill()
+        self.start()
+
+    def close(self) -> None:
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _listens(self) -> bool:
+        with socket.create_connection((self.host, self.port), 1):
+            return True
+
+    def _command(self) -> list[str]:
+        data = self.folder / "data"
+        data.mkdir(exist_ok=True)
+        if self.peers:
+            (data / "myid").write_text(str(self.number))
+        peers = [
+            f"server.{number}={HOST}:{peer.quorum}:{peer.election}"
+            for number, peer in enumerate(self.peers, 1)
+        ]
+        text = CONFIGURATION.format(
+            tick=TICK,
+            sync_limit=self._sync_limit,
+            folder=self.folder,
+            listening="\n".join(self._listening()),
+            peers="\n".join(["standaloneEnabled=false", *peers] if peers else []),
+        )
+        configuration = self.folder / "zoo.cfg"
+        configuration.write_text(text)
+        return [program("zookeeper-server"), str(configuration)]
+
+    def _listening(self) -> list[str]:
+        if self._certificates is None:
+            return [f"clientPort={self.port}", f"clientPortAddress={HOST}"]
+        return [
+            f"secureClientPort={self.port}",
+            f"secureClientPortAddress={HOST}",
+            "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
+            f"ssl.keyStore.location={self._for_java(self._certificates.server)}",
+            "ssl.keyStore.type=PEM",
+            f"ssl.trustStore.location={self._certificates.authority}",
+            "ssl.trustStore.type=PEM",
+            "ssl.clientAuth=none",
+        ]
+
+    def _for_java(self, certificate: Path) -> Path:
+        """The same key and certificate, the key in the one form that Java reads."""
+        from cryptography.hazmat.primitives import serialization
+
+        pem = certificate.read_bytes()
+        key = serialization.load_pem_private_key(pem, None).private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        both = self.folder / "server.pem"
+        both.write_bytes(key + pem[pem.index(b"-----BEGIN CERTIFICATE") :])
+        return both
+
+
+class ZooKeeperEnsemble:
+    """Three servers, of which two are enough."""
+
+    def __init__(self, *, sync_limit: int = 10) -> None:
+        self.servers = [
+            ZooKeeperServer(number=number, sync_limit=sync_limit) for number in (1, 2, 3)
+        ]
+
+    @property
+    def url(self) -> str:
+        return f"zookeeper://{','.join(server.address for server in self.servers)}"
+
+    @property
+    def leader(self) -> ZooKeeperServer:
+        until(lambda: self._with_mode("leader"), "there is a leader")
+        return self._with_mode("leader")[0]
+
+    @property
+    def followers(self) -> list[ZooKeeperServer]:
+        return self._with_mode("follower")
+
+    def start(self) -> Self:
+        self.choose_ports()
+        self.wait_until_whole()
+        return self
+
+    def choose_ports(self) -> None:
+        """Who listens where; a test may then give a server another way to its fellows."""
+        ports = free_ports(9)
+        peers = [Peer(*ports[2 * each : 2 * each + 2]) for each in range(3)]
+        for server, port in zip(self.servers, ports[6:], strict=True):
+            server.port = port
+            server.peers = peers
+
+    def wait_until_whole(self) -> None:
+        """Every server runs and serves."""
+        for server in self.servers:
+            server.launch()
+        with ThreadPoolExecutor(3) as waiting:
+            for done in [waiting.submit(server.wait) for server in self.servers]:
+                done.result()
+
+    def close(self) -> None:
+        for server in self.servers:
+            server.close()
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _with_mode(self, mode: str) -> list[ZooKeeperServer]:
+        return [server for server in self.servers if server.running and server.mode == mode]
+
+
+def _value(told: str, name: str) -> str:
+    return next(line.split("\t")[1] for line in told.splitlines() if line.startswith(name + "\t"))
