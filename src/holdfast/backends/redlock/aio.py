@@ -29,7 +29,7 @@ class Channel:
         self.node = node
         self._backend = backend
         dial = LoopDial(self._pushed, self._lost)
-        self._link = Link(Single(node.settings), dial, name)
+        self._link = Link(Single(node.settings), dial, (name,))
         self._stream: Stream | None = None
         self._run = b""
 
