@@ -86,6 +86,14 @@ def open_engine(text: str | None) -> tuple[Engine, Url]:
     return engine, Url(url.scheme, url.netloc, url.path, common)
 
 
+def open_nodes(texts: Iterable[str], options: dict[str, str]) -> Engine:
+    """The engine of a Redlock whose nodes have a URL each."""
+    from importlib import import_module
+
+    open_them: Callable[..., Engine] = import_module("holdfast.backends.redlock").open_nodes
+    return open_them([parse(text) for text in texts], options)
+
+
 def _opener(scheme: str) -> Callable[[Url], Engine]:
     from importlib import import_module
 

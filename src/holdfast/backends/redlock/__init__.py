@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import ConfigurationError
 
@@ -10,17 +11,28 @@ if TYPE_CHECKING:
     from holdfast.backends.redlock.engine import RedlockEngine
     from holdfast.connect import Url
 
-__all__ = ["open_engine"]
+__all__ = ["open_engine", "open_nodes"]
 
 
 def open_engine(url: Url) -> RedlockEngine:
     """`redlock://h1:6379,h2:6379,h3:6379`, or `redlocks://` with TLS."""
+    opened: RedlockEngine = _engine().open_url(url)
+    return opened
+
+
+def open_nodes(urls: Sequence[Url], options: dict[str, str]) -> RedlockEngine:
+    """The same from one URL per node."""
+    opened: RedlockEngine = _engine().open_urls(urls, options)
+    return opened
+
+
+def _engine() -> Any:
     try:
-        from holdfast.backends.redlock.engine import open_url
+        from holdfast.backends.redlock import engine
     except ImportError as error:
         message = (
-            f"{url.scheme}: URLs need a driver that is not installed ({error.name}); "
+            f"redlock: needs a driver that is not installed ({error.name}); "
             'get it with: pip install "holdfast[redis]"'
         )
         raise ConfigurationError(message, backend="redlock") from error
-    return open_url(url)
+    return engine

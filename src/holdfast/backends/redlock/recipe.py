@@ -14,6 +14,7 @@ from holdfast.backends.redlock.scripts import (
     ADOPT,
     DOWNGRADE,
     EXTEND,
+    INIT,
     LOOK,
     RAISE,
     VOTE,
@@ -76,6 +77,9 @@ class Recipe:
 
     def break_hold(self, key: str, handle: int | None) -> Words:
         return self._about(LOOK, key, (b"" if handle is None else b"%d" % handle, b"break"))
+
+    def begin(self) -> Words:
+        return self._about(INIT, "holdfast:", (self._terms[0],))
 
     def _ttl(self, claim: Claim) -> bytes:
         return milliseconds((claim.ttl or self.max_ttl) + GUARD)
