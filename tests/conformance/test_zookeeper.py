@@ -7,7 +7,11 @@ import pytest
 import holdfast
 from holdfast import Capability
 from holdfast.testing.conformance import Conformance
-from tests.servers.zookeeper import ZooKeeperServer
+from holdfast.testing.conformance.excluding import Excluding
+from holdfast.testing.conformance.permitting import Permitting
+from holdfast.testing.conformance.porting import Porting
+from holdfast.testing.conformance.sharing import Sharing
+from tests.servers.zookeeper import ZooKeeperEnsemble, ZooKeeperServer
 
 
 @pytest.mark.zookeeper
@@ -15,6 +19,18 @@ class TestZooKeeper(Conformance):
     @pytest.fixture
     def engine_url(self, zookeeper_server: ZooKeeperServer) -> str:
         return f"{zookeeper_server.url}/conformance"
+
+
+@pytest.mark.zookeeper
+class TestEnsemble(Excluding, Sharing, Permitting, Porting):
+    """The parts in which servers that are behind each other could make a difference: `port` and
+    every client of a test is at another server, as chance has it. The whole suite passes too
+    (`TestZooKeeper` with this URL), and would take another minute.
+    """
+
+    @pytest.fixture
+    def engine_url(self, zookeeper_ensemble: ZooKeeperEnsemble) -> str:
+        return f"{zookeeper_ensemble.url}/conformance"
 
 
 @pytest.mark.zookeeper

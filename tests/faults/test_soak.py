@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -34,8 +35,9 @@ pytestmark = [pytest.mark.faults, pytest.mark.file]
 class Victims:
     """The worker processes, and what is done to them; each deed is told to the history."""
 
-    def __init__(self, url: str, folder: Path, seed: int):
+    def __init__(self, url: str, folder: Path, seed: int, *more: str):
         self.url = url
+        self.more = more
         self.folder = folder
         self.chance = random.Random(seed)
         self.deeds: Counter[str] = Counter()
@@ -50,6 +52,7 @@ class Victims:
         journal = str(self.folder / f"{who}.jsonl")
         script = str(Path(__file__).with_name("worker.py"))
         command = [sys.executable, script, self.url, journal, who, colour, str(self._count)]
+        command += self.more
         worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert worker.stdout is not None
         assert worker.stdout.readline() == b"ready\n"
@@ -65,7 +68,7 @@ class Victims:
         # Stopped first, so that nothing it does comes after the moment that is told.
         worker = self.workers.pop(who)
         self._stop(worker)
-        self._tell(who, Kind.CRASHED)
+        self.tell(who, Kind.CRASHED)
         worker.kill()
         worker.wait()
         self._close(worker)
@@ -74,9 +77,9 @@ class Victims:
     def _pause(self, who: str) -> None:
         worker = self.workers[who]
         self._stop(worker)
-        self._tell(who, Kind.PAUSED)
+        self.tell(who, Kind.PAUSED)
         time.sleep(self.chance.random() * 0.3)  # the fault itself, not a wait for something
-        self._tell(who, Kind.RESUMED)
+        self.tell(who, Kind.RESUMED)
         worker.send_signal(signal.SIGCONT)
 
     def _interrupt(self, who: str) -> None:
@@ -85,6 +88,24 @@ class Victims:
     def _stop(self, worker: subprocess.Popen[bytes]) -> None:
         worker.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, worker.pid, os.WSTOPPED)
+
+    def suffer(self, seconds: float, meanwhile: Callable[[], object] = lambda: None) -> list[int]:
+        """Work, and be disturbed, for so long; how each of them ended. `meanwhile` may do something
+        to the servers.
+        """
+        try:
+            for _ in range(WORKERS):
+                self.start()
+            until = time.monotonic() + seconds
+            while time.monotonic() < until:
+                time.sleep(self.chance.random() * 0.1)  # the pace of the faults
+                self.disturb()
+                meanwhile()
+            return self.end()
+        finally:
+            for worker in self.workers.values():
+                worker.kill()
+                worker.wait()
 
     def end(self) -> list[int]:
         for worker in self.workers.values():
@@ -100,45 +121,43 @@ class Victims:
             if pipe is not None:
                 pipe.close()
 
-    def _tell(self, who: str, kind: Kind) -> None:
+    def tell(self, who: str, kind: Kind) -> None:
         self._journal(Event(clock.now(), who, kind))
 
 
 @pytest.mark.timeout(SECONDS + 120)
 def test_kills_stops_forks_cancellations_and_interrupts(tmp_path: Path) -> None:
+    storm(f"file://{tmp_path}/locks", tmp_path / "journals", SECONDS)
+
+
+def storm(
+    url: str, folder: Path, seconds: float, meanwhile: Callable[[], object] = lambda: None
+) -> None:
+    """Everything at once, on one engine."""
     seed = int.from_bytes(os.urandom(4))
     print("seed", seed)
-    folder = tmp_path / "journals"
     folder.mkdir()
-    url = f"file://{tmp_path}/locks"
     victims = Victims(url, folder, seed)
-    try:
-        for _ in range(WORKERS):
-            victims.start()
-        until = time.monotonic() + SECONDS
-        while time.monotonic() < until:
-            time.sleep(victims.chance.random() * 0.1)  # the pace of the faults
-            victims.disturb()
-        codes = victims.end()
-    finally:
-        for worker in victims.workers.values():
-            worker.kill()
-            worker.wait()
+    assert victims.suffer(seconds, meanwhile) == [0] * WORKERS
+    with holdfast.connect(url) as locks:
+        assert locks.list() == []
+    judge(victims, seed, Assumptions())
 
-    assert codes == [0] * WORKERS
-    assert_free(url)
-    history = read(folder.glob("*.jsonl"))
+
+def judge(victims: Victims, seed: int, given: Assumptions) -> None:
+    """No ghost, and no promise broken."""
+    assert_free(victims.url)
+    history = read(victims.folder.glob("*.jsonl"))
     holds = Counter(event.name for event in history if event.kind is Kind.ACQUIRED)
     print(dict(holds), dict(victims.deeds), len(history), "events")
     assert len(holds) == 6, "every kind of lock was held"
-    violations = check(history, Assumptions())
+    violations = check(history, given)
     assert not violations, f"seed {seed}\n" + "\n".join(map(str, violations[:5]))
 
 
 def assert_free(url: str) -> None:
-    """No ghost: a newcomer gets everything, and nothing is listed."""
+    """A newcomer gets everything."""
     with holdfast.connect(url) as locks:
-        assert locks.list() == []
         for lock in kinds(locks):
             lease = lock.acquire(timeout=FREE_WITHIN)
             assert lease is not None, f"{lock.name} is held by a ghost: {lock.info()}"

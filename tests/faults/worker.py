@@ -1,6 +1,6 @@
 """A process that takes and releases locks of all kinds and tells its history, until it is killed.
 
-    python worker.py URL JOURNAL WHO threads|asyncio SEED
+    python worker.py URL JOURNAL WHO threads|asyncio SEED [TTL]
 
 It says "ready", works until its standard input ends, and exits with 0 if nothing looked wrong from
 inside. SIGINT raises KeyboardInterrupt only while the main thread is on its way into a lock.
@@ -39,18 +39,23 @@ def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
 
-def kinds(locks: Any) -> list[Any]:
+def kinds(locks: Any, ttl: float | None = None) -> list[Any]:
     """Every kind of lock, each under a name of its own."""
-    rw = locks.rwlock("read-write")
+    rw = locks.rwlock("read-write", ttl=ttl)
     return [
-        locks.lock("plain", timeout=2),
-        locks.lock("fair", timeout=2, fair=True),
+        locks.lock("plain", timeout=2, ttl=ttl),
+        locks.lock("fair", timeout=2, fair=True, ttl=ttl),
         locks.lock("leased", timeout=2, ttl=1),
-        locks.lock("impatient", timeout=0.002),
+        locks.lock("impatient", timeout=0.002, ttl=ttl),
         rw.read(),
         rw.write(),
-        locks.semaphore("permits", 2, timeout=2),
+        locks.semaphore("permits", 2, timeout=2, ttl=ttl),
     ]
+
+
+def ttl() -> float | None:
+    """What the holds of this process live for; None: as the engine likes it."""
+    return float(sys.argv[6]) if len(sys.argv) > 6 else None
 
 
 def in_a_forked_child(url: str, lock: holdfast.Lock, lease: holdfast.Lease) -> int:
@@ -82,6 +87,8 @@ def step(url: str, lock: holdfast.Lock, record: Recorder, chance: random.Random,
         record.tell(Kind.CANCELLED, lock.name, story)
     except holdfast.LeaseLost:
         pass  # told by its callback
+    except holdfast.BackendError as error:
+        record.tell(Kind.FAILED, lock.name, story, note=type(error).__name__)
     finally:
         aim.on = False
 
@@ -103,7 +110,7 @@ def threads(url: str, record: Recorder, seed: int) -> None:
     def loop(number: int) -> None:
         chance = random.Random(seed * 10 + number)
         aim = main_aim if number == 0 else Aim()
-        mine = kinds(locks)
+        mine = kinds(locks, ttl())
         while not ended.is_set():
             step(url, chance.choice(mine), record, chance, aim)
 
@@ -135,6 +142,9 @@ async def async_step(lock: aio.Lock, record: Recorder, chance: random.Random) ->
         raise
     except holdfast.LeaseLost:
         return
+    except holdfast.BackendError as error:
+        record.tell(Kind.FAILED, lock.name, story, note=type(error).__name__)
+        return
     record.tell(Kind.RELEASED, lock.name, story)
 
 
@@ -143,7 +153,7 @@ async def tasks(url: str, record: Recorder, seed: int) -> None:
 
         async def loop(number: int) -> None:
             chance = random.Random(seed * 10 + number)
-            mine = kinds(locks)
+            mine = kinds(locks, ttl())
             while not ended.is_set():
                 one = asyncio.ensure_future(async_step(chance.choice(mine), record, chance))
                 if chance.random() < 0.3:
@@ -162,7 +172,7 @@ def until_told() -> None:
 
 
 def main() -> None:
-    url, journal, who, colour, seed = sys.argv[1:]
+    url, journal, who, colour, seed = sys.argv[1:6]
     signal.signal(signal.SIGINT, interrupt)
     record = Recorder(Journal(Path(journal)), who)
     threading.Thread(target=until_told, daemon=True).start()

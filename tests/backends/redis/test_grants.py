@@ -11,7 +11,6 @@ import pytest
 import holdfast
 from holdfast import aio
 from holdfast.backends.redis import waiting
-from holdfast.backends.redis.engine import RedisEngine
 from holdfast.core import pacing
 from holdfast.core.values import Answer, Busy, Claim, Granted, Mode
 from holdfast.runtimes import clock
@@ -198,29 +197,6 @@ def test_readers_up_to_the_next_writer_are_let_in_by_one_release(server: RedisSe
     run(port.close())
 
 
-def commands(server: RedisServer) -> int:
-    return sum(
-        int(stat.partition("calls=")[2].partition(",")[0])
-        for stat in server.info("commandstats").values()
-    )
-
-
-def hand_over_cost(server: RedisServer, port_of: RedisEngine, waiters: int) -> int:
-    """Commands that the server runs for one release with so many in line."""
-    port, holder = port_of.blocking(), claim(f"line-{waiters}")
-    crowd = [claim(f"line-{waiters}") for _ in range(waiters)]
-    granted(ask(port, holder))
-    for each in crowd:
-        assert isinstance(ask(port, each), Busy)
-    server.ask("CONFIG", "RESETSTAT")
-    assert run(port.release(holder))
-    cost = commands(server)
-    for each in reversed(crowd):
-        run(port.release(each))
-    run(port.close())
-    return cost
-
-
 def keys(server: RedisServer) -> set[str]:
     found = server.ask("KEYS", "t:*")
     assert isinstance(found, list)
@@ -243,11 +219,6 @@ def test_a_refused_try_is_one_command_and_leaves_nothing(server: RedisServer, mo
         assert server.info("commandstats")["cmdstat_evalsha"].startswith("calls=1,")
     run(port.release(holder))
     run(port.close())
-
-
-def test_a_long_line_costs_no_more_than_a_short_one(server: RedisServer) -> None:
-    short, long = (hand_over_cost(server, engine(server), waiters) for waiters in (2, 1000))
-    assert long <= short
 
 
 def test_three_client_commands_per_hand_over(server: RedisServer) -> None:

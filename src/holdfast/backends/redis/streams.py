@@ -149,8 +149,8 @@ class Stream(asyncio.Protocol):
 
     async def subscribe(self, *channels: bytes) -> None:
         """Where grants are told to us, and what was broken."""
-        said = [self.send(wire.pack(b"SUBSCRIBE", channel)) for channel in channels]
-        for reply in await asyncio.gather(*said):
+        for channel in channels:
+            reply = await self.send(wire.pack(b"SUBSCRIBE", channel))
             if isinstance(reply, ReplyError):
                 self.close()
                 raise wire.failed(reply)

@@ -53,14 +53,14 @@ class Asker(ABC):
 
     async def ask(self, *requests: Any) -> list[Any]:
         """Sent together, waited for once. What is no answer is raised; "no such node" is one."""
-        answers = await self._answers(requests)
+        answers = await self.answers(requests)
         for answer in answers:
             if isinstance(answer, NoAuthError):
                 message = "the servers do not allow it: the nodes belong to another user"
                 raise BackendError(message, backend="zookeeper") from answer
         return answers
 
-    async def _answers(self, requests: Sequence[Any]) -> list[Any]:
+    async def answers(self, requests: Sequence[Any]) -> list[Any]:
         answers = await self._exchange(requests)
         for answer in answers:
             if isinstance(answer, _UNANSWERED):
@@ -95,7 +95,7 @@ class Asker(ABC):
         paths = [root + "/" + "/".join(below[: count + 1]) for count in range(len(below))]
         # What is there already is no error, nor that only somebody else may have made it.
         missing = [driver.plain(path, acl) for path in above]
-        await self._answers([*missing, *(driver.container(path, acl) for path in paths)])
+        await self.answers([*missing, *(driver.container(path, acl) for path in paths)])
 
     def shown(self, claim: Claim, **more: Any) -> bytes:
         """What a node says of its claim, for those who look."""

@@ -7,6 +7,7 @@ into its queue directly: several at once, each answered in order.
 
 from __future__ import annotations
 
+import logging
 import select
 import socket
 import ssl
@@ -23,6 +24,8 @@ from kazoo.retry import KazooRetry
 from holdfast.backends.zookeeper.settings import Settings
 from holdfast.runtimes.clock import now
 
+LOGGER: Final = logging.getLogger("holdfast.zookeeper")
+LOGGER.addHandler(logging.NullHandler())  # every try to reconnect is told: not on the screen
 EPHEMERAL: Final = 1
 SEQUENCE: Final = 2
 _CONTAINER: Final = 4
@@ -138,6 +141,7 @@ def make_client(settings: Settings) -> KazooClient:
         hosts=",".join(settings.hosts),
         timeout=settings.session_timeout,
         handler=handler,
+        logger=LOGGER,
         auth_data=[("digest", settings.login)] if settings.login else None,
         connection_retry=KazooRetry(
             max_tries=-1, delay=0.05, backoff=2, max_jitter=0.4, max_delay=0.5

@@ -53,7 +53,9 @@ async def break_hold(asker: Asker, key: str, raw: int | None) -> LockInfo | None
 
 
 async def _all_keys(asker: Asker) -> dict[str, str]:
-    """Every lock's node under the root, by its key; others' nodes look like empty ones."""
+    """Every lock's node under the root, by its key; others' nodes look like empty ones, and so do
+    those that we may not see.
+    """
     root = asker.session.settings.root
     _, namespaces = await asker.ask(Sync(root or "/"), GetChildren(root or "/", None))
     if isinstance(namespaces, NoNodeError):
@@ -62,7 +64,7 @@ async def _all_keys(asker: Asker) -> dict[str, str]:
     keys: dict[str, str] = {}
     for start in range(0, len(spaces), _BATCH):
         batch = spaces[start : start + _BATCH]
-        lists = await asker.ask(*(GetChildren(f"{root}/{each}", None) for each in batch))
+        lists = await asker.answers([GetChildren(f"{root}/{each}", None) for each in batch])
         for space, names in zip(batch, lists, strict=True):
             for name in names if isinstance(names, list) else ():
                 keys[naming.key_of(space, name)] = f"{root}/{space}/{name}"
@@ -75,7 +77,7 @@ async def _used(asker: Asker, keys: dict[str, str]) -> list[str]:
     names = list(keys)
     for start in range(0, len(names), _BATCH):
         batch = names[start : start + _BATCH]
-        lists = await asker.ask(*(GetChildren(keys[each], None) for each in batch))
+        lists = await asker.answers([GetChildren(keys[each], None) for each in batch])
         used += [
             key for key, each in zip(batch, lists, strict=True) if each and isinstance(each, list)
         ]

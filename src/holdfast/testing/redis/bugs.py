@@ -191,6 +191,19 @@ BUGS: dict[str, Bug] = {
         rules="a",
         only=("pair",),
     ),
+    "redis-all-forgets-the-line": scripted(
+        Edit(
+            "gather", "(rejoins or redis.call('exists', LINE) == 0) and fits(mode, limit)", "true"
+        ),
+        rules="abdef",
+        only=("pair", "twin"),
+    ),
+    "redis-all-tombstone-ignored": scripted(
+        Edit("gather", "    if buried(id) then\n      return false\n    end\n", ""),
+        rules="g",
+        faults=RedisFaults(late=0.3, processes_stop=0.3),
+        only=("pair", "permits", "shelf"),
+    ),
     "redis-grant-shorter-than-believed": scripted(
         Edit("*", "local GRANT = 3000", "local GRANT = 300"),
         rules="a",

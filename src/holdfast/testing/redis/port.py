@@ -20,7 +20,7 @@ class Port:
     def __init__(self, server: RedisNode) -> None:
         self.server = server
         self.wire: Wire | None = None
-        self.channel = b""
+        self.channels: set[bytes] = set()
         self.sleeps_on: bytes | None = None
         """The list that its BLPOP waits for; what is sent meanwhile is done afterwards."""
         self._wake_up: Callable[[], None] = _nobody

@@ -89,8 +89,8 @@ class RedisNode(Node):
             case b"SCRIPT", _, text:
                 return self._load(text)
             case b"SUBSCRIBE", channel:
-                port.channel = channel
-                return [b"subscribe", channel, 1]
+                port.channels.add(channel)
+                return [b"subscribe", channel, len(port.channels)]
             case b"SCAN", *_:
                 return [b"0", self.keys.names()]
         return GREETINGS.get(name) or commands.run(self.keys, words)
@@ -136,7 +136,7 @@ class RedisNode(Node):
 
     def _command(self, words: list[bytes]) -> Any:
         if words[0].lower() == b"publish":
-            listening = [port for port in self.ports if port.channel == words[1]]
+            listening = [port for port in self.ports if words[1] in port.channels]
             for port in listening:
                 port.tell(pushed(b"message", words[1], words[2]))
             return len(listening)

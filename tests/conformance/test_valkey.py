@@ -1,0 +1,15 @@
+"""The Redis engine keeps the contract on Valkey too, in both colours."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.testing.conformance import Conformance
+from tests.servers.redis import RedisServer
+
+
+@pytest.mark.redis
+class TestValkey(Conformance):
+    @pytest.fixture
+    def engine_url(self, valkey_server: RedisServer) -> str:
+        return valkey_server.url.replace("redis://", "valkey://")

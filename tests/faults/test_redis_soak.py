@@ -1,0 +1,79 @@
+"""The same processes on a Redis server that is cut off, stopped, frozen, flushed and killed."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast.testing.checker import Assumptions
+from holdfast.testing.history import Kind
+from tests.faults.test_soak import SECONDS, WORKERS, Victims, judge
+from tests.servers.redis import RedisServer
+
+pytestmark = [pytest.mark.faults, pytest.mark.redis]
+TTL = 2.0
+GIVEN = Assumptions(exclusion_void_after=frozenset({Kind.FORGOT, Kind.BROKEN}))
+"""A server that forgets its data ends the protection of the holds before; fences still grow."""
+
+
+class Victim(Victims):
+    """The workers, and their server."""
+
+    def __init__(self, server: RedisServer, folder: Path, seed: int):
+        super().__init__(f"{server.url}?socket_timeout=1", folder, seed, str(TTL))
+        self._server = server
+
+    def disturb(self) -> None:
+        if self.chance.random() < 0.6:
+            super().disturb()
+            return
+        deeds = ["cut", "unload", "stand_still", "freeze", "flush", "restart"]
+        deed = self.chance.choices(deeds, [4, 4, 2, 2, 1, 1])[0]
+        self.deeds[deed] += 1
+        getattr(self, f"_{deed}")()
+
+    def _cut(self) -> None:
+        self._server.client_kill()
+
+    def _unload(self) -> None:
+        self._server.script_flush()
+
+    def _stand_still(self) -> None:
+        self._server.stop()
+        time.sleep(self.chance.random() * 0.3)  # the fault itself
+        self._server.cont()
+
+    def _freeze(self) -> None:
+        with self._server.freeze(self.chance.random() * 0.3) as wire:
+            wire.read()
+
+    def _flush(self) -> None:
+        self.tell("", Kind.FORGOT)
+        self._server.flushall()
+        self.tell("", Kind.FORGOT)  # what was taken between the two is gone too
+
+    def _restart(self) -> None:
+        self.tell("", Kind.FORGOT)
+        self._server.restart(keep_data=False)
+        self.tell("", Kind.FORGOT)
+
+
+@pytest.mark.timeout(SECONDS + 120)
+def test_clients_and_server_are_disturbed(tmp_path: Path) -> None:
+    seed = int.from_bytes(os.urandom(4))
+    print("seed", seed)
+    folder = tmp_path / "journals"
+    folder.mkdir()
+    with RedisServer() as server:
+        victims = Victim(server, folder, seed)
+        assert victims.suffer(SECONDS) == [0] * WORKERS
+        judge(victims, seed, GIVEN)
+        with holdfast.connect(server.url) as locks:
+            deadline = time.monotonic() + 4 * TTL  # the holds of the killed run out
+            while locks.list():
+                assert time.monotonic() < deadline, f"left behind: {locks.list()}"
+                time.sleep(0.05)
