@@ -12,7 +12,8 @@ from holdfast.backends.redis import wire
 from holdfast.backends.redis.links import Link, LoopDial
 from holdfast.backends.redis.places import Single
 from holdfast.backends.redis.streams import Stream
-from holdfast.backends.redlock.backend import Heard, RedlockBackend, Until
+from holdfast.backends.redlock.asking import Heard, Until
+from holdfast.backends.redlock.backend import RedlockBackend
 from holdfast.backends.redlock.nodes import Node, Set
 from holdfast.backends.redlock.questions import Question, hello, run_of
 from holdfast.backends.redlock.recipe import Recipe

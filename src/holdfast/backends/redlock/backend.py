@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import random
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
-from hiredis import ReplyError
-
-from holdfast.backends.redis import wire
 from holdfast.backends.redlock import ballots, looking
-from holdfast.backends.redlock.ballots import Round
+from holdfast.backends.redlock.asking import Asking
+from holdfast.backends.redlock.ballots import VOTES, Round
 from holdfast.backends.redlock.nodes import Ballot, NotSent, Set
 from holdfast.backends.redlock.questions import Question
 from holdfast.backends.redlock.recipe import Recipe, Words
 from holdfast.backends.redlock.waiting import Waiting, Watch
 from holdfast.core.ports import Signal
 from holdfast.core.values import Answer, Busy, Capability, Claim, Granted, LockInfo, Renewal
-from holdfast.errors import BackendUnavailable, ConfigurationError, HoldfastError
-from holdfast.runtimes.clock import now
+from holdfast.errors import BackendUnavailable, ConfigurationError
 
 CAPABILITIES: Final = frozenset(
     {
@@ -36,18 +33,9 @@ CAPABILITIES: Final = frozenset(
 _SPLIT: Final = 0.005
 """After a split vote, everybody tries again after a while that is random and doubles."""
 _BATCH: Final = 500
-_VOTES: Final = (ballots.VOTED, ballots.TOO_SMALL, ballots.JOINED)
 
 
-Heard = Callable[[Question, Any, float], bool]
-"""Told an answer (or an error) and when it was asked; answers whether it is decided now."""
-Until = Callable[[], float]
-"""How long to wait for those who have not answered: less once a majority has."""
-PATIENCE: Final = 2.0
-"""Seconds that a majority may take to answer: a machine may be busy for a moment."""
-
-
-class RedlockBackend(ABC):
+class RedlockBackend(Asking):
     """A colour adds how to send to all nodes, and how to be rung by them."""
 
     name = "redlock"
@@ -57,24 +45,8 @@ class RedlockBackend(ABC):
     heartbeat: float | None = None
 
     def __init__(self, nodes: Set, recipe: Recipe, limit: float):
-        self._set = nodes
-        self._recipe = recipe
-        self.limit = limit
-        self.max_ttl = recipe.max_ttl
-        self.default_ttl = min(30.0, recipe.max_ttl)
-        self._all = range(len(nodes.nodes))
+        super().__init__(nodes, recipe, limit)
         self._waiting: dict[str, Waiting] = {}
-
-    @abstractmethod
-    async def _ask(self, questions: Sequence[Question], heard: Heard, until: Until) -> None:
-        """Send all of them together; return when `heard` says so, or at `until()`.
-
-        What comes later is still told to `heard`, where somebody is there to hear it.
-        """
-
-    @abstractmethod
-    def _tell(self, questions: Sequence[Question]) -> None:
-        """Send behind what was sent before, and do not wait. Unanswered, it is a node's debt."""
 
     @abstractmethod
     def _signal(self, waiting: Waiting, plain: Signal) -> Signal:
@@ -103,11 +75,11 @@ class RedlockBackend(ABC):
         if votes.enough(ballots.VOTED):
             return number
         joined = ballots.joined_number(votes)
-        if joined is not None or not votes.enough(*_VOTES):
+        if joined is not None or not votes.enough(*VOTES):
             return joined
         self._set.seen(votes.largest())
         number = self._set.propose(0)
-        voters = votes.said(*_VOTES)
+        voters = votes.said(*VOTES)
         words = self._recipe.raise_to(claim, number)
         raised = await self._round(words, lambda r: r.enough(1) or r.hopeless(1), voters)
         self._set.seen(raised.largest())
@@ -122,7 +94,7 @@ class RedlockBackend(ABC):
         }
         ballot.doubtful |= late
         words = self._recipe.withdraw(claim, doubtful=False, stay=stay)
-        for at in late.union(votes.said(*_VOTES, ballots.NOT_COUNTED)):
+        for at in late.union(votes.said(*VOTES, ballots.NOT_COUNTED)):
             self._tell([Question(at, words)])
 
     def _refused(self, ballot: Ballot, votes: Round) -> Busy:
@@ -135,10 +107,10 @@ class RedlockBackend(ABC):
                 "give all of them the same"
             )
             raise ConfigurationError(message, backend=self.name)
-        told = votes.said(ballots.HELD_BY_ANOTHER, ballots.WITHDRAWN, *_VOTES)
+        told = votes.said(ballots.HELD_BY_ANOTHER, ballots.WITHDRAWN, *VOTES)
         if len(told) < votes.needed:
             raise self._too_few(votes)
-        if votes.said(*_VOTES):
+        if votes.said(*VOTES):
             ballot.splits += 1
             return Busy(random.random() * min(0.5, _SPLIT * 2**ballot.splits))  # noqa: S311  # jitter
         waits = sorted(votes.answers[at][1] for at in votes.said(ballots.HELD_BY_ANOTHER))
@@ -287,90 +259,19 @@ class RedlockBackend(ABC):
     def forked(self) -> None:
         """In a forked child: forget the parent's connections, without a word to the nodes."""
 
-    def listen(self, news: Callable[[str | None, Renewal], None]) -> None:  # noqa: B027
+    def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
         """There is nothing to tell that `renew` does not."""
 
     def repay(self, node: int, claim: Claim) -> Question:
         """Take a claim back on a node that may have it, or may still get it."""
         return Question(node, self._recipe.withdraw(claim, doubtful=True), owed=claim)
 
-    async def _round(
-        self,
-        words: Words,
-        decided: Callable[[Round], bool],
-        nodes: Sequence[int] | None = None,
-        *,
-        plain: bool = False,
-    ) -> Round:
-        asked = self._all if nodes is None else nodes
-        answers = Round(asked, len(self._all))
-        heard = self._hears(answers, decided, plain=plain)
-        await self._ask([Question(at, words) for at in asked], heard, self._until(answers))
-        return answers
-
-    def _until(self, *rounds: Round) -> Until:
-        began = now()
-
-        def until() -> float:
-            answered = all(len(each.answers) >= each.needed for each in rounds)
-            return began + (self.limit if answered else PATIENCE)
-
-        return until
-
-    def _hears(
-        self, answers: Round, decided: Callable[[Round], bool], *, plain: bool = False
-    ) -> Heard:
-        """Fills a round. Unless it is plain, a vote of a node with a wrong clock does not count."""
-
-        def heard(question: Question, answer: Any, sent: float) -> bool:
-            at = question.node
-            if isinstance(answer, ReplyError):
-                answer = wire.failed(answer)
-            if isinstance(answer, BaseException):
-                answers.failures[at] = answer
-            elif plain:
-                answers.answers[at] = answer
-            else:
-                what, number, clock = answer
-                believed = self._set.heard(at, clock, sent, now(), self.max_ttl)
-                if not believed and what in _VOTES:
-                    what = ballots.NOT_COUNTED
-                answers.answers[at] = (what, number)
-            return decided(answers)
-
-        return heard
-
-    def _too_few(self, answers: Round) -> HoldfastError:
-        """Why a majority could not be had, node by node."""
-        for error in answers.failures.values():
-            if isinstance(error, HoldfastError) and not isinstance(error, BackendUnavailable):
-                return error
-        told = []
-        for node in self._set.nodes:
-            place, at = node.settings.place, node.at
-            if at in answers.failures:
-                told.append(f"{place}: {answers.failures[at]}")
-            elif at in answers.out or at not in answers.asked:
-                told.append(f"{place}: no answer")
-            elif answers.answers[at][0] == ballots.QUARANTINED:
-                left = answers.answers[at][1] / 1000
-                told.append(
-                    f"{place}: it lost its data or is new, and gives no vote for {left:.0f} s "
-                    "(`holdfast redlock init` for new nodes)"
-                )
-            elif answers.answers[at][0] == ballots.NOT_COUNTED:
-                told.append(f"{place}: its clock is wrong, or was set")
-            else:
-                told.append(f"{place}: {answers.answers[at]}")
-        message = f"no majority of {len(self._all)} nodes: {'; '.join(told)}"
-        return BackendUnavailable(message, backend=self.name)
-
 
 def _decided(votes: Round) -> bool:
     """A majority accepted the number; or no majority of votes, or of the number, can come."""
-    if votes.enough(ballots.VOTED) or votes.hopeless(*_VOTES):
+    if votes.enough(ballots.VOTED) or votes.hopeless(*VOTES):
         return True
-    return votes.enough(*_VOTES) and votes.hopeless(ballots.VOTED)
+    return votes.enough(*VOTES) and votes.hopeless(ballots.VOTED)
 
 
 def _ended(answers: Round) -> bool:

@@ -98,6 +98,7 @@ class Round:
 VOTED: Final = 1
 TOO_SMALL: Final = 2
 JOINED: Final = 3
+VOTES: Final = (VOTED, TOO_SMALL, JOINED)
 HELD_BY_ANOTHER: Final = 0
 QUARANTINED: Final = -1
 OTHER_MAX_TTL: Final = -2

@@ -6,9 +6,10 @@ import threading
 import weakref
 from collections.abc import Sequence
 
-from holdfast.backends.redlock.backend import Heard, RedlockBackend, Until
+from holdfast.backends.redlock.asking import Heard, Until
+from holdfast.backends.redlock.backend import RedlockBackend
+from holdfast.backends.redlock.crews import Crew
 from holdfast.backends.redlock.nodes import Set
-from holdfast.backends.redlock.peers import Crew
 from holdfast.backends.redlock.questions import Question
 from holdfast.backends.redlock.recipe import Recipe
 from holdfast.backends.redlock.waiting import GRACE, Waiting
