@@ -57,12 +57,15 @@ def race(  # noqa: PLR0913  # all of it is what the question is
 
 
 def _warm(contender: Contender, callers: int, plan: Plan) -> float:
-    """Connected, its code specialised; how long a pair takes, about."""
-    once = contender.run(callers)["wall"]
-    for pairs in (10, 100, 1000):
-        if once * pairs * callers > plan.seconds(WARM_UP, 0.0):
-            break
-        once = contender.run(pairs * callers)["wall"]
+    """Connected, its code specialised; how long a pair takes at best. One slow slice must not
+    decide: slices of a few pairs would measure how long it takes to get going.
+    """
+    once, left = contender.run(callers)["wall"], plan.seconds(WARM_UP, 0.0)
+    while left > 0:
+        count = callers * max(1, round(left / 4 / once / callers))
+        wall = contender.run(count)["wall"]
+        once = min(once, wall)
+        left -= max(wall * count, 0.01)
     return once
 
 

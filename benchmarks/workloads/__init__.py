@@ -15,5 +15,8 @@ WORKLOADS = {
     "redis.contention": "redis_contention",
     "redis.handover": "redis_handover",
     "redis.leases": "redis_leases",
+    "zookeeper.pairs": "zookeeper_pairs",
+    "zookeeper.contention": "zookeeper_contention",
+    "zookeeper.handover": "zookeeper_handover",
 }
 """What the command line calls them, and the module of each."""

@@ -23,7 +23,7 @@ from benchmarks.reporting import Table
 from benchmarks.slices import Contender, Sample, Slice
 from holdfast.core.entering import acquire
 from holdfast.core.leaving import release
-from holdfast.runtimes.threads import run
+from holdfast.runtimes.threads import carry_out, run
 
 PAIRS = 10_000
 ENGINES = ("memory:", "file:")
@@ -96,9 +96,8 @@ def _engine(lock: holdfast.Lock) -> None:
 
 def _core(lock: holdfast.Lock) -> None:
     made: list[Any] = []
-    lease = run(acquire(lock._client, lock._want, float("inf"), made))
-    assert lease is not None
-    run(release(lock._client, lease))
+    carry_out(acquire(lock._client, lock._want, float("inf"), made))
+    carry_out(release(lock._client, made[0]))
 
 
 def _calls(lock: holdfast.Lock) -> None:

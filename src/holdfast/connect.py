@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from holdfast.core import doors
@@ -14,7 +15,6 @@ from holdfast.core.ports import Backend, Engine
 from holdfast.errors import ConfigurationError, Unsupported
 
 DEFAULT_URL = "file:"
-DEFAULT_NAMESPACE = "holdfast"
 COMMON_OPTIONS: frozenset[str] = frozenset({"namespace", "id"})
 _REDIS = tuple(
     f"{product}{kind}"
@@ -28,6 +28,10 @@ _BUILT_IN = {
     **dict.fromkeys(("redlock", "redlocks"), "holdfast.backends.redlock"),
     **dict.fromkeys(("zookeeper", "zookeeper+tls"), "holdfast.backends.zookeeper"),
 }
+
+
+_CLIENTS = {"redis": "holdfast.backends.redis", "valkey": "holdfast.backends.redis"}
+"""Drivers whose clients can be handed in, by their module."""
 
 
 class Url:
@@ -77,8 +81,13 @@ def _shown(text: object) -> str:
     return repr(text) if not isinstance(text, str) or "@" not in text else "a text without a scheme"
 
 
-def open_engine(text: str | None) -> tuple[Engine, Url]:
-    """The engine that serves this URL, and the URL without the options every engine has."""
+def open_engine(text: Any) -> tuple[Engine, Url]:
+    """The engine that serves this URL, and the URL without the options every engine has.
+
+    In place of a URL it may be a client of the engine's own driver, whose settings are used.
+    """
+    if text is not None and not isinstance(text, str):
+        return _adopt(text), Url("")
     url = parse(text if text is not None else os.environ.get("HOLDFAST_URL") or DEFAULT_URL)
     opener = _opener(url.scheme)
     common = {key: url.options.pop(key) for key in COMMON_OPTIONS & url.options.keys()}
@@ -92,6 +101,22 @@ def open_nodes(texts: Iterable[str], options: dict[str, str]) -> Engine:
 
     open_them: Callable[..., Engine] = import_module("holdfast.backends.redlock").open_nodes
     return open_them([parse(text) for text in texts], options)
+
+
+def _adopt(client: Any) -> Engine:
+    from importlib import import_module
+
+    for kind in type(client).__mro__:
+        module = _CLIENTS.get(kind.__module__.partition(".")[0])
+        if module is not None:
+            engine: Engine = import_module(module).adopt(client)
+            return engine
+    known = " or ".join(sorted(_CLIENTS))
+    message = (
+        f"a URL like 'file:' or 'redis://localhost' is needed, or a client of {known}; "
+        f"got a {type(client).__name__}"
+    )
+    raise ConfigurationError(message)
 
 
 def _opener(scheme: str) -> Callable[[Url], Engine]:

@@ -11,7 +11,7 @@ from holdfast.core.holding import LeaseCore
 from holdfast.core.leaving import release, release_again
 from holdfast.core.values import State
 from holdfast.errors import LeaseLost
-from holdfast.runtimes.threads import run
+from holdfast.runtimes.threads import carry_out, run
 
 
 class Lost:
@@ -46,7 +46,7 @@ class Lease(LeaseCore):
         """Give the lock back; from any thread. Raises LeaseLost if it was lost meanwhile."""
         count = self._count
         try:
-            run(release(self._client, self))
+            carry_out(release(self._client, self))
         except Exception:
             raise
         except BaseException:

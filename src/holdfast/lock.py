@@ -7,12 +7,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core import doors, gathering, looking
+from holdfast.core.doors import FOREVER
 from holdfast.core.entering import acquire
 from holdfast.core.leaving import release_again
 from holdfast.core.values import LockInfo, Mode
 from holdfast.errors import AcquireTimeout, HoldfastError
 from holdfast.lease import Lease, Leases, leave
-from holdfast.runtimes.threads import run
+from holdfast.runtimes.threads import carry_out, run
 from holdfast.terms import (
     OnLost,
     checked_on_lost,
@@ -59,19 +60,23 @@ class Lock:
         """The lease, or None if it was not to be had in time (`timeout=-1` waits for ever)."""
         made: list[Any] = []
         try:
-            wait = doors.wait(chosen(blocking, timeout, self._timeout))
-            return self._acquire(wait, made)
+            if blocking and timeout is None:
+                return self._acquire(self._wait, made)
+            return self._acquire(doors.wait(chosen(blocking, timeout, self._timeout)), made)
         except BaseException:
             self._undo(made)
             raise
 
     def _acquire(self, wait: float, made: list[Any]) -> Lease | None:
         client = self._client
-        deadline = wait if wait == doors.FOREVER else client.runtime.now() + wait
-        lease = run(acquire(client, self._want, deadline, made))
-        if lease is not None and callable(self._on_lost) and lease._count == 1:
+        deadline = wait if wait == FOREVER else client.runtime.now() + wait
+        carry_out(acquire(client, self._want, deadline, made))
+        if not made:
+            return None
+        lease: Lease = made[0]
+        if self._on_lost is not None and callable(self._on_lost) and lease._count == 1:
             lease.on_lost(self._on_lost)
-        return lease  # type: ignore[return-value]  # the client makes this face's leases
+        return lease
 
     def _undo(self, made: list[Any]) -> None:
         """Interrupted (Ctrl-C) after the grant: nobody else will release it."""

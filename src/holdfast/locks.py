@@ -227,7 +227,7 @@ class Locks:
 
 
 def connect(
-    url: str | None = None,
+    url: str | Any | None = None,
     *,
     namespace: str | None = None,
     label: str = "",
@@ -235,7 +235,11 @@ def connect(
     cohort: int = 16,
     id: str | None = None,  # noqa: A002  # the option's own name
 ) -> Locks:
-    """A client of the engine at `url`: $HOLDFAST_URL without one, and `file:` without that."""
+    """A client of the engine at `url`: $HOLDFAST_URL without one, and `file:` without that.
+
+    In place of a URL a client of the engine's driver can be given, `redis.Redis(...)` say: its
+    settings are used, its connections are not.
+    """
     settings = opening.Settings(namespace, label, require, cohort, id)
     return Locks(*opening.open_url(url, settings))
 

@@ -8,15 +8,18 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from holdfast import connect
 from holdfast.core import doors
 from holdfast.core.client import Client
 from holdfast.core.ports import Backend, Ear, Engine, Runtime
+from holdfast.core.values import Customs
 from holdfast.errors import HoldfastError
 from holdfast.runtimes import threads
 
+OUR_OWN: Final = Customs()
+"""Of an engine that says nothing: nobody else's clients know its keys."""
 _open: weakref.WeakSet[Client] = weakref.WeakSet()
 
 
@@ -30,7 +33,7 @@ class Settings(NamedTuple):
     id: str | None = None
 
 
-def open_url(url: str | None, settings: Settings) -> tuple[Engine, Settings]:
+def open_url(url: Any, settings: Settings) -> tuple[Engine, Settings]:
     """The engine, and the settings with what the URL says filled in."""
     engine, rest = connect.open_engine(url)
     namespace = settings.namespace
@@ -49,6 +52,7 @@ def client(
 ) -> Client:
     """Everything one Locks is made of. The keeper is a thread with a connection of its own."""
     connect.ensure(backend, settings.require)
+    customs: Customs = getattr(engine, "customs", OUR_OWN)
     made = Client(
         backend=backend,
         runtime=runtime,
@@ -57,15 +61,19 @@ def client(
         keeper_start=threads.start,
         ear=ear,
         lease_type=lease_type,
-        namespace=doors.namespace(
-            connect.DEFAULT_NAMESPACE if settings.namespace is None else settings.namespace
-        ),
+        namespace=_namespace(settings, customs),
         label=settings.label,
         cohort=doors.cohort(settings.cohort),
         id=settings.id or engine.id,
+        customs=customs,
     )
     _open.add(made)
     return made
+
+
+def _namespace(settings: Settings, customs: Customs) -> str:
+    given = settings.namespace
+    return customs.namespace if given is None else doors.namespace(given)
 
 
 def _after_fork_in_child() -> None:

@@ -9,6 +9,7 @@ from holdfast.core.values import Event
 
 log = logging.getLogger("holdfast")
 log.addHandler(logging.NullHandler())
+_enabled = log.isEnabledFor
 
 _LEVELS = {
     "waiting": logging.DEBUG,
@@ -33,7 +34,7 @@ class Telling:
         self.listeners: list[Callable[[Event], object]] = []
 
     def wants(self, kind: str) -> bool:
-        return bool(self.listeners) or log.isEnabledFor(_LEVELS[kind])
+        return True if self.listeners else _enabled(_LEVELS[kind])
 
     def tell(self, event: Event) -> None:
         for listener in list(self.listeners):

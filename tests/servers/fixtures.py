@@ -7,6 +7,7 @@ makes it: `with RedisServer() as server:`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from unittest import SkipTest
 
 import pytest
 
@@ -51,6 +52,17 @@ def redis_tls_server(certificates: Certificates) -> Iterator[RedisServer]:
 @pytest.fixture(scope="session")
 def valkey_server() -> Iterator[RedisServer]:
     with RedisServer(flavour="valkey") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def redis6_server() -> Iterator[RedisServer]:
+    """The oldest Redis that is supported, where one can be had."""
+    try:
+        server = RedisServer(flavour="redis6").start()
+    except SkipTest as missing:
+        pytest.skip(f"needs Redis 6.2: {missing}")
+    with server:
         yield server
 
 

@@ -153,6 +153,12 @@ class RedisServer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def wait_for_replicas(self, count: int, key: str = "mark") -> None:
+        """Until so many have all that was written up to now: WAIT speaks of its own connection."""
+        with self.connect() as wire:
+            wire.ask("SET", key, "", "PX", 1)
+            assert wire.ask("WAIT", count, int(PATIENCE * 1000)) >= count, "replicas are behind"  # type: ignore[operator]
+
     # Disturbances.
 
     def flushall(self) -> None:

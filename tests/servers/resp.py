@@ -58,6 +58,7 @@ class Wire:
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)  # who reads, in another thread, lets go of it
             self._reader.close()
         self._socket.close()
 

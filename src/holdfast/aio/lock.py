@@ -66,6 +66,8 @@ class Lock:
         """The lease, or None if it was not to be had in time (`timeout=-1` waits for ever)."""
         made: list[Any] = []
         try:
+            if blocking and timeout is None:
+                return await self._acquire(self._wait, made)
             wait = doors.wait(chosen(blocking, timeout, self._timeout))
             return await self._acquire(wait, made)
         except BaseException:
@@ -75,14 +77,15 @@ class Lock:
     async def _acquire(self, wait: float, made: list[Any]) -> Lease | None:
         client = self._client
         deadline = wait if wait == doors.FOREVER else client.runtime.now() + wait
-        lease: Any = await acquire(client, self._want, deadline, made)
-        if lease is not None and callable(self._on_lost) and lease._count == 1:
+        await acquire(client, self._want, deadline, made)
+        if not made:
+            return None
+        lease: Lease = made[0]
+        if callable(self._on_lost) and lease._count == 1:
             lease.on_lost(self._on_lost)
-        if lease is not None:
-            self._kept = [each for each in self._kept if each._ended is None and each is not lease]
-            self._kept.append(lease)
-        found: Lease | None = lease
-        return found
+        self._kept = [each for each in self._kept if each._ended is None and each is not lease]
+        self._kept.append(lease)
+        return lease
 
     async def _undo(self, made: list[Any]) -> None:
         """Interrupted (Ctrl-C) after the grant: nobody else will release it."""

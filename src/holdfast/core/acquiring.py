@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.core import pacing
-from holdfast.core.values import Answer, Claim, Granted
+from holdfast.core.values import Answer, Busy, Claim, Granted
 from holdfast.errors import BackendUnavailable
 
 if TYPE_CHECKING:
@@ -46,43 +46,29 @@ class Turn:
         return self.unanswered > 0
 
 
-async def ask(
-    client: Client, want: Want, claim: Claim, turn: Turn, until: float, sent: float
+async def wait(
+    client: Client, want: Want, claim: Claim, turn: Turn, until: float, refused: Busy
 ) -> tuple[Granted, float] | None:
-    """The grant and when it was asked for (`sent` is now); None when `until` passed first."""
-    runtime = client.runtime
-    turn.unanswered += 1
-    try:
-        answer = await runtime.finish(client.backend.attempt(claim, 0.0))
-        turn.unanswered -= 1
-    except BackendUnavailable:
-        answer, sent = await ask_again(client, turn, until, _attempt(client, claim))
-    if isinstance(answer, Granted):
-        return answer, sent  # the common case costs one command
+    """Asked once and refused: the grant and when it was asked for, None if `until` came first."""
+    backend, runtime = client.backend, client.runtime
     if until <= runtime.now():
-        if not answer.lined and turn.unanswered == 0:
+        if not refused.lined and turn.unanswered == 0:
             turn.claim = None  # there is nothing to withdraw
         return None
     client.tell_want("waiting", want)
-    return await _wait(client, claim, turn, until)
-
-
-async def _wait(
-    client: Client, claim: Claim, turn: Turn, until: float
-) -> tuple[Granted, float] | None:
-    backend, runtime = client.backend, client.runtime
     # Watch before asking again, or a release could slip in between (port rule 4).
     with backend.watch(claim, runtime.signal) as wake, client.awake(wake):
         while True:
-            client.ensure_open()
-            patience = max(0.0, until - runtime.now())
+            if client.closed:
+                client.ensure_open()
             sent = runtime.now()
+            patience = max(0.0, until - sent)
             turn.unanswered += 1
             try:
                 answer = await runtime.finish(backend.attempt(claim, patience))
                 turn.unanswered -= 1
             except BackendUnavailable:
-                answer, sent = await ask_again(client, turn, until, _attempt(client, claim))
+                answer, sent = await ask_again(client, turn, until, attempt(client, claim))
             if isinstance(answer, Granted):
                 return answer, sent
             now = runtime.now()
@@ -91,7 +77,7 @@ async def _wait(
             await wake.wait(min(until, now + answer.retry_in))
 
 
-def _attempt(client: Client, claim: Claim) -> Callable[[], Coroutine[Any, Any, Answer]]:
+def attempt(client: Client, claim: Claim) -> Callable[[], Coroutine[Any, Any, Answer]]:
     return lambda: client.backend.attempt(claim, 0.0)
 
 

@@ -8,12 +8,21 @@ guard it carries out after.
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from holdfast.core import losing
-from holdfast.core.holding import Hold
+from holdfast.core.holding import NEVER, Hold
 from holdfast.core.renewing import Keeper
-from holdfast.core.values import FENCE_STEP, Claim, Event, Mode, Renewal, Renewed, State
+from holdfast.core.values import (
+    Capability,
+    Claim,
+    Customs,
+    Event,
+    Mode,
+    Renewal,
+    Renewed,
+    State,
+)
 from holdfast.errors import ConfigurationError, NotHeld
 
 if TYPE_CHECKING:
@@ -24,14 +33,20 @@ if TYPE_CHECKING:
     from holdfast.core.queueing import Line, Waiter
 
 
-class Want(NamedTuple):
-    """What a Lock asks for, worked out once: the key, the terms, and where re-entry looks."""
+class Want:
+    """What a Lock asks for, worked out once: the key, the terms, and where re-entry looks.
 
-    key: str
-    terms: Terms
-    slot: object
-    lined: bool
-    """Whether callers of this process queue up for it among themselves."""
+    Slots, not a NamedTuple: every acquire reads all of it several times.
+    """
+
+    __slots__ = ("key", "lined", "slot", "terms")
+
+    def __init__(self, key: str, terms: Terms, slot: object, *, lined: bool):
+        self.key = key
+        self.terms = terms
+        self.slot = slot
+        self.lined = lined
+        """Whether callers of this process queue up for it among themselves."""
 
 
 class Awake:
@@ -51,6 +66,8 @@ class Awake:
 
 
 _serials = count(1)
+_PERMIT = Mode.PERMIT
+_new_tuple = tuple.__new__
 
 
 class Client:
@@ -70,14 +87,18 @@ class Client:
         label: str = "",
         cohort: int = 16,
         id: str = "",  # noqa: A002  # the option's own name
+        customs: Customs = Customs(),  # noqa: B008  # a tuple
     ):
         self.backend = backend
         self.runtime = runtime
         self.ear = ear
         self.lease_type = lease_type
-        self.prefix = namespace + ":"
+        self.prefix = namespace + ":" if namespace else ""
         self.label = label
-        self.cohort = cohort
+        self.cohort = cohort if customs.hand_over else 0
+        self.fence_step = customs.fence_step
+        self.steps_back = not customs.hand_over or Capability.FAIR not in backend.capabilities
+        """Whether others, who have no line in the engine, get a chance after us (L14)."""
         self.heartbeat = backend.heartbeat
         self.id = id
         self.serial = next(_serials)
@@ -109,23 +130,15 @@ class Client:
     def want(self, name: str, terms: Terms) -> Want:
         key = self.prefix + name
         lined = terms.mode is Mode.EXCLUSIVE and terms.owner is None and not terms.fair
-        return Want(key, terms, self.slot(key, terms), lined)
+        return Want(key, terms, self.slot(key, terms), lined=lined)
 
     def claim(self, key: str, terms: Terms, *, waits: bool = True) -> Claim:
-        ttl = self.backend.default_ttl if terms.ttl is None else terms.ttl
-        return Claim(
-            key,
-            self.runtime.new_id(),
-            ttl,
-            terms.mode,
-            terms.permits,
-            terms.fair,
-            terms.owner,
-            self.runtime.who(),
-            self.label,
-            waits,
-            not terms.hand_over,
-        )
+        ttl, _, _, fair, owner, mode, permits, hands_over = terms
+        if ttl is None:
+            ttl = self.backend.default_ttl
+        id_, who = self.runtime.new_id(), self.runtime.who()
+        new = (key, id_, ttl, mode, permits, fair, owner, who, self.label, waits, not hands_over)
+        return _new_tuple(Claim, new)  # half the price of Claim(...), and every attempt makes one
 
     def ensure_open(self) -> None:
         if self.closed:
@@ -140,7 +153,7 @@ class Client:
             hold = what if isinstance(what, Hold) else what._hold
             number = hold.number if isinstance(what, Hold) else what._number
             name, mode = self.bare(hold.claim.key), hold.claim.mode
-            fence = hold.raw * FENCE_STEP + number
+            fence = hold.raw * self.fence_step + number
             self.ear.tell(Event(kind, name, self.backend.name, mode, fence, **facts))
 
     def tell_want(self, kind: str, want: Want, **facts: Any) -> None:  # as above
@@ -172,7 +185,7 @@ class Client:
     def begin(self, hold: Hold) -> None:
         """From now on this hold is ours to keep."""
         self.holds[hold.claim.id] = hold
-        if hold.ttl is not None or hold.terms.max_hold is not None:
+        if hold.ttl is not None or hold.hold_until != NEVER:
             with self.guard:
                 self.keeper.enrol(hold)
         elif self.heartbeat is not None and not self.keeper.beating:
@@ -182,7 +195,7 @@ class Client:
         """Under the guard: from now on no renewal's answer counts for it (S18)."""
         hold.ending = True
         self.holds.pop(hold.claim.id, None)
-        if hold.bucket is not None or hold.due != float("inf"):
+        if hold.bucket is not None or hold.due != NEVER:
             self.keeper.timetable.remove(hold)
 
     def pass_turn(self, line: Line) -> Waiter | None:
@@ -192,12 +205,15 @@ class Client:
             del self.lines[line.key]
         return waiter
 
-    def remember(self, mine: Mine, slot: object, lease: LeaseCore) -> None:
+    def lend(self, hold: Hold, mine: Mine, slot: object, made: list[Any]) -> LeaseCore:
         """The caller has it from now on; a semaphore's permits add up instead of nesting."""
-        if lease.mode is Mode.PERMIT:
+        lease: LeaseCore = self.lease_type(self, hold, mine, slot)
+        made.append(lease)
+        if hold.claim.mode is _PERMIT:
             mine.setdefault(slot, []).append(lease)
         else:
             mine[slot] = lease
+        return lease
 
     def forked(self) -> None:
         """In a forked child: everything here belongs to the parent."""

@@ -10,12 +10,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core import pacing
-from holdfast.core.acquiring import Turn, ask
+from holdfast.core.acquiring import Turn, ask_again, attempt, wait
 from holdfast.core.holding import Hold, LeaseCore, Mine
-from holdfast.core.leaving import end, pass_on, withdraw
+from holdfast.core.leaving import end, pass_on, release, withdraw
 from holdfast.core.queueing import Line, Waiter
-from holdfast.core.values import Kept, Mode, Renewal
-from holdfast.errors import DeadlockDetected, HoldfastError
+from holdfast.core.values import Granted, Kept, Mode, Renewal
+from holdfast.errors import BackendUnavailable, DeadlockDetected, HoldfastError
 
 if TYPE_CHECKING:
     from holdfast.core.client import Client, Want
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 async def acquire(  # noqa: C901  # one path, to be read from top to bottom
     client: Client, want: Want, until: float, made: list[Any]
-) -> LeaseCore | None:
-    """A lease, or None at `until`. The lease is put into `made` the moment it exists, so that a
-    caller who is interrupted right then can still release it.
+) -> None:
+    """A lease in `made`, or none at `until`. It is put there the moment it exists, so that a caller
+    who is interrupted right then can still release it.
     """
-    mine = client.runtime.mine()
+    runtime = client.runtime
+    mine = runtime.mine()
     lease: LeaseCore | None = None
-    if want.slot in mine:
-        lease = _enter_again(client, want, mine, made)
-        if lease is not None:
-            return lease
-    client.ensure_open()
-    asked = client.runtime.now()
+    if want.slot in mine and _enter_again(client, want, mine, made):
+        return
+    if client.closed:
+        client.ensure_open()
+    asked = runtime.now()
     while lease is None:
         turn = Turn()
         try:
@@ -45,28 +45,31 @@ async def acquire(  # noqa: C901  # one path, to be read from top to bottom
             else:
                 hold = await _wait_in_line(client, want, turn.waiter, until, turn)
             if hold is None:
-                await client.runtime.finish(retreat(client, want, turn))
-                client.tell_want("timed_out", want, waited=client.runtime.now() - asked)
-                return None
+                await runtime.finish(retreat(client, want, turn))
+                client.tell_want("timed_out", want, waited=runtime.now() - asked)
+                return
             lease = lend(client, want, hold, mine, made)
+            if client.closed and lease is not None:
+                # Meanwhile: either closing has seen this hold, or we see here that it is closed.
+                await _give_back(client, lease)
+                client.ensure_open()
         except BaseException as error:
             if not made:
-                await client.runtime.finish(retreat(client, want, turn))
+                await runtime.finish(retreat(client, want, turn))
             if isinstance(error, HoldfastError):
                 error.placed(client.bare(want.key), client.backend.name)
             raise
     kind = "granted" if lease._number == 0 else "handed_over"
     if client.ear.wants(kind):
-        lease._since = client.runtime.now()
+        lease._since = runtime.now()
         client.tell(kind, lease, waited=lease._since - asked)
-    return lease
 
 
-def _enter_again(client: Client, want: Want, mine: Mine, made: list[Any]) -> LeaseCore | None:
-    """Re-entry costs no round trip and keeps the fence."""
+def _enter_again(client: Client, want: Want, mine: Mine, made: list[Any]) -> bool:
+    """Re-entry costs no round trip and keeps the fence; False if there is nothing to re-enter."""
     lease: LeaseCore | None = mine.get(want.slot)
     if lease is None or want.terms.mode is Mode.PERMIT or not lease.held:
-        return None  # a semaphore's permits add up instead of nesting
+        return False  # a semaphore's permits add up instead of nesting
     if lease.mode is want.terms.mode:
         with client.guard:
             lease._count += 1
@@ -78,11 +81,11 @@ def _enter_again(client: Client, want: Want, mine: Mine, made: list[Any]) -> Lea
         )
         raise DeadlockDetected(message, key=client.bare(want.key), backend=client.backend.name)
     else:
-        lease = _read_inside(client, lease, made)
-    return lease
+        _read_inside(client, lease, made)
+    return True
 
 
-def _read_inside(client: Client, write: LeaseCore, made: list[Any]) -> LeaseCore:
+def _read_inside(client: Client, write: LeaseCore, made: list[Any]) -> None:
     """A writer may read: a lease of its own on the same hold, which may outlive the write."""
     hold = write._hold
     with client.guard:
@@ -97,7 +100,6 @@ def _read_inside(client: Client, write: LeaseCore, made: list[Any]) -> LeaseCore
             inner._outer = write
             write._inner = inner
         made.append(inner)
-    return inner
 
 
 def join(client: Client, want: Want, turn: Turn) -> None:
@@ -105,10 +107,10 @@ def join(client: Client, want: Want, turn: Turn) -> None:
     the engine's, and there each waiter needs a place of its own. The rest wait in the line.
     """
     turn.line = own = Line(want.key)
-    if client.lines.setdefault(want.key, turn.line) is turn.line:
+    if client.lines.setdefault(want.key, own) is own:
         return  # one step that nobody can get between: we are the first
     with client.guard:
-        turn.line = client.lines.setdefault(want.key, turn.line)
+        turn.line = client.lines.setdefault(want.key, own)
         if turn.line is not own:
             turn.waiter = turn.line.join(want.terms, client.runtime.signal())
 
@@ -142,29 +144,40 @@ async def _step_back(client: Client, line: Line, until: float) -> None:
         await client.runtime.signal().wait(min(pause_until, until))
 
 
-async def _win(client: Client, want: Want, until: float, turn: Turn, now: float) -> Hold | None:
+async def _win(  # noqa: C901  # as above
+    client: Client, want: Want, until: float, turn: Turn, now: float
+) -> Hold | None:
     """Ask until a grant is worth something: one that came too late is given back."""
-    line = turn.line
+    line, runtime = turn.line, client.runtime
     while True:
         if line is not None and line.left is not None:
             _inherit(client, line, turn)
         claim = turn.claim
         if claim is None:
             claim = turn.claim = client.claim(want.key, want.terms, waits=until > now)
-        found = await ask(client, want, claim, turn, until, now)
-        if found is None:
-            return None
-        granted, sent = found
-        hold = Hold(claim, want.terms, granted, sent, line)
-        hold.doubtful = turn.unanswered > 0
-        if granted.anchor is not None:
+        sent = now
+        turn.unanswered += 1
+        try:
+            answer = await runtime.finish(client.backend.attempt(claim, 0.0))
+            turn.unanswered -= 1
+        except BackendUnavailable:
+            answer, sent = await ask_again(client, turn, until, attempt(client, claim))
+        if not isinstance(answer, Granted):  # most often it is: one command, and no more calls
+            found = await wait(client, want, claim, turn, until, answer)
+            if found is None:
+                return None
+            answer, sent = found
+        hold = Hold(claim, want.terms, answer, sent, line)
+        if turn.unanswered:
+            hold.doubtful = True
+        if answer.anchor is not None:
             await _refresh(client, hold)
-        if hold.ttl is None or client.runtime.now() < hold.valid_until:
+        if hold.ttl is None or runtime.now() < hold.valid_until:
             turn.hold = hold
             return hold
         doubtful, turn.claim, turn.unanswered = turn.doubtful, None, 0
-        await client.runtime.finish(withdraw(client, claim, doubtful=doubtful))
-        now = client.runtime.now()
+        await runtime.finish(withdraw(client, claim, doubtful=doubtful))
+        now = runtime.now()
         if now >= until:
             return None
 
@@ -190,21 +203,20 @@ async def _refresh(client: Client, hold: Hold) -> None:
         hold.confirmed(sent, answer.until)
 
 
+async def _give_back(client: Client, lease: LeaseCore) -> None:
+    """A lease that nobody would renew; closing may have ended it already."""
+    with suppress(HoldfastError):
+        await client.runtime.finish(release(client, lease))
+
+
 def lend(client: Client, want: Want, hold: Hold, mine: Mine, made: list[Any]) -> LeaseCore | None:
     """Make the lease, from here on the caller's to release; None if the hold is already over."""
     if hold.number == 0:
-        lease = _make_lease(client, want, hold, mine, made)
+        lease = client.lend(hold, mine, want.slot, made)
         client.begin(hold)
         return lease
     with client.guard:  # handed over: others know it already, and may be ending it
-        return None if hold.ending else _make_lease(client, want, hold, mine, made)
-
-
-def _make_lease(client: Client, want: Want, hold: Hold, mine: Mine, made: list[Any]) -> LeaseCore:
-    lease: LeaseCore = client.lease_type(client, hold, mine, want.slot)
-    made.append(lease)
-    client.remember(mine, want.slot, lease)
-    return lease
+        return None if hold.ending else client.lend(hold, mine, want.slot, made)
 
 
 async def retreat(client: Client, want: Want, turn: Turn) -> None:

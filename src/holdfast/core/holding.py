@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.core import pacing
-from holdfast.core.values import FENCE_STEP, Claim, Granted, Mode, State
+from holdfast.core.values import Claim, Granted, Mode, State
 from holdfast.errors import LeaseLost, NotHeld
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class LeaseCore:
     @property
     def fence(self) -> int:
         """The fencing number: greater for every later hold of the same name."""
-        return self._hold.raw * FENCE_STEP + self._number
+        return self._hold.raw * self._client.fence_step + self._number
 
     @property
     def mode(self) -> Mode:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.core import losing, pacing
-from holdfast.core.holding import no_lease
-from holdfast.core.values import Capability, Claim, Mode, State
+from holdfast.core.holding import NEVER, no_lease
+from holdfast.core.values import Claim, Mode, State
 from holdfast.errors import BackendError, BackendUnavailable, LeaseLost
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ async def release(client: Client, lease: LeaseCore, ends: list[LeaseCore] | None
     What is to be given back to the engine is put into `ends`, by whoever ends several at once.
     """
     hold = lease._hold
-    if hold.ttl is not None or hold.terms.max_hold is not None:
+    if hold.valid_until != NEVER or hold.hold_until != NEVER:
         losing.look(client, hold)
     heir: Waiter | None = None
     with client.guard:
@@ -105,7 +105,7 @@ def _decide(client: Client, hold: Hold) -> Waiter | None:
             if hold.terms.max_hold is not None:
                 hold.hold_until = now + hold.terms.max_hold
             return heir
-        if Capability.FAIR not in client.backend.capabilities:
+        if client.steps_back:
             line.pause_until = now + pacing.backoff(1, client.runtime.random())
     elif line is not None:
         # Nobody waits: who comes while we give it back may ask the engine at once.

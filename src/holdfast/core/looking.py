@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core import losing
 from holdfast.core.leaving import end
-from holdfast.core.values import FENCE_STEP, Event, LockInfo, Renewal, State
+from holdfast.core.values import Event, LockInfo, Renewal, State
 from holdfast.errors import BackendError, HoldfastError, StaleFence
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ async def listing(client: Client, pattern: str | None) -> list[LockInfo]:
 async def force_release(client: Client, name: str, fence: int | None, reason: str = "") -> bool:
     """Break a hold; only if `fence` (where given) is still the one that holds."""
     client.ensure_open()
-    raw = None if fence is None else fence // FENCE_STEP
+    raw = None if fence is None else fence // client.fence_step
     key = client.prefix + name
     broken = await client.runtime.finish(client.backend.break_hold(key, raw))
     if broken is not None:

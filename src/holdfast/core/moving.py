@@ -152,8 +152,6 @@ async def attach(client: Client, text: str, made: list[Any]) -> LeaseCore:
     hold.raw, hold.number = raw, number
     mine = client.runtime.mine()
     client.begin(hold)
-    lease: LeaseCore = client.lease_type(client, hold, mine, slot)
-    made.append(lease)
-    client.remember(mine, slot, lease)
+    lease = client.lend(hold, mine, slot, made)
     client.tell("granted", lease, reason="attached")
     return lease

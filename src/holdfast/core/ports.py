@@ -194,7 +194,8 @@ class Lists(Protocol):
 class Engine(Protocol):
     """What a URL leads to: a maker of backends in both colours, registered for a scheme.
 
-    Making one does not connect yet: the first command does.
+    Making one does not connect yet: the first command does. One whose keys are shared with other
+    people's clients also has `customs` (`values.Customs`).
     """
 
     id: str

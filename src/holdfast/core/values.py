@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
+DEFAULT_NAMESPACE = "holdfast"
 FENCE_STEP = 32
 """A fence is `raw * FENCE_STEP + hand-over number`; clock engines count raw in steps of 32 us."""
 
@@ -87,6 +88,17 @@ class Busy(NamedTuple):
 Answer = Granted | Busy
 
 
+class Customs(NamedTuple):
+    """What an engine wants done differently because other people's clients share its keys."""
+
+    namespace: str = DEFAULT_NAMESPACE
+    """Stands before every name where the user says nothing; empty: a name is the key itself."""
+    hand_over: bool = True
+    """Whether a process may pass a hold around among its own: others see no free lock meanwhile."""
+    fence_step: int = FENCE_STEP
+    """1 where the others count with the same number, so that it has to stay as it is."""
+
+
 class Renewal(enum.Enum):
     """What a renewal of one claim came to."""
 
@@ -128,11 +140,13 @@ class Holder(NamedTuple):
     """Seconds since the epoch, by the engine's clock."""
     ttl_left: float | None = None
     owner: str | None = None
+    fence_step: int = FENCE_STEP
+    """How a raw number of this engine becomes a fence."""
 
     @property
     def fence(self) -> int | None:
         """The fence of the remote grant; hand-overs inside a process are not visible here."""
-        return None if self.raw is None else self.raw * FENCE_STEP
+        return None if self.raw is None else self.raw * self.fence_step
 
     def __str__(self) -> str:
         name = self.label or self.owner or self.who

@@ -10,13 +10,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from holdfast.core.holding import Mine
 from holdfast.runtimes import clock
 
 T = TypeVar("T")
 _local = threading.local()
+_DONE: Final = object()
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
@@ -26,8 +27,18 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     except StopIteration as done:
         result: T = done.value
         return result
+    raise _suspended(work)
+
+
+def carry_out(work: Coroutine[Any, Any, None]) -> None:
+    """The same for work without a result, at half the price: no StopIteration is made."""
+    if next(work.__await__(), _DONE) is not _DONE:
+        raise _suspended(work)
+
+
+def _suspended(work: Coroutine[Any, Any, Any]) -> RuntimeError:
     work.close()
-    raise RuntimeError("a blocking call suspended: an asyncio part is used from the blocking API")
+    return RuntimeError("a blocking call suspended: an asyncio part is used from the blocking API")
 
 
 class ThreadSignal:
@@ -125,9 +136,33 @@ class ThreadRuntime:
         return random.random()  # noqa: S311  # jitter, not a secret
 
 
+class _KeeperThread(threading.Thread):
+    """One whose `start` does not wait until it runs: under load that is milliseconds, and who has
+    just got a lock has better things to do. It never keeps a program from ending.
+    """
+
+    def __init__(self, work: Coroutine[Any, Any, None]):
+        super().__init__(target=run, args=(work,), name="holdfast-keeper", daemon=True)
+        self._started = _Unawaited()  # what Thread.start waits for; by another name it would wait
+
+    def join(self, timeout: float | None = None) -> None:
+        self._started.has_come(timeout)
+        super().join(timeout)
+
+
+class _Unawaited(threading.Event):
+    """Comes when it comes."""
+
+    def wait(self, timeout: float | None = None) -> bool:  # noqa: ARG002  # an Event's
+        return True
+
+    def has_come(self, timeout: float | None) -> bool:
+        return super().wait(timeout)
+
+
 def start(work: Coroutine[Any, Any, None]) -> threading.Thread:
-    """Run the keeper on a thread of its own, which never keeps a program from ending."""
-    thread = threading.Thread(target=run, args=(work,), name="holdfast-keeper", daemon=True)
+    """Run the keeper on a thread of its own."""
+    thread = _KeeperThread(work)
     thread.start()
     return thread
 

@@ -96,7 +96,7 @@ class Customer:
         for lease in leases:
             self.process.tell(Kind.RELEASE_CALLED, lease.name, lease.story)
         parts = [
-            (self.client, Want(each._hold.claim.key, each._hold.terms, each._slot, True))
+            (self.client, Want(each._hold.claim.key, each._hold.terms, each._slot, lined=True))
             for each in leases
         ]
         gone = ""

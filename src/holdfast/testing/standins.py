@@ -14,10 +14,9 @@ import holdfast
 from holdfast import aio
 from holdfast.backends.memory import MemoryEngine
 from holdfast.backends.memory.backend import MemoryBackend
-from holdfast.connect import DEFAULT_NAMESPACE
 from holdfast.core import losing
 from holdfast.core.holding import LeaseCore
-from holdfast.core.values import FENCE_STEP, Busy, Claim, LockInfo, Mode
+from holdfast.core.values import DEFAULT_NAMESPACE, FENCE_STEP, Busy, Claim, LockInfo, Mode
 from holdfast.errors import BackendUnavailable
 from holdfast.runtimes.threads import run
 from holdfast.testing.clock import Clock, FakeLoop, FakeThreads

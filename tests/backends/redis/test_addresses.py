@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from typing import Any
 
 import pytest
 
@@ -70,7 +71,7 @@ def test_a_missing_driver_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
         holdfast.connect("valkey://localhost")
 
 
-def use(url: str) -> None:
+def use(url: Any) -> None:
     """Wait and hand over in both colours."""
     with holdfast.connect(url) as locks, locks.lock("x"):
         assert locks.info("x").locked

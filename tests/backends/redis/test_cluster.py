@@ -419,7 +419,7 @@ def test_a_killed_master_is_replaced(replicated: RedisCluster) -> None:
 def kill_the_master_of(name: str, cluster: RedisCluster) -> None:
     """Once its replica has all that there is."""
     master = cluster.node_of(slot_named(name))
-    assert master.ask("WAIT", 1, 5000) == 1
+    master.wait_for_replicas(1, f"t:{{{name}}}:mark")
     master.kill()
 
 
@@ -470,6 +470,43 @@ async def renewed_soon(lease: aio.Lease) -> bool:
     except BackendError:
         return False
     return True
+
+
+@pytest.mark.parametrize("colour", ["blocking", "asyncio"])
+def test_replicas_confirm_for_their_own_node(replicated: RedisCluster, colour: str) -> None:
+    replicated.wait_until_whole()
+    masters = [node for node in replicated.nodes if not node.is_replica]
+    names: dict[Node, str] = {}
+    while len(names) < len(masters):
+        name = fresh()
+        names.setdefault(replicated.node_of(slot_named(name)), name)
+    eventually(lambda: all(each.ask("WAIT", 1, 100) == 1 for each in masters), "not replicated")
+    (lagging,) = [
+        each
+        for each in replicated.nodes
+        if each.info("replication").get("master_port") == str(masters[0].port)
+    ]
+    made = engine(replicated, "?wait_replicas=1&wait_timeout=2&socket_timeout=5")
+
+    async def story() -> None:
+        port: ClusterBackend | AsyncioClusterBackend
+        port = made.blocking() if colour == "blocking" else made.asyncio()
+        claims = [claim(name) for name in names.values()]
+        for each in claims:
+            assert isinstance(await port.attempt(each, 0.0), Granted)
+        assert await port.renew(claims) == [Renewal.HELD] * 3
+        lagging.stop()
+        try:
+            answers = dict(zip(names, await port.renew(claims), strict=True))
+        finally:
+            lagging.cont()
+        assert answers.pop(masters[0]) is Renewal.UNKNOWN
+        assert set(answers.values()) == {Renewal.HELD}
+        for each in claims:
+            await released(port, each)
+        await port.close()
+
+    run(story()) if colour == "blocking" else asyncio.run(story())
 
 
 # Several at once, and what is broken.

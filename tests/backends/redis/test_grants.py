@@ -197,6 +197,23 @@ def test_readers_up_to_the_next_writer_are_let_in_by_one_release(server: RedisSe
     run(port.close())
 
 
+@pytest.mark.parametrize("part", ["line", "info"])
+def test_the_line_stays_as_long_as_somebody_is_alive_in_it(server: RedisServer, part: str) -> None:
+    """Each of its keys has an end of its own, which others may have set to be near or far."""
+    port, holder, waiter = engine(server).blocking(), claim(), claim()
+    granted(ask(port, holder))
+    assert isinstance(ask(port, waiter), Busy)
+    for key in ("alive", "line", "info"):
+        server.ask("PEXPIRE", f"t:{{x}}:{key}", 2900 if key == part else 60_000)
+    assert isinstance(ask(port, waiter), Busy)
+    left = server.ask("PTTL", f"t:{{x}}:{part}")
+    assert isinstance(left, int)
+    assert left > 3000, "a waiter is taken for alive for so long"
+    run(port.release(holder))
+    run(port.release(waiter))
+    run(port.close())
+
+
 def keys(server: RedisServer) -> set[str]:
     found = server.ask("KEYS", "t:*")
     assert isinstance(found, list)
@@ -247,3 +264,22 @@ def test_three_client_commands_per_hand_over(server: RedisServer) -> None:
     calls = {name: int(stat.split(",")[0].removeprefix("calls=")) for name, stat in stats.items()}
     sent = calls["cmdstat_evalsha"] + calls.get("cmdstat_blpop", 0)
     assert sent <= 3 * 2 * rounds
+
+
+@pytest.mark.parametrize("doubtful", [False, True])
+def test_the_book_of_who_waits_never_runs_out_before_the_line(
+    server: RedisServer, doubtful: bool
+) -> None:
+    """Or those who stand there would be dropped, and lose their places."""
+    port, holder, waiters = engine(server).blocking(), claim(), [claim(), claim()]
+    granted(ask(port, holder))
+    run(port.release(claim(), doubtful=doubtful))  # with a tombstone the line stays for a minute
+    for each in waiters:
+        assert isinstance(ask(port, each), Busy)
+    line, book = (server.ask("PTTL", f"t:{{x}}:{part}") for part in ("line", "info"))
+    assert isinstance(line, int)
+    assert isinstance(book, int)
+    assert 0 < line <= book + 50
+    for each in [holder, *waiters]:
+        run(port.release(each))
+    run(port.close())

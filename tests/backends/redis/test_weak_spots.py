@@ -55,18 +55,21 @@ class TestRedisson(OnRedis):
         """There it sends no message, and they stay parked."""
         book = scene.connect().rwlock("x")
         write, read = await book.write().acquire(), await book.read().acquire()
-        readers = [scene.spawn(lambda: self._read(scene)) for _ in range(2)]
+        seen = scene.gate()
+        readers = [scene.spawn(lambda: self._read(scene, seen)) for _ in range(2)]
         await self.in_line(scene, redis_server, 2)
         await write.release()
         # In the very step of the downgrade, before anybody could have asked again.
         assert redis_server.ask("ZCARD", f"{scene.namespace}:{{x}}") == 3
+        seen.open()
         for reader in readers:
             await reader.result()
         await read.release()
 
-    async def _read(self, scene: Scene) -> None:
+    async def _read(self, scene: Scene, seen: Any) -> None:
         lease = await scene.connect().rwlock("x").read().acquire(timeout=PATIENCE)
         assert lease is not None
+        assert await seen.passed()
         await lease.release()
 
     async def test_all_waiting_readers_of_one_client_come_in_together(
@@ -87,7 +90,6 @@ class TestRedisson(OnRedis):
         readers = [scene.spawn(lambda gate=gate: read(gate)) for gate in inside]  # type: ignore[misc]
         await self.in_line(scene, redis_server, 3)
         await write.release()
-        assert redis_server.ask("ZCARD", f"{scene.namespace}:{{x}}") == 3
         for reader in readers:
             await reader.result()
 

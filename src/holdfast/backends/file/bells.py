@@ -37,19 +37,16 @@ class Ringer:
         self._sent = 0
 
     def ring(self, to: bytes) -> None:
-        # Not listening: not bound yet (then it asks again once it is), elsewhere, or just gone.
-        with self._mutex, suppress(ConnectionRefusedError, FileNotFoundError):
+        with self._mutex:
             try:
-                self._send(to)
+                (self._socket or self._open()).sendto(_RING, to)
+                self._sent += 1
+            except (ConnectionRefusedError, FileNotFoundError):
+                pass  # not bound yet (then it asks again once it is), elsewhere, or just gone
             except OSError as error:
                 if error.errno not in (EAGAIN, ENOBUFS):
                     raise
-                # Unread rings are charged to the sender: after many, the full buffer is ours. After
-                # few it is theirs, and they have rings enough.
-                if self._sent >= _MANY:
-                    self._close()
-                    with suppress(BlockingIOError):
-                        self._send(to)
+                self._send_again(to)
 
     def close(self) -> None:
         with self._mutex:
@@ -59,12 +56,19 @@ class Ringer:
         self._mutex = threading.Lock()
         self._socket = None
 
-    def _send(self, to: bytes) -> None:
-        if self._socket is None:
-            self._socket = descriptors.open_socket()
-            self._sent = 0
-        self._socket.sendto(_RING, to)
-        self._sent += 1
+    def _open(self) -> socket.socket:
+        self._socket = descriptors.open_socket()
+        self._sent = 0
+        return self._socket
+
+    def _send_again(self, to: bytes) -> None:
+        """Unread rings are charged to the sender: after many, the full buffer is ours. After few it
+        is theirs, and they have rings enough.
+        """
+        if self._sent >= _MANY:
+            self._close()
+            with suppress(BlockingIOError, ConnectionRefusedError, FileNotFoundError):
+                self._open().sendto(_RING, to)
 
     def _close(self) -> None:
         if self._socket is not None:
@@ -173,3 +177,10 @@ class Bell(ABC):
 
     @abstractmethod
     def _stop_listening_to(self, fd: int) -> None: ...
+
+
+def close_all(bells: list[Bell]) -> None:
+    """Several threads may do so at once: each bell is closed by one of them."""
+    with suppress(IndexError):
+        while bells:
+            bells.pop().close()

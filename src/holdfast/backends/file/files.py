@@ -33,15 +33,37 @@ _NOFOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
 _OPENS: Final = 100
 
 
+Which = str | tuple[str, bool]
+"""Among those open: the key alone (a text keeps its hash) or, of a semaphore, (key, True)."""
+
+
+def _which(key: str, semaphore: bool) -> Which:
+    return (key, True) if semaphore else key
+
+
 class LockFile:
     """One descriptor of one lock file, for one claim at a time."""
 
-    __slots__ = ("bell", "checked", "fd", "hint", "path", "raw", "record", "seen", "until", "which")
+    __slots__ = (
+        "bell",
+        "checked",
+        "fd",
+        "hint",
+        "key",
+        "path",
+        "raw",
+        "record",
+        "seen",
+        "semaphore",
+        "until",
+        "which",
+    )
 
-    def __init__(self, fd: int, which: tuple[str, bool], path: str, bell: str) -> None:
+    def __init__(self, fd: int, key: str, semaphore: bool, path: str, bell: str) -> None:
         self.fd = fd
-        self.which = which
-        """The key, and whether this is the file of its semaphore."""
+        self.key = key
+        self.semaphore = semaphore
+        self.which = _which(key, semaphore)
         self.path = path
         self.bell = bell
         self.seen: bytes | None = None
@@ -60,8 +82,8 @@ class LockFile:
         data = os.pread(self.fd, HEAD, 0)
         if data != self.seen:
             self._study(data)
-        if not 0 <= now - self.checked < _LINKS_EVERY and self.lost():
-            raise Orphaned
+        if not 0 <= now - self.checked < _LINKS_EVERY:
+            self._look_at_links(now)
 
     def read(self, now: int) -> Record:
         """`look`, and the whole record."""
@@ -95,10 +117,18 @@ class LockFile:
 
     def lost(self) -> bool:
         """Whether a hold in this file ended by force."""
-        if self.grave() or os.fstat(self.fd).st_nlink == 0:
+        if self.grave():
             return True
-        self.checked = time.time_ns()
+        try:
+            self._look_at_links(time.time_ns())
+        except Orphaned:
+            return True
         return False
+
+    def _look_at_links(self, now: int) -> None:
+        if os.fstat(self.fd).st_nlink == 0:
+            raise Orphaned
+        self.checked = now
 
     def linked(self) -> bool:
         """Whether the path still leads to this very file."""
@@ -107,21 +137,29 @@ class LockFile:
         return False
 
     def _study(self, data: bytes) -> None:
+        numbers = layout.numbers(data)
+        if numbers is None or data[GRAVE:] != ALIVE:
+            self._doubt(data)
+        self.raw, self.until = numbers or (0, 0)
+        self.seen = data
+        self.record = None
+
+    def _doubt(self, data: bytes) -> None:
+        """No sound record of a file in use: it is dead, or foreign, or new; or the record is torn,
+        which leaves the next number to the clock.
+        """
         if data[GRAVE:] not in (ALIVE, b""):
             raise Orphaned
         if layout.foreign(data):
             message = f"{self.path} is not a lock file: move it away"
-            raise BackendError(message, key=self.which[0], backend="file")
+            raise BackendError(message, key=self.key, backend="file")
         if not any(data):
             self._begin()
-        self.raw, self.until = layout.numbers(data)
-        self.seen = data
-        self.record = None
 
     def _begin(self) -> None:
         """The first grant in a new file writes down whose file it is, for those who list."""
         os.pwrite(self.fd, bytes(layout.HEAD), 0)
-        os.pwrite(self.fd, layout.encode_key(self.which[0]), layout.KEY)
+        os.pwrite(self.fd, layout.encode_key(self.key), layout.KEY)
 
 
 class _NoFile(LockFile):
@@ -130,7 +168,7 @@ class _NoFile(LockFile):
     __slots__ = ()
 
     def __init__(self) -> None:
-        super().__init__(-1, ("", False), "", "")
+        super().__init__(-1, "", False, "", "")
 
     def grave(self) -> int:
         return 1
@@ -152,18 +190,15 @@ class Files:
     def __init__(self, directory: Directory) -> None:
         self.directory = directory
         self.created = 0
-        self._idle: dict[tuple[str, bool], LockFile] = {}
+        self._idle: dict[Which, LockFile] = {}
         self._spare: list[LockFile] = []
         self._mutex = threading.Lock()
         self._place = f"{directory.device:x}-{directory.inode:x}-"
 
-    def take(self, key: str, mode: Mode) -> LockFile:
-        """A descriptor of this key's file that nobody else in the process uses."""
-        which = (key, mode is _PERMIT)
-        file = self._idle.pop(which, None)
-        if file is not None:
-            return file
-        return self._take_spare(which) or self.open(key, mode)
+    def take(self, key: str, mode: Mode) -> LockFile | None:
+        """A descriptor of this key's file that nobody else in the process uses, if one is open."""
+        which = _which(key, mode is _PERMIT)
+        return self._idle.pop(which, None) or (self._take_spare(which) if self._spare else None)
 
     def give_back(self, file: LockFile) -> None:
         """Keep it for the next claim; those used longest ago are closed when there are too many."""
@@ -183,7 +218,7 @@ class Files:
         except BaseException:
             descriptors.close(fd)
             raise
-        return LockFile(fd, (key, mode is Mode.PERMIT), path, bell_name(self._place, name))
+        return LockFile(fd, key, mode is _PERMIT, path, bell_name(self._place, name))
 
     def open_existing(self, name: str) -> LockFile | None:
         """For those who look, break and clean: by file name, never making one."""
@@ -193,7 +228,8 @@ class Files:
         except FileNotFoundError:
             return None
         key = layout.decode_key(os.pread(fd, layout.KEY_ROOM, layout.KEY)) or name
-        return LockFile(fd, (key, name.endswith(SEMAPHORES)), path, bell_name(self._place, name))
+        semaphore = name.endswith(SEMAPHORES)
+        return LockFile(fd, key, semaphore, path, bell_name(self._place, name))
 
     def close_idle(self) -> None:
         while self._idle or self._spare:
@@ -205,7 +241,7 @@ class Files:
         self._idle = {}
         self._spare = []
 
-    def _take_spare(self, which: tuple[str, bool]) -> LockFile | None:
+    def _take_spare(self, which: Which) -> LockFile | None:
         with self._mutex:
             for at, file in enumerate(self._spare):
                 if file.which == which:

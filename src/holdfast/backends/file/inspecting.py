@@ -35,7 +35,7 @@ def inspect(files: Files, key: str | None, me: Identity) -> list[LockInfo]:
 
 def look(file: LockFile, me: Identity) -> LockInfo | None:
     """None if nobody holds it or waits for it."""
-    key, semaphore = file.which
+    key, semaphore = file.key, file.semaphore
     holders = tuple(_holders(file, me))
     waiters = tuple(_waiter(file, span) for span in line.walk(file.fd))
     if not holders and not waiters:
@@ -60,7 +60,7 @@ def _holders(file: LockFile, me: Identity) -> Iterator[Holder]:
     if kind == WRITE:
         if last.mode == EXCLUSIVE and not cleaning.in_progress(file.fd):
             yield _holder(last)
-    elif kind == READ or file.which[1]:
+    elif kind == READ or file.semaphore:
         yield from _in_slots(file, kind)
     for record in slots.parked(file.fd, last, me).values():
         left = (record.until - boot_clock()) / 1e9
@@ -98,7 +98,7 @@ def _holder(record: Record) -> Holder:
 
 
 def _waiter(file: LockFile, span: Span) -> Holder:
-    mode = Mode.PERMIT if file.which[1] else Mode.SHARED if span.kind == READ else Mode.EXCLUSIVE
+    mode = Mode.PERMIT if file.semaphore else Mode.SHARED if span.kind == READ else Mode.EXCLUSIVE
     since = time.time() - (time.monotonic_ns() - line.came_at(span.start)) / 1e9
     record = waiter(file.fd, span.start)
     if record is None:

@@ -126,10 +126,10 @@ def decode(data: bytes) -> Record | None:
     return Record._make((*fields[1:], data[_FIELDS.size : RECORD - 4].rstrip(b"\0")))
 
 
-def numbers(data: bytes) -> tuple[int, int]:
+def numbers(data: bytes) -> tuple[int, int] | None:
     """Of a record only the number of its grant, and until when there may be parked holds."""
     if not sound(data):
-        return 0, 0
+        return None
     raw, _, until = _NUMBERS.unpack_from(data, _TIMES_AT)
     return raw, until
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from holdfast.backends.file.kernel import (
@@ -21,6 +21,7 @@ from holdfast.backends.file.kernel import (
     drop,
     in_the_way,
     in_the_way_asked,
+    start_in_the_way,
     take,
 )
 from holdfast.backends.file.layout import LOCK, QUEUE
@@ -28,6 +29,10 @@ from holdfast.backends.file.outcomes import Crowded
 
 ANYBODY: Final = asked(WRITE, QUEUE, END)
 _JOINS: Final = 300
+
+
+def _nobody(ticket: int) -> None:
+    """To be told."""
 
 
 def now_ticket() -> int:
@@ -39,13 +44,17 @@ def came_at(ticket: int) -> int:
     return ticket - QUEUE
 
 
-def join(fd: int, kind: int, former: int | None = None) -> int:
+def join(
+    fd: int, kind: int, former: int | None = None, tell: Callable[[int], None] = _nobody
+) -> int:
     """Take the last place, or the one had in the line of a former file if it is still to be had.
 
-    Where the range of somebody who came later covers the moment, take the next moment.
+    Where the range of somebody who came later covers the moment, take the next moment. Who it is,
+    is told before: nobody who looks sees a ticket without a name.
     """
     ticket = former or now_ticket()
     for _ in range(_JOINS):
+        tell(ticket)
         if take(fd, kind, ticket, 1):
             return ticket
         os.sched_yield()
@@ -60,14 +69,15 @@ def leave(fd: int) -> None:
 def first(fd: int) -> Span | None:
     """The lowest ticket of others. The kernel tells any conflict, so narrow until none is lower."""
     found = in_the_way_asked(fd, ANYBODY)
-    return None if found is None else first_from(fd, found)
+    return None if found is None else _lowest(fd, QUEUE, END, found)
 
 
-def first_from(fd: int, found: Span) -> Span | None:
-    """The lowest ticket, when some conflict in the line is known already."""
-    if found.start > QUEUE and in_the_way(fd, WRITE, QUEUE, found.start - QUEUE) is None:
-        return found
-    return _lowest(fd, QUEUE, END, found)
+def before(fd: int, ticket: int) -> Span | None:
+    """The lowest ticket of others, when this one of theirs is known, if there is a lower one."""
+    if ticket > QUEUE and start_in_the_way(fd, asked(WRITE, QUEUE, ticket - QUEUE)) is None:
+        return None
+    head = first(fd)
+    return None if head is None or head.start == ticket else head
 
 
 def after(fd: int, ticket: int) -> Span | None:
@@ -89,7 +99,7 @@ def ahead(fd: int, ticket: int) -> int:
     lowest = _lowest_in(fd, QUEUE, ticket)
     if lowest is None:
         return 0
-    return 1 if _lowest_in(fd, lowest.start + 1, ticket) is None else 2
+    return 1 if _lowest_in(fd, lowest.start + 1, ticket, any_one=True) is None else 2
 
 
 def free_before(fd: int, ticket: int) -> bool:
@@ -113,11 +123,13 @@ def may_enter(fd: int, head: Span) -> bool:
     return kind is None or (kind == READ and head.kind == READ)
 
 
-def _lowest_in(fd: int, low: int, high: int) -> Span | None:
+def _lowest_in(fd: int, low: int, high: int, *, any_one: bool = False) -> Span | None:
     if low >= high:
         return None
     found = in_the_way(fd, WRITE, low, high - low)
-    return None if found is None else _lowest(fd, low, high, found)
+    if found is None or (any_one and found.start >= QUEUE):
+        return found
+    return _lowest(fd, low, high, found)
 
 
 def _lowest(fd: int, low: int, high: int, found: Span | None) -> Span | None:

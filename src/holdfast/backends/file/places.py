@@ -10,7 +10,15 @@ from holdfast.backends.file.bells import Bell
 from holdfast.backends.file.files import LockFile
 from holdfast.backends.file.identity import Identity, record_of
 from holdfast.backends.file.kernel import WRITE, asked
-from holdfast.backends.file.layout import EXCLUSIVE, LOCK, OWNED, PERMIT, SHARED, Record
+from holdfast.backends.file.layout import (
+    EXCLUSIVE,
+    LOCK,
+    OWNED,
+    PERMIT,
+    SHARED,
+    Record,
+    assemble,
+)
 from holdfast.core.values import Claim, Mode
 
 BARGE: Final = asked(WRITE, LOCK, 1)
@@ -26,28 +34,46 @@ class Place:
     still asks.
     """
 
-    mode = EXCLUSIVE
-    owner_digest = _NOTHING
-    watched = False
-    ticket: int | None = None
-    former: int | None = None
-    """The ticket this claim had in a file that was removed meanwhile."""
-    hung: int | None = None
-    """The ticket its bell is named after."""
-    reserved: float | None = None
-    """How long a parked hold that was in the way has left."""
-    raw: int | None = None
-    slot: int | None = None
-    bell: Bell | None = None
-    request = BARGE
-    """What an exclusive claim asks of the kernel: up to its ticket, once it has one."""
-    net = 0.0
-    known = 0
+    __slots__ = (
+        "bell",
+        "claim",
+        "file",
+        "former",
+        "hung",
+        "known",
+        "mode",
+        "mutex",
+        "net",
+        "owner_digest",
+        "raw",
+        "request",
+        "reserved",
+        "slot",
+        "ticket",
+        "watched",
+    )
 
     def __init__(self, claim: Claim, file: LockFile) -> None:
         self.claim = claim
         self.file = file
         self.mutex = threading.Lock()
+        self.mode = EXCLUSIVE
+        self.owner_digest = _NOTHING
+        self.raw: int | None = None
+        self.slot: int | None = None
+        self.request = BARGE
+        """What an exclusive claim asks of the kernel: up to its ticket, once it has one."""
+        self.reserved: float | None = None
+        """How long a parked hold that was in the way has left."""
+        self.ticket: int | None = None
+        self.former: int | None = None
+        """The ticket this claim had in a file that was removed meanwhile."""
+        self.bell: Bell | None = None
+        self.hung: int | None = None
+        """The ticket its bell is named after."""
+        self.watched = False
+        self.net = 0.0
+        self.known = 0
         if claim.mode is not _ALONE or claim.owner is not None:
             self._beside_others(claim)
 
@@ -60,18 +86,17 @@ class Place:
     def stamp(self, raw: int, now: int, me: Identity) -> bytes:
         """The record of an exclusive grant, encoded."""
         claim = self.claim
-        shown = (claim.who, claim.label)
-        found = _parts.get(shown)
-        if found is None or found[0] is not me:
-            found = _parts[shown] = (me, *_plain_parts(claim, me))
-        return layout.assemble(found[1], raw, now // 1000, found[2])
+        found = _parts.get(claim.who)
+        if found is None or found[0] is not me or found[1] != claim.label:
+            found = _parts[claim.who] = (me, claim.label, *_plain_parts(claim, me))
+        return assemble(found[2], raw, now // 1000, found[3])
 
     def record(self, mode: int, raw: int, now: int, me: Identity) -> Record:
         return record_of(self.claim, mode, self.owner_digest, raw, now, me)
 
 
-_parts: dict[tuple[str, str], tuple[Identity, bytes, bytes]] = {}
-"""What of a record is the same at every grant to the same thread or task."""
+_parts: dict[str, tuple[Identity, str, bytes, bytes]] = {}
+"""What of a record is the same at every grant to the same thread or task, with the label it had."""
 _MOST_PARTS: Final = 512
 
 

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from functools import partial
 from typing import Final
 from weakref import finalize
 
 from holdfast.backends.file import cleaning, descriptors, kernel, line, waiting, ways
-from holdfast.backends.file.bells import Ringer, address
+from holdfast.backends.file.bells import Bell, Ringer, address, close_all
 from holdfast.backends.file.files import NO_FILE, Files, LockFile
 from holdfast.backends.file.holding import put_out
 from holdfast.backends.file.identity import this_process
-from holdfast.backends.file.kernel import END, READ, WRITE
+from holdfast.backends.file.kernel import END, READ, WRITE, drop_all, start_in_the_way
 from holdfast.backends.file.layout import (
     EXCLUSIVE,
     LOCK,
     PERMIT,
+    QUEUE,
     SHARED,
 )
 from holdfast.backends.file.outcomes import Crowded, Orphaned, Refused, Reserved
@@ -32,6 +34,7 @@ _REOPENS: Final = 200
 _SOON: Final = 0.002
 _NET: Final = 0.05
 _BARRED: Final = 1000
+_MOST_USED: Final = 4
 
 
 class Recipe:
@@ -40,28 +43,39 @@ class Recipe:
     def __init__(self, files: Files) -> None:
         self.files = files
         self.ringer = Ringer()
+        self._used: list[Bell] = []
+        """Bells of those who have been woken: closed when there is time, not on the way out."""
         self.places: dict[str, Place] = {}
         self._barred: dict[str, None] = {}
         self.me = this_process()
         descriptors.tell_after_fork(self)
-        finalize(self, _close, files, self.ringer).atexit = False
+        finalize(self, _close, files, self.ringer, self._used).atexit = False
 
     def attempt(self, claim: Claim) -> Answer:
-        if self._barred and claim.id in self._barred:
-            return Busy(_NET)
         place = self.places.get(claim.id)
         if place is None:
+            if self._barred and claim.id in self._barred:
+                return Busy(_NET)
             place = self._new_place(claim)
         with place.mutex:
             if place.raw is not None:
                 return Granted(place.raw)
             if place.file is NO_FILE:
                 return Busy(_NET)  # released meanwhile, by another thread
-            for _ in range(_REOPENS):
+            try:
+                return self._enter(place) or self._ask_again(place)
+            except Orphaned:
+                return self._move_house(place)
+            except Crowded:
+                return Busy(_SOON)
+
+    def _move_house(self, place: Place) -> Answer:
+        """Ask in the file that counts, wherever it is by then."""
+        for _ in range(_REOPENS):
+            with suppress(Orphaned):
+                self._open_again(place)
                 try:
                     return self._enter(place) or self._ask_again(place)
-                except Orphaned:
-                    self._open_again(place)
                 except Crowded:
                     break
         return Busy(_SOON)
@@ -77,20 +91,26 @@ class Recipe:
             self._barred.pop(next(iter(self._barred)), None)
 
     def _new_place(self, claim: Claim) -> Place:
-        place = self.places[claim.id] = Place(claim, self.files.take(claim.key, claim.mode))
-        if self.files.created >= cleaning.EVERY:
-            cleaning.in_passing(self.files, self.me)
+        file = self.files.take(claim.key, claim.mode)
+        if file is None:
+            file = self.files.open(claim.key, claim.mode)
+            if self.files.created >= cleaning.EVERY:
+                cleaning.in_passing(self.files, self.me)
+        place = self.places[claim.id] = Place(claim, file)
         return place
 
     def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
         if doubtful:
             self._bar(claim)
-        place = self.places.pop(claim.id, None)
+        place = self.places.get(claim.id)
         if place is None:
             return False
         with place.mutex:
+            file = place.file
+            if file is NO_FILE:
+                return False  # released meanwhile, by another thread
             if place.mode == EXCLUSIVE:
-                held = self._leave_alone(place)
+                held = self._leave_alone(file, place.raw)
             else:
                 held = place.raw is not None and not put_out(place)
                 self.leave(place)
@@ -98,22 +118,28 @@ class Recipe:
         return held
 
     def put_away(self, place: Place) -> None:
-        """Its mutex held and everything dropped: the claim is over, the descriptor another's."""
+        """Its mutex held and everything dropped: the claim is over, the descriptor another's.
+
+        Only now is the place forgotten: a release that was interrupted before can be asked again.
+        """
+        file, place.file = place.file, NO_FILE
+        self.files.give_back(file)
         self.places.pop(place.claim.id, None)
-        self.files.give_back(place.file)
-        place.file = NO_FILE
         if place.bell is not None and not place.watched:
-            place.bell.close()
+            self._used.append(place.bell)
+            if len(self._used) > _MOST_USED:
+                close_all(self._used)
 
     def forget(self) -> None:
         """In a forked child: nothing of this is ours. The descriptors are closed already (S17)."""
         self.files.forget()
         self.ringer.forget()
+        self._used.clear()
         self.places = {}
         self.me = this_process()
 
     def close(self) -> None:
-        _close(self.files, self.ringer)
+        _close(self.files, self.ringer, self._used)
 
     def ring_first(self, file: LockFile, *, sure: bool) -> None:
         """Wake the head of the line; unless `sure`, only if it could enter now."""
@@ -126,11 +152,7 @@ class Recipe:
     def _enter(self, place: Place) -> Granted | None:
         """Take the key now, as things stand; None if refused."""
         try:
-            raw = (
-                ways.alone(place, self.me)
-                if place.mode == EXCLUSIVE
-                else ways.enter(place, self.me)
-            )
+            raw = ways.BY_MODE[place.mode](place, self.me)
         except Refused as refused:
             self._back_out(place)
             place.reserved = refused.left if isinstance(refused, Reserved) else None
@@ -163,6 +185,8 @@ class Recipe:
             granted = self._enter(place)
             if granted is not None:
                 return granted
+        if self._used:
+            close_all(self._used)
         return Busy(min(place.net, place.reserved or place.net))
 
     def _back_out(self, place: Place) -> None:
@@ -204,9 +228,9 @@ class Recipe:
 
     def _take_ticket(self, place: Place) -> None:
         kind = READ if place.mode == SHARED else WRITE
-        place.ticket = ticket = line.join(place.file.fd, kind, place.former)
+        tell = partial(waiting.tell_people, place, self.me)
+        place.ticket = ticket = line.join(place.file.fd, kind, place.former, tell)
         place.request = kernel.asked(WRITE, LOCK, ticket - LOCK)
-        waiting.tell_people(place, ticket, self.me)
 
     # -- holds
 
@@ -216,18 +240,22 @@ class Recipe:
         kernel.drop_all(file.fd)
         self.ring_first(file, sure=place.raw is not None and place.mode in (EXCLUSIVE, PERMIT))
 
-    def _leave_alone(self, place: Place) -> bool:
+    def _leave_alone(self, file: LockFile, raw: int | None) -> bool:
         """The next one first: whether our own hold was broken can wait."""
-        file, raw = place.file, place.raw
-        kernel.drop_all(file.fd)
-        waiter = kernel.in_the_way_asked(file.fd, line.ANYBODY)
+        fd = file.fd
+        drop_all(fd)
+        waiter = start_in_the_way(fd, line.ANYBODY)
         if waiter is not None:
-            head = line.first_from(file.fd, waiter)
+            # Whom the kernel names first came first, nearly always: ring at once, then make sure.
+            if waiter > QUEUE:
+                self.ringer.ring(address(file.bell, waiter))
+            head = line.before(fd, waiter)
             if head is not None:
                 self.ringer.ring(address(file.bell, head.start))
         return raw is not None and file.grave() != raw
 
 
-def _close(files: Files, ringer: Ringer) -> None:
+def _close(files: Files, ringer: Ringer, used: list[Bell]) -> None:
     files.close_idle()
     ringer.close()
+    close_all(used)

@@ -27,20 +27,17 @@ class PollBell(Bell):
             self._take_ring()
         while (left := until - now()) > 0:
             ready = self._poll.poll(math.ceil(min(left, _LONGEST) * 1000))
+            for fd, _ in ready:
+                if fd == self._socket.fileno():
+                    self._rung = True
+                else:
+                    self._ended(fd)
             if ready:
-                self._note([fd for fd, _ in ready])
                 return True
         return False
 
     def close_later(self) -> bool:
         return False
-
-    def _note(self, ready: list[int]) -> None:
-        for fd in ready:
-            if fd == self._socket.fileno():
-                self._rung = True
-            else:
-                self._ended(fd)
 
     def _listen_to(self, fd: int) -> None:
         self._poll.register(fd, select.POLLIN)

@@ -13,11 +13,15 @@ from holdfast.backends.file.layout import EXCLUSIVE, RECORD, WAITER_ROOM, WAITER
 from holdfast.backends.file.outcomes import Orphaned
 from holdfast.backends.file.places import Place
 
-_FIRST: Final = (0.1, 0.05, 0.05)
+_FIRST: Final = (0.1, 0.05)
 """Seconds to the first look without a ring; then twice as long each time ..."""
-_LONGEST: Final = (1.0, 0.1, 3.0)
-"""... up to these, for the first in line (it watches the holder's process), the second (the first
-may get the lock and die with nobody to ring us), and the others."""
+_LONGEST: Final = (1.0, 0.2)
+"""... up to these, for the first in line (it watches the holder's process) and the second (the
+first may get the lock and die with nobody to ring us)."""
+_FAR: Final = 3.0
+_SPREAD_NS: Final = 1_000_000_000
+"""The others look after 3 to 4 seconds, by what their ticket says, so not all at once: a hundred of
+them are a hundred processes woken for nothing, however often the lock changes hands meanwhile."""
 _MOST_SLOTS: Final = 64
 
 
@@ -29,6 +33,9 @@ def settle(place: Place, me: Identity) -> bool:
     if ticket is None:
         return True
     before = line.ahead(file.fd, ticket)
+    if before > 1:
+        place.net = _FAR + ticket % _SPREAD_NS / 1e9
+        return True
     last = file.glance()
     changed = last.raw != place.known
     place.known = last.raw
@@ -38,7 +45,7 @@ def settle(place: Place, me: Identity) -> bool:
     return place.bell.follow(_pids(file, last, me), anew=changed)
 
 
-def tell_people(place: Place, ticket: int, me: Identity) -> None:
+def tell_people(place: Place, me: Identity, ticket: int) -> None:
     """Write down who waits, in a place by ticket; a later waiter may write over it."""
     record = place.record(WAITING, ticket, time.time_ns(), me)
     os.pwrite(place.file.fd, layout.encode(record), _waiter_at(ticket))

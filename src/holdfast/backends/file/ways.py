@@ -7,6 +7,8 @@ Refused later it raises an outcome, and the caller drops what was locked on the 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from typing import Final
 
 from holdfast.backends.file import line, slots
 from holdfast.backends.file.identity import Identity, boot_clock
@@ -27,16 +29,7 @@ from holdfast.backends.file.outcomes import Refused, Reserved
 from holdfast.backends.file.places import BARGE, Place
 
 
-def enter(place: Place, me: Identity) -> int | None:
-    """Take the key now, by the claim's mode."""
-    if place.mode == EXCLUSIVE:
-        return alone(place, me)
-    if place.mode == SHARED:
-        return _with_readers(place, me)
-    return _with_permit(place, me) if place.mode == PERMIT else _with_owner(place, me)
-
-
-def alone(place: Place, me: Identity) -> int | None:
+def _alone(place: Place, me: Identity) -> int | None:
     file, request = place.file, place.request
     if request is BARGE and place.claim.fair:
         request = asked(WRITE, LOCK, line.now_ticket() + 1 - LOCK)
@@ -146,3 +139,12 @@ def _refuse_parked(place: Place, last: Record, me: Identity, *, allowed: int) ->
     until = [record.until for record in kept.values() if record.mode != allowed]
     if until:
         raise Reserved(max(0.001, (max(until) - boot_clock()) / 1e9))
+
+
+BY_MODE: Final[dict[int, Callable[[Place, Identity], int | None]]] = {
+    EXCLUSIVE: _alone,
+    SHARED: _with_readers,
+    PERMIT: _with_permit,
+    OWNED: _with_owner,
+}
+"""Take the key now."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import ConfigurationError
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from holdfast.connect import Url
     from holdfast.core.ports import Engine
 
-__all__ = ["open_engine"]
+__all__ = ["adopt", "open_engine"]
 
 
 def open_engine(url: Url) -> Engine:
@@ -18,9 +18,22 @@ def open_engine(url: Url) -> Engine:
     try:
         from holdfast.backends.redis.engine import open_url
     except ImportError as error:
-        message = (
-            f"{url.scheme}: URLs need a driver that is not installed ({error.name}); "
-            'get it with: pip install "holdfast[redis]"'
-        )
-        raise ConfigurationError(message, backend="redis") from error
+        raise _not_installed(f"{url.scheme}: URLs need", error) from error
     return open_url(url)
+
+
+def adopt(client: Any) -> Engine:
+    """The same for a client that the user has: `redis.Redis(...)`, blocking or for asyncio."""
+    try:
+        from holdfast.backends.redis import engine
+    except ImportError as error:
+        raise _not_installed("locks on a client of redis-py need", error) from error
+    return engine.adopt(client)
+
+
+def _not_installed(what: str, error: ImportError) -> ConfigurationError:
+    message = (
+        f"{what} a driver that is not installed ({error.name}); "
+        'get it with: pip install "holdfast[redis]"'
+    )
+    return ConfigurationError(message, backend="redis")

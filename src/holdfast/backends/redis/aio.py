@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -11,10 +11,12 @@ from hiredis import ReplyError
 
 from holdfast.backends.redis import wire
 from holdfast.backends.redis.backend import RedisBackend
+from holdfast.backends.redis.confirming import Confirmation, Gathered
 from holdfast.backends.redis.links import Link, LoopDial
 from holdfast.backends.redis.places import Place
 from holdfast.backends.redis.recipe import BROKEN, bulk
 from holdfast.backends.redis.scripts import Script
+from holdfast.backends.redis.settings import Settings
 from holdfast.backends.redis.streams import Stream
 from holdfast.backends.redis.waiting import ID, Waiting
 from holdfast.core.ports import Signal
@@ -28,11 +30,29 @@ _EARLY: Final = 1000
 class LoopBackend(RedisBackend):
     """What is pushed, and who is rung for it."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
         self._closed = False
         """Who waited is woken by closing, and may have a last word: it hangs up again."""
+        self._gathered = Gathered(self._judged)
         self._news: Callable[[str | None, Renewal], None] = lambda *_: None
+
+    async def _send_confirmed(self, packed: Sequence[bytes]) -> list[Any]:
+        if self._confirmation is None:
+            return await self._send_many(packed)
+        return await self._gathered.send_many(packed)
+
+    async def _judged(self, packed: Sequence[bytes]) -> list[Any]:
+        if self._confirmation is None:
+            return []
+        replies = await self._confirmed(packed, self._confirmation)
+        if self._closed:
+            await self.close()
+        return replies
+
+    @abstractmethod
+    async def _confirmed(self, packed: Sequence[bytes], confirmation: Confirmation) -> list[Any]:
+        """Send them with the question, not on the stream for everything else: WAIT holds it up."""
 
     def _signal(self, waiting: Waiting, plain: Signal) -> Signal:  # noqa: ARG002 -- `_pushed` rings
         return plain
@@ -66,9 +86,11 @@ class AsyncioBackend(LoopBackend):
     """All tasks share one connection; a caller that gives up never disturbs another's answer."""
 
     def __init__(self, place: Place):
-        super().__init__()
+        super().__init__(place.settings)
         channel = b"holdfast:" + os.urandom(16).hex().encode()
-        self._link = Link(place, LoopDial(self._pushed, self._lost), (channel, BROKEN))
+        dial = LoopDial(self._pushed, self._lost)
+        self._link = Link(place, dial, (channel, BROKEN))
+        self._slow_link = Link(place, dial)
         self._told_on = bulk(b"c" + channel)
         """Outlives a connection: a channel is listened to by all, so none can eat a message."""
 
@@ -82,17 +104,20 @@ class AsyncioBackend(LoopBackend):
         return reply if type(reply) is int else await self._understood(script, packed, reply)
 
     async def _send_many(self, packed: Sequence[bytes]) -> list[Any]:
-        stream = self._link.stream
-        if stream is None or stream.closed:
-            stream = await self._link.connected()
-        replies = list(await asyncio.gather(*[stream.send(each) for each in packed]))
+        replies = await self._link.send_many(packed)
         if self._closed:
             await self.close()
         return replies
 
+    async def _confirmed(self, packed: Sequence[bytes], confirmation: Confirmation) -> list[Any]:
+        await self._link.connected()  # who is put in line has to be listening
+        replies = await self._slow_link.send_many([*packed, confirmation.question])
+        return confirmation.judge(replies)
+
     def _refused(self, reply: ReplyError) -> BackendError:
         if wire.elsewhere(reply):
             self._link.forget()
+            self._slow_link.forget()
         return wire.failed(reply)
 
     def _reply_to(self, waiting: Waiting | None) -> bytes:  # noqa: ARG002 -- all on one channel
@@ -101,8 +126,11 @@ class AsyncioBackend(LoopBackend):
     async def close(self) -> None:
         self._closed = True
         await self._link.close()
+        await self._slow_link.close()
 
     def forked(self) -> None:
-        self._link.forked()
+        for link in (self._link, self._slow_link):
+            link.forked()
+        self._gathered.forked()
         self._waiting.clear()
         self._early.clear()

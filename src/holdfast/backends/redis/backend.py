@@ -10,6 +10,7 @@ from typing import Any, Final
 from hiredis import ReplyError
 
 from holdfast.backends.redis import naming, recipe, wire
+from holdfast.backends.redis.confirming import Confirmation, Unconfirmed
 from holdfast.backends.redis.recipe import Recipe
 from holdfast.backends.redis.scripts import (
     ACQUIRE,
@@ -21,6 +22,7 @@ from holdfast.backends.redis.scripts import (
     RENEW,
     Script,
 )
+from holdfast.backends.redis.settings import Settings
 from holdfast.backends.redis.waiting import Waiting, Watch
 from holdfast.core.ports import Signal
 from holdfast.core.values import (
@@ -59,8 +61,9 @@ class RedisBackend(ABC):
     max_ttl = 30 * 86400.0
     heartbeat: float | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Settings) -> None:
         self._recipe = Recipe()
+        self._confirmation = Confirmation(settings) if settings.replicas else None
         self._waiting: dict[str, Waiting] = {}
         """Claims that stand in line, by id: from the answer "not yet" to the grant or release."""
         self._early: dict[str, tuple[bytes, float]] = {}
@@ -75,6 +78,13 @@ class RedisBackend(ABC):
     @abstractmethod
     async def _send_many(self, packed: Sequence[bytes]) -> list[Any]:
         """Several commands in one round trip."""
+
+    async def _send_confirmed(self, packed: Sequence[bytes]) -> list[Any]:
+        """The same; what too few replicas have confirmed is `Unconfirmed`."""
+        confirmation = self._confirmation
+        if confirmation is None:
+            return await self._send_many(packed)
+        return confirmation.judge(await self._send_many([*packed, confirmation.question]))
 
     @abstractmethod
     def _reply_to(self, waiting: Waiting | None) -> bytes:
@@ -91,14 +101,19 @@ class RedisBackend(ABC):
     async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002 -- `watch` waits
         waiting = self._waiting.get(claim.id) if self._waiting else None
         if waiting is not None and (known := waiting.answer()) is not None:
-            if isinstance(known, Granted):
+            if isinstance(known, Busy):
+                return known
+            if self._confirmation is None:  # or else asking once more has it confirmed (S19)
                 del self._waiting[claim.id]
-            return known
+                return known
         sent = now()
         reply_to = self._reply_to(waiting) if claim.waits else recipe.NOWHERE
         packed = self._recipe.acquire(claim, reply_to)
         era = self._era(packed)
-        reply = await self._ask(ACQUIRE, packed)
+        if self._confirmation is None:
+            reply = await self._ask(ACQUIRE, packed)
+        else:
+            reply = await self._ask_confirmed(ACQUIRE, packed, [claim], int)
         if type(reply) is int:
             if waiting is not None:
                 self._waiting.pop(claim.id, None)
@@ -116,7 +131,7 @@ class RedisBackend(ABC):
     async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy | None:
         if not self._in_reach(claims):
             return None
-        reply = await self._ask(GATHER, self._recipe.gather(claims))
+        reply = await self._ask_confirmed(GATHER, self._recipe.gather(claims), claims, list)
         return Busy(0.0) if reply == 0 else [Granted(raw) for raw in reply]
 
     def _in_reach(self, claims: Sequence[Claim]) -> bool:  # noqa: ARG002 -- a cluster asks
@@ -126,12 +141,7 @@ class RedisBackend(ABC):
     async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> list[bool]:
         batch = [self._recipe.release(claim, doubtful=doubtful) for claim in claims]
         replies = await self._ask_many(RELEASE, batch)
-        for reply in replies:
-            if isinstance(reply, ReplyError):
-                raise self._refused(reply)
-            if isinstance(reply, BackendError):
-                raise reply  # of one node of a cluster: all of them are sent again
-        return [reply == 1 for reply in replies]
+        return [self._checked(reply) == 1 for reply in replies]
 
     async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
         if self._waiting:
@@ -145,7 +155,7 @@ class RedisBackend(ABC):
         replies: list[Any] = []
         for start in range(0, len(claims), _BATCH):
             batch = [self._recipe.renew(claim) for claim in claims[start : start + _BATCH]]
-            replies += await self._ask_many(RENEW, batch)
+            replies += await self._ask_many(RENEW, batch, self._send_confirmed)
         return [_renewal(reply) for reply in replies]
 
     async def downgrade(self, claim: Claim) -> bool:
@@ -157,8 +167,9 @@ class RedisBackend(ABC):
         return parked == 1
 
     async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
-        raw: int = await self._ask(ADOPT, self._recipe.adopt(parked, claim))
-        return Granted(raw) if raw else None
+        packed = self._recipe.adopt(parked, claim)
+        (raw,) = await self._ask_many(ADOPT, [packed], self._send_confirmed)
+        return Granted(raw) if self._checked(raw) else None
 
     async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
         batch = [self._recipe.break_hold(key, raw, permits=permits) for permits in (False, True)]
@@ -242,15 +253,38 @@ class RedisBackend(ABC):
             raise self._refused(reply)
         return reply
 
-    async def _ask_many(self, script: Script, batch: Sequence[bytes]) -> list[Any]:
+    def _checked(self, reply: Any) -> Any:
+        """One of several answers, or the error that it is."""
+        if isinstance(reply, ReplyError):
+            raise self._refused(reply)
+        if isinstance(reply, BackendError):
+            raise reply
+        return reply
+
+    async def _ask_confirmed(
+        self, script: Script, packed: bytes, claims: Sequence[Claim], granted: type
+    ) -> Any:
+        """As `_ask`; a grant that too few replicas have got is taken back, and reported."""
+        (reply,) = await self._ask_many(script, [packed], self._send_confirmed)
+        if not isinstance(reply, Unconfirmed):
+            return self._checked(reply)
+        if not isinstance(reply.reply, granted) or not reply.reply:
+            return reply.reply  # "not yet" is all the same to the replicas
+        await self.release_all(claims)
+        raise reply
+
+    async def _ask_many(
+        self, script: Script, batch: Sequence[bytes], send: SendMany | None = None
+    ) -> list[Any]:
         """The answers, errors among them: one wrong key must not spoil its neighbours."""
         if not batch:
             return []
-        replies = await self._send_many(batch)
+        send = send or self._send_many
+        replies = await send(batch)
         again = [at for at, reply in enumerate(replies) if wire.unscripted(reply)]
         if again:
             load = wire.pack(b"SCRIPT", b"LOAD", script.text)
-            loaded, *repeated = await self._send_many([load, *(batch[at] for at in again)])
+            loaded, *repeated = await send([load, *(batch[at] for at in again)])
             for at, reply in zip(again, repeated, strict=True):
                 replies[at] = loaded if isinstance(loaded, ReplyError) else reply
         for reply in replies:
@@ -259,15 +293,13 @@ class RedisBackend(ABC):
         return replies
 
     def _seen(self, key: str, permits: bool, reply: Any) -> LockInfo | None:
-        if isinstance(reply, ReplyError):
-            raise self._refused(reply)
-        if isinstance(reply, BackendError):
-            raise reply
-        return recipe.seen(key, permits, reply)
+        return recipe.seen(key, permits, self._checked(reply))
 
 
 def _renewal(reply: Any) -> Renewal:
-    if isinstance(reply, Exception):  # refused, or in a cluster without an answer
+    if isinstance(reply, Unconfirmed) and reply.reply == 0:
+        return Renewal.LOST
+    if isinstance(reply, Exception):  # refused, not confirmed, or in a cluster without an answer
         return Renewal.UNKNOWN
     return Renewal.HELD if reply == 1 else Renewal.LOST
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Generic, TypeVar
+
+from hiredis import HiredisError
 
 from holdfast.backends.redis import wire
 from holdfast.backends.redis.places import Place
+from holdfast.backends.redis.recovering import Recovery
 from holdfast.backends.redis.settings import Settings
 from holdfast.backends.redis.streams import Stream
-from holdfast.errors import BackendError, BackendUnavailable
+from holdfast.errors import BackendUnavailable
 
 T = TypeVar("T")
 
@@ -49,6 +52,7 @@ class LoopDial:
 
     async def open(self, settings: Settings, *, curious: bool = False) -> Stream:
         loop = asyncio.get_running_loop()
+        settings = await settings.signed_on_loop()
 
         def make() -> Stream:
             return Stream(settings, loop, self._pushed, self._lost)
@@ -78,6 +82,7 @@ class Link:
         self._dial = dial
         self._channels = channels
         self._connecting = Joint(self._connect)
+        self._recovery = Recovery()
         self.stream: Stream | None = None
 
     async def connected(self) -> Stream:
@@ -87,15 +92,27 @@ class Link:
         return await self._connecting.done()
 
     async def _connect(self) -> Stream:
+        self._recovery.ensure_time()
         try:
             stream = await self._place.reach(self._dial)
-        except OSError as error:
-            if isinstance(error, BackendError):
-                raise
-            raise wire.unreachable(self._place.settings, error) from error
+        except BackendUnavailable as error:
+            self._recovery.failed(error)
+            raise
+        except (OSError, HiredisError) as error:
+            unreachable = wire.unreachable(self._place.settings, error)
+            self._recovery.failed(unreachable)
+            raise unreachable from error
+        self._recovery.reached()
         await stream.subscribe(*self._channels)
         self.stream = stream
         return stream
+
+    async def send_many(self, packed: Sequence[bytes]) -> list[Any]:
+        """Several commands in one round trip."""
+        stream = self.stream
+        if stream is None or stream.closed:
+            stream = await self.connected()
+        return list(await asyncio.gather(*[stream.send(each) for each in packed]))
 
     def forget(self) -> None:
         """Whatever comes next is asked on a new stream; what is under way here is not disturbed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -10,14 +11,17 @@ from urllib.parse import quote, urlencode
 
 from redis import connection
 
+from holdfast.backends.redis.layouts import FOREIGN
 from holdfast.core import doors
-from holdfast.errors import ConfigurationError
+from holdfast.errors import BackendUnavailable, ConfigurationError
 
 if TYPE_CHECKING:
     from holdfast.connect import Url
 
 COMMAND_LIMIT: Final = 2.0
 """Seconds after which a command counts as unanswered."""
+REPLICAS_LIMIT: Final = 1.0
+MOST_REPLICAS: Final = 100
 _parse_url: Callable[[str], dict[str, Any]] = connection.parse_url
 _SCHEMES: Final = {
     "redis": "redis",
@@ -37,7 +41,15 @@ _TLS: Final = (
     "ssl_cert_reqs",
     "ssl_check_hostname",
 )
-_OPTIONS: Final = ("db", "socket_timeout", "socket_connect_timeout", *_TLS)
+_OPTIONS: Final = (
+    "db",
+    "layout",
+    "socket_timeout",
+    "socket_connect_timeout",
+    "wait_replicas",
+    "wait_timeout",
+    *_TLS,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +63,58 @@ class Settings:
     db: int
     limit: float
     connect_limit: float
+    replicas: int = 0
+    """How many have to confirm a grant before it counts."""
+    replicas_limit: float = 0.0
+    layout: str = ""
+    """Empty for our own."""
     username: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
     tls: ssl.SSLContext | None = field(default=None, repr=False)
+    provider: Any = field(default=None, repr=False)
+    """Of a user's own client: asked for user and password for every new connection."""
 
     @property
     def place(self) -> str:
         """What may be shown."""
         return self.path or f"{self.host}:{self.port}"
 
+    def signed(self) -> Settings:
+        """With the user and password of this moment, where a provider has them."""
+        return self if self.provider is None else self._with(_ask(self.provider))
+
+    async def signed_on_loop(self) -> Settings:
+        """The same without holding up the loop, whatever the provider does."""
+        if self.provider is None:
+            return self
+        kind, name = type(self.provider), "get_credentials_async"
+        bases = [each for each in kind.__mro__ if name in vars(each)]
+        if bases and bases[0].__name__ != "CredentialProvider":
+            try:
+                return self._with(await self.provider.get_credentials_async())
+            except Exception as error:
+                raise _unsigned(error) from error
+        return self._with(await asyncio.to_thread(_ask, self.provider))
+
+    def _with(self, known: tuple[str, ...]) -> Settings:
+        *user, password = known
+        return replace(self, username=user[0] if user else "", password=password)
+
     def at(self, host: str, port: int) -> Settings:
         """Another server that is spoken to in the same way."""
         return replace(self, host=host, port=port, path="")
+
+
+def _ask(provider: Any) -> tuple[str, ...]:
+    try:
+        return tuple(provider.get_credentials())
+    except Exception as error:
+        raise _unsigned(error) from error
+
+
+def _unsigned(error: Exception) -> BackendUnavailable:
+    message = f"the credential provider failed: {type(error).__name__}"  # its text may be secret
+    return BackendUnavailable(message, backend="redis")
 
 
 def read_hosts(url: Url, port: int = 6379) -> list[Settings]:
@@ -95,6 +147,9 @@ def read(url: Url, port: int = 6379) -> Settings:
         db=known.get("db") or 0,
         limit=limit,
         connect_limit=_limit(url, "socket_connect_timeout", limit),
+        replicas=_replicas(url),
+        replicas_limit=_replicas_limit(url, limit),
+        layout=_layout(url),
         username=known.get("username") or "",
         password=known.get("password") or "",
         tls=_context(url.options) if scheme == "rediss" else None,
@@ -114,12 +169,44 @@ def _parsed(url: Url, scheme: str) -> dict[str, Any]:
         raise ConfigurationError(f"the redis: URL is wrong: {error}", backend="redis") from None
 
 
+def _layout(url: Url) -> str:
+    wanted = url.options.get("layout", "")
+    if wanted and wanted not in FOREIGN:
+        message = f"layout must be {' or '.join(FOREIGN)}, or not be given; got {wanted!r}"
+        raise ConfigurationError(message, backend="redis")
+    if wanted and "wait_replicas" in url.options:
+        message = "wait_replicas= is for our own layout: with layout= it is not supported"
+        raise ConfigurationError(message, backend="redis")
+    return wanted
+
+
 def _limit(url: Url, option: str, default: float) -> float:
     text = url.options.get(option)
     limit = default if text is None else doors.seconds(text, option)
     if not 0.05 <= limit <= 3600:
         raise ConfigurationError(f"{option} must be between 0.05 and 3600 s", backend="redis")
     return limit
+
+
+def _replicas(url: Url) -> int:
+    text = url.options.get("wait_replicas", "0")
+    if not text.isdecimal() or int(text) > MOST_REPLICAS:
+        message = f"wait_replicas must be a number from 0 to {MOST_REPLICAS}"
+        raise ConfigurationError(message, backend="redis")
+    return int(text)
+
+
+def _replicas_limit(url: Url, limit: float) -> float:
+    """Answers that wait for replicas have to come before the command counts as unanswered."""
+    if "wait_timeout" not in url.options:
+        return min(REPLICAS_LIMIT, limit / 2)
+    if "wait_replicas" not in url.options:
+        raise ConfigurationError("wait_timeout needs wait_replicas", backend="redis")
+    chosen = doors.seconds(url.options["wait_timeout"], "wait_timeout")
+    if not 0.001 <= chosen <= limit / 2:
+        message = f"wait_timeout must be between 1 ms and half of socket_timeout ({limit / 2:g} s)"
+        raise ConfigurationError(message, backend="redis")
+    return chosen
 
 
 def switch(options: dict[str, str], option: str, *, default: bool) -> bool:

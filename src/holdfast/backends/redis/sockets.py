@@ -9,17 +9,19 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
+import ssl
 import struct
 from collections.abc import Sequence
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from hiredis import HiredisError, ReplyError
 
 from holdfast.backends.redis import wire
 from holdfast.backends.redis.places import Place
+from holdfast.backends.redis.recovering import Recovery, keep_alive
 from holdfast.backends.redis.settings import Settings
-from holdfast.errors import BackendError
+from holdfast.errors import BackendError, BackendUnavailable
 from holdfast.runtimes.threads import run
 
 MOST_IDLE: Final = 64
@@ -84,11 +86,20 @@ class Connection:
     def _next(self) -> Any:
         reply = self._gets()
         while reply is wire.NOTHING:
-            data = self._recv(_AT_ONCE)
-            if not data:
-                raise ConnectionResetError("the server closed the connection")
-            self._feed(data)
+            self._feed(self._recv(_AT_ONCE) or _hung_up())
             reply = self._gets()
+        return reply
+
+    def next_within(self, seconds: float) -> Any:
+        """What the server says next on its own, or NOTHING if it is silent for so long."""
+        until = monotonic() + seconds
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        while (reply := self._gets()) is wire.NOTHING:
+            unread = isinstance(self._socket, ssl.SSLSocket) and self._socket.pending()
+            if not unread and not poll.poll(max(0.0, until - monotonic()) * 1000):
+                return wire.NOTHING
+            self._feed(self._recv(_AT_ONCE) or _hung_up())
         return reply
 
     def alive(self) -> bool:
@@ -108,11 +119,15 @@ class Connection:
         self._socket.close()
 
 
+def _hung_up() -> NoReturn:
+    raise ConnectionResetError("the server closed the connection")
+
+
 class Blocking:
     """How the blocking colour opens a connection and asks something on it."""
 
     async def open(self, settings: Settings, *, curious: bool = False) -> Connection:
-        return Connection(settings, curious=curious)
+        return Connection(settings.signed(), curious=curious)
 
     async def ask(self, peer: Connection, packed: bytes) -> Any:
         return peer.send(packed)
@@ -131,16 +146,17 @@ class Pool:
         """Another one whenever the server may be another: what one server said, its successor need
         not keep, so a grant that was read in one era is not counted from an answer of another."""
         self._peer: Any = None
+        self._recovery = Recovery()
         self._kept = MOST_IDLE
         """How many may be idle; none once this is closed, though a last release may still come."""
 
     def longest_slice(self, wanted: float) -> float:
         """A command that is meant to block must be answered well before its time limit."""
-        return min(wanted, self.limit / 2)
+        return min(wanted, self.settings.limit / 2)
 
     @property
-    def limit(self) -> float:
-        return self._place.settings.limit
+    def settings(self) -> Settings:
+        return self._place.settings
 
     @property
     def idle(self) -> bool:
@@ -199,12 +215,17 @@ class Pool:
         return self._open()
 
     def _open(self) -> Connection:
+        self._recovery.ensure_time()
         try:
             connection = run(self._place.reach(DIAL))
+        except BackendUnavailable as error:
+            self._recovery.failed(error)
+            raise
         except (OSError, HiredisError) as error:
-            if isinstance(error, BackendError):
-                raise
-            raise wire.unreachable(self._place.settings, error) from error
+            unreachable = wire.unreachable(self._place.settings, error)
+            self._recovery.failed(unreachable)
+            raise unreachable from error
+        self._recovery.reached()
         if connection.peer != self._peer:
             self._peer = connection.peer
             self.forget()
@@ -251,12 +272,16 @@ def _open(settings: Settings) -> socket.socket:
     if settings.path:
         sock = socket.socket(socket.AF_UNIX)
         sock.settimeout(settings.connect_limit)
-        sock.connect(settings.path)
+        try:
+            sock.connect(settings.path)
+        except OSError:
+            sock.close()
+            raise
     else:
         address = settings.host, settings.port
         sock = socket.create_connection(address, settings.connect_limit)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        keep_alive(sock)
     if settings.tls is not None:
         sock = settings.tls.wrap_socket(sock, server_hostname=settings.host)
         sock.settimeout(settings.limit)

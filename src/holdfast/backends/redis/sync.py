@@ -12,6 +12,7 @@ from hiredis import ReplyError
 from holdfast.backends.redis.backend import RedisBackend
 from holdfast.backends.redis.recipe import Recipe, bulk
 from holdfast.backends.redis.scripts import Script
+from holdfast.backends.redis.settings import Settings
 from holdfast.backends.redis.sockets import Connection
 from holdfast.backends.redis.waiting import Waiting
 from holdfast.core.ports import Signal
@@ -27,6 +28,9 @@ _FIRST_INBOX: Final = bulk(b"l0")
 
 class Connections(Protocol):
     """A pool, or the pools of a cluster's nodes."""
+
+    @property
+    def settings(self) -> Settings: ...
 
     def send(self, packed: bytes) -> Any: ...
 
@@ -47,7 +51,7 @@ class BlockingBackend(RedisBackend):
     """A connection per caller, kept for the next one."""
 
     def __init__(self, pool: Connections):
-        super().__init__()
+        super().__init__(pool.settings)
         self._pool = pool
 
     async def _ask(self, script: Script, packed: bytes) -> Any:

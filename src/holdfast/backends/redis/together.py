@@ -68,7 +68,7 @@ class _Together:
         poll = select.poll()
         for descriptor in self._out:
             poll.register(descriptor, select.POLLIN)
-        until = monotonic() + max(pool.limit for pool, _ in self._work)
+        until = monotonic() + max(pool.settings.limit for pool, _ in self._work)
         while self._out and (ready := poll.poll(max(0.0, until - monotonic()) * 1000)):
             for descriptor, _ in ready:
                 poll.unregister(descriptor)

@@ -57,11 +57,11 @@ class AsyncioBackend(ZooKeeperBackend):
         bell = _Bell()
         session.when_connected(bell.ring)
         if session.closed or not await bell.wait(session.limit):
+            session.do_not_wait(bell.ring)
             raise self.unavailable()
 
     async def close(self) -> None:
-        if self._open:
-            self._open = False
+        if self._leaving.detach() is not None:
             closing = self.session.leave()
             if closing is not None:
                 bell = _Bell()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
@@ -66,8 +67,9 @@ class ZooKeeperBackend(Asker):
         # Renewed every quarter: what the last but one sync proves then has three quarters left.
         self.max_ttl = settings.session_timeout * (PART - 1) / PART
         self.default_ttl: float | None = self.max_ttl
-        self._open = True
         session.join()
+        self._leaving = weakref.finalize(self, session.leave)
+        self._leaving.atexit = False
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002 -- `watch` waits
         await self.ready()
@@ -76,19 +78,18 @@ class ZooKeeperBackend(Asker):
             if not place.node:
                 return await self._decide(place, await self._stand_in_line(place))
             behind, place.behind = place.behind, None
-            if behind is not None and place.signal is not None:  # looked a moment ago: now watch
-                folder = naming.place_of(self.session.settings.root, claim)
-                if await self._watch(place, folder, behind):
-                    return Busy(place.retry_in)
-            return await self._decide(place, None)
+            looked = behind is not None and place.signal is not None  # a moment ago: now watch
+            if looked and await self._watch(place, behind or ""):
+                return Busy(place.retry_in)
+            line, place.line = place.line, None
+            return await self._decide(place, line)
         except BaseException:
             place.doubtful = place.doubtful or not place.node
             raise
 
     async def _decide(self, place: Place, line: list[Node] | None) -> Answer:
         """Mine, or a watch on the one before; what changed in between is looked at again."""
-        session, claim = self.session, place.claim
-        folder = naming.place_of(session.settings.root, claim)
+        claim, folder = place.claim, place.folder
         while True:
             if line is None:
                 line = await self.line(folder)
@@ -109,18 +110,17 @@ class ZooKeeperBackend(Asker):
             if place.signal is None:
                 place.behind = found.behind
                 return Busy(place.retry_in)
-            if await self._watch(place, folder, found.behind):
+            if await self._watch(place, found.behind):
                 return Busy(place.retry_in)
             line = None
 
     async def _stand_in_line(self, place: Place) -> list[Node]:
         """Make the node and list all, in one wait; the line as it is with us in it."""
-        session, claim = self.session, place.claim
-        folder = naming.place_of(session.settings.root, claim)
-        if place.doubtful and (line := await self._find_again(place, folder)) is not None:
+        session, claim, folder = self.session, place.claim, place.folder
+        if place.doubtful and (line := await self._find_again(place)) is not None:
             return line
         mark = naming.owner_mark(claim.owner) if claim.mode is Mode.EXCLUSIVE else ""
-        if mark and (line := await moving.join_fellow(self, place, folder, mark)) is not None:
+        if mark and (line := await moving.join_fellow(self, place, mark)) is not None:
             return line
         kind = naming.kind_of(claim, session.settings.layout)
         path = f"{folder}/{naming.prefix(claim.id, mark, kind)}"
@@ -138,8 +138,9 @@ class ZooKeeperBackend(Asker):
             return naming.nodes(children) if isinstance(children, list) else []
         raise BackendError(f"{folder} is removed as fast as it is made", backend="zookeeper")
 
-    async def _find_again(self, place: Place, folder: str) -> list[Node] | None:
+    async def _find_again(self, place: Place) -> list[Node] | None:
         """Our node, if the create without an answer was done after all."""
+        folder = place.folder
         line = await self.line(folder, fresh=True)
         found = recipe.find(line, place.claim.id)
         if found is None:
@@ -151,14 +152,14 @@ class ZooKeeperBackend(Asker):
         place.raw = looking.raw_of(data, stat)
         return line
 
-    async def _watch(self, place: Place, folder: str, behind: str) -> bool:
+    async def _watch(self, place: Place, behind: str) -> bool:
         """Be rung when that one goes; False if it is gone. A read of what is there, so that no
         watch is left on what is not.
         """
         session = self.session
         session.forget_watch(place)
-        path = f"{folder}/{behind}" if behind else folder
-        request = (GetData if behind else GetChildren)(path, place.ring)
+        path = f"{place.folder}/{behind}" if behind else place.folder
+        request = (GetData if behind else GetChildren)(path, place.stirred)
         place.watching = path
         try:
             (answer,) = await self.ask(request)
@@ -195,9 +196,7 @@ class ZooKeeperBackend(Asker):
 
     def _pass_on(self, place: Place) -> None:
         """Ring the next waiter of a semaphore: it is the first now, and looks after itself."""
-        folder = naming.place_of(self.session.settings.root, place.claim)
-        data = self.shown(place.claim)
-        self.session.post(SetData(f"{folder}/{place.node}", data, -1))
+        self.session.post(SetData(self._path(place), self.shown(place.claim), -1))
 
     async def renew(self, claims: Sequence[Claim]) -> list[Renewed]:
         session = self.session
@@ -225,7 +224,7 @@ class ZooKeeperBackend(Asker):
         return place.granted and place.epoch == self.session.epoch
 
     def _path(self, place: Place) -> str:
-        return f"{naming.place_of(self.session.settings.root, place.claim)}/{place.node}"
+        return f"{place.folder}/{place.node}"
 
     async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:  # noqa: ARG002 -- see no_tombstones
         session = self.session

@@ -11,18 +11,17 @@ import logging
 import select
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any, Final
 
 from kazoo.client import KazooClient
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.handlers.utils import selector_select
 from kazoo.protocol import serialization
-from kazoo.protocol.connection import ConnectionHandler
 from kazoo.retry import KazooRetry
 
+from holdfast.backends.zookeeper.connection import Connection
 from holdfast.backends.zookeeper.settings import Settings
-from holdfast.runtimes.clock import now
 
 LOGGER: Final = logging.getLogger("holdfast.zookeeper")
 LOGGER.addHandler(logging.NullHandler())  # every try to reconnect is told: not on the screen
@@ -99,54 +98,31 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
         return select.select(*args, **kwargs)
 
 
-class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
-    """Tells when a session was confirmed and for how long, and sends more than pings."""
+class Client(KazooClient):  # type: ignore[misc]  # kazoo has no types
+    """kazoo's client, with a connection that callers may send on."""
 
-    confirmed: Callable[[float, float], None]
-    """When the first request of a connection was sent, and the timeout that was granted."""
-    beat: Callable[[], None]
+    def __init__(self, settings: Settings) -> None:
+        connect_limit = max(1.0, settings.session_timeout / CONNECTS_PER_SESSION)
+        super().__init__(
+            hosts=",".join(settings.hosts),
+            timeout=settings.session_timeout,
+            handler=Handler(connect_limit, settings.tls),
+            logger=LOGGER,
+            auth_data=[("digest", settings.login)] if settings.login else None,
+            connection_retry=KazooRetry(
+                max_tries=-1, delay=0.05, backoff=2, max_jitter=0.4, max_delay=0.5
+            ),
+            use_ssl=settings.tls is not None,
+        )
+        self._connection = Connection(self, self._conn_retry.copy(), logger=LOGGER)
 
-    def _invoke(self, timeout: float, request: Any, xid: Any = None) -> Any:
-        """For a server that is just starting kazoo would wait until the session is over."""
-        sent = now()
-        answer = super()._invoke(min(timeout, self.handler.connect_limit), request, xid)
-        if isinstance(request, serialization.Connect):
-            result, _ = answer
-            if result.time_out > 0:
-                self.confirmed(sent, result.time_out / 1000)
-        return answer
+    def send(self, requests: Sequence[tuple[Any, Any]]) -> None:
+        """Requests, and where to leave their answers; if need be kazoo's thread sends them."""
+        if not self._connection.send(requests):
+            for request, slot in requests:
+                self._call(request, slot)
 
-    def _connect(self, host: Any, hostip: Any, port: Any) -> tuple[float, float]:
-        """An idle server is pinged every third of a session by kazoo: it shall be every quarter."""
-        read_timeout, connect_timeout = super()._connect(host, hostip, port)
-        return read_timeout * 3 / 4, connect_timeout
-
-    def _send_ping(self, connect_timeout: Any) -> None:
-        super()._send_ping(connect_timeout)
-        self.beat()
-
-    def drop_descriptors(self) -> None:
-        """In a forked child: our copies are closed, so that the parent's end is seen as its end."""
-        for each in (self._socket, self._read_sock, self._write_sock):
-            if each is not None:
-                with_fd: socket.socket = each
-                with_fd.close()
-
-
-def make_client(settings: Settings) -> KazooClient:
-    """Not started yet."""
-    connect_limit = max(1.0, settings.session_timeout / CONNECTS_PER_SESSION)
-    handler = Handler(connect_limit, settings.tls)
-    client = KazooClient(
-        hosts=",".join(settings.hosts),
-        timeout=settings.session_timeout,
-        handler=handler,
-        logger=LOGGER,
-        auth_data=[("digest", settings.login)] if settings.login else None,
-        connection_retry=KazooRetry(
-            max_tries=-1, delay=0.05, backoff=2, max_jitter=0.4, max_delay=0.5
-        ),
-        use_ssl=settings.tls is not None,
-    )
-    client._connection = Connection(client, client._conn_retry.copy(), logger=client.logger)
-    return client
+    def _notify_pending(self, state: Any) -> None:
+        """The connection is gone: nobody may send on it any more, before those who did are told."""
+        self._connection.stop_flowing()
+        super()._notify_pending(state)

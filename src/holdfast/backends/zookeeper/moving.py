@@ -26,10 +26,9 @@ _TRIES = 10
 NEVER = float("inf")
 
 
-async def join_fellow(
-    asker: ZooKeeperBackend, place: Place, folder: str, mark: str
-) -> list[Node] | None:
+async def join_fellow(asker: ZooKeeperBackend, place: Place, mark: str) -> list[Node] | None:
     """Stand beside another claim of the same owner; None if there is none to stand beside."""
+    folder = place.folder
     for _ in range(_TRIES):
         fellow = recipe.fellow(await asker.line(folder), mark)
         if fellow is None:

@@ -7,6 +7,7 @@ thread calls in: it notes what was proven, rings who waits, and tells of a loss;
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -81,12 +82,12 @@ class Session:
         self.closed = False
         self.refused = False
         """Whether the servers do not accept who we say we are."""
-        self._mutex = threading.Lock()
+        self._mutex = threading.RLock()  # a destructor may leave at any moment
         self._users = 0
         self._client: Any = None
         self._connected = False
         self._gate: list[Callable[[], None]] = []
-        self._listeners: list[Callable[[str | None, Renewal], None]] = []
+        self._listeners: list[weakref.WeakMethod[Callable[[str | None, Renewal], None]]] = []
 
     @property
     def limit(self) -> float:
@@ -103,17 +104,20 @@ class Session:
         return self._connected
 
     def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
-        self._listeners.append(news)
+        """Weakly: kazoo's thread refers to this session, and must not keep a Locks from its end."""
+        self._listeners.append(weakref.WeakMethod(news))
 
     def tell(self, claim_id: str | None, what: Renewal) -> None:
         for listener in list(self._listeners):
-            listener(claim_id, what)
+            news = listener()
+            if news is not None:
+                news(claim_id, what)
 
     def place(self, claim: Claim) -> Place:
         """Where a claim stands, as far as this session knows."""
         known = self.places.get(claim.id)
         if known is None:
-            known = self.places[claim.id] = Place(claim, self.epoch)
+            known = self.places[claim.id] = Place(claim, self)
         elif known.epoch != self.epoch:
             known.begin_again(self.epoch)
         return known
@@ -132,16 +136,24 @@ class Session:
                 return
         call()
 
+    def do_not_wait(self, call: Callable[[], None]) -> None:
+        """It took too long: nobody is there to be called."""
+        with self._mutex:
+            if call in self._gate:
+                self._gate.remove(call)
+
     def send(self, requests: Sequence[Any], done: Callable[[], None]) -> Batch:
         """All at once; `done` is called on kazoo's thread when the last one is answered."""
         batch = Batch(len(requests), done)
-        proof, client = self.proof, self._client
+        proof = self.proof
         if proof.due(batch.sent):
             self._beat()
+        slots = []
         for at, request in enumerate(requests):
             through_leader = request.type in driver.THROUGH_LEADER
             proof.sent(batch.sent, through_leader=through_leader)
-            client._call(request, Slot(batch, at, proof if through_leader else None))
+            slots.append((request, Slot(batch, at, proof if through_leader else None)))
+        self._client.send(slots)
         return batch
 
     def post(self, request: Any) -> None:
@@ -155,17 +167,17 @@ class Session:
         if path and client is not None:
             for watchers in (client._data_watchers, client._child_watchers):
                 if path in watchers:
-                    watchers[path].discard(place.ring)
+                    watchers[path].discard(place.stirred)
 
     def _beat(self) -> None:
         batch = Batch(1, _nobody)
         self.proof.sent(batch.sent, through_leader=True)
-        self._client._call(Sync("/"), Slot(batch, 0, self.proof))
+        self._client.send([(Sync("/"), Slot(batch, 0, self.proof))])
 
     # Its life.
 
     def _start(self) -> None:
-        client = self._client = driver.make_client(self.settings)
+        client = self._client = driver.Client(self.settings)
         client._connection.confirmed = self.proof.connected
         client._connection.beat = self._beat
         client.add_listener(self._changed)
@@ -223,7 +235,7 @@ class Session:
     def forked(self) -> None:
         """In a forked child: the session is the parent's, and not a word is said to it."""
         client, self._client = self._client, None
-        self._mutex = threading.Lock()
+        self._mutex = threading.RLock()
         self.closed = True
         self._connected = False
         self.places.clear()

@@ -48,11 +48,11 @@ class BlockingBackend(ZooKeeperBackend):
         bell = _Bell()
         session.when_connected(bell.ring)
         if session.closed or not bell.wait(session.limit):
+            session.do_not_wait(bell.ring)
             raise self.unavailable()
 
     async def close(self) -> None:
-        if self._open:
-            self._open = False
+        if self._leaving.detach() is not None:
             closing = self.session.leave()
             if closing is not None:
                 closing.join(CLOSE_PATIENCE)

@@ -14,7 +14,7 @@ from holdfast.testing.client import SimClient
 from holdfast.testing.process import SimRuntime
 
 T = TypeVar("T")
-Found = tuple[Any, float] | None
+Found = Hold | None
 
 
 class NoShield(SimRuntime):
@@ -76,12 +76,14 @@ class RevivesByAnswer(SimClient):
             super().look(hold)
 
 
-def counted_from_the_reply(ask: Callable[..., Awaitable[Found]]) -> Callable[..., Awaitable[Found]]:
+def counted_from_the_reply(win: Callable[..., Awaitable[Found]]) -> Callable[..., Awaitable[Found]]:
     """The grant is valid from when we heard of it."""
 
     async def counted(client: Client, *more: Any) -> Found:  # passed on
-        found = await ask(client, *more)
-        return found and (found[0], client.runtime.now())
+        hold = await win(client, *more)
+        if hold is not None:
+            hold.confirmed(client.runtime.now())
+        return hold
 
     return counted
 

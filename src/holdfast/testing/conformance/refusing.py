@@ -61,7 +61,8 @@ class Refusing(Part):
     async def test_bad_names(self, scene: Scene) -> None:
         locks = scene.connect()
         for name in BAD_NAMES:
-            for make in (locks.lock, locks.rwlock, locks.all, locks.info):
+            shared = [locks.rwlock] if scene.has(Capability.SHARED) else []
+            for make in (locks.lock, *shared, locks.all, locks.info):
                 with pytest.raises(ConfigurationError, match="name"):
                     made = make(name)
                     if make == locks.info or hasattr(made, "__await__"):

@@ -99,6 +99,7 @@ class Pool:
 
     def __init__(self, process: Process, node: RedisNode) -> None:
         self._dial = Dial(process, node)
+        self.settings = SETTINGS
         self._place: Place = Single(SETTINGS)
         self._idle: list[Connection] = []
         self.era = object()

@@ -67,5 +67,8 @@ def surplus(keys: Keys) -> Iterator[str]:
         elif name.endswith(b":alive"):
             if any(member[:1] != b"-" for member in keys.make(name, ZSet)):
                 yield f"{name.decode()}, with more than tombstones"
+        elif name.endswith(b":info"):
+            if not keys.has(name.removesuffix(b"info") + b"alive"):
+                yield f"{name.decode()}, and no tombstone that keeps it"
         elif not name.endswith(b":fence"):
             yield name.decode()

@@ -7,10 +7,20 @@ clocks. What is replaced is the socket: here a wait for an answer is a wait of t
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from holdfast.backends.redis import backend, recipe, settings, streams, sync, waiting, wire
+from holdfast.backends.redis import (
+    aio,
+    backend,
+    links,
+    recipe,
+    settings,
+    streams,
+    sync,
+    waiting,
+    wire,
+)
 from holdfast.connect import parse
 from holdfast.testing.node import EPOCH
 from holdfast.testing.process import Process
@@ -36,6 +46,18 @@ class WallClock:
         return EPOCH + now()
 
 
+class Asyncio:
+    """Stands for the module `asyncio`: what the production stream uses of it."""
+
+    @staticmethod
+    async def gather(*works: Awaitable[Any]) -> list[Any]:
+        return [await each for each in works]
+
+
+def _by_our_loop(_: object) -> Any:
+    return Asyncio
+
+
 def _by_our_clock(_: object) -> Any:
     return now
 
@@ -44,10 +66,15 @@ def _by_our_wall(_: object) -> Any:
     return WallClock
 
 
-CLOCKS = (
-    *(Patch(where, "now", _by_our_clock) for where in (backend, waiting, sync, streams)),
-    Patch(recipe, "time", _by_our_wall),
+_MODULES = (aio, backend, links, recipe, streams, sync, waiting)
+_REPLACED = {"now": _by_our_clock, "time": _by_our_wall, "asyncio": _by_our_loop}
+CLOCKS = tuple(
+    Patch(where, name, replaced)
+    for where in _MODULES
+    for name, replaced in _REPLACED.items()
+    if hasattr(where, name)
 )
+"""Whichever of these a module of the engine looks at, it finds ours."""
 
 
 class LineEnd:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
-from holdfast.backends.redis import wire
 from holdfast.backends.redis.aio import AsyncioBackend
 from holdfast.backends.redis.places import Single
 from holdfast.backends.redis.settings import Settings
@@ -86,8 +85,7 @@ class Dial:
         stream = Stream(settings, loop, self._backend._pushed, self._backend._lost)
         transport: Any = Transport(end, stream)
         stream.connection_made(transport)
-        said = [stream.send(each) for each in wire.greeting(settings, b"3", curious=curious)]
-        stream.welcome = wire.welcome([await each for each in said], curious=curious)
+        await stream.greet(curious=curious)
         return stream
 
     async def ask(self, peer: Stream, packed: bytes) -> Any:
@@ -131,10 +129,3 @@ class SimAsyncio(AsyncioBackend):
         dial: Any = Dial(self, process, node)
         joint: Any = Joint(process, self._link._connect)
         self._link._dial, self._link._connecting = dial, joint
-
-    async def _send_many(self, packed: Sequence[bytes]) -> list[Any]:
-        stream = self._link.stream
-        if stream is None or stream.closed:
-            stream = await self._link.connected()
-        sent = [stream.send(each) for each in packed]
-        return [await each for each in sent]

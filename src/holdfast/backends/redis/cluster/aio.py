@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, Final
 
 from hiredis import ReplyError
@@ -21,6 +20,7 @@ from holdfast.backends.redis.aio import LoopBackend
 from holdfast.backends.redis.backend import SendMany
 from holdfast.backends.redis.cluster.routing import Answers, Cluster, Routes
 from holdfast.backends.redis.cluster.slots import Address, one_slot
+from holdfast.backends.redis.confirming import Confirmation
 from holdfast.backends.redis.links import Joint, Link, LoopDial
 from holdfast.backends.redis.recipe import BROKEN, bulk
 from holdfast.backends.redis.scripts import Script
@@ -38,8 +38,9 @@ MOST_CHANNELS: Final = 1000
 class Links(Routes):
     """The streams of one backend, to all nodes."""
 
-    def __init__(self, cluster: Cluster, backend: AsyncioClusterBackend):
+    def __init__(self, cluster: Cluster, backend: AsyncioClusterBackend, *channels: bytes):
         super().__init__(cluster)
+        self._channels = channels
         self._dial = LoopDial(backend._pushed, backend._lost)
         self._links: dict[Address, Link] = {}
         self._refreshing = Joint(self._refreshed)
@@ -87,28 +88,26 @@ class Links(Routes):
     def _at(self, address: Address) -> Link:
         link = self._links.get(address)
         if link is None:
-            link = self._links[address] = Link(self.cluster.node(address), self._dial, (BROKEN,))
+            link = self._links[address] = Link(
+                self.cluster.node(address), self._dial, self._channels
+            )
         return link
 
 
 async def _answered(link: Link, packed: Sequence[bytes]) -> list[Any] | BackendUnavailable:
     try:
-        return await _send_many(link, packed)
+        return await link.send_many(packed)
     except BackendUnavailable as error:
         return error
-
-
-async def _send_many(link: Link, packed: Sequence[bytes]) -> list[Any]:
-    stream = await link.connected()
-    return list(await asyncio.gather(*[stream.send(each) for each in packed]))
 
 
 class AsyncioClusterBackend(LoopBackend):
     """All tasks share one connection per node."""
 
     def __init__(self, cluster: Cluster):
-        super().__init__()
-        self._links = Links(cluster, self)
+        super().__init__(cluster.settings)
+        self._links = Links(cluster, self, BROKEN)
+        self._slow_links = Links(cluster, self)
         self._name = os.urandom(8).hex().encode()
         self._sharded = True
 
@@ -124,11 +123,14 @@ class AsyncioClusterBackend(LoopBackend):
             await self.close()
         return replies
 
+    async def _confirmed(self, packed: Sequence[bytes], confirmation: Confirmation) -> list[Any]:
+        return await self._slow_links.route(packed, confirmation)
+
     def _in_reach(self, claims: Sequence[Claim]) -> bool:
         return one_slot(claims)
 
     async def _servers(self) -> list[SendMany]:
-        return [partial(_send_many, link) for link in await self._links.masters()]
+        return [link.send_many for link in await self._links.masters()]
 
     def _refused(self, reply: ReplyError) -> BackendError:
         return self._links.refused(reply)
@@ -193,7 +195,10 @@ class AsyncioClusterBackend(LoopBackend):
     async def close(self) -> None:
         self._closed = True
         await self._links.close()
+        await self._slow_links.close()
 
     def forked(self) -> None:
-        self._links.forked()
+        for links in (self._links, self._slow_links):
+            links.forked()
+        self._gathered.forked()
         self._waiting.clear()

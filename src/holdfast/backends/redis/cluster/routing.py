@@ -15,7 +15,9 @@ from hiredis import HiredisError, ReplyError
 from holdfast.backends.redis import settings as reading
 from holdfast.backends.redis import wire
 from holdfast.backends.redis.cluster.slots import Address, SlotMap, key_of, redirect, slot_of
+from holdfast.backends.redis.confirming import Confirmation
 from holdfast.backends.redis.places import Dial, Looked, P
+from holdfast.backends.redis.recovering import Recovery
 from holdfast.backends.redis.settings import Settings
 from holdfast.errors import BackendError, BackendUnavailable, ConfigurationError
 
@@ -37,6 +39,7 @@ class Cluster:
         self.map = SlotMap(seeds)
         self._suspects: set[Address] = set()
         self._looked = Looked()
+        self._recovery = Recovery()
 
     def suspect(self, address: Address) -> None:
         """This node did not answer: perhaps another has its slots by now."""
@@ -48,6 +51,7 @@ class Cluster:
 
     async def refresh(self, dial: Dial[P]) -> None:
         """Ask the nodes, one after the other, who has which slot now."""
+        self._recovery.ensure_time()
         reasons: list[str] = []
         for settings in self.map.to_ask(self._suspects):
             try:
@@ -64,9 +68,12 @@ class Cluster:
                 continue
             self._suspects.discard((settings.host, settings.port))
             self.map.learn(reply, settings.host)
+            self._recovery.reached()
             return
         message = f"no node of the cluster answers: {'; '.join(reasons)}"
-        raise BackendUnavailable(message, backend="redis")
+        unavailable = BackendUnavailable(message, backend="redis")
+        self._recovery.failed(unavailable)
+        raise unavailable
 
 
 class Node:
@@ -115,7 +122,9 @@ class Routes(ABC):
         stale = self.cluster.map.stale
         return None if stale or key is None else self.cluster.map.owner(slot_of(key))
 
-    async def route(self, packed: Sequence[bytes]) -> list[Any]:
+    async def route(
+        self, packed: Sequence[bytes], confirmation: Confirmation | None = None
+    ) -> list[Any]:
         """The answers in order; a command that got none has its BackendUnavailable there.
 
         One without a key (SCRIPT LOAD) goes to every node that gets another of this batch, in its
@@ -130,7 +139,7 @@ class Routes(ABC):
         asking: set[int] = set()
         for _ in range(_MOST_REDIRECTS):
             plan = _plan(packed, keyless, left, asking)
-            answers = await self._together({to: _words(packed, at) for to, at in plan.items()})
+            answers = await self._ask(plan, packed, confirmation)
             left, asking = self._sort(plan, answers, replies)
             if not left:
                 return replies
@@ -138,6 +147,21 @@ class Routes(ABC):
         for at in left:
             replies[at] = lost
         return replies
+
+    async def _ask(
+        self,
+        plan: Mapping[Address, list[int]],
+        packed: Sequence[bytes],
+        confirmation: Confirmation | None,
+    ) -> Answers:
+        if confirmation is None:
+            return await self._together({to: _words(packed, at) for to, at in plan.items()})
+        end = [confirmation.question]
+        told = await self._together({to: _words(packed, at) + end for to, at in plan.items()})
+        return {
+            to: confirmation.judge(answer) if isinstance(answer, list) else answer
+            for to, answer in told.items()
+        }
 
     def _sort(
         self, plan: Mapping[Address, list[int]], answers: Answers, replies: list[Any]

@@ -10,6 +10,7 @@ from typing import Any
 from holdfast.backends.redis.backend import SendMany
 from holdfast.backends.redis.cluster.routing import Answers, Cluster, Routes
 from holdfast.backends.redis.cluster.slots import Address, one_slot
+from holdfast.backends.redis.settings import Settings
 from holdfast.backends.redis.sockets import DIAL, Connection, Pool
 from holdfast.backends.redis.sync import BlockingBackend
 from holdfast.backends.redis.together import together
@@ -26,8 +27,12 @@ class Pools(Routes):
         self._pools: dict[Address, Pool] = {}
         self._mutex = threading.Lock()
 
+    @property
+    def settings(self) -> Settings:
+        return self.cluster.settings
+
     def longest_slice(self, wanted: float) -> float:
-        return min(wanted, self.cluster.settings.limit / 2)
+        return min(wanted, self.settings.limit / 2)
 
     def send(self, packed: bytes) -> Any:
         (reply,) = run(self.route([packed]))
@@ -84,6 +89,9 @@ class ClusterBackend(BlockingBackend):
     def __init__(self, cluster: Cluster):
         self._pools = Pools(cluster)
         super().__init__(self._pools)
+
+    async def _send_confirmed(self, packed: Sequence[bytes]) -> list[Any]:
+        return await self._pools.route(packed, self._confirmation)
 
     def _in_reach(self, claims: Sequence[Claim]) -> bool:
         return one_slot(claims)

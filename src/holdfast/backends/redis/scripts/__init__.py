@@ -17,6 +17,23 @@ class Script(NamedTuple):
     sha: bytes
 
 
+_known: dict[str, Script] = {}
+
+
+def script(text: str) -> Script:
+    """What the server will know by its SHA1, and we too."""
+    sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+    made = _known[sha] = Script(text.encode(), sha.encode())
+    return made
+
+
+def called_at(sha: str, line: int) -> str:
+    """Which command a script of ours calls in this line: some servers tell no more of a denial."""
+    known = _known.get(sha)
+    here = "" if known is None else known.text.decode().splitlines()[line - 1]
+    return " or +".join(re.findall(r"redis\.p?call\('(\w+)'", here)) or "?"
+
+
 def load(folder: str, verb: str) -> Script:
     """The script of a verb; what it includes stands beside it."""
 
@@ -24,8 +41,7 @@ def load(folder: str, verb: str) -> Script:
         text = (files(folder) / f"{name}.lua").read_text("utf-8")
         return _INCLUDE.sub(lambda found: part(found[1]), text)
 
-    text = part(verb).encode()
-    return Script(text, hashlib.sha1(text, usedforsecurity=False).hexdigest().encode())
+    return script(part(verb))
 
 
 ACQUIRE = load(__name__, "acquire")
@@ -35,13 +51,3 @@ DOWNGRADE = load(__name__, "downgrade")
 ADOPT = load(__name__, "adopt")
 INSPECT = load(__name__, "inspect")
 GATHER = load(__name__, "gather")
-
-
-def called_at(sha: str, line: int) -> str:
-    """Which command a script of ours calls in this line: some servers tell no more of a denial."""
-    known = (ACQUIRE, RELEASE, RENEW, DOWNGRADE, ADOPT, INSPECT, GATHER)
-    for script in known:
-        if script.sha == sha.encode():
-            here = script.text.decode().splitlines()[line - 1]
-            return " or +".join(re.findall(r"redis\.p?call\('(\w+)'", here)) or "?"
-    return "?"

@@ -48,7 +48,9 @@ end
 redis.call('zadd', LINE, 'NX', string.format('%.0f', time[1] * 1000000 + time[2]), id)
 redis.call('zadd', ALIVE, text(now + SILENCE), id)
 redis.call('hset', INFO, id, mode .. ' ' .. text(ttl) .. ' ' .. text(limit) .. ' ' .. ARGV[5] .. ' ' .. shown)
-if redis.call('pttl', LINE) <= SILENCE then -- it stays for a while then: lines come and go
+-- They stay for a while then: lines come and go. A tombstone or a holder may keep one for longer
+-- than the other, so both are looked at.
+if redis.call('pttl', LINE) <= SILENCE or redis.call('pttl', INFO) <= SILENCE then
   keep(now + 2 * SILENCE)
 end
 

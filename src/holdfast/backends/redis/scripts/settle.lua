@@ -180,13 +180,12 @@ local function keep(least)
     redis.call('pexpireat', ALIVE, text(last + 1000))
     redis.call('pexpireat', LINE, text(last + 1000))
   end
-  local ends = now + SILENCE -- a tombstone has no line in the book
   if kind == 'zset' then
-    local latest = tonumber(redis.call('zrange', HOLD, -1, -1, 'WITHSCORES')[2])
-    redis.call('pexpireat', HOLD, text(latest))
-    ends = math.max(ends, latest)
+    local ends = tonumber(redis.call('zrange', HOLD, -1, -1, 'WITHSCORES')[2])
+    redis.call('pexpireat', HOLD, text(ends))
+    last = math.max(last, ends)
   end
-  redis.call('pexpireat', INFO, text(ends + 1000))
+  redis.call('pexpireat', INFO, text(last + 1000)) -- never before the line: it tells who stands there
 end
 
 -- Who holds it asks for it once more: the full ttl from now on, and the same number (S8).

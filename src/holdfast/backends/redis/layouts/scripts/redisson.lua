@@ -1,0 +1,92 @@
+-- Redisson's RLock, RFencedLock and fair lock: the hold is a hash, mark -> how often it was entered.
+-- KEYS 2 is the number of RFencedLock, 5 the list of those who wait for a fair lock, by their marks,
+-- and 6 the sorted set of when each of them counts as gone.
+local QUEUE, GONE = KEYS[5], KEYS[6]
+local ALLOWANCE = 5000 -- a waiter of ours not heard of for so long is gone; live ones ask every second
+local THEIRS = 300000 -- the allowance of a Java waiter, unless he has another
+
+local function marked(mark)
+  return redis.call('hexists', HOLD, mark) == 1
+end
+
+local function taken()
+  return redis.call('hlen', HOLD) > 0
+end
+
+local function write(mark, count)
+  redis.call('hset', HOLD, mark, count)
+end
+
+local function next_fence()
+  return redis.call('incr', FENCE)
+end
+
+local function first()
+  return redis.call('lindex', QUEUE, 0)
+end
+
+local function drop_the_gone()
+  local head = first()
+  while head and tonumber(redis.call('zscore', GONE, head) or 0) <= now do
+    redis.call('zrem', GONE, head)
+    redis.call('lpop', QUEUE)
+    head = first()
+  end
+end
+
+-- Whether this one may take a free lock: with fair=True in turn only.
+local function in_turn(mark, fair)
+  if not fair then
+    return true
+  end
+  drop_the_gone()
+  local head = first()
+  return not head or head == mark
+end
+
+local function leave(mark)
+  redis.call('zrem', GONE, mark)
+  redis.call('lrem', QUEUE, 0, mark)
+end
+
+-- At the end of the queue, once; asking again shows that we are there. Who gets in before us takes
+-- his allowance out of our time if he is Java's, so behind him we count as gone that much later;
+-- behind our own just as late, so that many dead ones cost no more than one (L6).
+local function stand(mark)
+  local score = tonumber(redis.call('zscore', GONE, mark) or 0)
+  if score == 0 then
+    local last = redis.call('lindex', QUEUE, -1)
+    if last then
+      local ours = string.sub(last, -2) == ':0'
+      score = tonumber(redis.call('zscore', GONE, last) or 0) + (ours and 0 or THEIRS)
+    end
+    redis.call('rpush', QUEUE, mark)
+  end
+  local least = now + ALLOWANCE
+  redis.call('zadd', GONE, text(first() == mark and least or math.max(score, least)), mark)
+end
+
+-- Who waits for a plain lock listens to the channel; of those who queue only the first is told.
+local function ring()
+  redis.call('publish', CHANNEL, '0')
+  drop_the_gone()
+  local head = first()
+  if head then
+    redis.call('publish', CHANNEL .. ':' .. head, '0')
+  end
+end
+
+-- Holders that are not ours, by their marks; what is too large for a lock has none to show.
+local function strangers()
+  local left, found = redis.call('pttl', HOLD), {}
+  if redis.call('hlen', HOLD) > 16 then
+    return {{'?', 0, left, ''}}
+  end
+  for _, field in ipairs(redis.call('hkeys', HOLD)) do
+    if field ~= 'mode' then
+      found[#found + 1] = {'?', 0, left, field}
+    end
+  end
+  return found
+end
+

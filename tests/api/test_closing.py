@@ -1,0 +1,53 @@
+"""Closing while somebody else is just being granted a lock: no lease that nobody would renew."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast import aio
+
+
+@pytest.mark.parametrize("options", [{}, {"ttl": 30}, {"fair": True}])
+def test_a_grant_that_comes_while_closing_is_given_back(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    locks, others = holdfast.connect("memory:closing"), holdfast.connect("memory:closing")
+    backend = locks._client.backend
+    real = backend.attempt
+
+    async def attempt(*asked: Any) -> Any:
+        answer = await real(*asked)
+        locks.close()
+        return answer
+
+    monkeypatch.setattr(backend, "attempt", attempt)
+    with pytest.raises(holdfast.ConfigurationError, match="closed"):
+        locks.lock("x", **options).acquire()
+    with others.lock("x", timeout=0):
+        pass
+    others.close()
+
+
+def test_the_same_on_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        locks, others = aio.connect("memory:closing-aio"), aio.connect("memory:closing-aio")
+        backend = locks._client.backend
+        real = backend.attempt
+
+        async def attempt(*asked: Any) -> Any:
+            answer = await real(*asked)
+            await locks.close()
+            return answer
+
+        monkeypatch.setattr(backend, "attempt", attempt)
+        with pytest.raises(holdfast.ConfigurationError, match="closed"):
+            await locks.lock("x").acquire()
+        async with others.lock("x", timeout=0):
+            pass
+        await others.close()
+
+    asyncio.run(main())

@@ -1,0 +1,78 @@
+"""Least privilege in a foreign layout: what the documentation gives is enough, and not too much."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast import aio
+from tests.backends.redis.conftest import PATIENCE
+from tests.servers.redis import RedisServer
+
+pytestmark = pytest.mark.redis
+PAGE = Path(__file__).parents[4] / "docs" / "engines" / "redis.md"
+SENT = {"evalsha", "script|load", "subscribe", "unsubscribe", "scan", "info", "select"}
+"""What is not called by a script."""
+LAYOUTS = pytest.mark.parametrize("layout", ["redisson", "redis-py"])
+
+
+def documented() -> list[str]:
+    found = re.search(r"^ACL SETUSER sharing on >secret (.+)$", PAGE.read_text(), re.MULTILINE)
+    assert found is not None
+    return found[1].split()
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[RedisServer]:
+    rules = " ".join(documented())
+    with RedisServer(user="sharing", password="s3cret", rules=rules) as server:
+        yield server
+
+
+def test_nothing_is_too_much() -> None:
+    folder = files("holdfast.backends.redis.layouts.scripts")
+    scripts = [each.read_text("utf-8") for each in folder.iterdir() if each.name.endswith(".lua")]
+    called = set(re.findall(r"redis\.call\('(\w+)'", "".join(scripts)))
+    assert {each[1:] for each in documented() if each.startswith("+")} == called | SENT
+
+
+@LAYOUTS
+def test_it_is_enough(guarded: RedisServer, layout: str) -> None:
+    url = f"{guarded.url}?layout={layout}&namespace=shop"
+    with holdfast.connect(url) as locks, holdfast.connect(url) as others:
+        terms: dict[str, Any] = {"fair": True} if layout == "redisson" else {}
+        with locks.lock("x", **terms) as lease, locks.lock("y", owner="me"):
+            lease.renew()
+            assert others.lock("x", **terms).acquire(timeout=0.1) is None
+            assert others.lock("x").acquire(timeout=0.1) is None
+            assert [each.name for each in others.list()] == ["x", "y"]
+        parked = locks.lock("x").acquire()
+        assert parked is not None
+        others.attach(parked.detach()).release()
+        broken = locks.lock("x").acquire()
+        assert broken is not None
+        assert others.force_release("x")
+
+
+@LAYOUTS
+def test_it_is_enough_on_a_loop(guarded: RedisServer, layout: str) -> None:
+    async def story() -> None:
+        url = f"{guarded.url}?layout={layout}&namespace=shop"
+        async with aio.connect(url) as locks, aio.connect(url) as others:
+            lease = await locks.lock("x").acquire()
+            assert lease is not None
+            waiter = asyncio.create_task(others.lock("x").acquire(timeout=PATIENCE))
+            await asyncio.sleep(0.05)
+            await lease.release()
+            later = await waiter
+            assert later is not None
+            assert later.fence > lease.fence
+
+    asyncio.run(story())

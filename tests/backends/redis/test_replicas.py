@@ -1,0 +1,207 @@
+"""`wait_replicas`: what too few replicas have got does not count, and is taken back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast import aio
+from holdfast.backends.redis import settings
+from holdfast.backends.redis.engine import RedisEngine
+from holdfast.connect import open_engine, parse
+from holdfast.core.values import Busy, Granted, Renewal, State
+from holdfast.errors import BackendError, BackendUnavailable, ConfigurationError
+from holdfast.runtimes.clock import now
+from holdfast.runtimes.loop import LoopRuntime
+from holdfast.runtimes.threads import ThreadRuntime, run
+from tests.backends.redis.conftest import PATIENCE, claim
+from tests.servers.redis import RedisServer
+
+pytestmark = [pytest.mark.redis, pytest.mark.faults]
+COLOURS = pytest.mark.parametrize("colour", ["blocking", "asyncio"])
+
+
+class Pair:
+    """A master and the replica that has to confirm."""
+
+    def __init__(self, master: RedisServer, replica: RedisServer):
+        self.master, self.replica = master, replica
+        self.url = f"{master.url}?wait_replicas=1&wait_timeout=0.2"
+        """For a replica that does not answer; one that does may need longer on a busy machine."""
+        self.patient_url = f"{master.url}?wait_replicas=1&wait_timeout=20&socket_timeout=40"
+
+    def whole(self) -> None:
+        self.replica.cont()
+        self.master.wait_for_replicas(1)
+
+    def port(self, colour: str, *, patient: bool = False) -> Any:
+        found = open_engine(self.patient_url if patient else self.url)[0]
+        assert isinstance(found, RedisEngine)
+        return found.blocking() if colour == "blocking" else found.asyncio()
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Pair]:
+    with RedisServer() as master, RedisServer() as replica:
+        replica.ask("REPLICAOF", master.host, master.port)
+        yield Pair(master, replica)
+
+
+@pytest.fixture
+def pair(running: Pair) -> Iterator[Pair]:
+    running.whole()
+    running.master.flushall()
+    yield running
+    running.whole()
+
+
+def play(colour: str, story: Any) -> None:
+    run(story) if colour == "blocking" else asyncio.run(story)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ("wait_replicas=-1", "wait_replicas"),
+        ("wait_replicas=many", "wait_replicas"),
+        ("wait_timeout=1", "needs wait_replicas"),
+        ("wait_replicas=1&wait_timeout=1.5", "half of socket_timeout"),
+        ("wait_replicas=1&wait_timeout=0", "wait_timeout"),
+    ],
+)
+def test_what_is_refused(options: str, named: str) -> None:
+    with pytest.raises(ConfigurationError, match=named):
+        holdfast.connect(f"redis://h?{options}")
+
+
+def test_what_is_read() -> None:
+    read = settings.read(parse("redis://h?wait_replicas=2&socket_timeout=1"))
+    assert (read.replicas, read.replicas_limit) == (2, 0.5)
+
+
+@COLOURS
+def test_all_verbs_with_a_replica_that_confirms(pair: Pair, colour: str) -> None:
+    async def story() -> None:
+        port = pair.port(colour, patient=True)
+        pair.master.script_flush()
+        mine, more = claim(), [claim("y"), claim("z")]
+        assert isinstance(await port.attempt(mine, 0.0), Granted)
+        assert isinstance(await port.attempt(claim(), 0.0), Busy)
+        assert isinstance(await port.attempt_all(more), list)
+        assert await port.renew([mine, *more]) == [Renewal.HELD] * 3
+        after = claim()
+        assert isinstance(await port.adopt(mine, after), Granted)
+        assert await port.renew([mine]) == [Renewal.LOST]
+        assert await port.release(after)
+        assert await port.release_all(more) == [True, True]
+        await port.close()
+
+    play(colour, story())
+
+
+@COLOURS
+def test_a_grant_that_is_not_confirmed_is_taken_back(pair: Pair, colour: str) -> None:
+    async def story() -> None:
+        port = pair.port(colour)
+        mine = claim()
+        pair.replica.stop()
+        for ask in (port.attempt(mine, 0.0), port.attempt_all([mine, claim("y")])):
+            with pytest.raises(BackendUnavailable, match="not confirmed by 1 replica"):
+                await ask
+            assert await port.inspect() == []
+        pair.whole()
+        patient = pair.port(colour, patient=True)
+        assert isinstance(await patient.attempt(mine, 0.0), Granted)
+        assert await port.release(mine)
+        await port.close()
+        await patient.close()
+
+    play(colour, story())
+
+
+def test_the_caller_is_told(pair: Pair) -> None:
+    pair.replica.stop()
+    with holdfast.connect(pair.url, namespace="t") as locks:
+        with pytest.raises(BackendUnavailable, match="not confirmed"):
+            locks.lock("x").acquire(timeout=0.5)
+        assert not locks.info("x").locked
+
+
+def test_the_caller_is_told_on_a_loop(pair: Pair) -> None:
+    async def story() -> None:
+        async with aio.connect(pair.url, namespace="t") as locks:
+            with pytest.raises(BackendUnavailable, match="not confirmed"):
+                await locks.lock("x").acquire(timeout=0.5)
+            assert not (await locks.info("x")).locked
+
+    pair.replica.stop()
+    asyncio.run(story())
+
+
+def test_a_renewal_that_is_not_confirmed_does_not_extend(pair: Pair) -> None:
+    with holdfast.connect(pair.url, namespace="t") as locks:
+        lease = locks.lock("x", ttl=1.5).acquire(timeout=PATIENCE)
+        assert lease is not None
+        pair.replica.stop()
+        with pytest.raises(BackendError, match="not confirmed"):
+            lease.renew()
+        assert lease.state is State.AT_RISK
+        assert lease.lost.wait(PATIENCE)
+
+
+@COLOURS
+def test_a_pushed_grant_is_confirmed_before_it_is_given_out(pair: Pair, colour: str) -> None:
+    """S19: the releaser made it, and asked no replica."""
+    other = open_engine(pair.master.url)[0].blocking()
+    runtime: Any = ThreadRuntime if colour == "blocking" else LoopRuntime
+
+    async def story() -> None:
+        port = pair.port(colour)
+        holder, waiter = claim(), claim()
+        assert isinstance(run(other.attempt(holder, 0.0)), Granted)
+        assert isinstance(await port.attempt(waiter, 0.0), Busy)
+        with port.watch(waiter, runtime().signal) as rung:
+            await port.attempt(waiter, 0.0)
+            pair.replica.stop()
+            assert run(other.release(holder))
+            assert await rung.wait(now() + PATIENCE)
+            with pytest.raises(BackendUnavailable, match="not confirmed"):
+                await port.attempt(waiter, 0.0)
+            assert await port.inspect() == []
+            pair.whole()
+            patient = pair.port(colour, patient=True)
+            assert isinstance(await patient.attempt(waiter, 0.0), Granted)
+        assert await port.release(waiter)
+        await port.close()
+        await patient.close()
+
+    play(colour, story())
+    run(other.close())
+
+
+def test_waiting_for_replicas_holds_up_nobody_else(pair: Pair) -> None:
+    async def story() -> None:
+        port = pair.port("asyncio")
+        await port.inspect("t:y")
+        pair.replica.stop()
+        before = waits(pair)
+        slow = [asyncio.create_task(port.attempt(claim(f"x{each}"), 0.0)) for each in range(20)]
+        await asyncio.sleep(0)
+        await port.inspect("t:y")
+        assert not any(each.done() for each in slow), "it waited for replicas too"
+        for each in slow:
+            with pytest.raises(BackendUnavailable):
+                await each
+        assert waits(pair) - before <= 3, "replicas were waited for one by one"
+        await port.close()
+
+    asyncio.run(story())
+
+
+def waits(pair: Pair) -> int:
+    told = pair.master.info("commandstats").get("cmdstat_wait", "calls=0,")
+    return int(told.partition("calls=")[2].partition(",")[0])
