@@ -65,7 +65,7 @@ class ForeignRecipe:
         return person._replace(raw=raw, ttl_left=ttl_left, fence_step=step)
 
     def _shown(self, claim: Claim) -> bytes:
-        return self._ours._value(claim)[len(claim.id) :]
+        return self._ours.value(claim)[len(claim.id) :]
 
     def _look(self, name: bytes, *terms: bytes) -> bytes:
         claims = beside(CLAIMS, name)  # nobody's tombstone is looked at
