@@ -14,6 +14,7 @@ import pytest
 from tests.servers.certificates import Certificates, make_certificates
 from tests.servers.cluster import RedisCluster
 from tests.servers.redis import RedisServer
+from tests.servers.redlock import RedlockNodes
 from tests.servers.sentinel import SentinelService
 from tests.servers.zookeeper import ZooKeeperEnsemble, ZooKeeperServer
 
@@ -75,6 +76,12 @@ def redis_sentinel() -> Iterator[SentinelService]:
 def redis_cluster() -> Iterator[RedisCluster]:
     with RedisCluster() as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def redlock_nodes() -> Iterator[RedlockNodes]:
+    with RedlockNodes() as nodes:
+        yield nodes
 
 
 @pytest.fixture(scope="session")

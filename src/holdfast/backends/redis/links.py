@@ -52,12 +52,12 @@ class LoopDial:
 
     async def open(self, settings: Settings, *, curious: bool = False) -> Stream:
         loop = asyncio.get_running_loop()
-        settings = await settings.signed_on_loop()
 
         def make() -> Stream:
             return Stream(settings, loop, self._pushed, self._lost)
 
         async with asyncio.timeout(settings.connect_limit):
+            settings = await settings.signed_on_loop()
             if settings.path:
                 _, stream = await loop.create_unix_connection(make, settings.path)
             else:

@@ -272,7 +272,12 @@ class ZooKeeperBackend(Asker):
         return await looking.break_hold(self, key, raw)
 
     async def inspect(self, key: str | None = None) -> list[LockInfo]:
+        if key is None:
+            return await looking.inspect_all(self, None)
         return await looking.inspect(self, key)
+
+    async def inspect_all(self, prefix: str) -> list[LockInfo]:
+        return await looking.inspect_all(self, prefix.removesuffix(":"))
 
     def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
         return Watch(self.session.place(claim), signal())

@@ -24,13 +24,17 @@ def raw_of(data: bytes | None, stat: Any) -> int:
     return int(known) if isinstance(known, int) else int(stat.czxid)
 
 
-async def inspect(asker: Asker, key: str | None) -> list[LockInfo]:
-    root = asker.session.settings.root
-    if key is not None:
-        keys = {key: naming.folder(root, key)}
-        await asker.ask(Sync(root or "/"))
-    else:
-        keys = await _all_keys(asker)
+async def inspect(asker: Asker, key: str) -> list[LockInfo]:
+    folder = naming.folder(asker.session.settings.root, key)
+    await asker.ask(Sync(folder))
+    return await _looked(asker, {key: folder})
+
+
+async def inspect_all(asker: Asker, namespace: str | None) -> list[LockInfo]:
+    return await _looked(asker, await _all_keys(asker, namespace))
+
+
+async def _looked(asker: Asker, keys: dict[str, str]) -> list[LockInfo]:
     found = [await _look(asker, each, folder) for each, folder in keys.items()]
     return [each for each in found if each.holders or each.waiters]
 
@@ -52,13 +56,15 @@ async def break_hold(asker: Asker, key: str, raw: int | None) -> LockInfo | None
     return LockInfo(key, tuple(broken)) if broken else None
 
 
-async def _all_keys(asker: Asker) -> dict[str, str]:
-    """Every lock's node under the root, by its key; others' nodes look like empty ones, and so do
-    those that we may not see.
+async def _all_keys(asker: Asker, namespace: str | None) -> dict[str, str]:
+    """Every lock's node of a namespace, or of all under the root, by its key; others' nodes look
+    like empty ones, and so do those that we may not see.
     """
     root = asker.session.settings.root
-    _, namespaces = await asker.ask(Sync(root or "/"), GetChildren(root or "/", None))
-    if isinstance(namespaces, NoNodeError):
+    _, namespaces = await asker.answers([Sync(root or "/"), GetChildren(root or "/", None)])
+    if namespace is not None:
+        namespaces = [naming.space(root, namespace)]
+    elif not isinstance(namespaces, list):
         return {}
     spaces = [each for each in namespaces if root or each != "zookeeper"]
     keys: dict[str, str] = {}

@@ -105,10 +105,13 @@ def segment(text: str) -> str:
 def folder(root: str, key: str) -> str:
     """The node of a lock: root, namespace, name."""
     namespace, _, name = key.partition(":")
+    return f"{root}/{space(root, namespace)}/{segment(name)}"
+
+
+def space(root: str, namespace: str) -> str:
+    """The node of a namespace; one of that name at the top is the server's own."""
     first = segment(namespace)
-    if not root and first == "zookeeper":
-        first = "%7Aookeeper"  # the server's own
-    return f"{root}/{first}/{segment(name)}"
+    return "%7Aookeeper" if first == "zookeeper" and not root else first
 
 
 def key_of(namespace: str, name: str) -> str:

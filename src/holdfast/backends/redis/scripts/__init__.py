@@ -7,7 +7,7 @@ import re
 from importlib.resources import files
 from typing import NamedTuple
 
-_INCLUDE = "-- include settle\n"
+_INCLUDE = re.compile(r"^-- include (\w+)\n", re.MULTILINE)
 
 
 class Script(NamedTuple):
@@ -34,16 +34,20 @@ def called_at(sha: str, line: int) -> str:
     return " or +".join(re.findall(r"redis\.p?call\('(\w+)'", here)) or "?"
 
 
-def _load(verb: str) -> Script:
-    folder = files(__name__)
-    shared = (folder / "settle.lua").read_text("utf-8")
-    return script((folder / f"{verb}.lua").read_text("utf-8").replace(_INCLUDE, shared))
+def load(folder: str, verb: str) -> Script:
+    """The script of a verb; what it includes stands beside it."""
+
+    def part(name: str) -> str:
+        text = (files(folder) / f"{name}.lua").read_text("utf-8")
+        return _INCLUDE.sub(lambda found: part(found[1]), text)
+
+    return script(part(verb))
 
 
-ACQUIRE = _load("acquire")
-RELEASE = _load("release")
-RENEW = _load("renew")
-DOWNGRADE = _load("downgrade")
-ADOPT = _load("adopt")
-INSPECT = _load("inspect")
-GATHER = _load("gather")
+ACQUIRE = load(__name__, "acquire")
+RELEASE = load(__name__, "release")
+RENEW = load(__name__, "renew")
+DOWNGRADE = load(__name__, "downgrade")
+ADOPT = load(__name__, "adopt")
+INSPECT = load(__name__, "inspect")
+GATHER = load(__name__, "gather")
