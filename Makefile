@@ -2,7 +2,7 @@
 # or newer, git and make is enough. `make demo` needs nothing at all beyond that.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers demo test check format sim soak bench bench-quick docs clean
+.PHONY: help setup servers demo test check format models sim soak bench bench-quick docs clean
 
 FIND   = python=$$(scripts/python) &&
 SETUP  = $(FIND) "$$python" scripts/setup.py
@@ -38,6 +38,10 @@ check: setup     ## ruff, its formatter, and mypy
 format: setup    ## let ruff repair what it can
 	@$(VENV)/ruff check --fix .
 	@$(VENV)/ruff format .
+
+models: setup    ## the models of Redlock, seen through to the end
+	@$(VENV)/python scripts/fetch_servers.py zookeeper
+	@$(VENV)/python scripts/check_models.py
 
 sim: setup       ## the simulator: many clients, virtual time, seeds SEEDS=0:2000
 	@$(VENV)/python -m holdfast.testing.simulator --seeds $(SEEDS)

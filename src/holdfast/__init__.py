@@ -13,7 +13,7 @@ import os
 import threading
 from typing import Any
 
-from holdfast.core.values import Capability, Event, Holder, LockInfo, Mode, State
+from holdfast.core.values import Capability, Event, Holder, LockInfo, Mode, NodeInfo, State
 from holdfast.errors import (
     AcquireTimeout,
     BackendError,
@@ -28,7 +28,7 @@ from holdfast.errors import (
 )
 from holdfast.lease import Lease, Leases
 from holdfast.lock import Lock, RWLock, Semaphore, Together
-from holdfast.locks import Locks, all_of, connect
+from holdfast.locks import Locks, all_of, connect, redlock
 
 __version__ = "0.1.0"
 
@@ -85,6 +85,7 @@ __all__ = [
     "LockInfo",
     "Locks",
     "Mode",
+    "NodeInfo",
     "NotHeld",
     "RWLock",
     "Semaphore",
@@ -96,6 +97,7 @@ __all__ = [
     "connect",
     "default",
     "lock",
+    "redlock",
     "rwlock",
     "semaphore",
 ]

@@ -25,6 +25,7 @@ _BUILT_IN = {
     "memory": "holdfast.backends.memory",
     "file": "holdfast.backends.file",
     **dict.fromkeys(_REDIS, "holdfast.backends.redis"),
+    **dict.fromkeys(("redlock", "redlocks"), "holdfast.backends.redlock"),
     **dict.fromkeys(("zookeeper", "zookeeper+tls"), "holdfast.backends.zookeeper"),
 }
 
@@ -92,6 +93,14 @@ def open_engine(text: Any) -> tuple[Engine, Url]:
     common = {key: url.options.pop(key) for key in COMMON_OPTIONS & url.options.keys()}
     engine = opener(url)
     return engine, Url(url.scheme, url.netloc, url.path, common)
+
+
+def open_nodes(texts: Iterable[str], options: dict[str, str]) -> Engine:
+    """The engine of a Redlock whose nodes have a URL each."""
+    from importlib import import_module
+
+    open_them: Callable[..., Engine] = import_module("holdfast.backends.redlock").open_nodes
+    return open_them([parse(text) for text in texts], options)
 
 
 def _adopt(client: Any) -> Engine:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
-from holdfast import opening
+from holdfast import opening, redlocks
 from holdfast.core import doors, gathering, looking, moving
 from holdfast.core.ports import Engine, Runtime
 from holdfast.core.values import Capability, Event, LockInfo, Mode
@@ -242,6 +242,26 @@ def connect(
     """
     settings = opening.Settings(namespace, label, require, cohort, id)
     return Locks(*opening.open_url(url, settings))
+
+
+def redlock(  # noqa: PLR0913  # each by name
+    urls: Iterable[str],
+    *,
+    max_ttl: doors.Duration = 60.0,
+    node_timeout: doors.Duration = 0.3,
+    durable: bool = False,
+    namespace: str | None = None,
+    label: str = "",
+    require: Iterable[str] = (),
+    cohort: int = 16,
+    id: str | None = None,  # noqa: A002  # the option's own name
+) -> Locks:
+    """A client of several independent Redis masters, each with a URL of its own.
+
+    `max_ttl`: the longest ttl that any client uses. `durable`: the nodes never lose data.
+    """
+    engine = redlocks.engine(urls, max_ttl, node_timeout, durable=durable)
+    return Locks(engine, opening.Settings(namespace, label, require, cohort, id))
 
 
 def all_of(*locks: Lock, timeout: doors.Duration | None = None) -> Together:

@@ -1,6 +1,6 @@
 """A program whose main thread is interrupted thousands of times around its locks (F-P6).
 
-Run as `python storm.py KIND SECONDS SEED`; prints how often it was hit and what was left behind.
+Run as `python storm.py URL KIND SECONDS SEED`; prints how often it was hit and what was left.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ KINDS: dict[str, Callable[[holdfast.Locks], None]] = {
 }
 
 
-def main(kind: str, seconds: float, seed: int) -> None:
+def main(url: str, kind: str, seconds: float, seed: int) -> None:
     work = KINDS[kind]
     chance = random.Random(seed)
-    locks = holdfast.connect("memory:storm")
+    locks = holdfast.connect(url)
     stop = threading.Event()
     rival = threading.Thread(target=compete, args=(locks, work, stop))
     rival.start()
@@ -100,7 +100,7 @@ def main(kind: str, seconds: float, seed: int) -> None:
     stop.set()
     rival.join(PATIENCE)
     print("hits", hits > 20, "rounds", rounds > 20, "rival stuck", rival.is_alive())
-    report(locks)
+    report(locks, url)
 
 
 def interrupt(_: int, frame: Any) -> None:
@@ -131,7 +131,7 @@ def compete(
             continue
 
 
-def report(locks: holdfast.Locks) -> None:
+def report(locks: holdfast.Locks, url: str) -> None:
     """What is left, once the keeper has cleared up behind the interrupted."""
     gc.collect()
     client = locks._client
@@ -140,7 +140,7 @@ def report(locks: holdfast.Locks) -> None:
         time.sleep(0.01)
     print("left", locks.list(), list(client.holds.values()), dict(client.lines))
     result: list[Any] = []
-    other = holdfast.connect("memory:storm")
+    other = holdfast.connect(url)
     thread = threading.Thread(target=lambda: result.append(other.lock("x").acquire(timeout=5)))
     thread.start()
     thread.join()
@@ -148,4 +148,4 @@ def report(locks: holdfast.Locks) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], float(sys.argv[2]), int(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4]))

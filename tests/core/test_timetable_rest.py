@@ -51,3 +51,20 @@ def test_a_keeper_that_sleeps_for_want_of_work_is_woken_by_the_next_hold() -> No
     assert timetable.rest(20.0) == NEVER
 
     assert timetable.add(a_hold(), 21.0, 10.0)
+
+
+def test_who_is_due_soon_is_taken_along_but_wakes_nobody() -> None:
+    timetable = Timetable()
+    holds = [a_hold() for _ in range(4)]
+    for hold, moment in zip(holds, (0.0, 0.5, 1.0, 1.1), strict=True):
+        timetable.add(hold, moment, 10.0)
+    once = a_hold()
+    timetable.add_once(once, 10.5)
+
+    assert timetable.pop_due(9.9) == []
+    assert timetable.next_due() == 10.0
+    assert timetable.pop_due(10.0) == holds[:3]
+    assert timetable.pop_due(10.0) == []
+    assert timetable.next_due() == 10.5
+    assert timetable.pop_due(10.5) == [once, holds[3]]
+    assert timetable.next_due() == NEVER

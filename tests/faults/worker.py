@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import holdfast
-from holdfast import aio
+from holdfast import Capability, aio
 from holdfast.testing.history import Journal, Kind
 from holdfast.testing.recording import Recorder
 
@@ -40,17 +40,20 @@ def interrupt(*_: object) -> None:
 
 
 def kinds(locks: Any, ttl: float | None = None) -> list[Any]:
-    """Every kind of lock, each under a name of its own."""
-    rw = locks.rwlock("read-write", ttl=ttl)
-    return [
+    """Every kind of lock that the engine has, each under a name of its own."""
+    found = [
         locks.lock("plain", timeout=2, ttl=ttl),
-        locks.lock("fair", timeout=2, fair=True, ttl=ttl),
         locks.lock("leased", timeout=2, ttl=1),
         locks.lock("impatient", timeout=0.002, ttl=ttl),
-        rw.read(),
-        rw.write(),
-        locks.semaphore("permits", 2, timeout=2, ttl=ttl),
     ]
+    if Capability.FAIR in locks.capabilities:
+        found.append(locks.lock("fair", timeout=2, fair=True, ttl=ttl))
+    if Capability.SHARED in locks.capabilities:
+        rw = locks.rwlock("read-write", ttl=ttl)
+        found += [rw.read(), rw.write()]
+    if Capability.PERMITS in locks.capabilities:
+        found.append(locks.semaphore("permits", 2, timeout=2, ttl=ttl))
+    return found
 
 
 def ttl() -> float | None:

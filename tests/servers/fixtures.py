@@ -7,12 +7,14 @@ makes it: `with RedisServer() as server:`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from unittest import SkipTest
 
 import pytest
 
 from tests.servers.certificates import Certificates, make_certificates
 from tests.servers.cluster import RedisCluster
 from tests.servers.redis import RedisServer
+from tests.servers.redlock import RedlockNodes
 from tests.servers.sentinel import SentinelService
 from tests.servers.zookeeper import ZooKeeperEnsemble, ZooKeeperServer
 
@@ -54,6 +56,17 @@ def valkey_server() -> Iterator[RedisServer]:
 
 
 @pytest.fixture(scope="session")
+def redis6_server() -> Iterator[RedisServer]:
+    """The oldest Redis that is supported, where one can be had."""
+    try:
+        server = RedisServer(flavour="redis6").start()
+    except SkipTest as missing:
+        pytest.skip(f"needs Redis 6.2: {missing}")
+    with server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def redis_sentinel() -> Iterator[SentinelService]:
     with SentinelService() as service:
         yield service
@@ -63,6 +76,12 @@ def redis_sentinel() -> Iterator[SentinelService]:
 def redis_cluster() -> Iterator[RedisCluster]:
     with RedisCluster() as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def redlock_nodes() -> Iterator[RedlockNodes]:
+    with RedlockNodes() as nodes:
+        yield nodes
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from typing import Any
 
 from holdfast.aio.lease import Lease, Leases
 from holdfast.aio.lock import Lock, RWLock, Semaphore, Together
-from holdfast.aio.locks import Locks, all_of, connect
+from holdfast.aio.locks import Locks, all_of, connect, redlock
 
 _default: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Locks] = weakref.WeakKeyDictionary()
 
@@ -57,6 +57,7 @@ __all__ = [
     "connect",
     "default",
     "lock",
+    "redlock",
     "rwlock",
     "semaphore",
 ]

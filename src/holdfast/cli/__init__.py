@@ -19,6 +19,7 @@ VERBS = {
     "show": "show who holds a lock and who waits for it, in order",
     "break": "open a lock by force",
     "wait": "return when a lock is free",
+    "redlock": "the nodes of a Redlock: which of them vote, and how a new set begins",
 }
 _MODULES = {
     "run": "running",
@@ -26,6 +27,7 @@ _MODULES = {
     "show": "showing",
     "break": "breaking",
     "wait": "waiting",
+    "redlock": "voting",
 }
 
 
@@ -77,7 +79,7 @@ def _trace() -> None:
 
 
 def _overview() -> str:
-    verbs = "".join(f"  {verb:<7}{about}\n" for verb, about in VERBS.items())
+    verbs = "".join(f"  {verb:<9}{about}\n" for verb, about in VERBS.items())
     return (
         "usage: holdfast VERB [options] ...\n\n"
         "Locks across processes and machines, for the command line.\n\n"

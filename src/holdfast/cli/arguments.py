@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from holdfast.cli.exits import Exit
-from holdfast.cli.options import BREAK, EVERYWHERE, LS, RUN, WAIT, Option
+from holdfast.cli.options import BREAK, EVERYWHERE, LS, REDLOCK, RUN, WAIT, Option
 from holdfast.cli.readings import OnLost
 from holdfast.errors import ConfigurationError
 
@@ -96,6 +96,18 @@ def break_(argv: Sequence[str]) -> Options:
 def wait(argv: Sequence[str]) -> Options:
     """`wait [options] NAME`."""
     return _about_one("wait", "Return when nobody holds the lock, without taking it.", WAIT, argv)
+
+
+def redlock(argv: Sequence[str]) -> Options:
+    """`redlock [options] status|init`."""
+    about = (
+        "The nodes of a redlock: URL: `status` tells which of them vote; `init` begins a new set."
+    )
+    parser = _parser("redlock", "[options] status|init", about, REDLOCK)
+    parser.add_argument(
+        "name", metavar="status|init", choices=("status", "init"), help="what to do"
+    )
+    return _settle(parser, parser.parse_args(argv, Options()), REDLOCK)
 
 
 def _about_one(verb: str, about: str, options: Sequence[Option], argv: Sequence[str]) -> Options:

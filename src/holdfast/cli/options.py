@@ -158,6 +158,8 @@ BREAK = (
     _switch("yes", "-y", "--yes", explain="do not ask"),
 )
 
+REDLOCK = (_switch("yes", "-y", "--yes", explain="do not ask before `init`"),)
+
 WAIT = (
     _duration(
         "wait",

@@ -97,8 +97,9 @@ class Keeper:
             try:
                 self._start(work)
             except BaseException:  # no thread to be had: the next ring tries again
-                work.close()
-                self._tickets.append(object())
+                with suppress(ValueError):  # it runs already: the start was interrupted (Ctrl-C)
+                    work.close()
+                    self._tickets.append(object())
                 raise
 
     def _take_ticket(self) -> bool:

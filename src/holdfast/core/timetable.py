@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 BATCH = 500
 """How many holds are renewed in one round trip at the most."""
+EARLY = 0.1
+"""Who is due within this share of its delay is taken along: one round trip for them all."""
 NEVER = float("inf")
 
 
@@ -71,8 +73,9 @@ class Timetable:
                 del self._fifos[delay]  # type: ignore[arg-type]  # a float, or there was no fifo
 
     def pop_due(self, now: float, most: int = BATCH) -> list[Hold]:
+        """Those whose time has come, and if there is one, those whose time is near."""
         due: list[Hold] = []
-        while len(due) < most and (hold := self._first(now)) is not None:
+        while len(due) < most and (hold := self._first(now, EARLY if due else 0.0)) is not None:
             self.remove(hold)
             due.append(hold)
         return due
@@ -83,13 +86,13 @@ class Timetable:
         heads = [next(iter(fifo)).due for fifo in self._fifos.values()]
         return min([*heads, self._heap[0][0]] if self._heap else heads, default=NEVER)
 
-    def _first(self, now: float) -> Hold | None:
+    def _first(self, now: float, early: float) -> Hold | None:
         while self._heap and self._heap[0][0] <= now:
             due, _, hold = heapq.heappop(self._heap)
             if hold.due == due:
                 return hold
-        for fifo in self._fifos.values():
+        for delay, fifo in self._fifos.items():
             hold = next(iter(fifo))
-            if hold.due <= now:
+            if hold.due <= now + delay * early:
                 return hold
         return None

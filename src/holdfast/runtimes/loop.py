@@ -78,40 +78,14 @@ class _Shield:
     To a task it is a future (`asyncio.isfuture` tells by the mark), done when the other one is.
     """
 
-    __slots__ = ("_asyncio_future_blocking", "_message", "_struck", "add_done_callback", "get_loop")
+    _asyncio_future_blocking = True
+    _struck = False
+    _message: tuple[object, ...] = ()
+    get_loop: Any = None
+    add_done_callback: Any = None
 
-    def __init__(self) -> None:
-        self._struck = False
-        self._message: tuple[object, ...] = ()
-
-    def drive(
-        self, work: Coroutine[Any, Any, T], shield: _Shield | None
-    ) -> Generator[Any, None, T]:
-        """The rest of a work that suspended. A cancellation is told at its end, in its stead."""
-        try:
-            while True:
-                try:
-                    yield shield
-                except BaseException as error:  # noqa: BLE001  # the work's, unless it is for us
-                    if shield is None and isinstance(error, asyncio.CancelledError):
-                        self.cancel(*error.args)
-                        shield = self.before(work.send(None))
-                    else:
-                        self.add_done_callback = self.get_loop = None  # its error knows this frame
-                        shield = self.before(work.throw(error))
-                else:
-                    shield = self.before(work.send(None))
-        except StopIteration as done:
-            result: T = done.value
-            if not self._cancelled():
-                return result
-        except (Exception, asyncio.CancelledError):
-            if not self._cancelled():
-                raise
-        raise asyncio.CancelledError(*self._message)
-
-    def before(self, awaited: Any) -> _Shield | None:
-        """This, held before what the work awaits; a bare yield awaits nothing."""
+    def over(self, awaited: Any) -> _Shield | None:
+        """This, held over what the work awaits; a bare yield awaits nothing."""
         if awaited is None:
             return None
         self.get_loop = awaited.get_loop
@@ -126,12 +100,15 @@ class _Shield:
         self._message = () if msg is None else (msg,)
         return True
 
-    def _cancelled(self) -> bool:
+    def cancelled(self) -> bool:
         """Not if the work itself did that, and took it back, as a TaskGroup does."""
         if not self._struck:
             return False
         task = asyncio.current_task()
         return task is None or task.cancelling() > 0
+
+    def cancellation(self) -> asyncio.CancelledError:
+        return asyncio.CancelledError(*self._message)
 
 
 class LoopRuntime:
@@ -181,14 +158,32 @@ class LoopRuntime:
 
     @types.coroutine
     def finish(self, work: Coroutine[Any, Any, T]) -> Generator[Any, None, T]:
-        """In the caller's own task: one for every command would cost more than the command."""
+        """In the caller's own task, behind a shield: a task for every command would cost more than
+        the command. A cancellation is told at its end, in its stead.
+        """
         shield = _Shield()
         try:
-            first = shield.before(work.send(None))
+            step = shield.over(work.send(None))
+            while True:
+                try:
+                    yield step
+                except BaseException as error:  # noqa: BLE001  # the work's, unless it is for us
+                    if step is None and isinstance(error, asyncio.CancelledError):
+                        shield.cancel(*error.args)
+                        step = shield.over(work.send(None))
+                    else:
+                        shield.add_done_callback = shield.get_loop = None  # they know the error
+                        step = shield.over(work.throw(error))
+                else:
+                    step = shield.over(work.send(None))
         except StopIteration as done:
             result: T = done.value
-            return result
-        return (yield from shield.drive(work, first))
+            if not shield.cancelled():
+                return result
+        except (Exception, asyncio.CancelledError):
+            if not shield.cancelled():
+                raise
+        raise shield.cancellation()
 
     def mine(self) -> Mine:
         loop = self.loop

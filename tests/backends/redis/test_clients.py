@@ -16,6 +16,7 @@ import holdfast
 from holdfast import aio
 from holdfast.backends.redis.clients import place_of
 from holdfast.errors import BackendError, BackendUnavailable, ConfigurationError
+from tests.backends.redis.conftest import PATIENCE
 from tests.backends.redis.test_addresses import use
 from tests.servers.certificates import Certificates
 from tests.servers.cluster import RedisCluster
@@ -122,6 +123,28 @@ def test_a_provider_does_not_hold_up_the_loop(redis_server: RedisServer) -> None
     asyncio.run(story())
     redis_server.ask("ACL", "DELUSER", "ann")
     assert known.threads
+
+
+class Hanging(redis.CredentialProvider):
+    def get_credentials(self) -> tuple[str, str]:
+        raise AssertionError("the loop has a method of its own")
+
+    async def get_credentials_async(self) -> tuple[str, str]:
+        await asyncio.Event().wait()
+        raise AssertionError("never")
+
+
+def test_a_provider_that_hangs_on_a_loop(redis_server: RedisServer) -> None:
+    client = redis.asyncio.Redis(
+        port=redis_server.port, credential_provider=Hanging(), socket_connect_timeout=0.2
+    )
+
+    async def story() -> None:
+        async with aio.connect(client) as locks:
+            with pytest.raises(BackendUnavailable):
+                await asyncio.wait_for(locks.info("x"), PATIENCE)
+
+    asyncio.run(story())
 
 
 class Failing(redis.CredentialProvider):

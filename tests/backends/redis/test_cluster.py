@@ -265,6 +265,33 @@ def test_where_there_are_no_shards_a_message_only_rings() -> None:
         assert granted.anchor is None
 
 
+def test_who_waits_listens_where_the_slot_is(cluster: RedisCluster) -> None:
+    """From the first question after the move on, not only from the next one, a second later."""
+    name = fresh()
+    slot = slot_named(name)
+
+    async def story() -> None:
+        port = engine(cluster).asyncio()
+        mine, other = claim(name), claim(name)
+        assert isinstance(await port.attempt(mine, 0.0), Granted)
+        assert isinstance(await port.attempt(other, 0.0), Busy)
+        with port.watch(other, LoopRuntime().signal) as rung:
+            assert isinstance(await port.attempt(other, 0.0), Busy)
+            cluster.move(slot, another(cluster, slot))
+            assert isinstance(await port.attempt(other, 0.0), Busy)
+            while await rung.wait(now()):
+                pass  # that the slot has left
+            assert await port.release(mine)
+            assert await rung.wait(now() + PATIENCE)
+            granted = await port.attempt(other, 0.0)
+        assert isinstance(granted, Granted)
+        assert granted.anchor is not None, "it was not pushed"
+        assert await port.release(other)
+        await port.close()
+
+    asyncio.run(story())
+
+
 def test_channels_that_nobody_needs_are_left(
     cluster: RedisCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

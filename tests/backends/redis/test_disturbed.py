@@ -137,7 +137,7 @@ class TestDisturbed(Part):
 
         async def take_and_wait() -> None:
             await locks.lock("x").acquire(timeout=0)
-            await other.lock("x").acquire(timeout=0)  # :line and :info are for who has to wait
+            await other.lock("x").acquire(timeout=PATIENCE)  # :line and :info are for who waits
 
         with pytest.raises(BackendError, match="not a lock's") as caught:
             await take_and_wait()

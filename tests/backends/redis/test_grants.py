@@ -283,3 +283,36 @@ def test_the_book_of_who_waits_never_runs_out_before_the_line(
     for each in [holder, *waiters]:
         run(port.release(each))
     run(port.close())
+
+
+@pytest.mark.parametrize("verb", ["attempt", "attempt_all", "renew", "release", "inspect"])
+def test_who_is_let_in_by_others_does_not_run_out_with_those_before(
+    server: RedisServer, verb: str
+) -> None:
+    """A grant in a key that ends with its older members would be gone, and given once more."""
+    port, other = engine(server).blocking(), claim("y")
+    gone, stays, first, second, stranger = (claim(mode=Mode.PERMIT, permits=2) for _ in range(5))
+    for each in (gone, stays):
+        granted(ask(port, each))
+    for each in (first, second):
+        assert isinstance(ask(port, each), Busy)
+    name = "t:{x}:permits"
+    server.ask("ZADD", name, 1, gone.id)  # its time is over
+    server.ask("PEXPIRE", name, 1000)  # as if the one that is left had no more than this
+    if verb == "attempt":
+        ask(port, stranger)
+    elif verb == "attempt_all":
+        run(port.attempt_all([stranger, other]))
+    elif verb == "renew":
+        run(port.renew([stranger]))
+    elif verb == "release":
+        run(port.release(stranger))
+    else:
+        run(port.inspect("t:x"))
+    assert server.ask("ZSCORE", name, first.id) is not None
+    left = server.ask("PTTL", name)
+    assert isinstance(left, int)
+    assert left > 2000
+    for each in (stays, first, second, stranger, other):
+        run(port.release(each))
+    run(port.close())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.values import Mode, State
+from holdfast.core.values import Busy, Mode, State
 from holdfast.errors import BackendError, BackendUnavailable, LeaseLost
 from holdfast.testing.conformance.scene import Scene
 from holdfast.testing.conformance.suite import Part
@@ -160,6 +160,18 @@ class TestLostAnswers(Part):
             await locks.attach(text)
         await moved.release()
         assert not (await locks.info("x")).locked
+
+    async def test_a_parked_claim_that_comes_late_finds_the_door_shut(
+        self, scene: Scene, between: Between
+    ) -> None:
+        """L3: its first sending was stuck while it was detached, attached and released."""
+        port, parked, moved = scene.port(), scene.claim("x"), scene.claim("x")
+        await port.attempt(parked, 0.0)
+        assert await port.park(parked, 30.0)
+        assert await port.adopt(parked, moved) is not None
+        assert await port.release(moved)
+        assert isinstance(await port.attempt(parked, 0.0), Busy)
+        assert await port.inspect(parked.key) == []
 
     async def test_breaking_is_told_to_be_in_doubt(self, scene: Scene, between: Between) -> None:
         """It is not asked for again: by then it could break somebody else's hold."""

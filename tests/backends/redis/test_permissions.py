@@ -170,3 +170,27 @@ def test_on_a_cluster_it_is_enough_too() -> None:
     with RedisCluster(user="locks", password="s3cret", rules=rules) as cluster:
         exercise(cluster.url)
         assert [node.ask("ACL", "LOG") for node in cluster.nodes] == [[], [], []]
+
+
+def test_waiting_for_replicas_needs_one_more(guarded: RedisServer) -> None:
+    url = f"{guarded.url}?wait_replicas=1&wait_timeout=0.05"
+    with (
+        holdfast.connect(url, namespace="t") as locks,
+        pytest.raises(BackendError, match=r"needs the permission \+wait "),
+    ):
+        locks.lock("x", timeout=5).acquire()
+    guarded.flushall()
+
+
+@pytest.mark.parametrize("layout", ["redisson", "redis-py"])
+def test_in_a_foreign_layout_errors_name_what_is_missing(guarded: RedisServer, layout: str) -> None:
+    rules = "~* &* +@all -incr -exists -set -hset -hincrby"
+    guarded.ask("ACL", "SETUSER", "few", "on", ">few", *rules.split())
+    url = guarded.url.replace("locks:s3cret", "few:few")
+    named = r"needs the permission \+(incr|exists|set|hset|hincrby) "
+    with (
+        holdfast.connect(f"{url}?layout={layout}") as locks,
+        pytest.raises(BackendError, match=named),
+    ):
+        locks.lock("x", timeout=5).acquire()
+    guarded.flushall()

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.redis
 
 SEEDS = 50
 """How many swarms CI looks at; `make sim` looks at more."""
-FINDING = 30
+FINDING = 60
 """Within so many seeds each bug must be found."""
 NOT_OF_TCP = {"duplicated", "ring_lost", "drift"}
 """A stream has no duplicates, and nothing is lost from the middle of it."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import time
-import uuid
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -58,4 +57,4 @@ def _boot() -> bytes:
     with suppress(OSError), open(_BOOT_ID, encoding="ascii") as file:
         return digest(file.read())[:8]
     # A system that does not name its boots: nothing parked by another process is believed.
-    return digest(uuid.uuid4().hex)[:8]
+    return digest(os.urandom(16).hex())[:8]

@@ -6,11 +6,14 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Generic, TypeVar
 
+from hiredis import HiredisError
+
 from holdfast.backends.redis import wire
 from holdfast.backends.redis.places import Place
+from holdfast.backends.redis.recovering import Recovery
 from holdfast.backends.redis.settings import Settings
 from holdfast.backends.redis.streams import Stream
-from holdfast.errors import BackendError, BackendUnavailable
+from holdfast.errors import BackendUnavailable
 
 T = TypeVar("T")
 
@@ -49,12 +52,12 @@ class LoopDial:
 
     async def open(self, settings: Settings, *, curious: bool = False) -> Stream:
         loop = asyncio.get_running_loop()
-        settings = await settings.signed_on_loop()
 
         def make() -> Stream:
             return Stream(settings, loop, self._pushed, self._lost)
 
         async with asyncio.timeout(settings.connect_limit):
+            settings = await settings.signed_on_loop()
             if settings.path:
                 _, stream = await loop.create_unix_connection(make, settings.path)
             else:
@@ -79,6 +82,7 @@ class Link:
         self._dial = dial
         self._channels = channels
         self._connecting = Joint(self._connect)
+        self._recovery = Recovery()
         self.stream: Stream | None = None
 
     async def connected(self) -> Stream:
@@ -88,12 +92,17 @@ class Link:
         return await self._connecting.done()
 
     async def _connect(self) -> Stream:
+        self._recovery.ensure_time()
         try:
             stream = await self._place.reach(self._dial)
-        except OSError as error:
-            if isinstance(error, BackendError):
-                raise
-            raise wire.unreachable(self._place.settings, error) from error
+        except BackendUnavailable as error:
+            self._recovery.failed(error)
+            raise
+        except (OSError, HiredisError) as error:
+            unreachable = wire.unreachable(self._place.settings, error)
+            self._recovery.failed(unreachable)
+            raise unreachable from error
+        self._recovery.reached()
         await stream.subscribe(*self._channels)
         self.stream = stream
         return stream

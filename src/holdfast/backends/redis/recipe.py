@@ -74,14 +74,14 @@ class Recipe:
             terms = self._ttls.get(claim.ttl) or self._plain_terms(claim.ttl)
         else:
             terms = _terms(claim)
-        value = self._value(claim)
+        value = self.value(claim)
         place = self.place(claim.key, claim.mode is Mode.PERMIT)
         return b"%b%b$%d\r\n%b\r\n%b%b" % (_ACQUIRE, place, len(value), value, terms, reply_to)
 
     def gather(self, claims: Sequence[Claim]) -> bytes:
         """One acquire for all of them."""
         keys = [self.place(claim.key, claim.mode is Mode.PERMIT) for claim in claims]
-        words = [bulk(self._value(claim)) + _terms(claim) for claim in claims]
+        words = [bulk(self.value(claim)) + _terms(claim) for claim in claims]
         count = len(claims)
         head = b"*%d\r\n$7\r\nEVALSHA\r\n$40\r\n%b\r\n" % (3 + count * 9, GATHER.sha)
         return b"".join((head, bulk(b"%d" % (count * 5)), *keys, *words))
@@ -102,7 +102,7 @@ class Recipe:
     def adopt(self, parked: Claim, claim: Claim) -> bytes:
         place = self.place(claim.key, claim.mode is Mode.PERMIT)
         stone = bulk(_milliseconds(_tombstone(parked)))
-        old, new = bulk(parked.id.encode()), bulk(self._value(claim))
+        old, new = bulk(parked.id.encode()), bulk(self.value(claim))
         return b"".join((_ADOPT, place, old, new, _terms(claim), stone))
 
     def inspect(self, key: str, *, permits: bool) -> bytes:
@@ -141,7 +141,7 @@ class Recipe:
         terms = self._ttls[ttl] = left + bulk(b"x") + bulk(b"1")
         return terms
 
-    def _value(self, claim: Claim) -> bytes:
+    def value(self, claim: Claim) -> bytes:
         """The id, since when (by our clock: shown, never decided on), and who it is."""
         who = claim.who, claim.label, claim.owner
         shown = self._shown.get(who)
@@ -154,13 +154,15 @@ class Recipe:
 
 
 def _terms(claim: Claim) -> bytes:
-    if claim.mode is Mode.EXCLUSIVE:
-        owner = claim.owner
-        mode = b"x" if owner is None else b"o" + quote(owner, safe="").encode()
-    else:
-        mode = b"s" if claim.mode is Mode.SHARED else b"p"
     ttl = _milliseconds(claim.ttl or DEFAULT_TTL)
-    return bulk(ttl) + bulk(mode) + bulk(b"%d" % claim.permits)
+    return bulk(ttl) + bulk(mode_of(claim)) + bulk(b"%d" % claim.permits)
+
+
+def mode_of(claim: Claim) -> bytes:
+    """As the scripts call it."""
+    if claim.mode is not Mode.EXCLUSIVE:
+        return b"s" if claim.mode is Mode.SHARED else b"p"
+    return b"x" if claim.owner is None else b"o" + quote(claim.owner, safe="").encode()
 
 
 def _tombstone(claim: Claim) -> float:
@@ -189,14 +191,14 @@ def merged(first: LockInfo, second: LockInfo) -> LockInfo:
 
 def _holder(mode: bytes, raw: int, left: int, _limit: int, shown: bytes) -> Holder:
     ttl_left = left / 1000 if left >= 0 else None
-    return _person(mode, shown)._replace(raw=raw or None, ttl_left=ttl_left)
+    return person(mode, shown)._replace(raw=raw or None, ttl_left=ttl_left)
 
 
 def _waiter(mode: bytes, _limit: int, shown: bytes) -> Holder:
-    return _person(mode, shown)._replace(since=None)
+    return person(mode, shown)._replace(since=None)
 
 
-def _person(mode: bytes, shown: bytes) -> Holder:
+def person(mode: bytes, shown: bytes) -> Holder:
     """Somebody, as far as what stands there can be read: it may not be ours."""
     kind = _MODES.get(mode.decode(), Mode.EXCLUSIVE)
     try:

@@ -19,8 +19,9 @@ from hiredis import HiredisError, ReplyError
 
 from holdfast.backends.redis import wire
 from holdfast.backends.redis.places import Place
+from holdfast.backends.redis.recovering import Recovery, keep_alive
 from holdfast.backends.redis.settings import Settings
-from holdfast.errors import BackendError
+from holdfast.errors import BackendError, BackendUnavailable
 from holdfast.runtimes.threads import run
 
 MOST_IDLE: Final = 64
@@ -145,6 +146,7 @@ class Pool:
         """Another one whenever the server may be another: what one server said, its successor need
         not keep, so a grant that was read in one era is not counted from an answer of another."""
         self._peer: Any = None
+        self._recovery = Recovery()
         self._kept = MOST_IDLE
         """How many may be idle; none once this is closed, though a last release may still come."""
 
@@ -213,12 +215,17 @@ class Pool:
         return self._open()
 
     def _open(self) -> Connection:
+        self._recovery.ensure_time()
         try:
             connection = run(self._place.reach(DIAL))
+        except BackendUnavailable as error:
+            self._recovery.failed(error)
+            raise
         except (OSError, HiredisError) as error:
-            if isinstance(error, BackendError):
-                raise
-            raise wire.unreachable(self._place.settings, error) from error
+            unreachable = wire.unreachable(self._place.settings, error)
+            self._recovery.failed(unreachable)
+            raise unreachable from error
+        self._recovery.reached()
         if connection.peer != self._peer:
             self._peer = connection.peer
             self.forget()
@@ -265,12 +272,16 @@ def _open(settings: Settings) -> socket.socket:
     if settings.path:
         sock = socket.socket(socket.AF_UNIX)
         sock.settimeout(settings.connect_limit)
-        sock.connect(settings.path)
+        try:
+            sock.connect(settings.path)
+        except OSError:
+            sock.close()
+            raise
     else:
         address = settings.host, settings.port
         sock = socket.create_connection(address, settings.connect_limit)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        keep_alive(sock)
     if settings.tls is not None:
         sock = settings.tls.wrap_socket(sock, server_hostname=settings.host)
         sock.settimeout(settings.limit)

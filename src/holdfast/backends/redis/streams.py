@@ -15,11 +15,16 @@ from typing import Any, Final, cast
 from hiredis import HiredisError, PushNotification, ReplyError
 
 from holdfast.backends.redis import wire
+from holdfast.backends.redis.recovering import keep_alive
 from holdfast.backends.redis.settings import Settings
 from holdfast.runtimes.clock import now
 
 UNASKED: Final = frozenset({b"message", b"smessage", b"unsubscribe", b"sunsubscribe"})
 """Pushes that are nobody's answer. A slot that leaves its node ends the subscriptions in it."""
+
+
+MOST_UNSENT: Final = 16 * 1024 * 1024
+"""Bytes that may wait for a server that does not read: more will not be answered in time."""
 
 
 class Stream(asyncio.Protocol):
@@ -77,8 +82,11 @@ class Stream(asyncio.Protocol):
     def _flush(self) -> None:
         packed = b"".join(self._out)
         self._out.clear()
-        if self._transport is not None:
-            self._transport.write(packed)
+        transport = self._transport
+        if transport is not None:
+            transport.write(packed)
+            if transport.get_write_buffer_size() > MOST_UNSENT:
+                self.abort(BufferError("the server does not read what is sent"))
 
     def _watch(self) -> None:
         """The time limit of every command, kept by one timer."""
@@ -93,6 +101,9 @@ class Stream(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        sock = transport.get_extra_info("socket")
+        if sock is not None:
+            keep_alive(sock)
 
     def data_received(self, data: bytes) -> None:
         reader = self._reader

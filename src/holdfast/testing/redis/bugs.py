@@ -59,7 +59,7 @@ BUGS: dict[str, Bug] = {
     "redis-renew-anybody": scripted(
         Edit("renew", "if redis.pcall('getrange', KEYS[1], 0, 31) == ARGV[1] then", "if true then"),
         rules="ae",
-        faults=_LOSSY,
+        faults=_STOPS,
     ),
     "redis-renewal-revives": scripted(
         Edit(
@@ -73,7 +73,7 @@ BUGS: dict[str, Bug] = {
     "redis-retry-keeps-expiry": scripted(
         Edit("acquire", "    redis.call('pexpire', HOLD, text(ttl))\n", ""),
         rules="ad",
-        faults=RedisFaults(reply_lost=0.25),
+        faults=RedisFaults(reply_lost=0.1),
     ),
     "redis-no-tombstone": scripted(
         Edit("release", "  bury(id, tonumber(ARGV[2]))\n", ""), rules="g", faults=_LATE
@@ -201,8 +201,8 @@ BUGS: dict[str, Bug] = {
     "redis-all-tombstone-ignored": scripted(
         Edit("gather", "    if buried(id) then\n      return false\n    end\n", ""),
         rules="g",
-        faults=RedisFaults(late=0.3, processes_stop=0.3),
-        only=("pair", "permits", "shelf"),
+        faults=_LATE,
+        only=("pair",),
     ),
     "redis-grant-shorter-than-believed": scripted(
         Edit("*", "local GRANT = 3000", "local GRANT = 300"),

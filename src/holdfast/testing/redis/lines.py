@@ -6,11 +6,14 @@ clocks. What is replaced is the socket: here a wait for an answer is a wait of t
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from holdfast.backends.redis import aio, backend, recipe, settings, streams, sync, waiting, wire
+from holdfast.backends import redis
+from holdfast.backends.redis import engine as _engine  # noqa: F401  # all modules are loaded by it
+from holdfast.backends.redis import settings, wire
 from holdfast.connect import parse
 from holdfast.testing.node import EPOCH
 from holdfast.testing.process import Process
@@ -44,6 +47,19 @@ class Asyncio:
         return [await each for each in works]
 
 
+class Chance:
+    """Stands for the module `random`: the seed decides."""
+
+    @staticmethod
+    def random() -> float:
+        assert Process.running is not None
+        return Process.running.world.random.random()
+
+
+def _by_our_chance(_: object) -> Any:
+    return Chance
+
+
 def _by_our_loop(_: object) -> Any:
     return Asyncio
 
@@ -56,11 +72,20 @@ def _by_our_wall(_: object) -> Any:
     return WallClock
 
 
-CLOCKS = (
-    *(Patch(where, "now", _by_our_clock) for where in (backend, waiting, sync, streams)),
-    Patch(recipe, "time", _by_our_wall),
-    *(Patch(where, "asyncio", _by_our_loop) for where in (streams, aio)),
+_REPLACED = {
+    "now": _by_our_clock,
+    "time": _by_our_wall,
+    "asyncio": _by_our_loop,
+    "random": _by_our_chance,
+}
+CLOCKS = tuple(
+    Patch(module, name, replaced)
+    for path, module in sorted(sys.modules.items())
+    if path.startswith(redis.__name__)
+    for name, replaced in _REPLACED.items()
+    if hasattr(module, name)
 )
+"""Whichever of these a module of the engine looks at, it finds ours."""
 
 
 class LineEnd:

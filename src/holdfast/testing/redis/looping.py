@@ -67,6 +67,12 @@ class Transport:
     def abort(self) -> None:
         self._end.process.soon(self._end.close)
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def get_extra_info(self, _: str) -> None:
+        """There is no socket."""
+
     def is_closing(self) -> bool:
         return self._end.closed
 

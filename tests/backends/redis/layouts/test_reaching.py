@@ -19,6 +19,7 @@ from tests.backends.redis.conftest import PATIENCE, eventually
 from tests.backends.redis.layouts.conftest import keys, table
 from tests.backends.redis.test_faults import Losses
 from tests.servers.redis import RedisServer
+from tests.servers.sentinel import SentinelService
 
 pytestmark = pytest.mark.redis
 LAYOUTS = pytest.mark.parametrize("layout", ["redisson", "redis-py"])
@@ -54,6 +55,20 @@ def test_layouts_and_our_own_do_not_meet(server: RedisServer, layout: str) -> No
 def test_an_unknown_layout_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="layout must be redisson or redis-py"):
         open_engine("redis://localhost?layout=jedis")
+
+
+def test_a_cluster_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="layout= is for one server or Sentinels"):
+        open_engine("redis+cluster://localhost?layout=redisson")
+
+
+@pytest.mark.usefixtures("no_net")
+def test_waking_behind_sentinels(redis_sentinel: SentinelService) -> None:
+    redis_sentinel.wait_until_whole()
+    master = redis_sentinel.master
+    master.ask("HSET", "x", "somebody:1", 1)
+    _wakes(f"{redis_sentinel.url}?layout=redisson", lambda: free(master))
+    master.flushall()
 
 
 @pytest.mark.parametrize("name", ["a", "{a}", "a{b}c", "}", "{", "a}b", "{}", "a:holdfast_claims"])
@@ -139,6 +154,15 @@ def _wakes(url: str, publish: Callable[[], object]) -> None:
         assert got
 
 
+def free(there: RedisServer) -> None:
+    """As Java does, once somebody listens."""
+    channel = "redisson_lock__channel:{x}"
+    heard = [channel.encode(), 1]
+    eventually(lambda: there.ask("PUBSUB", "NUMSUB", channel) == heard, "nobody listens")
+    both = "redis.call('del', KEYS[1]) redis.call('publish', ARGV[1], '0')"
+    there.ask("EVAL", both, 1, "x", channel)
+
+
 @pytest.fixture
 def no_net(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who is woken was told."""
@@ -151,14 +175,8 @@ def test_waking_over_every_kind_of_connection(request: pytest.FixtureRequest, ki
     there: RedisServer = request.getfixturevalue(kind)
     there.ask("HSET", "x", "somebody:1", 1)
 
-    def free() -> None:
-        eventually(lambda: there.ask("PUBSUB", "NUMSUB", "redisson_lock__channel:{x}") != [
-            b"redisson_lock__channel:{x}", 0], "nobody listens")  # fmt: skip
-        there.ask("EVAL", "redis.call('del', 'x') redis.call('publish', ARGV[1], '0')", 0,
-                  "redisson_lock__channel:{x}")  # fmt: skip
-
     mark = "&" if "?" in there.url else "?"
-    _wakes(f"{there.url}{mark}layout=redisson", free)
+    _wakes(f"{there.url}{mark}layout=redisson", lambda: free(there))
     there.flushall()
 
 

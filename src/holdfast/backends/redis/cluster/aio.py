@@ -139,16 +139,26 @@ class AsyncioClusterBackend(LoopBackend):
         return bulk((b"s" if self._sharded else b"p") + self._name)
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:
+        answer = await self._attempt_once(claim, patience)
+        waiting = self._waiting.get(claim.id)
+        if waiting is None or waiting.signal is None or self._hears(self._channel(claim)):
+            return answer
+        return await self._attempt_once(claim, patience)  # its slot has moved: listen there
+
+    async def _attempt_once(self, claim: Claim, patience: float) -> Answer:
         channel = self._channel(claim)
-        stream = self._links.known_stream_for(self._listening(channel))
-        heard = stream is not None and channel in stream.listening
-        if not heard and claim.id in self._waiting:
+        if not self._hears(channel) and claim.id in self._waiting:
             await self._listen(channel)
+        heard = self._hears(channel)
         answer = await super().attempt(claim, patience)
         waiting = self._waiting.get(claim.id)
-        if waiting is not None and not heard:
-            waiting.deaf = True  # until it has asked again, listening
+        if waiting is not None:
+            waiting.deaf = not heard  # a message may have been missed: ask again, listening
         return answer
+
+    def _hears(self, channel: bytes) -> bool:
+        stream = self._links.known_stream_for(self._listening(channel))
+        return stream is not None and not stream.closed and channel in stream.listening
 
     def _channel(self, claim: Claim) -> bytes:
         """Where this lock's grants are told to us, as settle.lua names it: in the lock's slot."""

@@ -17,6 +17,7 @@ from holdfast.backends.redis import wire
 from holdfast.backends.redis.cluster.slots import Address, SlotMap, key_of, redirect, slot_of
 from holdfast.backends.redis.confirming import Confirmation
 from holdfast.backends.redis.places import Dial, Looked, P
+from holdfast.backends.redis.recovering import Recovery
 from holdfast.backends.redis.settings import Settings
 from holdfast.errors import BackendError, BackendUnavailable, ConfigurationError
 
@@ -38,6 +39,7 @@ class Cluster:
         self.map = SlotMap(seeds)
         self._suspects: set[Address] = set()
         self._looked = Looked()
+        self._recovery = Recovery()
 
     def suspect(self, address: Address) -> None:
         """This node did not answer: perhaps another has its slots by now."""
@@ -49,6 +51,7 @@ class Cluster:
 
     async def refresh(self, dial: Dial[P]) -> None:
         """Ask the nodes, one after the other, who has which slot now."""
+        self._recovery.ensure_time()
         reasons: list[str] = []
         for settings in self.map.to_ask(self._suspects):
             try:
@@ -65,9 +68,12 @@ class Cluster:
                 continue
             self._suspects.discard((settings.host, settings.port))
             self.map.learn(reply, settings.host)
+            self._recovery.reached()
             return
         message = f"no node of the cluster answers: {'; '.join(reasons)}"
-        raise BackendUnavailable(message, backend="redis")
+        unavailable = BackendUnavailable(message, backend="redis")
+        self._recovery.failed(unavailable)
+        raise unavailable
 
 
 class Node:

@@ -61,11 +61,11 @@ class ForeignRecipe:
         if mode == b"?":
             return self._layout.stranger(shown)._replace(ttl_left=ttl_left)
         step = self._layout.customs.fence_step
-        person = recipe._person(mode, shown)
+        person = recipe.person(mode, shown)
         return person._replace(raw=raw, ttl_left=ttl_left, fence_step=step)
 
     def _shown(self, claim: Claim) -> bytes:
-        return self._ours._value(claim)[len(claim.id) :]
+        return self._ours.value(claim)[len(claim.id) :]
 
     def _look(self, name: bytes, *terms: bytes) -> bytes:
         claims = beside(CLAIMS, name)  # nobody's tombstone is looked at

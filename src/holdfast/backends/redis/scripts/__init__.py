@@ -7,7 +7,7 @@ import re
 from importlib.resources import files
 from typing import NamedTuple
 
-_INCLUDE = "-- include settle\n"
+_INCLUDE = re.compile(r"^-- include (\w+)\n", re.MULTILINE)
 
 
 class Script(NamedTuple):
@@ -17,27 +17,37 @@ class Script(NamedTuple):
     sha: bytes
 
 
-def _load(verb: str) -> Script:
-    folder = files(__name__)
-    shared = (folder / "settle.lua").read_text("utf-8")
-    text = (folder / f"{verb}.lua").read_text("utf-8").replace(_INCLUDE, shared).encode()
-    return Script(text, hashlib.sha1(text, usedforsecurity=False).hexdigest().encode())
+_known: dict[str, Script] = {}
 
 
-ACQUIRE = _load("acquire")
-RELEASE = _load("release")
-RENEW = _load("renew")
-DOWNGRADE = _load("downgrade")
-ADOPT = _load("adopt")
-INSPECT = _load("inspect")
-GATHER = _load("gather")
+def script(text: str) -> Script:
+    """What the server will know by its SHA1, and we too."""
+    sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+    made = _known[sha] = Script(text.encode(), sha.encode())
+    return made
 
 
 def called_at(sha: str, line: int) -> str:
     """Which command a script of ours calls in this line: some servers tell no more of a denial."""
-    known = (ACQUIRE, RELEASE, RENEW, DOWNGRADE, ADOPT, INSPECT, GATHER)
-    for script in known:
-        if script.sha == sha.encode():
-            here = script.text.decode().splitlines()[line - 1]
-            return " or +".join(re.findall(r"redis\.p?call\('(\w+)'", here)) or "?"
-    return "?"
+    known = _known.get(sha)
+    here = "" if known is None else known.text.decode().splitlines()[line - 1]
+    return " or +".join(re.findall(r"redis\.p?call\('(\w+)'", here)) or "?"
+
+
+def load(folder: str, verb: str) -> Script:
+    """The script of a verb; what it includes stands beside it."""
+
+    def part(name: str) -> str:
+        text = (files(folder) / f"{name}.lua").read_text("utf-8")
+        return _INCLUDE.sub(lambda found: part(found[1]), text)
+
+    return script(part(verb))
+
+
+ACQUIRE = load(__name__, "acquire")
+RELEASE = load(__name__, "release")
+RENEW = load(__name__, "renew")
+DOWNGRADE = load(__name__, "downgrade")
+ADOPT = load(__name__, "adopt")
+INSPECT = load(__name__, "inspect")
+GATHER = load(__name__, "gather")

@@ -147,30 +147,6 @@ local function drop_dead()
   end
 end
 
--- Grant to the first in line while they fit (L6): one writer, the readers up to the next writer, the
--- free permits. Stops at `me`, who is here to be answered and needs no message.
-local function settle(me)
-  if kind ~= 'string' then
-    drop_dead()
-  end
-  while kind ~= 'string' do -- whoever is alone lets nobody in
-    local id = redis.call('zrange', LINE, 0, 0)[1]
-    if not id or id == me then
-      return
-    end
-    local wish = redis.call('hget', INFO, id) or ''
-    local mode, ttl, limit, reply_to, shown = string.match(wish, '^(%S+) (%d+) (%d+) (%S+) (.*)$')
-    if mode and not fits(mode, tonumber(limit)) then
-      return
-    end
-    leave(id)
-    if mode then
-      ttl = math.min(GRANT, tonumber(ttl))
-      tell(id, reply_to, enter(id, mode, ttl, limit, shown), ttl)
-    end
-  end
-end
-
 -- Nothing stays longer than the last thing in it that runs out, and a little. To be called when
 -- something was added; what was only taken out needs it not.
 local function keep(least)
@@ -186,6 +162,42 @@ local function keep(least)
     last = math.max(last, ends)
   end
   redis.call('pexpireat', INFO, text(last + 1000)) -- never before the line: it tells who stands there
+end
+
+-- Grant to the first in line while they fit (L6): one writer, the readers up to the next writer, the
+-- free permits. Stops at `me`, who is here to be answered and needs no message. Answers whether
+-- anybody was let in.
+local function let_in(me)
+  local entered = false
+  while kind ~= 'string' do -- whoever is alone lets nobody in
+    local id = redis.call('zrange', LINE, 0, 0)[1]
+    if not id or id == me then
+      break
+    end
+    local wish = redis.call('hget', INFO, id) or ''
+    local mode, ttl, limit, reply_to, shown = string.match(wish, '^(%S+) (%d+) (%d+) (%S+) (.*)$')
+    if mode and not fits(mode, tonumber(limit)) then
+      break
+    end
+    leave(id)
+    if mode then
+      ttl = math.min(GRANT, tonumber(ttl))
+      tell(id, reply_to, enter(id, mode, ttl, limit, shown), ttl)
+      entered = true
+    end
+  end
+  return entered
+end
+
+-- What every verb does for others. Who is let in among those that share must not run out with them:
+-- the key would take him along.
+local function settle(me)
+  if kind ~= 'string' then
+    drop_dead()
+  end
+  if let_in(me) and kind == 'zset' then
+    keep()
+  end
 end
 
 -- Who holds it asks for it once more: the full ttl from now on, and the same number (S8).

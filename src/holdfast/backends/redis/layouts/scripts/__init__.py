@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from importlib.resources import files
 from typing import NamedTuple
 
-from holdfast.backends.redis.scripts import Script
+from holdfast.backends.redis.scripts import Script, script
 
 _INCLUDE = "-- include claims\n"
 
@@ -27,7 +26,6 @@ def load(layout: str) -> Scripts:
     shared = "".join((folder / f"{part}.lua").read_text("utf-8") for part in parts)
 
     def verb(name: str) -> Script:
-        text = (folder / f"{name}.lua").read_text("utf-8").replace(_INCLUDE, shared).encode()
-        return Script(text, hashlib.sha1(text, usedforsecurity=False).hexdigest().encode())
+        return script((folder / f"{name}.lua").read_text("utf-8").replace(_INCLUDE, shared))
 
     return Scripts(*(verb(name) for name in Scripts._fields))

@@ -44,33 +44,21 @@ local function in_turn(mark, fair)
   return not head or head == mark
 end
 
--- Whoever leaves the queue takes his allowance out of the times of those behind him; what is left
--- must do until they ask again.
 local function leave(mark)
-  if not redis.call('zscore', GONE, mark) then
-    return
-  end
-  local behind = false
-  for _, each in ipairs(redis.call('lrange', QUEUE, 0, -1)) do
-    if behind then
-      local score = tonumber(redis.call('zscore', GONE, each) or 0)
-      redis.call('zadd', GONE, text(math.max(score - ALLOWANCE, math.min(score, now + ALLOWANCE))), each)
-    end
-    behind = behind or each == mark
-  end
   redis.call('zrem', GONE, mark)
   redis.call('lrem', QUEUE, 0, mark)
 end
 
--- At the end of the queue, once; asking again shows that we are there. Behind others we count as
--- gone later than the last of them by as much as he will take out of our time.
+-- At the end of the queue, once; asking again shows that we are there. Who gets in before us takes
+-- his allowance out of our time if he is Java's, so behind him we count as gone that much later;
+-- behind our own just as late, so that many dead ones cost no more than one (L6).
 local function stand(mark)
   local score = tonumber(redis.call('zscore', GONE, mark) or 0)
   if score == 0 then
     local last = redis.call('lindex', QUEUE, -1)
     if last then
       local ours = string.sub(last, -2) == ':0'
-      score = tonumber(redis.call('zscore', GONE, last) or 0) + (ours and ALLOWANCE or THEIRS)
+      score = tonumber(redis.call('zscore', GONE, last) or 0) + (ours and 0 or THEIRS)
     end
     redis.call('rpush', QUEUE, mark)
   end

@@ -1,0 +1,290 @@
+"""The verbs of Redlock, the same in both colours: ask all nodes at once, a majority decides."""
+
+from __future__ import annotations
+
+import random
+import time
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final
+
+from holdfast.backends.redlock import ballots, looking
+from holdfast.backends.redlock.asking import Asking
+from holdfast.backends.redlock.ballots import VOTES, Round
+from holdfast.backends.redlock.nodes import Ballot, NotSent, Set
+from holdfast.backends.redlock.questions import Question
+from holdfast.backends.redlock.recipe import Recipe, Words
+from holdfast.backends.redlock.waiting import Waiting, Watch
+from holdfast.core.ports import Signal
+from holdfast.core.values import Answer, Busy, Capability, Claim, Granted, LockInfo, Renewal
+from holdfast.errors import BackendUnavailable, ConfigurationError
+
+CAPABILITIES: Final = frozenset(
+    {
+        Capability.FENCING,
+        Capability.SHARED,
+        Capability.WAKE_UP,
+        Capability.LEASE,
+        Capability.REPLICATED,
+    }
+)
+_SPLIT: Final = 0.005
+"""After a split vote, everybody tries again after a while that is random and doubles."""
+_BATCH: Final = 500
+
+
+class RedlockBackend(Asking):
+    """A colour adds how to send to all nodes, and how to be rung by them."""
+
+    name = "redlock"
+    capabilities = CAPABILITIES
+    default_ttl: float | None = 30.0
+    min_ttl = 2.0
+    heartbeat: float | None = None
+
+    def __init__(self, nodes: Set, recipe: Recipe, limit: float):
+        super().__init__(nodes, recipe, limit)
+        self._waiting: dict[str, Waiting] = {}
+
+    @abstractmethod
+    def _signal(self, waiting: Waiting, plain: Signal) -> Signal:
+        """What a caller in line sleeps on."""
+
+    async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002 -- `watch` waits
+        ballot = self._set.ballots.get(claim.id)
+        if ballot is None:
+            ballot = self._set.ballots[claim.id] = Ballot(time.time_ns() // 1000)
+        number = ballot.raw or self._set.propose(time.time_ns() // 32_000)
+        waiting = self._waiting.get(claim.id)
+        ring = b"" if waiting is None else waiting.channel()
+        words = self._recipe.vote(claim, number, ballot.since, ring)
+        votes = await self._round(words, _decided)
+        ballot.votes = votes
+        raw = await self._number(claim, votes, number)
+        if raw is not None:
+            ballot.raw, ballot.splits = raw, 0
+            self._waiting.pop(claim.id, None)
+            return Granted(raw)
+        self._give_back(claim, ballot, votes, stay=bool(ring))
+        return self._refused(ballot, votes)
+
+    async def _number(self, claim: Claim, votes: Round, number: int) -> int | None:
+        """The number that a majority accepted; None without a majority of votes."""
+        if votes.enough(ballots.VOTED):
+            return number
+        joined = ballots.joined_number(votes)
+        if joined is not None or not votes.enough(*VOTES):
+            return joined
+        self._set.seen(votes.largest())
+        number = self._set.propose(0)
+        voters = votes.said(*VOTES)
+        words = self._recipe.raise_to(claim, number)
+        raised = await self._round(words, lambda r: r.enough(1) or r.hopeless(1), voters)
+        self._set.seen(raised.largest())
+        return number if raised.enough(1) else None
+
+    def _give_back(self, claim: Claim, ballot: Ballot, votes: Round, *, stay: bool) -> None:
+        """On all nodes that voted or may have: also those that did not answer. The claim lives on,
+        so there is no tombstone yet: where it may still arrive, its release leaves one.
+        """
+        late = votes.out | {
+            at for at, why in votes.failures.items() if not isinstance(why, NotSent)
+        }
+        ballot.doubtful |= late
+        words = self._recipe.withdraw(claim, doubtful=False, stay=stay)
+        for at in late.union(votes.said(*VOTES, ballots.NOT_COUNTED)):
+            self._tell([Question(at, words)])
+
+    def _refused(self, ballot: Ballot, votes: Round) -> Busy:
+        """When to ask again, or why that is no use."""
+        others = [votes.answers[at][1] for at in votes.said(ballots.OTHER_MAX_TTL)]
+        if others:
+            message = (
+                f"other clients of these nodes use max_ttl={others[0] / 1000 - 0.25:g}, this one "
+                f"{self.max_ttl:g}: a node that restarts could not know how long to keep still; "
+                "give all of them the same"
+            )
+            raise ConfigurationError(message, backend=self.name)
+        told = votes.said(ballots.HELD_BY_ANOTHER, ballots.WITHDRAWN, *VOTES)
+        if len(told) < votes.needed:
+            raise self._too_few(votes)
+        if votes.said(*VOTES):
+            ballot.splits += 1
+            return Busy(random.random() * min(0.5, _SPLIT * 2**ballot.splits))  # noqa: S311  # jitter
+        waits = sorted(votes.answers[at][1] for at in votes.said(ballots.HELD_BY_ANOTHER))
+        return Busy(waits[min(len(waits), votes.needed) - 1] / 1000 if waits else 1.0)
+
+    async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
+        self._waiting.pop(claim.id, None)
+        ballot = self._set.ballots.get(claim.id)
+        late = set() if ballot is None else ballot.unsettled()
+        ended = Round(self._all, len(self._all))
+        heard = self._hears(ended, _ended)
+        questions = []
+        for at in self._all:
+            words = self._recipe.withdraw(claim, doubtful=doubtful or at in late)
+            questions.append(Question(at, words, owed=claim))
+        await self._ask(questions, heard, self._until(ended))
+        if len(ended.answers) < ended.needed:
+            raise self._too_few(ended)
+        self._set.ballots.pop(claim.id, None)
+        return not ended.hopeless(1) or len(ended.said(1)) + len(ended.failures) >= ended.needed
+
+    async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
+        answers: list[Renewal] = []
+        for start in range(0, len(claims), _BATCH):
+            answers += await self._renew(claims[start : start + _BATCH], None)
+        return answers
+
+    async def _renew(self, claims: Sequence[Claim], ttl: float | None) -> list[Renewal]:
+        rounds = [Round(self._all, len(self._all)) for _ in claims]
+        questions = []
+        for about, claim in enumerate(claims):
+            ballot = self._set.ballots.get(claim.id)
+            missing: set[int] = set() if ballot is None else ballot.missing
+            raw = ballot.raw or 0 if ballot else 0
+            words = self._recipe.extend(claim, raw, anew=False, ttl=ttl)
+            mend = self._recipe.extend(claim, raw, anew=True, ttl=ttl)
+            if ballot is not None:
+                ballot.mended |= missing
+            questions += [Question(at, mend if at in missing else words, about) for at in self._all]
+        hears = [self._hears(each, _extended) for each in rounds]
+        decided: set[int] = set()
+
+        def heard(question: Question, answer: Any, sent: float) -> bool:
+            if hears[question.about](question, answer, sent):
+                decided.add(question.about)
+            return len(decided) == len(rounds)
+
+        await self._ask(questions, heard, self._until(*rounds))
+        for claim, each in zip(claims, rounds, strict=True):
+            ballot = self._set.ballots.get(claim.id)
+            if ballot is not None:
+                ballot.missing = set(each.said(0))
+        return [_renewal(each) for each in rounds]
+
+    async def park(self, claim: Claim, ttl: float) -> bool:
+        (kept,) = await self._renew([claim], min(ttl, self.max_ttl))
+        if kept is Renewal.UNKNOWN:
+            raise BackendUnavailable(
+                "fewer than a majority of the nodes answered", backend=self.name
+            )
+        return kept is Renewal.HELD
+
+    async def downgrade(self, claim: Claim) -> bool:
+        kept = await self._round(self._recipe.downgrade(claim), _ended)
+        if len(kept.answers) < kept.needed:
+            raise self._too_few(kept)
+        return not kept.hopeless(1)
+
+    async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
+        taken = await self._round(self._recipe.adopt(parked, claim), _ended)
+        if len(taken.answers) < taken.needed:
+            raise self._too_few(taken)
+        raws = [taken.answers[at][1] for at in taken.said(1)]
+        if not taken.enough(1):
+            self._swap_back(parked, claim, taken)
+            return None
+        ballot = self._set.ballots[claim.id] = Ballot(time.time_ns() // 1000)
+        ballot.raw = max(raws)
+        return Granted(ballot.raw)
+
+    def _swap_back(self, parked: Claim, claim: Claim, taken: Round) -> None:
+        """Nothing to adopt any more; or several do it at once, and nobody has a majority: then all
+        swap back, and try again after a while that is random.
+        """
+        others = Counter(taken.answers[at][1] for at in taken.said(0))
+        back = self._recipe.adopt(claim, parked, back=True)
+        self._tell([Question(at, back) for at in taken.asked])
+        if not taken.said(1) and len(others) == 1:
+            return
+        if max(others.values(), default=0) < taken.needed:
+            message = "somebody else attaches the same text at this moment"
+            raise BackendUnavailable(message, backend=self.name)
+
+    async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
+        handle = None
+        if raw is not None:
+            views = await self._views(self._recipe.look(key))
+            handle = looking.handle_of(list(views.answers.values()), raw)
+            if handle is None:
+                return None
+        broken = await self._views(self._recipe.break_hold(key, handle))
+        return looking.broken(key, list(broken.answers.values()))
+
+    async def inspect(self, key: str | None = None) -> list[LockInfo]:
+        keys = [key] if key is not None else await self._keys()
+        found = []
+        for each in keys:
+            views = await self._views(self._recipe.look(each))
+            info = looking.majority_view(each, list(views.answers.values()), views.needed)
+            if info is not None:
+                found.append(info)
+        return found
+
+    async def _views(self, words: Words) -> Round:
+        views = await self._round(words, lambda each: not each.out, plain=True)
+        if len(views.answers) < views.needed:
+            raise self._too_few(views)
+        return views
+
+    async def _keys(self) -> list[str]:
+        """Every lock that any node has a key of."""
+        found: set[str] = set()
+        cursors = dict.fromkeys(self._all, b"0")
+        while cursors:
+            scans = Round(list(cursors), len(self._all))
+            heard = self._hears(scans, lambda each: not each.out, plain=True)
+            asked = [Question(at, looking.scan(cursor)) for at, cursor in cursors.items()]
+            await self._ask(asked, heard, self._until(scans))
+            if len(scans.failures) + len(scans.out) > len(self._all) - scans.needed:
+                raise self._too_few(scans)
+            for cursor, keys in scans.answers.values():
+                del cursor
+                found.update(each for key in keys if (each := looking.key_of(key)) is not None)
+            cursors = {at: answer[0] for at, answer in scans.answers.items() if answer[0] != b"0"}
+        return sorted(found)
+
+    def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
+        waiting = self._waiting[claim.id] = Waiting(claim.id, len(self._all))
+        return Watch(waiting, self._signal(waiting, signal()))
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Drop connections."""
+
+    @abstractmethod
+    def forked(self) -> None:
+        """In a forked child: forget the parent's connections, without a word to the nodes."""
+
+    def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
+        """There is nothing to tell that `renew` does not."""
+
+    def repay(self, node: int, claim: Claim) -> Question:
+        """Take a claim back on a node that may have it, or may still get it."""
+        return Question(node, self._recipe.withdraw(claim, doubtful=True), owed=claim)
+
+
+def _decided(votes: Round) -> bool:
+    """A majority accepted the number; or no majority of votes, or of the number, can come."""
+    if votes.enough(ballots.VOTED) or votes.hopeless(*VOTES):
+        return True
+    return votes.enough(*VOTES) and votes.hopeless(ballots.VOTED)
+
+
+def _ended(answers: Round) -> bool:
+    return answers.enough(1) or (answers.hopeless(1) and len(answers.answers) >= answers.needed)
+
+
+def _extended(answers: Round) -> bool:
+    return answers.enough(1) or answers.hopeless(1)
+
+
+def _renewal(answers: Round) -> Renewal:
+    """Lost only if so many nodes have not got it that a majority cannot be."""
+    if answers.enough(1):
+        return Renewal.HELD
+    known = len(answers.said(0, 2))
+    return Renewal.LOST if known > len(answers.asked) - answers.needed else Renewal.UNKNOWN

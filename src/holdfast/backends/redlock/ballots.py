@@ -1,0 +1,115 @@
+"""What the answers of the nodes come to: votes, numbers, and who may be believed. Pure.
+
+Nothing here sends or waits. A `Round` is told each node's answer as it comes, also after the
+outcome was decided: a late vote of a granted claim is kept (L2), one of a failed claim given back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+from typing import Any, Final
+
+STEP: Final = 250_000
+"""Microseconds that a node's clock may be away from the others' and still vote (S6)."""
+_RATE: Final = 0.01
+_JITTER: Final = 5_000
+
+
+def majority(nodes: int) -> int:
+    return nodes // 2 + 1
+
+
+class Clock:
+    """A node's clock beside ours: how far apart, as an interval, because a command takes time."""
+
+    __slots__ = ("at", "high", "low")
+
+    def __init__(self) -> None:
+        self.low = self.high = 0.0
+        self.at: float | None = None
+
+    def told(self, theirs: int, sent: float, received: float) -> bool:
+        """Take in what the node's clock showed between two moments; False if it has stepped.
+
+        Then what it knew about expiries is worth nothing: keys ran out early, or will late.
+        """
+        low, high = theirs - received * 1e6, theirs - sent * 1e6
+        before, self.at = self.at, received
+        if before is None:
+            self.low, self.high = low, high
+            return True
+        play = (received - before) * 1e6 * _RATE + _JITTER
+        wide_low, wide_high = self.low - play, self.high + play
+        if high < wide_low or low > wide_high:
+            self.low, self.high = low, high
+            return False
+        self.low, self.high = max(low, wide_low), min(high, wide_high)
+        return True
+
+
+def astray(clocks: Sequence[Clock], which: int) -> bool:
+    """Whether this node's clock is too far from the middle of the others'."""
+    others = [
+        (each.low + each.high) / 2
+        for at, each in enumerate(clocks)
+        if at != which and each.at is not None
+    ]
+    mine = clocks[which]
+    if len(others) < 2 or mine.at is None:
+        return False
+    middle = median(others)
+    return mine.low > middle + STEP or mine.high < middle - STEP
+
+
+class Round:
+    """One question to all nodes, and what is known of the answers."""
+
+    __slots__ = ("answers", "asked", "failures", "needed")
+
+    def __init__(self, asked: Sequence[int], nodes: int):
+        self.asked = frozenset(asked)
+        self.needed = majority(nodes)
+        self.answers: dict[int, Any] = {}
+        """By node: what it said, as `[what, number]`."""
+        self.failures: dict[int, BaseException] = {}
+
+    @property
+    def out(self) -> set[int]:
+        """Nodes that were asked and have not answered."""
+        return set(self.asked) - self.answers.keys() - self.failures.keys()
+
+    def said(self, *what: int) -> list[int]:
+        return [node for node, answer in self.answers.items() if answer[0] in what]
+
+    def enough(self, *what: int) -> bool:
+        """Whether a majority of all nodes said one of these."""
+        return len(self.said(*what)) >= self.needed
+
+    def hopeless(self, *what: int) -> bool:
+        """Whether a majority cannot come any more."""
+        return len(self.said(*what)) + len(self.out) < self.needed
+
+    def largest(self) -> int:
+        """The largest number any node told of."""
+        return max((answer[1] for answer in self.answers.values() if answer[0] > 0), default=0)
+
+
+VOTED: Final = 1
+TOO_SMALL: Final = 2
+JOINED: Final = 3
+VOTES: Final = (VOTED, TOO_SMALL, JOINED)
+HELD_BY_ANOTHER: Final = 0
+QUARANTINED: Final = -1
+OTHER_MAX_TTL: Final = -2
+WITHDRAWN: Final = -3
+NOT_COUNTED: Final = -4
+"""The node said something, but its clock has stepped or is astray."""
+
+
+def joined_number(votes: Round) -> int | None:
+    """The number of the owner's hold, if a majority of the nodes know it by the same one."""
+    numbers = [answer[1] for answer in votes.answers.values() if answer[0] == JOINED]
+    return next(
+        (each for each in set(numbers) if each and numbers.count(each) >= votes.needed), None
+    )

@@ -1,0 +1,141 @@
+"""Blocking connections to all nodes at once, from one thread: one poll for all of them.
+
+A crew belongs to one thread, so that what it sends to a node arrives in order: a vote that comes
+late can never outlive the withdrawal sent after it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any
+
+from holdfast.backends.redlock.nodes import Node
+from holdfast.backends.redlock.peers import Peer, nobody_waits
+from holdfast.backends.redlock.questions import Question
+from holdfast.runtimes.clock import now
+
+
+class Crew:
+    """One thread's connections to all nodes."""
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        repay: Callable[[int, Any], Question],
+        rung: Callable[[int, bytes], None],
+    ):
+        self.repay = repay
+        self.rung = rung
+        self.channel = b"holdfast:" + os.urandom(16).hex().encode()
+        """Where the nodes ring us."""
+        self._poll = select.poll()
+        self._by_fd: dict[int, Peer] = {}
+        self._bell, self._clapper = socket.socketpair()
+        self._bell.setblocking(False)
+        self._clapper.setblocking(False)
+        self._poll.register(self._bell, select.POLLIN)
+        self._mutex = threading.Lock()
+        """Held while the crew is at work: closing comes from another thread."""
+        self._retired = False
+        self.peers = [Peer(node, self) for node in nodes]
+
+    def watch(self, peer: Peer, fd: int, *, writing: bool) -> None:
+        self._by_fd[fd] = peer
+        self._poll.register(fd, select.POLLIN | (select.POLLOUT if writing else 0))
+
+    def forget(self, fd: int) -> None:
+        self._by_fd.pop(fd, None)
+        with suppress(KeyError):
+            self._poll.unregister(fd)
+
+    def ask(
+        self,
+        questions: Sequence[Question],
+        heard: Callable[[Question, Any, float], bool],
+        until: Callable[[], float],
+    ) -> None:
+        with self._at_work():
+            self._ask(questions, heard, until)
+
+    def _ask(
+        self,
+        questions: Sequence[Question],
+        heard: Callable[[Question, Any, float], bool],
+        until: Callable[[], float],
+    ) -> None:
+        self._work(0.0)  # answers that came meanwhile, and nodes that hung up
+        left = len(questions)
+        decided = False
+
+        def hear(question: Question, sent: float, reply: Any) -> None:
+            nonlocal left, decided
+            left -= 1
+            decided = heard(question, reply, sent) or decided
+
+        for question in questions:
+            sent = now()
+            self.peers[question.node].ask(question, partial(hear, question, sent))
+        while left and not decided and (patience := until() - now()) > 0:
+            self._work(patience)
+
+    def tell(self, questions: Sequence[Question]) -> None:
+        with self._at_work():
+            for question in questions:
+                self.peers[question.node].ask(question, nobody_waits)
+
+    def work(self, patience: float) -> None:
+        """Wait for something to happen on any connection, and let it."""
+        with self._at_work():
+            self._work(patience)
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        with self._mutex:
+            try:
+                yield
+            finally:
+                if self._retired:  # closed meanwhile; this was its last word
+                    self._hang_up()
+
+    def _work(self, patience: float) -> None:
+        for fd, event in self._poll.poll(max(0.0, patience) * 1000):
+            peer = self._by_fd.get(fd)
+            if peer is not None:
+                peer.work(event)
+            elif fd == self._bell.fileno():
+                with suppress(BlockingIOError):
+                    self._bell.recv(64)
+        for peer in self.peers:
+            peer.age()
+
+    def wake(self) -> None:
+        """From another thread: whoever waits in `work` goes on."""
+        with suppress(OSError):
+            self._clapper.send(b"!")
+
+    def close(self) -> None:
+        """From any thread: at once, or when whoever is at work has finished."""
+        self._retired = True
+        if self._mutex.acquire(blocking=False):
+            try:
+                self._hang_up()
+            finally:
+                self._mutex.release()
+        else:
+            self.wake()
+
+    def _hang_up(self) -> None:
+        for peer in self.peers:
+            peer.hang_up()
+
+    def __del__(self) -> None:
+        for peer in self.peers:
+            peer.drop()
+        self._bell.close()
+        self._clapper.close()

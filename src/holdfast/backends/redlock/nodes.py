@@ -1,0 +1,138 @@
+"""What a client knows of the nodes of its set, whoever of it speaks with them."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import Final
+
+from holdfast.backends.redis.settings import Settings
+from holdfast.backends.redis.wire import Welcome
+from holdfast.backends.redlock.ballots import Clock, Round, astray
+from holdfast.core.values import Claim
+from holdfast.errors import BackendUnavailable, ConfigurationError, HoldfastError
+from holdfast.runtimes.clock import now
+
+MOST_DEBTS: Final = 1000
+_AGAIN: Final = (0.05, 0.2, 1.0, 2.0)
+"""Seconds until a node that could not be reached is tried again."""
+
+
+class NotSent(BackendUnavailable):
+    """Nothing went out to this node, so there is nothing to take back."""
+
+
+class Node:
+    """One server of the set."""
+
+    def __init__(self, at: int, settings: Settings, max_ttl: float):
+        self.at = at
+        self.settings = settings
+        self._keep = max_ttl * 2
+        self._debts: deque[tuple[Claim, float]] = deque(maxlen=MOST_DEBTS)
+        """Claims that it may have a command of, or a key, and which nobody else will take back."""
+        self.trouble: BaseException = ConnectionError("not tried yet")
+        """Why it could not be reached when that was last tried."""
+        self._failed = 0
+        self._again = 0.0
+        self._distrusted_until = 0.0
+
+    def reachable(self) -> bool:
+        """Whether it is worth trying to connect."""
+        return now() >= self._again
+
+    def unreached(self, why: BaseException) -> None:
+        self.trouble = why
+        self._again = now() + _AGAIN[min(self._failed, len(_AGAIN) - 1)]
+        self._failed += 1
+
+    def reached(self) -> None:
+        self._failed = 0
+        self._again = 0.0
+
+    def met(self, welcome: Welcome) -> None:
+        """What it said of itself: a replica or a node that forgets keys is no node of a set."""
+        place = self.settings.place
+        if welcome.role == "replica":
+            message = f"{place} is a read-only replica: a node must be a master of its own"
+            raise ConfigurationError(message, backend="redlock")
+        if welcome.evicts:
+            message = (
+                f"{place} may evict keys (maxmemory-policy {welcome.evicts}): it would forget its "
+                "votes; a node needs noeviction"
+            )
+            raise ConfigurationError(message, backend="redlock")
+
+    def refusal(self, why: str = "") -> HoldfastError:
+        """What is told instead of asking it."""
+        if isinstance(self.trouble, ConfigurationError):
+            return self.trouble
+        reason = why or f"could not be reached: {self.trouble}"
+        return NotSent(reason, backend="redlock")
+
+    def owe(self, claim: Claim) -> None:
+        self._debts.append((claim, now() + self._keep))
+
+    def debts(self) -> list[Claim]:
+        """What is to be taken back there, now that it can be reached; told once."""
+        debts, self._debts = self._debts, deque(maxlen=MOST_DEBTS)
+        return [claim for claim, until in debts if now() < until]
+
+    def distrust(self, seconds: float) -> None:
+        self._distrusted_until = now() + seconds
+
+    def trusted(self) -> bool:
+        return now() >= self._distrusted_until
+
+
+class Ballot:
+    """What is known of one claim, from its first question to its release."""
+
+    __slots__ = ("doubtful", "mended", "missing", "raw", "since", "splits", "votes")
+
+    def __init__(self, since: int):
+        self.since = since
+        """Since when it asks, in microseconds: its place in the lines."""
+        self.raw: int | None = None
+        self.votes: Round | None = None
+        self.splits = 0
+        self.doubtful: set[int] = set()
+        """Nodes that did not answer some attempt."""
+        self.missing: set[int] = set()
+        """Nodes that answered a renewal, and have not got this hold."""
+        self.mended: set[int] = set()
+        """Nodes that were asked to set it anew: a late such command must find a tombstone."""
+
+    def unsettled(self) -> set[int]:
+        """Nodes at which something of it may still arrive."""
+        out = set() if self.votes is None else self.votes.out
+        return out | self.doubtful | self.mended
+
+
+class Set:
+    """The nodes, their clocks, and the claims under way: one for all connections of a Locks."""
+
+    def __init__(self, settings: list[Settings], max_ttl: float):
+        self.nodes = [Node(at, each, max_ttl) for at, each in enumerate(settings)]
+        self.clocks = [Clock() for _ in settings]
+        self.ballots: dict[str, Ballot] = {}
+        self.largest = 0
+        """The largest number that any node told of: the next proposal is above it."""
+        self._mutex = threading.Lock()
+
+    def heard(self, node: int, clock: int, sent: float, received: float, max_ttl: float) -> bool:
+        """Take in a node's clock; False if it is not to be believed now."""
+        with self._mutex:
+            if not self.clocks[node].told(clock, sent, received):
+                self.nodes[node].distrust(max_ttl * 1.02)
+            return self.nodes[node].trusted() and not astray(self.clocks, node)
+
+    def propose(self, clock: int) -> int:
+        """A number above everything seen, or the time in steps of 32 microseconds."""
+        with self._mutex:
+            self.largest = max(self.largest + 1, clock)
+            return self.largest
+
+    def seen(self, number: int) -> None:
+        with self._mutex:
+            self.largest = max(self.largest, number)

@@ -1,0 +1,241 @@
+"""The blocking connection of one thread to one node: a socket that never blocks."""
+
+from __future__ import annotations
+
+import errno
+import select
+import socket
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from hiredis import HiredisError, PushNotification, ReplyError
+
+from holdfast.backends.redis import wire
+from holdfast.backends.redis.scripts import Script
+from holdfast.backends.redlock.nodes import Node
+from holdfast.backends.redlock.questions import Question, hello, in_full, run_of
+from holdfast.errors import HoldfastError
+from holdfast.runtimes.clock import now
+
+if TYPE_CHECKING:
+    from holdfast.backends.redlock.crews import Crew
+
+_AT_ONCE: Final = 65536
+MOST_PENDING: Final = 1000
+HANDSHAKE: Final = 0.3
+Hear = Callable[[Any], object]
+
+
+class _Sent(NamedTuple):
+    """A command that waits for its answer."""
+
+    script: Script
+    packed: bytes
+    hear: Hear
+    at: float
+    question: Question | None
+
+
+class Peer:
+    """The connection of one thread to one node."""
+
+    def __init__(self, node: Node, crew: Crew):
+        self.node = node
+        self._crew: Crew = weakref.proxy(crew)  # no cycle: a thread that ends takes its crew along
+        self._socket: socket.socket | None = None
+        self._reader = wire.reader()
+        self._ready = False
+        self._run = b""
+        self._pending: deque[_Sent] = deque()
+        self._held_back: list[tuple[Question, Hear]] = []
+        """What waits for the connection."""
+        self._out = b""
+
+    def ask(self, question: Question, hear: Hear) -> None:
+        if self._socket is None and self.node.reachable():
+            self._connect()
+        if self._socket is None:
+            self._refuse(question, hear)
+        elif len(self._pending) + len(self._held_back) > MOST_PENDING:
+            self._refuse(question, hear, "has not answered for a while")
+        elif not self._ready:
+            self._held_back.append((question, hear))
+        else:
+            script, packed = question.words(self._run)
+            if question.owed is not None and self._pending:
+                packed = in_full(script, packed)
+            self._send(script, packed, hear, question)
+
+    def _refuse(self, question: Question, hear: Hear, why: str = "") -> None:
+        if question.owed is not None:
+            self.node.owe(question.owed)
+        hear(self.node.refusal(why))
+
+    def _connect(self) -> None:
+        settings = self.node.settings
+        try:
+            if settings.path:
+                sock = socket.socket(socket.AF_UNIX)
+                address: Any = settings.path
+            else:
+                family, kind, _, _, address = socket.getaddrinfo(
+                    settings.host, settings.port, type=socket.SOCK_STREAM
+                )[0]
+                sock = socket.socket(family, kind)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if settings.tls is not None:
+                # The handshake blocks; a node that hangs in it costs this once, then is left alone.
+                sock.settimeout(HANDSHAKE)
+                sock.connect(address)
+                sock = settings.tls.wrap_socket(sock, server_hostname=settings.host)
+            sock.setblocking(False)
+            if settings.tls is None:
+                with suppress(BlockingIOError):
+                    sock.connect(address)
+        except OSError as error:
+            self.node.unreached(error)
+            return
+        self._socket = sock
+        self._reader = wire.reader()
+        self._crew.watch(self, sock.fileno(), writing=True)
+        self._greet()
+
+    def _greet(self) -> None:
+        greeting = [
+            *wire.greeting(self.node.settings, b"3", curious=True),
+            *hello(),
+            wire.pack(b"SUBSCRIBE", self._crew.channel),
+        ]
+        replies: list[Any] = []
+
+        def greeted(reply: Any) -> None:
+            replies.append(reply)
+            if len(replies) == len(greeting):
+                self._greeted(replies)
+
+        for packed in greeting:
+            self._pending.append(_Sent(Script(b"", b""), packed, greeted, now(), None))
+        self._write(b"".join(greeting))  # one write: it may find that nobody is there
+
+    def _greeted(self, replies: Sequence[Any]) -> None:
+        try:
+            if isinstance(replies[-1], ReplyError):
+                raise wire.failed(replies[-1])
+            welcome = wire.welcome(replies[: -len(hello()) - 1], curious=True)
+            self._run = run_of(replies[-2])
+            self.node.met(welcome)
+        except Exception as error:  # noqa: BLE001  # whoever asked is told
+            self._break(error)
+            return
+        self._ready = True
+        self.node.reached()
+        for claim in self.node.debts():
+            self.ask(self._crew.repay(self.node.at, claim), nobody_waits)
+        held_back, self._held_back = self._held_back, []
+        for question, hear in held_back:
+            self.ask(question, hear)
+
+    def _send(self, script: Script, packed: bytes, hear: Hear, question: Question | None) -> None:
+        self._pending.append(_Sent(script, packed, hear, now(), question))
+        self._write(packed)  # last: a connection that breaks here tells whoever waits
+
+    def _write(self, packed: bytes = b"") -> None:
+        sock = self._socket
+        if sock is None:
+            return
+        self._out += packed
+        try:
+            sent = sock.send(self._out) if self._out else 0
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError as error:
+            if error.errno not in _CONNECTING:
+                self._break(error)
+                return
+            sent = 0
+        self._out = self._out[sent:]
+        self._crew.watch(self, sock.fileno(), writing=bool(self._out))
+
+    def work(self, event: int) -> None:
+        """Something happened on the socket."""
+        if event & select.POLLOUT:
+            self._write()
+        if not event & (select.POLLIN | select.POLLHUP | select.POLLERR) or self._socket is None:
+            return
+        try:
+            data = self._socket.recv(_AT_ONCE)
+            if not data:
+                raise ConnectionResetError("the node closed the connection")
+            self._reader.feed(data)
+            reply = self._reader.gets()
+            while reply is not wire.NOTHING:
+                self._take(reply)
+                reply = self._reader.gets()
+        except (BlockingIOError, InterruptedError):
+            pass
+        except (OSError, HiredisError, IndexError) as error:
+            self._break(error)
+
+    def _take(self, reply: Any) -> None:
+        if type(reply) is PushNotification and reply[0] == b"message":
+            self._crew.rung(self.node.at, reply[2])
+            return
+        sent = self._pending.popleft()
+        if wire.unscripted(reply):  # nothing was done, so asking again is safe
+            load = wire.pack(b"SCRIPT", b"LOAD", sent.script.text)
+            self._send(sent.script, load, nobody_waits, None)
+            self._send(sent.script, sent.packed, sent.hear, sent.question)
+        else:
+            sent.hear(reply)
+
+    def age(self) -> None:
+        """A node that has not answered for long is hung up on: what it may have is a debt."""
+        if self._pending and now() - self._pending[0].at > self.node.settings.limit:
+            self._break(TimeoutError())
+
+    def _break(self, error: BaseException) -> None:
+        if not self._ready or self._pending:  # one that was idle may just have been restarted
+            self.node.unreached(error)
+        self.close()
+        known = isinstance(error, HoldfastError)
+        why = error if known else wire.unreachable(self.node.settings, error)
+        pending, self._pending = self._pending, deque()
+        held_back, self._held_back = self._held_back, []
+        for sent in pending:
+            if sent.question is not None:
+                self._lose(sent.question, sent.hear, why)
+        for question, hear in held_back:
+            self._lose(question, hear, why)
+
+    def _lose(self, question: Question, hear: Hear, why: BaseException) -> None:
+        if question.owed is not None:
+            self.node.owe(question.owed)
+        hear(why)
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._crew.forget(self._socket.fileno())
+            self._socket.close()
+        self._socket = None
+        self._ready = False
+        self._out = b""
+
+    def hang_up(self) -> None:
+        """Nobody waits for anything here any more."""
+        self._break(ConnectionAbortedError("this Locks was closed"))
+
+    def drop(self) -> None:
+        """Without a word to anybody."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+_CONNECTING: Final = {errno.ENOTCONN, errno.EINPROGRESS}
+
+
+def nobody_waits(_reply: Any) -> None:
+    """Nobody waits for this answer."""

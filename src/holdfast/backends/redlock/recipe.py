@@ -1,0 +1,103 @@
+"""What a node is sent for each verb. Pure: knows no connection."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+from holdfast.backends.redis import naming, wire
+from holdfast.backends.redis.recipe import Recipe as RedisRecipe
+from holdfast.backends.redis.recipe import mode_of
+from holdfast.backends.redis.scripts import Script
+from holdfast.backends.redlock.scripts import (
+    ADOPT,
+    DOWNGRADE,
+    EXTEND,
+    INIT,
+    LOOK,
+    RAISE,
+    VOTE,
+    WITHDRAW,
+)
+from holdfast.core.values import Claim
+
+MARKER: Final = b"holdfast:redlock"
+SUFFIX: Final = b":redlock"
+PARTS: Final = (b"", b":fence", b":alive", b":line", b":info")
+GUARD: Final = 0.25
+"""Seconds that a node is asked to keep a hold longer than its holder counts on: a node whose clock
+is off by less than this still votes (S6)."""
+
+Words = Callable[[bytes], tuple[Script, bytes]]
+"""What to send to a node, given the run of the server that it is."""
+
+
+def milliseconds(seconds: float) -> bytes:
+    return b"%d" % math.ceil(seconds * 1000)
+
+
+class Recipe:
+    """Makes commands for the nodes of one set."""
+
+    def __init__(self, *, max_ttl: float, durable: bool):
+        self._redis = RedisRecipe()
+        self.max_ttl = max_ttl
+        self._terms = milliseconds(max_ttl + GUARD), b"1" if durable else b"0"
+
+    def vote(self, claim: Claim, number: int, since: int, ring: bytes) -> Words:
+        value, ttl = self._redis.value(claim), self._ttl(claim)
+        words = (value, ttl, mode_of(claim), b"%d" % number, b"%d" % since, ring)
+        return self._about(VOTE, claim.key, words, node=True)
+
+    def raise_to(self, claim: Claim, number: int) -> Words:
+        return self._about(RAISE, claim.key, (claim.id.encode(), b"%d" % number))
+
+    def extend(self, claim: Claim, raw: int, *, anew: bool, ttl: float | None = None) -> Words:
+        value = self._redis.value(claim)
+        left = self._ttl(claim) if ttl is None else milliseconds(ttl + GUARD)
+        words = (value, left, mode_of(claim), b"%d" % raw, b"1" if anew else b"0")
+        return self._about(EXTEND, claim.key, words, node=True)
+
+    def withdraw(self, claim: Claim, *, doubtful: bool, stay: bool = False) -> Words:
+        stone = self._stone() if doubtful else b"0"
+        words = (claim.id.encode(), stone, b"1" if stay else b"0")
+        return self._about(WITHDRAW, claim.key, words)
+
+    def downgrade(self, claim: Claim) -> Words:
+        return self._about(DOWNGRADE, claim.key, (claim.id.encode(),))
+
+    def adopt(self, parked: Claim, claim: Claim, *, back: bool = False) -> Words:
+        stone = b"0" if back else self._stone()
+        words = (parked.id.encode(), self._redis.value(claim), self._ttl(claim), stone)
+        return self._about(ADOPT, claim.key, words)
+
+    def look(self, key: str) -> Words:
+        return self._about(LOOK, key, (b"", b""))
+
+    def break_hold(self, key: str, handle: int | None) -> Words:
+        return self._about(LOOK, key, (b"" if handle is None else b"%d" % handle, b"break"))
+
+    def begin(self) -> Words:
+        return self._about(INIT, "holdfast:", (self._terms[0],))
+
+    def _ttl(self, claim: Claim) -> bytes:
+        return milliseconds((claim.ttl or self.max_ttl) + GUARD)
+
+    def _stone(self) -> bytes:
+        return milliseconds(self.max_ttl + GUARD)
+
+    def _about(
+        self, script: Script, key: str, words: tuple[bytes, ...], *, node: bool = False
+    ) -> Words:
+        hold = hold_key(key)
+        keys = (MARKER, *(hold + part for part in PARTS))
+        head = (b"EVALSHA", script.sha, b"%d" % len(keys), *keys, *words)
+        if not node:
+            packed = wire.pack(*head)
+            return lambda _run: (script, packed)
+        return lambda run: (script, wire.pack(*head, run, *self._terms))
+
+
+def hold_key(key: str) -> bytes:
+    return naming.hold_key(key, permits=False) + SUFFIX

@@ -1,0 +1,29 @@
+-- Swap the id of a parked hold for a new one, and renew it: a compare-and-swap (S15).
+-- Answers {1, number, clock}; or {0, handle, clock}: this one has it now, 0 for nobody. Asked again it
+-- finds its own. When several do it at once, each may get a few nodes: then all swap back.
+-- ARGV 1 parked id, 2 new id and what people may see, 3 ttl, 4 tombstone's time, 0 to swap back
+
+-- include node
+
+local parked, id, shown = ARGV[1], string.sub(ARGV[2], 1, 32), string.sub(ARGV[2], 33)
+local back = ARGV[4] == '0'
+local old = redis.call('zscore', HOLD, parked) and parked
+if redis.call('zscore', HOLD, id) then
+  old = id
+end
+if not old or (buried(id) and not back) then
+  local one = redis.call('zrange', HOLD, 0, 0)[1]
+  return {0, one and handle(one) or 0, clock}
+end
+local mode, raw = string.match(redis.call('hget', INFO, '=' .. old) or 'x 0', '^(%S+) (%d+)')
+redis.call('zrem', HOLD, old)
+redis.call('hdel', INFO, '=' .. old)
+put(id, mode, tonumber(ARGV[3]), tonumber(raw), shown)
+if back then
+  redis.call('zrem', ALIVE, '-' .. id)
+else
+  -- From now on the parked claim is nobody's: a late sending of it must not get in (L3).
+  bury(parked, tonumber(ARGV[4]))
+end
+keep()
+return {1, tonumber(raw), clock}

@@ -1,0 +1,16 @@
+-- Turn an exclusive hold into a shared one, and ring the readers at the head of the line.
+-- Answers {1, 0, clock}, or {0, 0, clock}: not held here. Asked twice is asked once.
+-- ARGV 1 claim id
+
+-- include node
+
+local id = ARGV[1]
+if not redis.call('zscore', HOLD, id) then
+  return {0, 0, clock}
+end
+local raw, shown = string.match(redis.call('hget', INFO, '=' .. id) or '0 ', '(%d+) (.*)$')
+redis.call('hset', INFO, '=' .. id, 's ' .. raw .. ' ' .. shown)
+leave(id)
+ring()
+keep()
+return {1, 0, clock}

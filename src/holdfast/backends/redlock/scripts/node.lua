@@ -1,0 +1,104 @@
+-- What every verb begins with on a node of Redlock: the time, and what has run out is dropped.
+-- Put into a verb by its line "-- include node".
+--
+-- KEYS 1 marker  hash: run (of this server process), max_ttl, ready (votes from then on), floor
+--      2 hold    sorted set: claim id -> expiry
+--      3 fence   the largest number accepted here, and by which claim
+--      4 alive   sorted set: waiting claim id -> taken for dead at; '-' and id -> tombstone ends at
+--      5 line    sorted set: waiting claim id -> since when it waits, by its own clock
+--      6 info    hash: '=' and id -> what a holder has; id -> what a waiter asked for
+-- Modes: x exclusive, s shared, o and the owner's name for claims of one owner.
+-- Times are milliseconds of this server's clock. Every answer ends with that clock in microseconds.
+local MARKER, HOLD, FENCE, ALIVE, LINE, INFO = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local SILENCE = 3000 -- a waiter not heard of for so long is dead; live ones ask every second
+local DAY = 86400000
+
+local time = redis.call('time')
+local clock = time[1] * 1000000 + time[2]
+local now = math.floor(clock / 1000)
+
+local function text(number)
+  return string.format('%.0f', number)
+end
+
+for _, id in ipairs(redis.call('zrangebyscore', HOLD, '-inf', text(now))) do
+  redis.call('zrem', HOLD, id)
+  redis.call('hdel', INFO, '=' .. id)
+end
+for _, id in ipairs(redis.call('zrangebyscore', ALIVE, '-inf', text(now))) do
+  redis.call('zrem', ALIVE, id)
+  redis.call('zrem', LINE, id)
+  redis.call('hdel', INFO, id)
+end
+
+-- What a claim is called where its id must not be told: a number, the same on all nodes.
+local function handle(id)
+  return tonumber(string.sub(redis.sha1hex(id), 1, 12), 16)
+end
+
+local function buried(id)
+  return redis.call('zscore', ALIVE, '-' .. id)
+end
+
+-- The mode of those who hold: it is the same for all; false if nobody does.
+local function held_as()
+  local one = redis.call('zrange', HOLD, 0, 0)[1]
+  return one and (string.match(redis.call('hget', INFO, '=' .. one) or '', '^%S+') or 'x')
+end
+
+local function is_reader(id)
+  return string.sub(redis.call('hget', INFO, id) or '', 1, 2) == 's '
+end
+
+local function put(id, mode, ttl, raw, shown)
+  redis.call('zadd', HOLD, text(now + ttl), id)
+  redis.call('hset', INFO, '=' .. id, mode .. ' ' .. text(raw) .. ' ' .. shown)
+end
+
+local function leave(id)
+  redis.call('zrem', LINE, id)
+  redis.call('zrem', ALIVE, id)
+  redis.call('hdel', INFO, id)
+end
+
+-- Ring whoever could come in now: the first in line, or the readers up to the next writer. It is no
+-- grant: each node would grant to its own first, and split the vote (L8).
+local function ring()
+  local mode = held_as()
+  if mode and mode ~= 's' then
+    return
+  end
+  for at, id in ipairs(redis.call('zrange', LINE, 0, 63)) do
+    local reader = is_reader(id)
+    if not reader and (mode or at > 1) then
+      return
+    end
+    local channel = string.match(redis.call('hget', INFO, id) or '', '^%S+ (%S+)')
+    if channel then
+      redis.call('publish', channel, id)
+    end
+    if not reader then
+      return
+    end
+  end
+end
+
+-- Nothing stays longer than the last thing in it that runs out.
+local function keep()
+  local last = tonumber(redis.call('zrange', ALIVE, -1, -1, 'WITHSCORES')[2] or 0)
+  if last > 0 then
+    redis.call('pexpireat', ALIVE, text(last + 1000))
+    redis.call('pexpireat', LINE, text(last + 1000))
+  end
+  local ends = tonumber(redis.call('zrange', HOLD, -1, -1, 'WITHSCORES')[2] or 0)
+  if ends > 0 then
+    redis.call('pexpireat', HOLD, text(ends))
+  end
+  if math.max(last, ends) > 0 then
+    redis.call('pexpireat', INFO, text(math.max(last, ends) + 1000))
+  end
+end
+
+local function bury(id, ttl)
+  redis.call('zadd', ALIVE, text(now + ttl), '-' .. id)
+end

@@ -1,0 +1,18 @@
+-- The second round: a higher number, taken only where the vote still stands (S2).
+-- Answers {1, number, clock}, {2, largest number here, clock}, or {0, 0, clock}: no vote any more.
+-- ARGV 1 claim id, 2 number
+
+-- include node
+
+-- include ready
+
+local id = ARGV[1]
+if not redis.call('zscore', HOLD, id) then
+  return {0, 0, clock}
+end
+local accepted, largest = accept(id, tonumber(ARGV[2]))
+if accepted then
+  local mode, shown = string.match(redis.call('hget', INFO, '=' .. id) or 'x 0 ', '^(%S+) %d+ (.*)$')
+  redis.call('hset', INFO, '=' .. id, mode .. ' ' .. text(largest) .. ' ' .. shown)
+end
+return {accepted and 1 or 2, largest, clock}

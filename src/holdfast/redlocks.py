@@ -1,0 +1,49 @@
+"""Redlock: a Locks over several independent masters, and its nodes as an operator sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from holdfast import opening
+from holdfast.connect import open_nodes
+from holdfast.core import doors
+from holdfast.core.ports import Engine
+from holdfast.core.values import NodeInfo
+from holdfast.errors import ConfigurationError
+
+__all__ = ["begin", "engine", "nodes"]
+
+
+def engine(
+    urls: Iterable[str], max_ttl: doors.Duration, node_timeout: doors.Duration, *, durable: bool
+) -> Engine:
+    """What `holdfast.redlock` connects to."""
+    options = {
+        "max_ttl": f"{doors.seconds(max_ttl, 'max_ttl')}",
+        "node_timeout": f"{doors.seconds(node_timeout, 'node_timeout')}",
+        "durable": str(durable),
+    }
+    return open_nodes(urls, options)
+
+
+def nodes(url: str | None = None) -> list[NodeInfo]:
+    """Each node of a `redlock:` URL: whether it votes, from when on, and what is wrong with it."""
+    found: list[NodeInfo] = _redlock(url).look()
+    return found
+
+
+def begin(url: str | None = None) -> None:
+    """Let all nodes vote from now on.
+
+    For a new set, or after all of them were stopped: you say that nobody holds a lock there. Nodes
+    that lost their data while somebody does must wait instead, and do so by themselves.
+    """
+    _redlock(url).begin()
+
+
+def _redlock(url: str | None) -> Any:  # the engine, with more than the port
+    opened, _ = opening.open_url(url, opening.Settings())
+    if not hasattr(opened, "begin"):
+        raise ConfigurationError("this is about the nodes of a Redlock: give a redlock: URL")
+    return opened

@@ -1,0 +1,79 @@
+"""The pure part of Redlock: what answers come to, and whose clock is believed."""
+
+from __future__ import annotations
+
+from holdfast.backends.redlock.ballots import (
+    JOINED,
+    TOO_SMALL,
+    VOTED,
+    Clock,
+    Round,
+    astray,
+    joined_number,
+    majority,
+)
+
+SECOND = 1_000_000
+NOON = 1_800_000_000 * SECOND
+
+
+def test_a_majority_of_all_nodes_not_of_those_that_answered() -> None:
+    assert [majority(n) for n in (3, 4, 5, 6, 7)] == [2, 3, 3, 4, 4]
+    votes = Round(range(5), 5)
+    votes.answers = {0: (VOTED, 7), 1: (VOTED, 7)}
+    assert not votes.enough(VOTED)
+    assert not votes.hopeless(VOTED)
+    votes.failures = {2: OSError(), 3: OSError(), 4: OSError()}
+    assert votes.hopeless(VOTED)
+
+
+def test_votes_without_the_number_are_no_grant() -> None:
+    votes = Round(range(5), 5)
+    votes.answers = {0: (VOTED, 7), 1: (TOO_SMALL, 9), 2: (TOO_SMALL, 8)}
+    assert votes.enough(VOTED, TOO_SMALL)
+    assert not votes.enough(VOTED)
+    assert votes.largest() == 9
+
+
+def test_a_co_owner_takes_a_number_only_a_majority_knows() -> None:
+    votes = Round(range(5), 5)
+    votes.answers = {0: (JOINED, 7), 1: (JOINED, 7), 2: (JOINED, 5)}
+    assert joined_number(votes) is None
+    votes.answers[3] = (JOINED, 7)
+    assert joined_number(votes) == 7
+
+
+def _clock_at(offset: float) -> Clock:
+    clock = Clock()
+    assert clock.told(NOON + int(offset * SECOND), 0.0, 0.001)
+    return clock
+
+
+def test_a_clock_that_goes_on_is_believed() -> None:
+    clock = _clock_at(0)
+    assert clock.told(NOON + 10 * SECOND, 10.0, 10.001)
+    assert clock.told(NOON + 20 * SECOND + 90_000, 20.0, 20.001), "half a percent fast"
+
+
+def test_a_slow_answer_is_no_step() -> None:
+    """The node may have looked at its clock at any moment between question and answer."""
+    clock = _clock_at(0)
+    assert clock.told(NOON + 10 * SECOND, 10.0, 15.0)
+    assert clock.told(NOON + 20 * SECOND, 20.0, 20.001)
+
+
+def test_a_clock_that_was_set_is_noticed_in_both_directions() -> None:
+    for step in (400_000, -400_000):
+        clock = _clock_at(0)
+        assert not clock.told(NOON + 10 * SECOND + step, 10.0, 10.001)
+        assert clock.told(NOON + 20 * SECOND + step, 20.0, 20.001), "from there it is steady again"
+
+
+def test_a_clock_far_from_the_others_does_not_vote() -> None:
+    clocks = [_clock_at(offset) for offset in (0.0, 0.1, -0.1, 0.4, 0.2)]
+    assert [astray(clocks, at) for at in range(5)] == [False, False, False, True, False]
+
+
+def test_two_that_differ_cannot_tell_who_is_wrong() -> None:
+    clocks = [_clock_at(0.0), _clock_at(5.0), Clock()]
+    assert not any(astray(clocks, at) for at in range(3))
