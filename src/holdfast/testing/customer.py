@@ -177,6 +177,11 @@ class Customer:
         with suppress(HoldfastError):
             await looking.force_release(self.client, name, None)
 
+    async def look(self, name: str) -> None:
+        """As `locks.info` of a face: whoever looks may settle what is due."""
+        with suppress(HoldfastError):
+            await looking.info(self.client, name)
+
     async def detach(self, lease: Visit) -> str | None:
         self.process.tell(Kind.DETACHED, lease.name, lease.story)
         try:

@@ -145,6 +145,8 @@ class Worker:
         choice = self._random.random()
         if choice < 0.003:
             await self._customer.force(place.name)
+        elif choice < 0.02:
+            await self._customer.look(place.name)
         elif choice < 0.1:
             await self._customer.renew(lease)
         elif choice < 0.2 and place.name != "permits":

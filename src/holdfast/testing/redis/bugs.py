@@ -204,6 +204,16 @@ BUGS: dict[str, Bug] = {
         faults=_LATE,
         only=("pair",),
     ),
+    "redis-let-in-not-kept": scripted(
+        Edit(
+            "acquire",
+            "  if let_in(me) and kind == 'zset' then\n",
+            "  if let_in(me) and false then\n",
+        ),
+        rules="ae",
+        faults=_CRASHES,
+        only=("permits",),
+    ),
     "redis-grant-shorter-than-believed": scripted(
         Edit("*", "local GRANT = 3000", "local GRANT = 300"),
         rules="a",
