@@ -169,6 +169,7 @@ class LoopRuntime:
         shield = _Shield()
         try:
             step = shield.over(awaited)
+            del awaited  # it may know an error, whose traceback knows this frame
             while True:
                 try:
                     yield step
