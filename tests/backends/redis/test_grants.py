@@ -49,10 +49,13 @@ def test_a_grant_that_lay_in_the_inbox_counts_from_before_it(server: RedisServer
         old = first.id + str(int(raw) - 1)
         server.ask("RPUSH", f"t:{{x}}:inbox:{first.id[:16]}0", old)
         assert run(inbox.wait(clock.now() + 1.0))
-        pushed = granted(ask(port, first))
-    assert pushed.anchor is not None
-    assert asked <= pushed.anchor <= answered
-    assert pacing.validity(pushed.anchor, pushed.ttl) < clock.now(), "believed, beside the next one"
+        place = port._waiting[first.id]
+        pushed = place.pushed
+        assert pushed is not None
+        assert pushed.anchor is not None
+        assert asked <= pushed.anchor <= answered
+        assert pacing.validity(pushed.anchor, pushed.ttl) < clock.now(), "or it would be believed"
+        assert isinstance(ask(port, first), Busy), "the server is asked, and says whose it is"
     run(port.release(first))
     run(port.release(second))
     run(port.close())
@@ -316,3 +319,25 @@ def test_who_is_let_in_by_others_does_not_run_out_with_those_before(
     for each in (stays, first, second, stranger, other):
         run(port.release(each))
     run(port.close())
+
+
+def test_a_claim_that_was_granted_twice_has_the_later_number(server: RedisServer) -> None:
+    """Its first grant ran out unread, a late question put it in line again, and it was granted."""
+    port, late = engine(server).blocking(), engine(server).blocking()
+    holder, slow, other = claim(), claim(), claim()
+    first = granted(ask(port, holder)).raw
+    assert isinstance(ask(port, slow), Busy)
+    with port.watch(slow, ThreadRuntime().signal):
+        run(port.release(holder))
+        place = port._waiting[slow.id]
+        assert place.told(f"{slow.id}{first + 1}".encode(), clock.now() - 2.0)  # read late
+        server.ask("DEL", "t:{x}")  # the grant is over
+        between = granted(ask(late, other)).raw
+        assert isinstance(ask(late, slow), Busy)  # stuck in a connection until now
+        run(late.release(other))
+        again = granted(ask(port, slow))
+    assert again.raw > between > first
+    assert again.anchor is None
+    run(port.release(slow))
+    run(port.close())
+    run(late.close())

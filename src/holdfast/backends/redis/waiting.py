@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.backends.redis.recipe import DEFAULT_TTL, GRANT
+from holdfast.core import pacing
 from holdfast.core.ports import Signal
 from holdfast.core.values import Answer, Busy, Claim, Granted
 from holdfast.runtimes.clock import now
@@ -73,7 +74,9 @@ class Waiting:
     def answer(self) -> Answer | None:
         """What is known without asking: the grant that was pushed, or that nothing has changed."""
         fresh, self.fresh = self.fresh, False
-        if self.pushed is not None:
+        pushed = self.pushed
+        if pushed is not None:
+            self.pushed = pushed if _half_left(pushed) else None
             return self.pushed
         return Busy(self.retry_in) if fresh else None
 
@@ -84,6 +87,15 @@ class Waiting:
             return False
         self.pushed = Granted(raw, min(GRANT, self.claim.ttl or DEFAULT_TTL), anchor)
         return True
+
+
+def _half_left(pushed: Granted) -> bool:
+    """Whether it is surely the grant that stands. An older one may have run out, and the same claim
+    been granted once more, under a larger number: the server is asked which.
+    """
+    if pushed.anchor is None or pushed.ttl is None:
+        return True
+    return pacing.validity(pushed.anchor, pushed.ttl) - now() >= pushed.ttl / 2
 
 
 class Watch:
