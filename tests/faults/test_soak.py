@@ -38,6 +38,7 @@ class Victims:
     def __init__(self, url: str, folder: Path, seed: int, *more: str):
         self.url = url
         self.more = more
+        self.ttl = float(more[0]) if more else None
         self.folder = folder
         self.chance = random.Random(seed)
         self.deeds: Counter[str] = Counter()
@@ -146,20 +147,22 @@ def storm(
 
 def judge(victims: Victims, seed: int, given: Assumptions) -> None:
     """No ghost, and no promise broken."""
-    assert_free(victims.url)
+    assert_free(victims.url, victims.ttl)
     history = read(victims.folder.glob("*.jsonl"))
     holds = Counter(event.name for event in history if event.kind is Kind.ACQUIRED)
     print(dict(holds), dict(victims.deeds), len(history), "events")
     with holdfast.connect(victims.url) as locks:
-        assert set(holds) == {lock.name for lock in kinds(locks)}, "every kind of lock was held"
+        assert set(holds) == {lock.name for lock in kinds(locks, victims.ttl)}, (
+            "every kind of lock was held"
+        )
     violations = check(history, given)
     assert not violations, f"seed {seed}\n" + "\n".join(map(str, violations[:5]))
 
 
-def assert_free(url: str) -> None:
+def assert_free(url: str, ttl: float | None = None) -> None:
     """A newcomer gets everything."""
     with holdfast.connect(url) as locks:
-        for lock in kinds(locks):
+        for lock in kinds(locks, ttl):
             lease = lock.acquire(timeout=FREE_WITHIN)
             assert lease is not None, f"{lock.name} is held by a ghost: {lock.info()}"
             lease.release()

@@ -43,7 +43,7 @@ def kinds(locks: Any, ttl: float | None = None) -> list[Any]:
     """Every kind of lock that the engine has, each under a name of its own."""
     found = [
         locks.lock("plain", timeout=2, ttl=ttl),
-        locks.lock("leased", timeout=2, ttl=1),
+        locks.lock("leased", timeout=2, ttl=ttl or 1),
         locks.lock("impatient", timeout=0.002, ttl=ttl),
     ]
     if Capability.FAIR in locks.capabilities:

@@ -1,0 +1,64 @@
+"""The same processes on five masters: one at a time is killed, stopped, cut off or emptied.
+
+Nothing is excused here: one node that forgets everything must not let two in.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from holdfast.testing.checker import Assumptions
+from tests.faults.test_soak import SECONDS, WORKERS, Victims, judge
+from tests.servers.redlock import RedlockNodes
+
+pytestmark = [pytest.mark.faults, pytest.mark.redis]
+TTL = 2.0
+QUARANTINE = (TTL + 0.25) * 1.02 + 2.0
+"""Seconds until a node that lost its data votes again, and a little: then the next one may fall."""
+
+
+class Victim(Victims):
+    """The workers, and the nodes."""
+
+    def __init__(self, nodes: RedlockNodes, folder: Path, seed: int):
+        super().__init__(f"redlock://{nodes.hosts}?max_ttl={TTL:g}", folder, seed, str(TTL))
+        self._nodes = nodes.nodes
+        self._whole_again = 0.0
+
+    def disturb(self) -> None:
+        if self.chance.random() < 0.6 or time.monotonic() < self._whole_again:
+            super().disturb()
+            return
+        node = self.chance.choice(self._nodes)
+        deed = self.chance.choices(
+            ["cut", "unload", "stand_still", "empty", "flush"], [4, 2, 3, 3, 2]
+        )[0]
+        self.deeds[deed] += 1
+        if deed == "cut":
+            node.client_kill()
+        elif deed == "unload":
+            node.script_flush()
+        elif deed == "stand_still":
+            node.stop()
+            time.sleep(self.chance.random())  # the fault itself
+            node.cont()
+        else:
+            node.flushall() if deed == "flush" else node.restart(keep_data=False)
+            self._whole_again = time.monotonic() + QUARANTINE
+
+
+@pytest.mark.timeout(SECONDS + 180)
+def test_clients_and_nodes_are_disturbed(tmp_path: Path) -> None:
+    seed = int.from_bytes(os.urandom(4))
+    print("seed", seed)
+    folder = tmp_path / "journals"
+    folder.mkdir()
+    with RedlockNodes() as nodes:
+        time.sleep(QUARANTINE)  # new nodes keep still
+        victims = Victim(nodes, folder, seed)
+        assert victims.suffer(SECONDS) == [0] * WORKERS
+        judge(victims, seed, Assumptions())
