@@ -16,8 +16,14 @@ import sys
 from pythons import Interpreter, all_pythons, main_python
 from setup import ROOT, prepare
 
-SHORT_LIST = ["tests/core", "tests/conformance", "tests/api"]
+SHORT_LIST = [
+    "tests/core",
+    "tests/api",
+    *(f"tests/conformance/test_{engine}.py" for engine in ("memory", "file", "redis", "zookeeper")),
+]
 """What depends on the interpreter most: the algorithm, the contract, and the two faces."""
+WORKERS = os.environ.get("HOLDFAST_TEST_WORKERS", "3")
+"""Files of tests that run at once, each with servers of its own: most tests wait for something."""
 
 
 def main() -> int:
@@ -50,13 +56,13 @@ def _short_run(python: Interpreter) -> bool:
     except SystemExit as problem:
         print(f"Not tested on CPython {python}: {problem}", flush=True)
         return not os.environ.get("CI")
-    folders = [folder for folder in SHORT_LIST if (ROOT / folder).is_dir()]
-    print(f"\nCPython {python}: {' '.join(folders)}", flush=True)
-    return _pytest(str(interpreter), ["-q", *folders])
+    chosen = [each for each in SHORT_LIST if (ROOT / each).exists()]
+    print(f"\nCPython {python}: {' '.join(chosen)}", flush=True)
+    return _pytest(str(interpreter), ["-q", *chosen])
 
 
 def _pytest(interpreter: str, arguments: list[str]) -> bool:
-    command = [interpreter, "-m", "pytest", *arguments]
+    command = [interpreter, "-m", "pytest", "-n", WORKERS, "--dist", "loadfile", *arguments]
     # This tree and no other, also for the processes that tests start from a shared environment.
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode == 0

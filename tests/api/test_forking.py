@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import gc
 import os
 import sys
@@ -17,6 +18,8 @@ from holdfast import aio
 from tests.api.crowd import in_thread
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+HANGS = 60.0
+"""Seconds after which a child is taken to hang."""
 
 
 @pytest.fixture(autouse=True)
@@ -33,6 +36,7 @@ def in_child(check: Callable[[], object]) -> None:
     pid = os.fork()
     if pid == 0:
         code = 1
+        faulthandler.dump_traceback_later(HANGS, exit=True)  # then it is seen where
         try:
             check()
             code = 0

@@ -12,6 +12,7 @@ import holdfast
 from holdfast import aio
 from holdfast.backends.memory import MemoryEngine
 from holdfast.core.values import Claim, Renewal
+from holdfast.runtimes import threads
 from tests.api.crowd import PATIENCE
 
 
@@ -167,3 +168,19 @@ def test_an_idle_keeper_is_not_needed_and_comes_back(
                 (keeper,) = set(ours()) - before
             keeper.join(PATIENCE)
             assert not keeper.is_alive()
+
+
+def test_a_keeper_that_was_closed_before_it_ran_ends_quietly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ctrl-C may come when the thread is there and does not run yet."""
+    told: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", told.append)
+
+    async def work() -> None:
+        """Never begun."""
+
+    closed = work()
+    closed.close()
+    threads.start(closed).join()
+    assert told == []

@@ -161,9 +161,15 @@ class LoopRuntime:
         """In the caller's own task, behind a shield: a task for every command would cost more than
         the command. A cancellation is told at its end, in its stead.
         """
+        try:
+            awaited = work.send(None)
+        except StopIteration as done:
+            at_once: T = done.value
+            return at_once  # most commands of an engine without a server end like this
         shield = _Shield()
         try:
-            step = shield.over(work.send(None))
+            step = shield.over(awaited)
+            del awaited  # it may know an error, whose traceback knows this frame
             while True:
                 try:
                     yield step

@@ -142,12 +142,18 @@ class _KeeperThread(threading.Thread):
     """
 
     def __init__(self, work: Coroutine[Any, Any, None]):
-        super().__init__(target=run, args=(work,), name="holdfast-keeper", daemon=True)
+        super().__init__(target=_keep, args=(work,), name="holdfast-keeper", daemon=True)
         self._started = _Unawaited()  # what Thread.start waits for; by another name it would wait
 
     def join(self, timeout: float | None = None) -> None:
         self._started.has_come(timeout)
         super().join(timeout)
+
+
+def _keep(work: Coroutine[Any, Any, None]) -> None:
+    """Unless whoever started it was interrupted right then (Ctrl-C), and closed it again."""
+    if getattr(work, "cr_frame", work) is not None:
+        run(work)
 
 
 class _Unawaited(threading.Event):

@@ -65,12 +65,17 @@ def test_the_child_does_not_keep_its_dead_parents_lock(url: str) -> None:
             signal.pause()
         signal.pause()
     child = int(os.read(told, 20))
-    with holdfast.connect(short) as locks:
-        assert locks.lock("x").acquire(timeout=0) is None
-        os.kill(parent, signal.SIGKILL)
-        os.waitpid(parent, 0)
-        try:
+    living = [parent, child]
+    try:
+        with holdfast.connect(short) as locks:
+            assert locks.lock("x").acquire(timeout=0) is None
+            living.remove(parent)
+            os.kill(parent, signal.SIGKILL)
+            os.waitpid(parent, 0)
             with locks.lock("x", timeout=PATIENCE):
                 pass
-        finally:
-            os.kill(child, signal.SIGKILL)
+    finally:
+        for each in living:
+            os.kill(each, signal.SIGKILL)
+        for end in (told, tell):
+            os.close(end)

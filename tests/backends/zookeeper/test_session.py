@@ -342,6 +342,18 @@ def test_a_server_that_is_not_there_is_said_so() -> None:
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_dead_thread_of_kazoo_is_replaced(zookeeper_server: ZooKeeperServer, path: str) -> None:
+    with holdfast.connect(f"{zookeeper_server.url}/{path}?session_timeout=2") as locks:
+        lease = locks.lock("x").acquire()
+        assert lease is not None
+        connection = locks._client.backend.session._client._connection  # type: ignore[attr-defined]
+        connection._read_socket = lambda _: 1 / 0
+        assert lease.lost.wait(PATIENCE)
+        with locks.lock("x", timeout=PATIENCE) as again:
+            assert again.fence > lease.fence
+
+
 def test_a_closed_loop_is_survived_and_what_is_let_go_ends(
     zookeeper_server: ZooKeeperServer, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

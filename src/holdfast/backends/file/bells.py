@@ -165,8 +165,10 @@ class Bell(ABC):
 
     def _take_ring(self) -> None:
         """One datagram for one wake: a ring that comes meanwhile must wake again."""
-        with suppress(BlockingIOError):
+        try:
             self._socket.recv(1)
+        except BlockingIOError:
+            return
 
     @abstractmethod
     async def wait(self, until: float) -> bool:

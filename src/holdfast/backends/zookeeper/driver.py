@@ -76,7 +76,10 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
         self._running = False
 
     def dispatch_callback(self, callback: Any) -> None:
-        callback.func(*callback.args)
+        try:
+            callback.func(*callback.args)
+        except Exception:  # on the thread of the connection, which has to go on
+            LOGGER.exception("a watch could not be answered")
 
     def create_connection(
         self, address: tuple[str, int], hostname: str, timeout: float, **_: Any
@@ -121,6 +124,12 @@ class Client(KazooClient):  # type: ignore[misc]  # kazoo has no types
         if not self._connection.send(requests):
             for request, slot in requests:
                 self._call(request, slot)
+
+    @property
+    def ended(self) -> bool:
+        """Whether its thread is gone, by an error that nobody expected."""
+        thread = self._connection._connection_routine
+        return thread is not None and not thread.is_alive()
 
     def _notify_pending(self, state: Any) -> None:
         """The connection is gone: nobody may send on it any more, before those who did are told."""

@@ -130,6 +130,7 @@ async def expire_parked(
         path = f"{folder}/{each.name}"
         (found,) = await asker.ask(GetData(path, None))
         if isinstance(found, NoNodeError):
+            seen.pop(path, None)
             return 0
         ttl = float(told(found[0]).get("parked", 0.0))
         end = seen.setdefault(path, now()) + ttl

@@ -131,7 +131,7 @@ class Session:
         with self._mutex:
             if not self._connected:
                 self._gate.append(call)
-                if self._client is None and not self.closed:
+                if not self.closed and (self._client is None or self._client.ended):
                     self._start()
                 return
         call()
@@ -166,8 +166,9 @@ class Session:
         client = self._client
         if path and client is not None:
             for watchers in (client._data_watchers, client._child_watchers):
-                if path in watchers:
-                    watchers[path].discard(place.stirred)
+                left = watchers.get(path)  # never by [], which would add what is not there
+                if left is not None:
+                    left.discard(place.stirred)
 
     def _beat(self) -> None:
         batch = Batch(1, _nobody)
@@ -177,6 +178,8 @@ class Session:
     # Its life.
 
     def _start(self) -> None:
+        if self._client is not None:
+            self._client.close()  # its thread is gone: only descriptors are left
         client = self._client = driver.Client(self.settings)
         client._connection.confirmed = self.proof.connected
         client._connection.beat = self._beat
