@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -51,3 +52,30 @@ def test_the_same_on_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
         await others.close()
 
     asyncio.run(main())
+
+
+def test_an_engine_that_hangs_up_because_it_was_closed_is_no_outage(
+    locks: holdfast.Locks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client: Any = locks._client
+    gone = threading.Event()
+
+    async def hang_up(*_: object, **__: object) -> None:
+        gone.set()
+        raise holdfast.BackendUnavailable("it hung up", backend="memory")
+
+    monkeypatch.setattr(client.backend, "attempt", hang_up)
+    told: list[type[BaseException]] = []
+
+    def ask() -> None:
+        try:
+            locks.lock("x").acquire()
+        except holdfast.HoldfastError as error:
+            told.append(type(error))
+
+    asker = threading.Thread(target=ask)
+    asker.start()
+    assert gone.wait(30)
+    locks.close()
+    asker.join(30)
+    assert told == [holdfast.ConfigurationError]

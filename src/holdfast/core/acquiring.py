@@ -91,6 +91,7 @@ async def ask_again(
     while True:
         again = runtime.now() + pacing.backoff(tries, runtime.random())
         await runtime.signal().wait(min(again, give_up))
+        client.ensure_open()  # closing hangs up: that is no outage
         sent = runtime.now()
         tries += 1
         turn.unanswered += 1

@@ -134,6 +134,7 @@ async def _wait_in_line(
         return None
     if turn.line is not None and turn.line.pause_until:
         await _step_back(client, turn.line, until)
+    client.ensure_open()  # the turn may have come with the closing
     return await _win(client, want, until, turn, runtime.now())
 
 
