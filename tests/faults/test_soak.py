@@ -141,7 +141,10 @@ def storm(
     victims = Victims(url, folder, seed)
     assert victims.suffer(seconds, meanwhile) == [0] * WORKERS
     with holdfast.connect(url) as locks:
-        assert locks.list() == []
+        give_up = time.monotonic() + 30
+        while left := locks.list():  # an engine frees what the killed had when it misses them
+            assert time.monotonic() < give_up, f"ghosts: {left}"
+            time.sleep(0.05)
     judge(victims, seed, Assumptions())
 
 

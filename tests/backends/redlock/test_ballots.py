@@ -10,6 +10,7 @@ from holdfast.backends.redlock.ballots import (
     Round,
     astray,
     joined_number,
+    joining,
     majority,
 )
 
@@ -41,6 +42,15 @@ def test_a_co_owner_takes_a_number_only_a_majority_knows() -> None:
     assert joined_number(votes) is None
     votes.answers[3] = (JOINED, 7)
     assert joined_number(votes) == 7
+
+
+def test_a_co_owner_waits_for_those_who_may_agree() -> None:
+    votes = Round(range(5), 5)
+    votes.answers = {0: (JOINED, 5), 1: (JOINED, 5), 2: (JOINED, 7)}
+    assert joining(votes), "two more may say 7"
+    votes.answers[3] = (JOINED, 7)
+    votes.failures[4] = OSError()
+    assert not joining(votes)
 
 
 def _clock_at(offset: float) -> Clock:

@@ -47,6 +47,9 @@ class Channel:
             if question.owed is not None:
                 self.node.owe(question.owed)
             return error
+        finally:
+            if self._backend.closed:  # this was a last word
+                await self._link.close()
         return reply
 
     async def _ready(self) -> Stream:
@@ -90,6 +93,7 @@ class AsyncioBackend(RedlockBackend):
         self._name = b"holdfast:" + os.urandom(16).hex().encode()
         self._channels = [Channel(node, self, self._name) for node in nodes.nodes]
         self._running: set[asyncio.Task[Any]] = set()
+        self.closed = False
 
     async def _ask(self, questions: Sequence[Question], heard: Heard, until: Until) -> None:
         loop = asyncio.get_running_loop()
@@ -141,6 +145,7 @@ class AsyncioBackend(RedlockBackend):
             asyncio.get_running_loop().call_later(GRACE, waiting.signal.notify)
 
     async def close(self) -> None:
+        self.closed = True
         pending = [task for task in self._running if not task.done()]
         if pending:
             await asyncio.wait(pending, timeout=self.limit)

@@ -271,6 +271,8 @@ def _decided(votes: Round) -> bool:
     """A majority accepted the number; or no majority of votes, or of the number, can come."""
     if votes.enough(ballots.VOTED) or votes.hopeless(*VOTES):
         return True
+    if ballots.joined_number(votes) is None and ballots.joining(votes):
+        return False
     return votes.enough(*VOTES) and votes.hopeless(ballots.VOTED)
 
 

@@ -107,6 +107,15 @@ NOT_COUNTED: Final = -4
 """The node said something, but its clock has stepped or is astray."""
 
 
+def joining(votes: Round) -> bool:
+    """Whether a majority may still come to know the owner's hold by the same number: a node whose
+    vote came late knows it by the number of the first round.
+    """
+    numbers = [answer[1] for answer in votes.answers.values() if answer[0] == JOINED]
+    most = max(map(numbers.count, numbers), default=0)
+    return most > 0 and most + len(votes.out) >= votes.needed
+
+
 def joined_number(votes: Round) -> int | None:
     """The number of the owner's hold, if a majority of the nodes know it by the same one."""
     numbers = [answer[1] for answer in votes.answers.values() if answer[0] == JOINED]

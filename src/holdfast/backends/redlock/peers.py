@@ -76,6 +76,7 @@ class Peer:
 
     def _connect(self) -> None:
         settings = self.node.settings
+        sock: socket.socket | None = None
         try:
             if settings.path:
                 sock = socket.socket(socket.AF_UNIX)
@@ -96,6 +97,8 @@ class Peer:
                 with suppress(BlockingIOError):
                     sock.connect(address)
         except OSError as error:
+            if sock is not None:
+                sock.close()
             self.node.unreached(error)
             return
         self._socket = sock
