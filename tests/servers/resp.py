@@ -59,7 +59,8 @@ class Wire:
     def close(self) -> None:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)  # who reads, in another thread, lets go of it
-            self._reader.close()
+        with contextlib.suppress(OSError):
+            self._reader.close()  # also where the server was killed, or the socket stays open
         self._socket.close()
 
     def __enter__(self) -> Self:
