@@ -8,7 +8,7 @@ from typing import Final
 
 from holdfast.backends.redis.settings import Settings
 from holdfast.backends.redis.wire import Welcome
-from holdfast.backends.redlock.ballots import Clock, Round, astray
+from holdfast.backends.redlock.ballots import NOT_COUNTED, UNSURE, Clock, Round, right
 from holdfast.core.values import Claim
 from holdfast.errors import BackendUnavailable, ConfigurationError, HoldfastError
 from holdfast.runtimes.clock import now
@@ -117,21 +117,29 @@ class Set:
         self.clocks = [Clock() for _ in settings]
         self.ballots: dict[str, Ballot] = {}
         self.largest = 0
-        """The largest number that any node told of: the next proposal is above it."""
+        """The largest number that nodes accepted or told of: the next proposal is above it."""
         self._mutex = threading.Lock()
 
-    def heard(self, node: int, clock: int, sent: float, received: float, max_ttl: float) -> bool:
-        """Take in a node's clock; False if it is not to be believed now."""
+    def heard(self, node: int, clock: int, sent: float, received: float, max_ttl: float) -> None:
+        """Take in a node's clock: one that was set is not believed for a while."""
         with self._mutex:
             if not self.clocks[node].told(clock, sent, received):
                 self.nodes[node].distrust(max_ttl * 1.02)
-            return self.nodes[node].trusted() and not astray(self.clocks, node)
+
+    def doubts(self, node: int) -> int:
+        """What a vote of this node is worth: nothing to object, or what to take it for instead."""
+        with self._mutex:
+            agrees = self.nodes[node].trusted() and right(self.clocks, node)
+        if agrees is None:
+            return UNSURE
+        return 0 if agrees else NOT_COUNTED
 
     def propose(self, clock: int) -> int:
-        """A number above everything seen, or the time in steps of 32 microseconds."""
+        """A number above everything seen, or the time in steps of 32 microseconds. It counts as
+        seen when it is accepted: nodes refuse one that is far ahead of them.
+        """
         with self._mutex:
-            self.largest = max(self.largest + 1, clock)
-            return self.largest
+            return max(self.largest + 1, clock)
 
     def seen(self, number: int) -> None:
         with self._mutex:
