@@ -55,7 +55,9 @@ def test_a_lease_shows_the_vote_of_every_node(five: RedlockNodes, colour: str) -
     for vote in well.votes:
         assert vote.agrees
         assert not vote.problem
-        assert [holder.fence for holder in vote.holders] == [well.holders[0].fence]
+        (holder,) = vote.holders
+        # A node that voted, but had seen a larger number, does not know the hold by one.
+        assert holder.fence in (well.holders[0].fence, None)
     for info in ill:
         dead, forgot, *others = info.votes
         assert info.locked, "three of five know it"

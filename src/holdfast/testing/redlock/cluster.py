@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import NamedTuple
 
 from holdfast.backends.redis import settings
@@ -22,7 +23,7 @@ MAX_TTL = 3.0
 """Short, so that a node which lost its data votes again before the run is over."""
 WEIGHTS = (0.3, 1.0, 1.0, 4.0)
 """The ways to the nodes are not equally bad."""
-SIZES = (3, 3, 5, 5, 4)
+SIZES = (3, 3, 3, 5, 4)
 """Four are refused at the door; votes must not be split for ever all the same."""
 
 
@@ -48,7 +49,7 @@ class Cluster:
         random = world.random
         count = random.choice(sizes)
         self.nodes = [
-            RedlockNode(world, network.part(random.choice(WEIGHTS)), at, edits)
+            RedlockNode(world, network.part(random.choice(WEIGHTS), MAX_TTL), at, edits)
             for at in range(count)
         ]
         world.servers.update({f"sim{node.at}": node for node in self.nodes})
@@ -58,8 +59,7 @@ class Cluster:
     def known_by(self, process: Process) -> Known:
         known = self._known.get(process.name)
         if known is None:
-            urls = [f"redis://{name}?{_LIMITS}" for name in self.world.servers]
-            servers = [settings.read(parse(url)) for url in urls]
+            servers = [_settings(name) for name in self.world.servers]
             recipe = Recipe(max_ttl=MAX_TTL, durable=False)
             known = self._known[process.name] = Known(process, Set(servers, MAX_TTL), recipe)
         return known
@@ -109,4 +109,6 @@ def marked(question: Question) -> Question:
     return question._replace(words=last)
 
 
-_LIMITS = "socket_timeout=1&socket_connect_timeout=1"
+@cache
+def _settings(name: str) -> settings.Settings:
+    return settings.read(parse(f"redis://{name}?socket_timeout=1&socket_connect_timeout=1"))

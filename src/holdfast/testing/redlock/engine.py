@@ -1,4 +1,4 @@
-"""The simulated Redlock as a variant of the simulator: blocking clients, asyncio clients, or both."""
+"""The simulated Redlock as a variant of the simulator; clients are of either colour."""
 
 from __future__ import annotations
 

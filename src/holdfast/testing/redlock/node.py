@@ -23,11 +23,13 @@ VERBS = {
 LAST = b"for good"
 """What a withdrawal says at its end (no script looks there) if the claim is over with it: one that
 was refused gives its votes back too, and lives on."""
-APART = 0.05
+APART = 0.02
 """Seconds that the clocks of healthy nodes are away from the right time."""
-STEADIER = 3
+STEADIER = 10
 """How much better than a client's the clock of a node runs: somebody looks after it."""
 JUMPS = (0.1, 0.2, 0.35, 0.7, 2.0, 20.0)
+NAMES = ("mutex", "pair", "twin", "shelf", "owned", "grip")
+"""What the workload calls its locks: what befalls a node befalls all of them there."""
 OF_ALL = frozenset({Kind.FORGOT, Kind.STEPPED})
 
 
@@ -40,13 +42,12 @@ class RedlockNode(RedisNode):
         self, world: World, network: Network, at: int, edits: tuple[Edit, ...] = ()
     ) -> None:
         self.at = at
-        self._names: dict[str, None] = {}
         self._flushed = False
         self._saved: Callable[[], None] | None = None
         super().__init__(world, network, edits)
         random, drift = world.random, network.faults.drift / STEADIER
         self.clock = Clock(500 + random.uniform(-APART, APART), 1 + random.uniform(-drift, drift))
-        self._started = self.now() - random.choice((1000.0, 1000.0, 1000.0, 0.0))
+        self._started = self.now() - (0.0 if world.chance(0.05) else 1000.0)
         self._run = self._new_run()
 
     def _new_run(self) -> bytes:
@@ -99,13 +100,12 @@ class RedlockNode(RedisNode):
 
     # What the history sees.
 
-    def _told(self, verb: str, name: bytes, argv: list[bytes], answer: Any) -> None:  # noqa: ARG002
+    def _told(self, verb: str, name: bytes, argv: list[bytes], answer: Any) -> None:
         """The first key is the marker; what a script changed is told by comparing."""
 
     def _evaluate(self, sha: bytes, names: list[bytes], argv: list[bytes]) -> Any:
         answer = super()._evaluate(sha, names, argv)
         key = scripts_key(names[1])
-        self._names[bare(key)] = None
         verb = self.verbs[sha]
         if verb == "look":
             if argv[1] == b"break" and answer[0]:
@@ -126,7 +126,7 @@ class RedlockNode(RedisNode):
     def _record(self, kind: Kind, name: str, claim_id: str, **more: Any) -> None:
         """A node's own events bear its number, so that each node is judged for itself."""
         who = f"node{self.at}"
-        names = list(self._names) if kind in OF_ALL else [name]
+        names = NAMES if kind in OF_ALL else [name]
         for each in names:
             if kind in OF_ALL or kind is Kind.BROKEN:
                 self.world.tell(who, kind, each, claim_id, **more)
