@@ -105,8 +105,16 @@ class Ballot:
 
     def unsettled(self) -> set[int]:
         """Nodes at which something of it may still arrive."""
-        out = set() if self.votes is None else self.votes.out
-        return out | self.doubtful | self.mended
+        late = set() if self.votes is None else late_ones(self.votes)
+        return late | self.doubtful | self.mended
+
+
+def late_ones(votes: Round) -> set[int]:
+    """Nodes that did not answer, and may have the question, or get it yet: a connection that broke
+    may deliver what was sent on it (L3).
+    """
+    failed = {at for at, why in votes.failures.items() if not isinstance(why, NotSent)}
+    return votes.out | failed
 
 
 class Set:
