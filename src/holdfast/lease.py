@@ -76,13 +76,18 @@ class Lease(LeaseCore):
 
 
 def leave(lease: Lease | Leases, error: BaseException | None) -> None:
-    """Release at the end of a `with`: a loss is raised, but never in place of the body's error."""
+    """Release at the end of a `with`."""
     try:
         lease.release()
     except LeaseLost as lost:
-        if error is None:
-            raise
-        error.add_note(f"holdfast: {lost}")
+        tell(lost, error)
+
+
+def tell(lost: LeaseLost, error: BaseException | None) -> None:
+    """A loss is raised at the end of a `with`, but never in place of the body's own error."""
+    if error is None:
+        raise lost
+    error.add_note(f"holdfast: {lost}")
 
 
 class Leases:
