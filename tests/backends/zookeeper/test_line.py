@@ -13,6 +13,7 @@ from kazoo.client import KazooClient
 import holdfast
 from holdfast import aio
 from holdfast.core.values import Busy, Granted, Mode
+from holdfast.runtimes.clock import now
 from holdfast.runtimes.threads import ThreadSignal, run
 from tests.backends.zookeeper.conftest import PATIENCE, Traffic, claim, engine, eventually, root
 from tests.servers.zookeeper import ZooKeeperServer
@@ -85,14 +86,16 @@ def _soon() -> float:
 def test_a_watch_is_never_left_on_what_is_not_there(
     url: str, zookeeper_server: ZooKeeperServer
 ) -> None:
-    """The one before goes between the listing and the watch."""
+    """The one before goes between the listing and the watch: the answer to the watch rings."""
     eventually(lambda: zookeeper_server.watches() == 0, "those of other tests are gone")
     port, other = engine(url).blocking(), engine(url).blocking()
     holder, waiter = claim(), claim()
     run(other.attempt(holder, 0.0))
     assert isinstance(run(port.attempt(waiter, 0.0)), Busy)
     run(other.release(holder))
-    with port.watch(waiter, ThreadSignal):
+    with port.watch(waiter, ThreadSignal) as rung:
+        assert isinstance(run(port.attempt(waiter, 0.0)), Busy)
+        assert run(rung.wait(now() + PATIENCE))
         assert isinstance(run(port.attempt(waiter, 0.0)), Granted)
     assert zookeeper_server.watches() == 0
     run(port.close())
