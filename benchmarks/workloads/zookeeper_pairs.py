@@ -1,9 +1,9 @@
 """What an uncontended acquire and release on ZooKeeper costs, on one server and on an ensemble.
 
 1.00 is a bare socket in a Python loop that sends bytes packed beforehand, two messages for an
-acquire and one for a release, and waits for each of the two once. On the ensemble all are clients of
-one and the same server: a write takes longer from a follower than from the leader, and drivers choose
-theirs by chance.
+acquire and one for a release, and waits for each of the two once. On the ensemble all are clients
+of one and the same server: a write takes longer by a follower than by the leader, and drivers
+choose theirs by chance.
 """
 
 from __future__ import annotations
