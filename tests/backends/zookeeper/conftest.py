@@ -68,6 +68,12 @@ def server(request: pytest.FixtureRequest) -> ZooKeeperServer:
 
 
 @pytest.fixture
+def beside(server: ZooKeeperServer) -> Iterator[KazooClient]:
+    with kazoo_client(server.address) as client:
+        yield client
+
+
+@pytest.fixture
 def anywhere(server: ZooKeeperServer) -> str:
     """A part of either of one's own."""
     return f"{server.url}/{root()}"

@@ -38,19 +38,13 @@ def others(place: str) -> Iterator[holdfast.Locks]:
         yield made
 
 
-@pytest.fixture
-def zk(server: ZooKeeperServer) -> Iterator[KazooClient]:
-    with kazoo_client(server.address) as client:
-        yield client
-
-
 def folder(place: str) -> str:
     return f"/{place.rpartition('/')[2].partition('?')[0]}/holdfast/x"
 
 
-def nodes(zk: KazooClient, place: str) -> list[str]:
-    zk.sync(folder(place))
-    found: list[str] = zk.get_children(folder(place))
+def nodes(beside: KazooClient, place: str) -> list[str]:
+    beside.sync(folder(place))
+    found: list[str] = beside.get_children(folder(place))
     return found
 
 
@@ -60,28 +54,28 @@ def contenders(locks: holdfast.Locks) -> list[str]:
 
 
 def test_non_blocking(
-    locks: holdfast.Locks, others: holdfast.Locks, zk: KazooClient, place: str
+    locks: holdfast.Locks, others: holdfast.Locks, beside: KazooClient, place: str
 ) -> None:
     """Refused at once, and nobody is left in line for it; free again, it is taken."""
     with locks.lock("x"):
         assert others.lock("x").acquire(blocking=False) is None
         assert contenders(locks) == ["one"]
-        assert len(nodes(zk, place)) == 1
+        assert len(nodes(beside, place)) == 1
     lease = others.lock("x").acquire(blocking=False)
     assert lease is not None
     lease.release()
-    assert nodes(zk, place) == []
+    assert nodes(beside, place) == []
 
 
 def test_timeout(
-    locks: holdfast.Locks, others: holdfast.Locks, zk: KazooClient, place: str
+    locks: holdfast.Locks, others: holdfast.Locks, beside: KazooClient, place: str
 ) -> None:
     with locks.lock("x"):
         assert others.lock("x").acquire(timeout=0.1) is None
         with pytest.raises(AcquireTimeout), others.lock("x", timeout=0.1):
             pytest.fail("nobody let go of it")
         eventually(lambda: contenders(locks) == ["one"], "out of the line")
-        assert len(nodes(zk, place)) == 1
+        assert len(nodes(beside, place)) == 1
 
 
 def test_contenders_are_listed_in_order(locks: holdfast.Locks, others: holdfast.Locks) -> None:
@@ -99,7 +93,9 @@ def _take_and_release(locks: holdfast.Locks) -> None:
         pass
 
 
-def test_cancel(locks: holdfast.Locks, others: holdfast.Locks, zk: KazooClient, place: str) -> None:
+def test_cancel(
+    locks: holdfast.Locks, others: holdfast.Locks, beside: KazooClient, place: str
+) -> None:
     """Out of the line, and whoever stood behind is not kept by it."""
 
     async def story() -> None:
@@ -124,7 +120,7 @@ def test_cancel(locks: holdfast.Locks, others: holdfast.Locks, zk: KazooClient, 
         asyncio.run(story())
     behind.join(PATIENCE)
     assert not behind.is_alive()
-    assert nodes(zk, place) == []
+    assert nodes(beside, place) == []
 
 
 def test_reacquire(locks: holdfast.Locks) -> None:
@@ -159,39 +155,39 @@ def test_many_threads(locks: holdfast.Locks, others: holdfast.Locks) -> None:
 
 
 def test_ephemeral(
-    locks: holdfast.Locks, others: holdfast.Locks, zk: KazooClient, place: str
+    locks: holdfast.Locks, others: holdfast.Locks, beside: KazooClient, place: str
 ) -> None:
     """A hold goes with the session that made it; one that was detached, or that kazoo was told to
     keep, stays.
     """
     assert others.lock("x").acquire() is not None
-    (name,) = nodes(zk, place)
-    stat = zk.exists(f"{folder(place)}/{name}")
+    (name,) = nodes(beside, place)
+    stat = beside.exists(f"{folder(place)}/{name}")
     assert stat is not None
     assert stat.ephemeralOwner == others._client.backend.session.id  # type: ignore[attr-defined]
     others.close()
     lease = locks.lock("x").acquire(timeout=PATIENCE)
     assert lease is not None
     text = lease.detach()
-    (name,) = nodes(zk, place)
-    stat = zk.exists(f"{folder(place)}/{name}")
+    (name,) = nodes(beside, place)
+    stat = beside.exists(f"{folder(place)}/{name}")
     assert stat is not None
     assert stat.ephemeralOwner == 0
     assert locks.lock("x").acquire(blocking=False) is None
     locks.attach(text).release()
-    assert nodes(zk, place) == []
-    zk.Lock(folder(place)).acquire(ephemeral=False)
-    zk.restart()
+    assert nodes(beside, place) == []
+    beside.Lock(folder(place)).acquire(ephemeral=False)
+    beside.restart()
     assert locks.lock("x").acquire(blocking=False) is None
 
 
 def test_ghosts_are_cleaned_up(
-    locks: holdfast.Locks, zk: KazooClient, place: str, server: ZooKeeperServer
+    locks: holdfast.Locks, beside: KazooClient, place: str, server: ZooKeeperServer
 ) -> None:
     """A contender whose program is gone leaves with its session, from the front and from the
     middle of the line; nodes that are no contenders keep nobody out.
     """
-    zk.ensure_path(f"{folder(place)}/config")
+    beside.ensure_path(f"{folder(place)}/config")
     with kazoo_client(server.address) as front, kazoo_client(server.address) as middle:
         for each in (front, middle):
             each.create(
@@ -206,7 +202,7 @@ def test_ghosts_are_cleaned_up(
         front.stop()
         waiter.join(PATIENCE)
         assert not waiter.is_alive()
-    assert nodes(zk, place) == ["config"]
+    assert nodes(beside, place) == ["config"]
 
 
 def test_read_and_write(locks: holdfast.Locks, others: holdfast.Locks, place: str) -> None:

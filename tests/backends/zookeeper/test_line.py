@@ -21,7 +21,6 @@ from tests.backends.zookeeper.conftest import (
     claim,
     engine,
     eventually,
-    kazoo_client,
     root,
 )
 from tests.servers.zookeeper import ZooKeeperServer
@@ -194,7 +193,7 @@ def test_empty_lock_nodes_are_the_servers_to_remove(url: str, kazoo: KazooClient
 
 
 def test_cancelled_at_any_moment_nothing_is_left_in_line(
-    anywhere: str, server: ZooKeeperServer
+    anywhere: str, beside: KazooClient
 ) -> None:
     path = f"/{anywhere.rpartition('/')[2]}/holdfast/x"
 
@@ -222,9 +221,8 @@ def test_cancelled_at_any_moment_nothing_is_left_in_line(
                     pass
 
     asyncio.run(story())
-    with kazoo_client(server.address) as kazoo:
-        kazoo.sync(path)
-        assert kazoo.get_children(path) == []
+    beside.sync(path)
+    assert beside.get_children(path) == []
 
 
 def test_the_roots_and_namespaces_keep_locks_apart(zookeeper_server: ZooKeeperServer) -> None:

@@ -143,7 +143,7 @@ def _end_session(client: KazooClient, server: ZooKeeperServer) -> None:
 
 
 def test_a_reply_that_was_lost_leaves_one_node_and_one_grant(
-    proxy: FaultProxy, path: str, kazoo: KazooClient
+    proxy: FaultProxy, path: str, beside: KazooClient
 ) -> None:
     port = engine(through(proxy, path, 8)).blocking()
     warm, wanted = claim("warm"), claim()
@@ -166,22 +166,22 @@ def test_a_reply_that_was_lost_leaves_one_node_and_one_grant(
 
     eventually(asked, "an answer")
     assert isinstance(granted[0], Granted)
-    (node,) = kazoo.get_children(f"/{path}/t/x")
-    assert kazoo.exists(f"/{path}/t/x/{node}").czxid == granted[0].raw
+    (node,) = beside.get_children(f"/{path}/t/x")
+    assert beside.exists(f"/{path}/t/x/{node}").czxid == granted[0].raw
     assert run(port.release(wanted))
-    assert kazoo.get_children(f"/{path}/t/x") == []
+    assert beside.get_children(f"/{path}/t/x") == []
     run(port.release(warm))
     run(port.close())
 
 
 def test_a_claim_that_got_no_answer_is_withdrawn_all_the_same(
-    proxy: FaultProxy, path: str, kazoo: KazooClient
+    proxy: FaultProxy, path: str, beside: KazooClient
 ) -> None:
     port = engine(through(proxy, path, 8)).blocking()
     warm, wanted = claim("warm"), claim()
     run(port.attempt(warm, 0.0))
     run(port.attempt(claim("x"), 0.0))  # its node is there
-    (before,) = kazoo.get_children(f"/{path}/t/x")
+    (before,) = beside.get_children(f"/{path}/t/x")
     proxy.replies.swallow()
     with pytest.raises(BackendUnavailable):
         run(port.attempt(wanted, 0.0))
@@ -194,7 +194,7 @@ def test_a_claim_that_got_no_answer_is_withdrawn_all_the_same(
             return False
 
     eventually(withdrawn, "withdrawn")
-    assert kazoo.get_children(f"/{path}/t/x") == [before]
+    assert beside.get_children(f"/{path}/t/x") == [before]
     run(port.close())
 
 
