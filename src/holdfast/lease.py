@@ -9,7 +9,7 @@ from typing import Any, Self
 from holdfast.core import doors, gathering, looking, losing, moving
 from holdfast.core.holding import LeaseCore
 from holdfast.core.leaving import release, release_again
-from holdfast.core.values import State
+from holdfast.core.values import LockInfo, State
 from holdfast.errors import LeaseLost
 from holdfast.runtimes.threads import carry_out, run
 
@@ -56,6 +56,10 @@ class Lease(LeaseCore):
     def renew(self) -> None:
         """Renew now; raises unless the engine confirms that the hold is still ours."""
         run(looking.renew(self._client, self))
+
+    def info(self) -> LockInfo:
+        """Who holds this lock and who waits for it; on several nodes, what each of them says."""
+        return run(looking.info(self._client, self.name))
 
     def detach(self, ttl: doors.Duration | None = None) -> str:
         """Let the hold go on without this process: a secret text that `attach` takes, once."""

@@ -10,7 +10,7 @@ from typing import Any, Self
 from holdfast.core import doors, gathering, looking, losing, moving
 from holdfast.core.holding import LeaseCore
 from holdfast.core.leaving import release
-from holdfast.core.values import State
+from holdfast.core.values import LockInfo, State
 from holdfast.errors import LeaseLost
 from holdfast.terms import pop_entered
 
@@ -50,6 +50,10 @@ class Lease(LeaseCore):
     async def renew(self) -> None:
         """Renew now; raises unless the engine confirms that the hold is still ours."""
         await looking.renew(self._client, self)
+
+    async def info(self) -> LockInfo:
+        """Who holds this lock and who waits for it; on several nodes, what each of them says."""
+        return await looking.info(self._client, self.name)
 
     async def detach(self, ttl: doors.Duration | None = None) -> str:
         """Let the hold go on without this process: a secret text that `attach` takes, once."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from holdfast.backends.redlock.ballots import (
+    HELD_BY_ANOTHER,
     JOINED,
+    QUARANTINED,
     TOO_SMALL,
     VOTED,
+    VOTES,
     Clock,
     Round,
     astray,
+    decided,
     joined_number,
     joining,
     majority,
@@ -87,3 +91,28 @@ def test_a_clock_far_from_the_others_does_not_vote() -> None:
 def test_two_that_differ_cannot_tell_who_is_wrong() -> None:
     clocks = [_clock_at(0.0), _clock_at(5.0), Clock()]
     assert not any(astray(clocks, at) for at in range(3))
+
+
+def test_a_node_that_does_not_vote_has_not_said_who_holds_it() -> None:
+    """One is in quarantine and two say that somebody has it: the others may make it three."""
+    votes = Round(range(5), 5)
+    votes.answers = {0: (QUARANTINED, 900), 1: (HELD_BY_ANOTHER, 40), 2: (HELD_BY_ANOTHER, 40)}
+    assert votes.hopeless(*VOTES)
+    assert not decided(votes)
+    votes.answers[3] = (HELD_BY_ANOTHER, 40)
+    assert decided(votes)
+
+
+def test_three_that_do_not_vote_decide_it() -> None:
+    votes = Round(range(5), 5)
+    votes.answers = {0: (QUARANTINED, 900), 1: (QUARANTINED, 900)}
+    votes.failures = {2: OSError()}
+    assert decided(votes)
+
+
+def test_a_second_round_is_not_kept_waiting_by_nodes_that_may_hang() -> None:
+    votes = Round(range(5), 5)
+    votes.answers = {0: (VOTED, 7), 1: (TOO_SMALL, 9)}
+    assert not decided(votes)
+    votes.answers[2] = (VOTED, 7)
+    assert decided(votes)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from holdfast.backends.redlock import ballots, looking
 from holdfast.backends.redlock.asking import Asking
-from holdfast.backends.redlock.ballots import VOTES, Round
+from holdfast.backends.redlock.ballots import TOLD, VOTES, Round
 from holdfast.backends.redlock.nodes import Ballot, NotSent, Set
 from holdfast.backends.redlock.questions import Question
 from holdfast.backends.redlock.recipe import Recipe, Words
@@ -60,7 +60,7 @@ class RedlockBackend(Asking):
         waiting = self._waiting.get(claim.id)
         ring = b"" if waiting is None else waiting.channel()
         words = self._recipe.vote(claim, number, ballot.since, ring)
-        votes = await self._round(words, _decided)
+        votes = await self._round(words, ballots.decided)
         ballot.votes = votes
         raw = await self._number(claim, votes, number)
         if raw is not None:
@@ -79,7 +79,8 @@ class RedlockBackend(Asking):
             return joined
         self._set.seen(votes.largest())
         number = self._set.propose(0)
-        voters = votes.said(*VOTES)
+        # Whose vote is still on its way hears of it behind that, or it would tell another number.
+        voters = [*votes.said(*VOTES), *votes.out]
         words = self._recipe.raise_to(claim, number)
         raised = await self._round(words, lambda r: r.enough(1) or r.hopeless(1), voters)
         self._set.seen(raised.largest())
@@ -107,8 +108,7 @@ class RedlockBackend(Asking):
                 "give all of them the same"
             )
             raise ConfigurationError(message, backend=self.name)
-        told = votes.said(ballots.HELD_BY_ANOTHER, ballots.WITHDRAWN, *VOTES)
-        if len(told) < votes.needed:
+        if not votes.enough(*TOLD):
             raise self._too_few(votes)
         if votes.said(*VOTES):
             ballot.splits += 1
@@ -216,13 +216,14 @@ class RedlockBackend(Asking):
 
     async def inspect(self, key: str | None = None) -> list[LockInfo]:
         keys = [key] if key is not None else await self._keys()
-        found = []
-        for each in keys:
-            views = await self._views(self._recipe.look(each))
-            info = looking.majority_view(each, list(views.answers.values()), views.needed)
-            if info is not None:
-                found.append(info)
-        return found
+        found = [await self._look(each) for each in keys]
+        return [info for info in found if info.holders or info.waiters]
+
+    async def _look(self, key: str) -> LockInfo:
+        views = await self._views(self._recipe.look(key))
+        places = [node.settings.place for node in self._set.nodes]
+        problems = {at: str(why) for at, why in views.failures.items()}
+        return looking.majority_view(key, places, views.answers, problems)
 
     async def _views(self, words: Words) -> Round:
         views = await self._round(words, lambda each: not each.out, plain=True)
@@ -265,15 +266,6 @@ class RedlockBackend(Asking):
     def repay(self, node: int, claim: Claim) -> Question:
         """Take a claim back on a node that may have it, or may still get it."""
         return Question(node, self._recipe.withdraw(claim, doubtful=True), owed=claim)
-
-
-def _decided(votes: Round) -> bool:
-    """A majority accepted the number; or no majority of votes, or of the number, can come."""
-    if votes.enough(ballots.VOTED) or votes.hopeless(*VOTES):
-        return True
-    if ballots.joined_number(votes) is None and ballots.joining(votes):
-        return False
-    return votes.enough(*VOTES) and votes.hopeless(ballots.VOTED)
 
 
 def _ended(answers: Round) -> bool:

@@ -105,6 +105,8 @@ OTHER_MAX_TTL: Final = -2
 WITHDRAWN: Final = -3
 NOT_COUNTED: Final = -4
 """The node said something, but its clock has stepped or is astray."""
+TOLD: Final = (HELD_BY_ANOTHER, WITHDRAWN, *VOTES)
+"""Answers of nodes that know who holds the lock: without a majority of them nobody knows."""
 
 
 def joining(votes: Round) -> bool:
@@ -122,3 +124,16 @@ def joined_number(votes: Round) -> int | None:
     return next(
         (each for each in set(numbers) if each and numbers.count(each) >= votes.needed), None
     )
+
+
+def decided(votes: Round) -> bool:
+    """A majority voted, with the number or without; or no majority of votes can come."""
+    if votes.enough(VOTED):
+        return True
+    if votes.hopeless(*VOTES):
+        # A node that does not vote has not said that somebody else has it: others may.
+        return votes.enough(*TOLD) or votes.hopeless(*TOLD)
+    if joined_number(votes) is None and joining(votes):
+        return False
+    # One more round costs less than waiting for a node that may hang.
+    return votes.enough(*VOTES)
