@@ -83,7 +83,7 @@ class Timetable:
     def next_due(self) -> float:
         while self._heap and self._heap[0][0] != self._heap[0][2].due:
             heapq.heappop(self._heap)
-        heads = [next(iter(fifo)).due for fifo in self._fifos.values()]
+        heads = [next(iter(fifo)).due for fifo in self._fifos.values() if fifo]
         return min([*heads, self._heap[0][0]] if self._heap else heads, default=NEVER)
 
     def _first(self, now: float, early: float) -> Hold | None:
@@ -92,7 +92,7 @@ class Timetable:
             if hold.due == due:
                 return hold
         for delay, fifo in self._fifos.items():
-            hold = next(iter(fifo))
-            if hold.due <= now + delay * early:
-                return hold
+            # An interrupt (Ctrl-C) may have left an empty one.
+            if fifo and (first := next(iter(fifo))).due <= now + delay * early:
+                return first
         return None
