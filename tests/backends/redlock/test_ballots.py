@@ -11,8 +11,10 @@ from holdfast.backends.redlock.ballots import (
     VOTES,
     Clock,
     Round,
+    adopted,
     astray,
     decided,
+    decided_again,
     joined_number,
     joining,
     majority,
@@ -116,3 +118,25 @@ def test_a_second_round_is_not_kept_waiting_by_nodes_that_may_hang() -> None:
     assert not decided(votes)
     votes.answers[2] = (VOTED, 7)
     assert decided(votes)
+
+
+def test_who_asks_again_keeps_its_number_as_long_as_a_majority_may_have_it() -> None:
+    votes = Round(range(5), 5)
+    votes.answers = {0: (VOTED, 7), 1: (TOO_SMALL, 9), 2: (VOTED, 7)}
+    assert decided(votes)
+    assert not decided_again(votes)
+    votes.answers[3] = (VOTED, 7)
+    assert decided_again(votes)
+    votes.answers[3] = (TOO_SMALL, 9)
+    assert not decided_again(votes)
+    votes.failures[4] = OSError()
+    assert decided_again(votes)
+
+
+def test_a_node_that_forgot_does_not_say_who_attached_it() -> None:
+    taken = Round(range(5), 5)
+    taken.answers = {0: (0, 0), 1: (0, 77), 2: (0, 77)}
+    assert taken.hopeless(1)
+    assert not adopted(taken), "two more may say 77"
+    taken.answers[3] = (0, 77)
+    assert adopted(taken)

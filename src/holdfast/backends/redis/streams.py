@@ -142,6 +142,11 @@ class Stream(asyncio.Protocol):
     def closed(self) -> bool:
         return self._transport is None or self._transport.is_closing()
 
+    @property
+    def waiting(self) -> int:
+        """How many commands have not been answered yet."""
+        return len(self._pending)
+
     def close(self) -> None:
         """Nobody needs it any more."""
         self.abort(ConnectionAbortedError("not needed any more"))

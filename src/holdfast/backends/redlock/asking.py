@@ -46,6 +46,10 @@ class Asking(ABC):
         """
 
     @abstractmethod
+    def _eras(self) -> Sequence[object | None]:
+        """The connection to each node, while there is one: on it everything arrives in order."""
+
+    @abstractmethod
     def _tell(self, questions: Sequence[Question]) -> None:
         """Send behind what was sent before, and do not wait. Unanswered, it is a node's debt."""
 
@@ -102,7 +106,7 @@ class Asking(ABC):
                 return error
         told = []
         for node in self._set.nodes:
-            place, at = node.settings.place, node.at
+            place, at = node.name, node.at
             if at in answers.failures:
                 told.append(f"{place}: {answers.failures[at]}")
             elif at in answers.out or at not in answers.asked:

@@ -6,6 +6,7 @@ outcome was decided: a late vote of a granted claim is kept (L2), one of a faile
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 from typing import Any, Final
@@ -84,11 +85,12 @@ class Round:
 
     def enough(self, *what: int) -> bool:
         """Whether a majority of all nodes said one of these."""
-        return len(self.said(*what)) >= self.needed
+        return len(self.answers) >= self.needed and len(self.said(*what)) >= self.needed
 
     def hopeless(self, *what: int) -> bool:
         """Whether a majority cannot come any more."""
-        return len(self.said(*what)) + len(self.out) < self.needed
+        left = len(self.asked) - len(self.answers) - len(self.failures)
+        return left < self.needed and len(self.said(*what)) + left < self.needed
 
     def largest(self) -> int:
         """The largest number any node told of."""
@@ -137,3 +139,29 @@ def decided(votes: Round) -> bool:
         return False
     # One more round costs less than waiting for a node that may hang.
     return votes.enough(*VOTES)
+
+
+def decided_again(votes: Round) -> bool:
+    """The same for a claim that was granted before: its number is given up only when no majority
+    can have it any more.
+    """
+    return decided(votes) and (not votes.enough(*VOTES) or _settled(votes))
+
+
+def _settled(votes: Round) -> bool:
+    return votes.enough(VOTED) or votes.hopeless(VOTED)
+
+
+def told_instead(taken: Round) -> Counter[int]:
+    """Who has what was to be adopted, by the nodes that say so."""
+    return Counter(taken.answers[at][1] for at in taken.said(0))
+
+
+def adopted(taken: Round) -> bool:
+    """A majority swapped; or no majority can, and one of them agrees on who has it instead. A node
+    that lost its data says that nobody has it: that alone says nothing.
+    """
+    if taken.enough(1):
+        return True
+    most = max(told_instead(taken).values(), default=0)
+    return taken.hopeless(1) and (most >= taken.needed or most + len(taken.out) < taken.needed)

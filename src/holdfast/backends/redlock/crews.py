@@ -13,12 +13,16 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from holdfast.backends.redlock.nodes import Node
 from holdfast.backends.redlock.peers import Peer, nobody_waits
 from holdfast.backends.redlock.questions import Question
 from holdfast.runtimes.clock import now
+
+IDLE_UNCHECKED: Final = 0.01
+"""Seconds after which connections are looked at before they are used: a node that restarted has
+hung up. What came in the meantime is read with the next answer otherwise."""
 
 
 class Crew:
@@ -43,6 +47,8 @@ class Crew:
         self._mutex = threading.Lock()
         """Held while the crew is at work: closing comes from another thread."""
         self._retired = False
+        self._worked = 0.0
+        """When it last looked for what had happened."""
         self.peers = [Peer(node, self) for node in nodes]
 
     def watch(self, peer: Peer, fd: int, *, writing: bool) -> None:
@@ -60,8 +66,11 @@ class Crew:
         heard: Callable[[Question, Any, float], bool],
         until: Callable[[], float],
     ) -> None:
-        with self._at_work():
-            self._ask(questions, heard, until)
+        with self._mutex:
+            try:
+                self._ask(questions, heard, until)
+            finally:
+                self._last_word()
 
     def _ask(
         self,
@@ -69,7 +78,8 @@ class Crew:
         heard: Callable[[Question, Any, float], bool],
         until: Callable[[], float],
     ) -> None:
-        self._work(0.0)  # answers that came meanwhile, and nodes that hung up
+        if now() - self._worked > IDLE_UNCHECKED:
+            self._work(0.0)  # answers that came meanwhile, and nodes that hung up
         left = len(questions)
         decided = False
 
@@ -100,8 +110,11 @@ class Crew:
             try:
                 yield
             finally:
-                if self._retired:  # closed meanwhile; this was its last word
-                    self._hang_up()
+                self._last_word()
+
+    def _last_word(self) -> None:
+        if self._retired:  # closed meanwhile
+            self._hang_up()
 
     def _work(self, patience: float) -> None:
         for fd, event in self._poll.poll(max(0.0, patience) * 1000):
@@ -111,8 +124,10 @@ class Crew:
             elif fd == self._bell.fileno():
                 with suppress(BlockingIOError):
                     self._bell.recv(64)
+        self._worked = at = now()
         for peer in self.peers:
-            peer.age()
+            if peer.aged(at):
+                peer.give_up()
 
     def wake(self) -> None:
         """From another thread: whoever waits in `work` goes on."""
