@@ -16,9 +16,9 @@ def test_many_short_holds_wake_the_keeper_once() -> None:
         now = moment / 1000
         hold = a_hold()
         wakes += timetable.add(hold, now, 10.0)
-        timetable.rest(now)  # woken, the keeper looks and goes back to sleep
+        timetable.rest(now, timetable.stir())  # woken, the keeper looks and goes back to sleep
         timetable.remove(hold)
-        timetable.rest(now)
+        timetable.rest(now, timetable.stir())
 
     assert wakes == 1
 
@@ -29,18 +29,18 @@ def test_the_keeper_looks_at_the_time_it_was_woken_for_and_then_sleeps_on() -> N
     assert timetable.add(hold, 0.0, 10.0)
     timetable.remove(hold)
 
-    assert timetable.rest(1.0) == 10.0
-    assert timetable.rest(10.0) == NEVER
+    assert timetable.rest(1.0, timetable.stir()) == 10.0
+    assert timetable.rest(10.0, timetable.stir()) == NEVER
 
 
 def test_a_hold_that_is_due_earlier_wakes_the_keeper() -> None:
     timetable = Timetable()
     assert timetable.add(a_hold(), 0.0, 10.0)
-    timetable.rest(0.0)
+    timetable.rest(0.0, timetable.stir())
 
     assert not timetable.add(a_hold(), 1.0, 10.0)
     assert timetable.add(a_hold(), 1.0, 5.0)
-    assert timetable.rest(1.0) == 6.0
+    assert timetable.rest(1.0, timetable.stir()) == 6.0
 
 
 def test_a_keeper_that_sleeps_for_want_of_work_is_woken_by_the_next_hold() -> None:
@@ -48,7 +48,7 @@ def test_a_keeper_that_sleeps_for_want_of_work_is_woken_by_the_next_hold() -> No
     hold = a_hold()
     timetable.add(hold, 0.0, 10.0)
     timetable.remove(hold)
-    assert timetable.rest(20.0) == NEVER
+    assert timetable.rest(20.0, timetable.stir()) == NEVER
 
     assert timetable.add(a_hold(), 21.0, 10.0)
 

@@ -11,7 +11,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core import losing
-from holdfast.core.holding import NEVER, Hold
+from holdfast.core.holding import NEW, Hold
 from holdfast.core.renewing import Keeper
 from holdfast.core.values import (
     Capability,
@@ -185,17 +185,16 @@ class Client:
     def begin(self, hold: Hold) -> None:
         """From now on this hold is ours to keep."""
         self.holds[hold.claim.id] = hold
-        if hold.ttl is not None or hold.hold_until != NEVER:
-            with self.guard:
-                self.keeper.enrol(hold)
-        elif self.heartbeat is not None and not self.keeper.beating:
+        if hold.due < self.keeper.timetable.asleep_until:
+            self.keeper.expect(hold)  # before it wakes by itself most holds are over
+        if self.heartbeat is not None and hold.ttl is None and not self.keeper.beating:
             self.keeper.beat()
 
     def drop(self, hold: Hold) -> None:
         """Under the guard: from now on no renewal's answer counts for it (S18)."""
         hold.ending = True
         self.holds.pop(hold.claim.id, None)
-        if hold.bucket is not None or hold.due != NEVER:
+        if hold.bucket is not NEW:
             self.keeper.timetable.remove(hold)
 
     def pass_turn(self, line: Line) -> Waiter | None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 NEVER = float("inf")
+NEW = object()
+"""The place in the timetable of a hold that the keeper has not seen yet."""
 
 
 class Terms(NamedTuple):
@@ -71,15 +73,19 @@ class Hold:
         self.number = 0
         self.ttl = claim.ttl if granted.ttl is None else granted.ttl
         self.anchor = sent if granted.anchor is None else granted.anchor
-        self.valid_until = NEVER if self.ttl is None else pacing.validity(self.anchor, self.ttl)
+        self.since = sent
+        self.hold_until = self.valid_until = self.due = NEVER
+        self.bucket: object = NEW
+        if self.ttl is not None:
+            self.valid_until = pacing.validity(self.anchor, self.ttl)
+            self.due = self.anchor + self.ttl / pacing.RENEWALS_PER_TTL
         if granted.until is not None:
             self.valid_until = min(self.valid_until, granted.until)
-        self.since = sent
-        self.hold_until = NEVER if terms.max_hold is None else sent + terms.max_hold
+        if terms.max_hold is not None:
+            self.hold_until = sent + terms.max_hold
+            self.due = min(self.due, self.hold_until)
         self.ending = False
         self.failures = 0
-        self.due = NEVER
-        self.bucket: object = None
         self.lease: Callable[[], LeaseCore | None] = no_lease
 
     def confirmed(self, sent: float, until: float = NEVER) -> None:
