@@ -19,6 +19,7 @@ from holdfast.backends.redlock.ballots import (
     joining,
     majority,
 )
+from holdfast.backends.redlock.nodes import Ballot
 
 SECOND = 1_000_000
 NOON = 1_800_000_000 * SECOND
@@ -140,3 +141,19 @@ def test_a_node_that_forgot_does_not_say_who_attached_it() -> None:
     assert not adopted(taken), "two more may say 77"
     taken.answers[3] = (0, 77)
     assert adopted(taken)
+
+
+def test_what_went_another_way_may_arrive_later() -> None:
+    """On the connection that carried the vote the release comes behind it; on no other."""
+    old, new = object(), object()
+    ballot = Ballot(0)
+    ballot.asked_on([old, old, old, None, old])
+    ballot.votes = Round(range(5), 5)
+    ballot.votes.answers = {0: (VOTED, 7), 1: (VOTED, 7)}
+    assert ballot.unsettled([old, old, old, None, new]) == {3, 4}
+    ballot.asked_on([old, old, new, old, old])
+    ballot.votes = Round(range(5), 5)
+    ballot.votes.answers = dict.fromkeys(range(5), (VOTED, 7))
+    assert ballot.unsettled([old, old, new, old, old]) == {2, 3}, "the first one was not answered"
+    ballot.mended.add(0)
+    assert ballot.unsettled([old] * 5) == {0, 3}

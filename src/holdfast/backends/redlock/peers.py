@@ -70,8 +70,8 @@ class Peer:
         """Whether the poll tells when there is room for more."""
 
     def ask(self, question: Question, hear: Hear) -> None:
-        if self._socket is None and self.node.reachable():
-            self._connect()
+        if self._socket is None:
+            self.reach()
         if self._socket is None:
             self._refuse(question, hear)
         elif len(self._pending) + len(self._held_back) > MOST_PENDING:
@@ -85,6 +85,12 @@ class Peer:
                 packed = in_full(script, packed)
             pending.append(_Sent(script, packed, hear, sent, question))
             self._write(packed)  # last: a connection that breaks here tells whoever waits
+
+    def reach(self) -> object | None:
+        """Begin to connect, if that is worth trying now; the connection that there is then."""
+        if self._socket is None and self.node.reachable():
+            self._connect()
+        return self.era
 
     def _refuse(self, question: Question, hear: Hear, why: str = "") -> None:
         if question.owed is not None:

@@ -29,7 +29,7 @@ class BlockingBackend(RedlockBackend):
         self._crew().ask(questions, heard, until)
 
     def _eras(self) -> Sequence[object | None]:
-        return [peer.era for peer in self._crew().peers]
+        return self._crew().eras()
 
     def _tell(self, questions: Sequence[Question]) -> None:
         self._crew().tell(questions)
