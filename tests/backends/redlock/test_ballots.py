@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from holdfast.backends.redis import settings
+from holdfast.backends.redlock.asking import Asking, Heard, Until
 from holdfast.backends.redlock.ballots import (
     HELD_BY_ANOTHER,
     JOINED,
@@ -12,14 +17,18 @@ from holdfast.backends.redlock.ballots import (
     Clock,
     Round,
     adopted,
-    astray,
     decided,
     decided_again,
     joined_number,
     joining,
     majority,
+    right,
 )
-from holdfast.backends.redlock.nodes import Ballot
+from holdfast.backends.redlock.nodes import Ballot, Set
+from holdfast.backends.redlock.questions import Question
+from holdfast.backends.redlock.recipe import Recipe
+from holdfast.connect import parse
+from holdfast.runtimes.clock import now
 
 SECOND = 1_000_000
 NOON = 1_800_000_000 * SECOND
@@ -87,13 +96,62 @@ def test_a_clock_that_was_set_is_noticed_in_both_directions() -> None:
 
 
 def test_a_clock_far_from_the_others_does_not_vote() -> None:
-    clocks = [_clock_at(offset) for offset in (0.0, 0.1, -0.1, 0.4, 0.2)]
-    assert [astray(clocks, at) for at in range(5)] == [False, False, False, True, False]
+    clocks = [_clock_at(offset) for offset in (0.0, 0.1, -0.05, 0.4, 0.12)]
+    assert [right(clocks, at) for at in range(5)] == [True, True, True, False, True]
 
 
-def test_two_that_differ_cannot_tell_who_is_wrong() -> None:
+def test_one_wrong_clock_of_three_does_not_take_the_others_with_it() -> None:
+    """The middle between a right and a wrong one is nobody's time."""
+    clocks = [_clock_at(offset) for offset in (0.0, 0.01, 5.0)]
+    assert [right(clocks, at) for at in range(3)] == [True, True, False]
+    clocks = [_clock_at(offset) for offset in (0.0, 0.01, 0.02, 5.0, 5.0)]
+    assert [right(clocks, at) for at in range(5)] == [True, True, True, False, False]
+
+
+def test_of_two_that_differ_neither_votes() -> None:
+    """Who is wrong is known when a third has answered."""
     clocks = [_clock_at(0.0), _clock_at(5.0), Clock()]
-    assert not any(astray(clocks, at) for at in range(3))
+    assert not any(right(clocks, at) for at in range(2))
+    clocks[2] = _clock_at(5.01)
+    assert [right(clocks, at) for at in range(3)] == [False, True, True]
+
+
+def test_of_an_answer_that_took_long_the_clock_is_not_known() -> None:
+    """It may hide a step of as much."""
+    clocks = [_clock_at(0.0), _clock_at(0.01), Clock()]
+    clocks[2].told(NOON + SECOND // 2, 0.0, 0.6)
+    assert right(clocks, 2) is None
+    clocks[2].told(NOON + SECOND + 10_000, 1.0, 1.001)
+    assert right(clocks, 2)
+
+
+class Alone(Asking):
+    """Nobody is asked: the test tells the answers."""
+
+    async def _ask(self, questions: Sequence[Question], heard: Heard, until: Until) -> None:
+        raise AssertionError
+
+    def _tell(self, questions: Sequence[Question]) -> None:
+        raise AssertionError
+
+
+def _guarded(nodes: int) -> tuple[Round, Callable[[int, Any], bool]]:
+    servers = [settings.read(parse(f"redis://node{at}")) for at in range(nodes)]
+    recipe = Recipe(max_ttl=60.0, durable=False)
+    votes = Round(range(nodes), nodes)
+    heard = Alone(Set(servers, 60.0), recipe, 0.3)._hears(votes, decided)
+    words = recipe.look("x")
+    return votes, lambda at, answer: heard(Question(at, words), answer, now())
+
+
+def test_a_vote_is_doubted_when_the_others_have_told_their_clocks() -> None:
+    """The first to answer cannot be compared with anybody: it must not count for that."""
+    votes, hear = _guarded(5)
+    assert not hear(0, [VOTED, 7, NOON + 5 * SECOND])
+    assert not hear(1, [VOTED, 7, NOON])
+    assert not hear(2, [VOTED, 7, NOON]), "the third vote is of a node whose clock is wrong"
+    assert hear(3, [VOTED, 7, NOON])
+    assert votes.said(VOTED) == [1, 2, 3]
 
 
 def test_a_node_that_does_not_vote_has_not_said_who_holds_it() -> None:
@@ -157,3 +215,11 @@ def test_what_went_another_way_may_arrive_later() -> None:
     assert ballot.unsettled([old, old, new, old, old]) == {2, 3}, "the first one was not answered"
     ballot.mended.add(0)
     assert ballot.unsettled([old] * 5) == {0, 3}
+
+
+def test_a_proposal_that_was_refused_is_not_built_upon() -> None:
+    """A clock far ahead proposes what no node accepts; the next number is above what nodes told."""
+    nodes = Set([], 60.0)
+    assert nodes.propose(10_000_000) == 10_000_000
+    nodes.seen(41)
+    assert nodes.propose(0) == 42

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from holdfast.backends.redlock import ballots, looking
 from holdfast.backends.redlock.asking import Asking
-from holdfast.backends.redlock.ballots import TOLD, VOTES, Round
+from holdfast.backends.redlock.ballots import TOLD, UNSURE, VOTES, Round
 from holdfast.backends.redlock.nodes import Ballot, NotSent, Set
 from holdfast.backends.redlock.questions import Question
-from holdfast.backends.redlock.recipe import Recipe, Words
+from holdfast.backends.redlock.recipe import GUARD, Recipe, Words
 from holdfast.backends.redlock.waiting import Waiting, Watch
 from holdfast.core.ports import Signal
 from holdfast.core.values import Answer, Busy, Capability, Claim, Granted, LockInfo, Renewal
@@ -64,6 +64,11 @@ class RedlockBackend(Asking):
         ballot.asked_on(self._eras())
         decided = ballots.decided if ballot.raw is None else ballots.decided_again
         votes = await self._round(words, decided)
+        if votes.enough(*VOTES, UNSURE) and not votes.enough(*VOTES):
+            # The connections stand now, so an answer takes less time, and tells more of a clock.
+            ballot.doubt(_late(votes))
+            ballot.asked_on(self._eras())
+            votes = await self._round(words, decided)
         ballot.votes = votes
         raw = await self._number(claim, votes, number)
         if raw is not None:
@@ -76,9 +81,11 @@ class RedlockBackend(Asking):
     async def _number(self, claim: Claim, votes: Round, number: int) -> int | None:
         """The number that a majority accepted; None without a majority of votes."""
         if votes.enough(ballots.VOTED):
+            self._set.seen(number)
             return number
         joined = ballots.joined_number(votes)
-        if joined is not None or not votes.enough(*VOTES):
+        # A co-owner takes the hold's number, or waits until it has one: it never makes its own.
+        if joined is not None or votes.said(ballots.JOINED) or not votes.enough(*VOTES):
             return joined
         # Whose vote is still on its way hears of it behind that, or it would tell another number.
         voters = [*votes.said(*VOTES), *votes.out]
@@ -87,6 +94,7 @@ class RedlockBackend(Asking):
             number = self._set.propose(0)
             votes = await self._round(self._recipe.raise_to(claim, number), _agreed, voters)
             if votes.enough(1):
+                self._set.seen(number)
                 return number
             if not votes.enough(1, 2):  # too few have our vote any more
                 break
@@ -97,12 +105,10 @@ class RedlockBackend(Asking):
         """On all nodes that voted or may have: also those that did not answer. The claim lives on,
         so there is no tombstone yet: where it may still arrive, its release leaves one.
         """
-        late = votes.out | {
-            at for at, why in votes.failures.items() if not isinstance(why, NotSent)
-        }
+        late = _late(votes)
         ballot.doubt(late)
         words = self._recipe.withdraw(claim, doubtful=False, stay=stay)
-        for at in late.union(votes.said(*VOTES, ballots.NOT_COUNTED)):
+        for at in late.union(votes.said(*VOTES, ballots.NOT_COUNTED, UNSURE)):
             self._tell([Question(at, words)])
 
     def _refused(self, ballot: Ballot, votes: Round) -> Busy:
@@ -110,14 +116,14 @@ class RedlockBackend(Asking):
         others = [votes.answers[at][1] for at in votes.said(ballots.OTHER_MAX_TTL)]
         if others:
             message = (
-                f"other clients of these nodes use max_ttl={others[0] / 1000 - 0.25:g}, this one "
+                f"other clients of these nodes use max_ttl={others[0] / 1000 - GUARD:g}, this one "
                 f"{self.max_ttl:g}: a node that restarts could not know how long to keep still; "
                 "give all of them the same"
             )
             raise ConfigurationError(message, backend=self.name)
         if not votes.enough(*TOLD):
             raise self._too_few(votes)
-        if votes.said(*VOTES):
+        if votes.said(*VOTES, UNSURE):
             ballot.splits += 1
             return Busy(random.random() * min(0.5, _SPLIT * 2**ballot.splits))  # noqa: S311  # jitter
         waits = sorted(votes.answers[at][1] for at in votes.said(ballots.HELD_BY_ANOTHER))
@@ -129,7 +135,7 @@ class RedlockBackend(Asking):
         # Of a claim that is not known, or no longer, anything may still arrive anywhere.
         late = set(self._all) if ballot is None else ballot.unsettled(self._eras())
         ended = Round(self._all, len(self._all))
-        heard = self._hears(ended, _ended)
+        heard = self._hears(ended, _ended, guarded=False)
         words = self._recipe.withdraw(claim, doubtful=doubtful)
         questions = [Question(at, words, owed=claim) for at in self._all]
         for at in () if doubtful else late:
@@ -137,7 +143,7 @@ class RedlockBackend(Asking):
         await self._ask(questions, heard, self._until(ended))
         if len(ended.answers) < ended.needed:
             raise self._too_few(ended)
-        return not ended.hopeless(1) or len(ended.said(1)) + len(ended.failures) >= ended.needed
+        return not _missed(ended)
 
     async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
         answers: list[Renewal] = []
@@ -182,10 +188,10 @@ class RedlockBackend(Asking):
         return kept is Renewal.HELD
 
     async def downgrade(self, claim: Claim) -> bool:
-        kept = await self._round(self._recipe.downgrade(claim), _ended)
+        kept = await self._round(self._recipe.downgrade(claim), _ended, guarded=False)
         if len(kept.answers) < kept.needed:
             raise self._too_few(kept)
-        return not kept.hopeless(1)
+        return not _missed(kept)
 
     async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
         taken = await self._round(self._recipe.adopt(parked, claim), ballots.adopted)
@@ -276,6 +282,12 @@ class RedlockBackend(Asking):
         return Question(node, self._recipe.withdraw(claim, doubtful=True), owed=claim)
 
 
+def _late(votes: Round) -> set[int]:
+    """Nodes that did not answer, and may have the question, or get it yet."""
+    failed = {at for at, why in votes.failures.items() if not isinstance(why, NotSent)}
+    return votes.out | failed
+
+
 def _ended(answers: Round) -> bool:
     return answers.enough(1) or (answers.hopeless(1) and len(answers.answers) >= answers.needed)
 
@@ -285,8 +297,12 @@ def _agreed(answers: Round) -> bool:
 
 
 def _renewal(answers: Round) -> Renewal:
-    """Lost only if so many nodes have not got it that a majority cannot be."""
+    """Lost only if that is known."""
     if answers.enough(1):
         return Renewal.HELD
-    known = len(answers.said(0, 2))
-    return Renewal.LOST if known > len(answers.asked) - answers.needed else Renewal.UNKNOWN
+    return Renewal.LOST if _missed(answers) else Renewal.UNKNOWN
+
+
+def _missed(answers: Round) -> bool:
+    """Whether so many nodes had not got it that a majority cannot have: who did not answer may."""
+    return len(answers.said(0, 2)) > len(answers.asked) - answers.needed

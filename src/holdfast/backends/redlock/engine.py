@@ -29,7 +29,7 @@ class RedlockEngine:
 
     def __init__(self, servers: list[Place], *, max_ttl: float, limit: float, durable: bool):
         _check(servers, max_ttl, limit)
-        self._set = Set(servers, max_ttl)
+        self._set = Set([server.settings for server in servers], max_ttl, servers)
         self._recipe = Recipe(max_ttl=max_ttl, durable=durable)
         self._limit = limit
         self._servers = servers

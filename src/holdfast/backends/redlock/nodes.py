@@ -7,9 +7,18 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from holdfast.backends.redis.places import Place
+from holdfast.backends.redis.places import Place, Single
+from holdfast.backends.redis.settings import Settings
 from holdfast.backends.redis.wire import Welcome
-from holdfast.backends.redlock.ballots import Clock, Round, astray
+from holdfast.backends.redlock.ballots import (
+    NOT_COUNTED,
+    UNSURE,
+    Clock,
+    Round,
+    in_step,
+    majority,
+    right,
+)
 from holdfast.backends.redlock.groups import name_of
 from holdfast.core.values import Claim
 from holdfast.errors import BackendUnavailable, ConfigurationError, HoldfastError
@@ -98,8 +107,8 @@ class Node:
     def distrust(self, seconds: float) -> None:
         self._distrusted_until = now() + seconds
 
-    def trusted(self) -> bool:
-        return now() >= self._distrusted_until
+    def trusted(self, at: float | None = None) -> bool:
+        return (now() if at is None else at) >= self._distrusted_until
 
 
 class Ballot:
@@ -145,26 +154,44 @@ class Ballot:
 class Set:
     """The nodes, their clocks, and the claims under way: one for all connections of a Locks."""
 
-    def __init__(self, places: Sequence[Place], max_ttl: float):
-        self.nodes = [Node(at, each, max_ttl) for at, each in enumerate(places)]
-        self.clocks = [Clock() for _ in places]
+    def __init__(self, settings: Sequence[Settings], max_ttl: float, places: Sequence[Place] = ()):
+        found = places or [Single(each) for each in settings]
+        self.nodes = [Node(at, each, max_ttl) for at, each in enumerate(found)]
+        self.clocks = [Clock() for _ in found]
         self.ballots: dict[str, Ballot] = {}
         self.largest = 0
-        """The largest number that any node told of: the next proposal is above it."""
+        """The largest number that nodes accepted or told of: the next proposal is above it."""
         self._mutex = threading.Lock()
 
-    def heard(self, node: int, clock: int, sent: float, received: float, max_ttl: float) -> bool:
-        """Take in a node's clock; False if it is not to be believed now."""
+    def heard(self, node: int, clock: int, sent: float, received: float, max_ttl: float) -> None:
+        """Take in a node's clock: one that was set is not believed for a while."""
         with self._mutex:
             if not self.clocks[node].told(clock, sent, received):
                 self.nodes[node].distrust(max_ttl * 1.02)
-            return self.nodes[node].trusted() and not astray(self.clocks, node)
+
+    def in_step(self, nodes: Sequence[int]) -> bool:
+        """Whether nothing is to be said against the votes of these: they are a majority, too."""
+        if len(nodes) < majority(len(self.nodes)):
+            return False
+        at = now()
+        with self._mutex:
+            trusted = [self.nodes[node].trusted(at) for node in nodes]
+            return False not in trusted and in_step([self.clocks[node] for node in nodes])
+
+    def doubts(self, node: int) -> int:
+        """What a vote of this node is worth: nothing to object, or what to take it for instead."""
+        with self._mutex:
+            agrees = self.nodes[node].trusted() and right(self.clocks, node)
+        if agrees is None:
+            return UNSURE
+        return 0 if agrees else NOT_COUNTED
 
     def propose(self, clock: int) -> int:
-        """A number above everything seen, or the time in steps of 32 microseconds."""
+        """A number above everything seen, or the time in steps of 32 microseconds. It counts as
+        seen when it is accepted: nodes refuse one that is far ahead of them.
+        """
         with self._mutex:
-            self.largest = max(self.largest + 1, clock)
-            return self.largest
+            return max(self.largest + 1, clock)
 
     def seen(self, number: int) -> None:
         with self._mutex:

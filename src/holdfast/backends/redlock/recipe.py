@@ -25,9 +25,10 @@ from holdfast.core.values import Claim
 MARKER: Final = b"holdfast:redlock"
 SUFFIX: Final = b":redlock"
 PARTS: Final = (b"", b":fence", b":alive", b":line", b":info")
-GUARD: Final = 0.25
-"""Seconds that a node is asked to keep a hold longer than its holder counts on: a node whose clock
-is off by less than this still votes (S6)."""
+GUARD: Final = 0.5
+"""Seconds that a node is asked to keep a hold longer than its holder counts on. A clock that steps
+by more is seen to be wrong by everybody: it may be a fifth of a second off on either side (S6), and
+the others' need not agree exactly."""
 
 _MOST_KEPT: Final = 4096
 

@@ -72,7 +72,8 @@ if mine or not held or (held == mode and mode ~= 'x') then
       what, raw = accepted and 1 or 2, largest
     end
     -- Asked again after a lost answer: the full ttl from now on (S8).
-    put(id, mode, ttl, what == 2 and number or raw, shown)
+    -- A number that was not accepted is nobody's: a co-owner who joins must not take it for the hold's.
+    put(id, mode, ttl, what == 2 and 0 or raw, shown)
     keep()
     return {what, raw, clock}
   end
