@@ -22,6 +22,7 @@ from holdfast.backends.redlock.ballots import (
     joined_number,
     joining,
     majority,
+    renewed,
     right,
 )
 from holdfast.backends.redlock.nodes import Ballot, Set
@@ -223,3 +224,14 @@ def test_a_proposal_that_was_refused_is_not_built_upon() -> None:
     assert nodes.propose(10_000_000) == 10_000_000
     nodes.seen(41)
     assert nodes.propose(0) == 42
+
+
+def test_a_renewal_waits_for_those_who_may_make_the_loss_known() -> None:
+    answers = Round(range(5), 5)
+    answers.answers, answers.failures = {0: (0, 0), 1: (0, 0)}, {2: OSError()}
+    assert answers.hopeless(1)
+    assert not renewed(answers)
+    answers.answers[3] = (0, 0)
+    assert renewed(answers)
+    answers.answers, answers.failures = {0: (0, 0), 1: (1, 0)}, {2: OSError(), 3: OSError()}
+    assert renewed(answers), "whatever the last one says"

@@ -66,7 +66,7 @@ class Asking(ABC):
         answers = Round(asked, len(self._all))
         heard = self._hears(answers, decided, plain=plain, guarded=guarded)
         await self._ask([Question(at, words) for at in asked], heard, self._until(answers))
-        if guarded and not plain:
+        if guarded and not plain and not answers.decided:
             self._doubt(answers)
         return answers
 
@@ -95,19 +95,22 @@ class Asking(ABC):
 
         def heard(question: Question, answer: Any, sent: float) -> bool:
             at = question.node
-            if isinstance(answer, ReplyError):
-                answer = wire.failed(answer)
-            if isinstance(answer, BaseException):
-                answers.failures[at] = answer
-            elif plain:
-                answers.answers[at] = answer
-            else:
+            if type(answer) is list and not plain:
                 what, number, clock = answer
                 self._set.heard(at, clock, sent, now(), self.max_ttl)
                 answers.answers[at] = (what, number)
+            elif isinstance(answer, ReplyError):
+                answers.failures[at] = wire.failed(answer)
+            elif isinstance(answer, BaseException):
+                answers.failures[at] = answer
+            else:
+                answers.answers[at] = answer
+            if answers.decided:  # this one came late: it is noted, and that is all
+                return True
             if len(answers.answers) + len(answers.failures) < soonest or not decided(answers):
                 return False
-            return plain or not guarded or self._stands(answers, decided)
+            answers.decided = plain or not guarded or self._stands(answers, decided)
+            return answers.decided
 
         return heard
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from holdfast.backends.redlock import ballots, looking
 from holdfast.backends.redlock.asking import Asking
-from holdfast.backends.redlock.ballots import TOLD, UNSURE, VOTES, Round
+from holdfast.backends.redlock.ballots import TOLD, UNSURE, VOTES, Round, missed
 from holdfast.backends.redlock.nodes import Ballot, NotSent, Set
 from holdfast.backends.redlock.questions import Question
 from holdfast.backends.redlock.recipe import GUARD, Recipe, Words
@@ -143,7 +143,7 @@ class RedlockBackend(Asking):
         await self._ask(questions, heard, self._until(ended))
         if len(ended.answers) < ended.needed:
             raise self._too_few(ended)
-        return not _missed(ended)
+        return not missed(ended)
 
     async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
         answers: list[Renewal] = []
@@ -163,7 +163,7 @@ class RedlockBackend(Asking):
             if ballot is not None:
                 ballot.mended |= missing
             questions += [Question(at, mend if at in missing else words, about) for at in self._all]
-        hears = [self._hears(each, _agreed) for each in rounds]
+        hears = [self._hears(each, ballots.renewed) for each in rounds]
         decided: set[int] = set()
 
         def heard(question: Question, answer: Any, sent: float) -> bool:
@@ -191,7 +191,7 @@ class RedlockBackend(Asking):
         kept = await self._round(self._recipe.downgrade(claim), _ended, guarded=False)
         if len(kept.answers) < kept.needed:
             raise self._too_few(kept)
-        return not _missed(kept)
+        return not missed(kept)
 
     async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
         taken = await self._round(self._recipe.adopt(parked, claim), ballots.adopted)
@@ -300,9 +300,4 @@ def _renewal(answers: Round) -> Renewal:
     """Lost only if that is known."""
     if answers.enough(1):
         return Renewal.HELD
-    return Renewal.LOST if _missed(answers) else Renewal.UNKNOWN
-
-
-def _missed(answers: Round) -> bool:
-    """Whether so many nodes had not got it that a majority cannot have: who did not answer may."""
-    return len(answers.said(0, 2)) > len(answers.asked) - answers.needed
+    return Renewal.LOST if missed(answers) else Renewal.UNKNOWN

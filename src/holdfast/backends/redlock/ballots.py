@@ -85,7 +85,7 @@ def in_step(clocks: Sequence[Clock]) -> bool:
 class Round:
     """One question to all nodes, and what is known of the answers."""
 
-    __slots__ = ("answers", "asked", "failures", "needed")
+    __slots__ = ("answers", "asked", "decided", "failures", "needed")
 
     def __init__(self, asked: Sequence[int], nodes: int):
         self.asked = frozenset(asked)
@@ -93,6 +93,8 @@ class Round:
         self.answers: dict[int, Any] = {}
         """By node: what it said, as `[what, number]`."""
         self.failures: dict[int, BaseException] = {}
+        self.decided = False
+        """What comes from now on is noted, and changes nothing."""
 
     @property
     def out(self) -> set[int]:
@@ -193,3 +195,17 @@ def adopted(taken: Round) -> bool:
         return True
     most = max(told_instead(taken).values(), default=0)
     return taken.hopeless(1) and (most >= taken.needed or most + len(taken.out) < taken.needed)
+
+
+def missed(answers: Round) -> bool:
+    """Whether so many nodes had not got it that a majority cannot have: who did not answer may."""
+    return len(answers.said(0, 2)) > len(answers.asked) - answers.needed
+
+
+def renewed(answers: Round) -> bool:
+    """A majority has it; or it is known that none has, or that this will not be known."""
+    if answers.enough(1) or missed(answers):
+        return True
+    if not answers.hopeless(1):
+        return False
+    return len(answers.said(0, 2)) + len(answers.out) <= len(answers.asked) - answers.needed

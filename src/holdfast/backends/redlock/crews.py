@@ -49,6 +49,8 @@ class Crew:
         self._retired = False
         self._worked = 0.0
         """When it last looked for what had happened."""
+        self._looked = 0.0
+        """When it last looked for nodes that do not answer."""
         self.peers = [Peer(node, self) for node in nodes]
 
     def watch(self, peer: Peer, fd: int, *, writing: bool) -> None:
@@ -130,9 +132,10 @@ class Crew:
                 with suppress(BlockingIOError):
                     self._bell.recv(64)
         self._worked = at = now()
-        for peer in self.peers:
-            if peer.aged(at):
-                peer.give_up()
+        if at - self._looked > IDLE_UNCHECKED:
+            self._looked = at
+            for peer in self.peers:
+                peer.age(at)
 
     def wake(self) -> None:
         """From another thread: whoever waits in `work` goes on."""

@@ -229,14 +229,10 @@ class Peer:
             if type(reply) is not list and wire.elsewhere(reply):
                 raise ConnectionResetError("it is no master any more")
 
-    def aged(self, at: float) -> bool:
-        """Whether the node has not answered for too long."""
-        pending = self._pending
-        return bool(pending) and at - pending[0].at > self.node.settings.limit
-
-    def give_up(self) -> None:
-        """It is hung up on: what it may have is a debt."""
-        self._break(TimeoutError())
+    def age(self, at: float) -> None:
+        """A node that has not answered for long is hung up on: what it may have is a debt."""
+        if self._pending and at - self._pending[0].at > self.node.settings.limit:
+            self._break(TimeoutError())
 
     def _break(self, error: BaseException) -> None:
         if not self._ready or self._pending:  # one that was idle may just have been restarted
