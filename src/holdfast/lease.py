@@ -52,7 +52,7 @@ class Lease(LeaseCore):
         except Exception:
             raise
         except BaseException:
-            run(release_again(self._client, self, count))
+            self._release_again(count)
             raise
 
     def renew(self) -> None:
@@ -69,7 +69,13 @@ class Lease(LeaseCore):
         return run(moving.detach(self._client, self, seconds))
 
     def __enter__(self) -> Self:
-        self.check()
+        try:
+            self.check()
+        except Exception:
+            raise
+        except BaseException:  # interrupted (Ctrl-C): no `with` was entered that would release it
+            self._release_again(self._count)
+            raise
         return self
 
     def __exit__(
@@ -78,7 +84,18 @@ class Lease(LeaseCore):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        leave(self, error)
+        count = self._count
+        try:
+            leave(self, error)
+        except Exception:
+            raise
+        except BaseException:
+            self._release_again(count)
+            raise
+
+    def _release_again(self, count: int) -> None:
+        """Interrupted (Ctrl-C) on the way: what was not done yet is done."""
+        run(release_again(self._client, self, count))
 
 
 def leave(lease: Lease | Leases, error: BaseException | None) -> None:
@@ -147,7 +164,13 @@ class Leases:
         return iter(self._leases)
 
     def __enter__(self) -> Self:
-        self.check()
+        try:
+            self.check()
+        except Exception:
+            raise
+        except BaseException:  # as for one
+            self._release_again()
+            raise
         return self
 
     def __exit__(
@@ -156,4 +179,10 @@ class Leases:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        leave(self, error)
+        try:
+            leave(self, error)
+        except Exception:
+            raise
+        except BaseException:
+            self._release_again()
+            raise

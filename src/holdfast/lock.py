@@ -87,7 +87,18 @@ class Lock:
 
     def release(self) -> None:
         """Release what this thread holds; raises NotHeld (a RuntimeError) if it holds nothing."""
-        self._current().release()
+        lease, count = None, 0
+        try:
+            lease = self._current()
+            count = lease._count
+            lease.release()
+        except Exception:
+            raise
+        except BaseException:  # interrupted (Ctrl-C) on the way: released all the same
+            with suppress(HoldfastError):
+                lease = lease or self._current()
+                run(release_again(self._client, lease, count or lease._count))
+            raise
 
     def _current(self) -> Lease:
         lease = self._client.runtime.mine().get(self._want.slot)
