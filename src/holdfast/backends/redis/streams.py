@@ -59,6 +59,8 @@ class Stream(asyncio.BufferedProtocol):
         self._watched = False
         self._why: BaseException = ConnectionResetError("the server closed the connection")
         self._transport: asyncio.Transport | None = None
+        self.closed = True
+        """Whether it is of no use (any more), as far as we were told."""
         self.welcome = wire.Welcome()
         self.listening: dict[bytes, None] = {}
         """The channels of single locks, on a cluster; oldest first."""
@@ -114,6 +116,7 @@ class Stream(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        self.closed = False
         sock = transport.get_extra_info("socket")
         if sock is not None:
             keep_alive(sock)
@@ -151,11 +154,16 @@ class Stream(asyncio.BufferedProtocol):
     def abort(self, why: BaseException) -> None:
         """After any doubt: every command that waits is unanswered."""
         self._why = why
+        self.closed = True
         if self._transport is not None:
             self._transport.abort()
 
+    def eof_received(self) -> None:
+        self.closed = True  # it is lost in a moment: nothing more is sent on it
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        self.closed = True
         why = exc or self._why
         while self._pending:
             answer, _ = self._pending.popleft()
@@ -164,10 +172,6 @@ class Stream(asyncio.BufferedProtocol):
         if not self.ended.done():
             self.ended.set_result(None)
         self._lost(self)
-
-    @property
-    def closed(self) -> bool:
-        return self._transport is None or self._transport.is_closing()
 
     @property
     def waiting(self) -> int:
