@@ -160,6 +160,11 @@ class Stream(asyncio.BufferedProtocol):
     def closed(self) -> bool:
         return self._transport is None or self._transport.is_closing()
 
+    @property
+    def waiting(self) -> int:
+        """How many commands have not been answered yet."""
+        return len(self._pending)
+
     def close(self) -> None:
         """Nobody needs it any more."""
         self.abort(ConnectionAbortedError("not needed any more"))
