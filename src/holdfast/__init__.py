@@ -13,7 +13,7 @@ import os
 import threading
 from typing import Any
 
-from holdfast.core.values import Capability, Event, Holder, LockInfo, Mode, NodeInfo, State
+from holdfast.core.values import Capability, Event, Holder, LockInfo, Mode, NodeInfo, State, Vote
 from holdfast.errors import (
     AcquireTimeout,
     BackendError,
@@ -93,6 +93,7 @@ __all__ = [
     "State",
     "Together",
     "Unsupported",
+    "Vote",
     "all_of",
     "connect",
     "default",

@@ -9,7 +9,7 @@ from typing import Any, Self
 from holdfast.core import doors, gathering, looking, losing, moving
 from holdfast.core.holding import LeaseCore
 from holdfast.core.leaving import release, release_again
-from holdfast.core.values import State
+from holdfast.core.values import LockInfo, State
 from holdfast.errors import LeaseLost
 from holdfast.runtimes.threads import carry_out, run
 
@@ -57,6 +57,10 @@ class Lease(LeaseCore):
         """Renew now; raises unless the engine confirms that the hold is still ours."""
         run(looking.renew(self._client, self))
 
+    def info(self) -> LockInfo:
+        """Who holds this lock and who waits for it; on several nodes, what each of them says."""
+        return run(looking.info(self._client, self.name))
+
     def detach(self, ttl: doors.Duration | None = None) -> str:
         """Let the hold go on without this process: a secret text that `attach` takes, once."""
         seconds = doors.ttl(ttl, self._client.backend.min_ttl, self._client.backend.max_ttl)
@@ -93,13 +97,18 @@ class Lease(LeaseCore):
 
 
 def leave(lease: Lease | Leases, error: BaseException | None) -> None:
-    """Release at the end of a `with`: a loss is raised, but never in place of the body's error."""
+    """Release at the end of a `with`."""
     try:
         lease.release()
     except LeaseLost as lost:
-        if error is None:
-            raise
-        error.add_note(f"holdfast: {lost}")
+        tell(lost, error)
+
+
+def tell(lost: LeaseLost, error: BaseException | None) -> None:
+    """A loss is raised at the end of a `with`, but never in place of the body's own error."""
+    if error is None:
+        raise lost
+    error.add_note(f"holdfast: {lost}")
 
 
 class Leases:

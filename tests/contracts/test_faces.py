@@ -15,7 +15,7 @@ TWINS = {"__enter__": "__aenter__", "__exit__": "__aexit__"}
 """What `with` calls, and what `async with` calls."""
 
 WAITS = {
-    "Lease": {"detach", "release", "renew"},
+    "Lease": {"detach", "info", "release", "renew"},
     "Leases": {"release"},
     "Lock": {"acquire", "info", "locked", "release"},
     "Locks": {"attach", "close", "force_release", "info", "list"},

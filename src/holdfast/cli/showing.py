@@ -12,7 +12,7 @@ from holdfast.cli import arguments, opening
 from holdfast.cli.telling import age, as_json, plain, quoted, span, who
 
 if TYPE_CHECKING:
-    from holdfast import Holder, LockInfo, Locks
+    from holdfast import Holder, LockInfo, Locks, Vote
     from holdfast.cli.arguments import Options
 
 _COLUMNS = ("NAME", "MODE", "HOLDER", "SINCE", "TTL", "FENCE", "WAITING")
@@ -99,7 +99,14 @@ def card(info: LockInfo) -> str:
         lines.append(f"  {place}. {who(waiter)}{since}, {waiter.mode.value}")
     if not info.holders and info.waiters:
         lines.insert(1, "  held by nobody at this moment")
+    lines += [f"  {_dissent(vote)}" for vote in info.votes if not vote.agrees]
     return "\n".join(lines)
+
+
+def _dissent(vote: Vote) -> str:
+    """What a node says that does not say what the majority says."""
+    known = ", ".join(f"held by {who(holder)}" for holder in vote.holders)
+    return f"but {vote.place}: {vote.problem or known or 'held by nobody'}"
 
 
 def _sentence(info: LockInfo, holder: Holder) -> str:
@@ -119,6 +126,15 @@ def facts_of(info: LockInfo) -> dict[str, object]:
         "permits": info.permits,
         "holders": [_facts(holder) for holder in info.holders],
         "waiters": [_facts(waiter) for waiter in info.waiters],
+        "votes": [
+            {
+                "node": vote.place,
+                "agrees": vote.agrees,
+                "holders": [_facts(holder) for holder in vote.holders],
+                "problem": vote.problem,
+            }
+            for vote in info.votes
+        ],
     }
 
 

@@ -154,6 +154,17 @@ class Holder(NamedTuple):
         return f"{name} at {place}" if name and place else name or place or "somebody"
 
 
+class Vote(NamedTuple):
+    """What one node of several says of a name."""
+
+    place: str
+    holders: tuple[Holder, ...] = ()
+    agrees: bool = True
+    """Whether it knows the holders that the majority knows, and no others."""
+    problem: str = ""
+    """Why it says nothing, in words; empty if it does."""
+
+
 class LockInfo(NamedTuple):
     """One name as the engine sees it: who holds it, and who waits, in order."""
 
@@ -162,6 +173,8 @@ class LockInfo(NamedTuple):
     waiters: tuple[Holder, ...] = ()
     permits: int | None = None
     """The limit last used with a semaphore of this name; None for a lock."""
+    votes: tuple[Vote, ...] = ()
+    """What each node says, where a majority of several decides."""
 
     @property
     def locked(self) -> bool:

@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from holdfast.backends.redis import settings
+from holdfast.backends.redlock.asking import Asking, Heard, Until
 from holdfast.backends.redlock.ballots import (
+    HELD_BY_ANOTHER,
     JOINED,
+    QUARANTINED,
     TOO_SMALL,
     VOTED,
+    VOTES,
     Clock,
     Round,
-    astray,
+    adopted,
+    decided,
+    decided_again,
     joined_number,
     joining,
     majority,
+    renewed,
+    right,
 )
+from holdfast.backends.redlock.nodes import Ballot, Set
+from holdfast.backends.redlock.questions import Question
+from holdfast.backends.redlock.recipe import Recipe
+from holdfast.connect import parse
+from holdfast.runtimes.clock import now
 
 SECOND = 1_000_000
 NOON = 1_800_000_000 * SECOND
@@ -80,10 +97,141 @@ def test_a_clock_that_was_set_is_noticed_in_both_directions() -> None:
 
 
 def test_a_clock_far_from_the_others_does_not_vote() -> None:
-    clocks = [_clock_at(offset) for offset in (0.0, 0.1, -0.1, 0.4, 0.2)]
-    assert [astray(clocks, at) for at in range(5)] == [False, False, False, True, False]
+    clocks = [_clock_at(offset) for offset in (0.0, 0.1, -0.05, 0.4, 0.12)]
+    assert [right(clocks, at) for at in range(5)] == [True, True, True, False, True]
 
 
-def test_two_that_differ_cannot_tell_who_is_wrong() -> None:
+def test_one_wrong_clock_of_three_does_not_take_the_others_with_it() -> None:
+    """The middle between a right and a wrong one is nobody's time."""
+    clocks = [_clock_at(offset) for offset in (0.0, 0.01, 5.0)]
+    assert [right(clocks, at) for at in range(3)] == [True, True, False]
+    clocks = [_clock_at(offset) for offset in (0.0, 0.01, 0.02, 5.0, 5.0)]
+    assert [right(clocks, at) for at in range(5)] == [True, True, True, False, False]
+
+
+def test_of_two_that_differ_neither_votes() -> None:
+    """Who is wrong is known when a third has answered."""
     clocks = [_clock_at(0.0), _clock_at(5.0), Clock()]
-    assert not any(astray(clocks, at) for at in range(3))
+    assert not any(right(clocks, at) for at in range(2))
+    clocks[2] = _clock_at(5.01)
+    assert [right(clocks, at) for at in range(3)] == [False, True, True]
+
+
+def test_of_an_answer_that_took_long_the_clock_is_not_known() -> None:
+    """It may hide a step of as much."""
+    clocks = [_clock_at(0.0), _clock_at(0.01), Clock()]
+    clocks[2].told(NOON + SECOND // 2, 0.0, 0.6)
+    assert right(clocks, 2) is None
+    clocks[2].told(NOON + SECOND + 10_000, 1.0, 1.001)
+    assert right(clocks, 2)
+
+
+class Alone(Asking):
+    """Nobody is asked: the test tells the answers."""
+
+    async def _ask(self, questions: Sequence[Question], heard: Heard, until: Until) -> None:
+        raise AssertionError
+
+    def _tell(self, questions: Sequence[Question]) -> None:
+        raise AssertionError
+
+
+def _guarded(nodes: int) -> tuple[Round, Callable[[int, Any], bool]]:
+    servers = [settings.read(parse(f"redis://node{at}")) for at in range(nodes)]
+    recipe = Recipe(max_ttl=60.0, durable=False)
+    votes = Round(range(nodes), nodes)
+    heard = Alone(Set(servers, 60.0), recipe, 0.3)._hears(votes, decided)
+    words = recipe.look("x")
+    return votes, lambda at, answer: heard(Question(at, words), answer, now())
+
+
+def test_a_vote_is_doubted_when_the_others_have_told_their_clocks() -> None:
+    """The first to answer cannot be compared with anybody: it must not count for that."""
+    votes, hear = _guarded(5)
+    assert not hear(0, [VOTED, 7, NOON + 5 * SECOND])
+    assert not hear(1, [VOTED, 7, NOON])
+    assert not hear(2, [VOTED, 7, NOON]), "the third vote is of a node whose clock is wrong"
+    assert hear(3, [VOTED, 7, NOON])
+    assert votes.said(VOTED) == [1, 2, 3]
+
+
+def test_a_node_that_does_not_vote_has_not_said_who_holds_it() -> None:
+    """One is in quarantine and two say that somebody has it: the others may make it three."""
+    votes = Round(range(5), 5)
+    votes.answers = {0: (QUARANTINED, 900), 1: (HELD_BY_ANOTHER, 40), 2: (HELD_BY_ANOTHER, 40)}
+    assert votes.hopeless(*VOTES)
+    assert not decided(votes)
+    votes.answers[3] = (HELD_BY_ANOTHER, 40)
+    assert decided(votes)
+
+
+def test_three_that_do_not_vote_decide_it() -> None:
+    votes = Round(range(5), 5)
+    votes.answers = {0: (QUARANTINED, 900), 1: (QUARANTINED, 900)}
+    votes.failures = {2: OSError()}
+    assert decided(votes)
+
+
+def test_a_second_round_is_not_kept_waiting_by_nodes_that_may_hang() -> None:
+    votes = Round(range(5), 5)
+    votes.answers = {0: (VOTED, 7), 1: (TOO_SMALL, 9)}
+    assert not decided(votes)
+    votes.answers[2] = (VOTED, 7)
+    assert decided(votes)
+
+
+def test_who_asks_again_keeps_its_number_as_long_as_a_majority_may_have_it() -> None:
+    votes = Round(range(5), 5)
+    votes.answers = {0: (VOTED, 7), 1: (TOO_SMALL, 9), 2: (VOTED, 7)}
+    assert decided(votes)
+    assert not decided_again(votes)
+    votes.answers[3] = (VOTED, 7)
+    assert decided_again(votes)
+    votes.answers[3] = (TOO_SMALL, 9)
+    assert not decided_again(votes)
+    votes.failures[4] = OSError()
+    assert decided_again(votes)
+
+
+def test_a_node_that_forgot_does_not_say_who_attached_it() -> None:
+    taken = Round(range(5), 5)
+    taken.answers = {0: (0, 0), 1: (0, 77), 2: (0, 77)}
+    assert taken.hopeless(1)
+    assert not adopted(taken), "two more may say 77"
+    taken.answers[3] = (0, 77)
+    assert adopted(taken)
+
+
+def test_what_went_another_way_may_arrive_later() -> None:
+    """On the connection that carried the vote the release comes behind it; on no other."""
+    old, new = object(), object()
+    ballot = Ballot(0)
+    ballot.asked_on([old, old, old, None, old])
+    ballot.votes = Round(range(5), 5)
+    ballot.votes.answers = {0: (VOTED, 7), 1: (VOTED, 7)}
+    assert ballot.unsettled([old, old, old, None, new]) == {3, 4}
+    ballot.asked_on([old, old, new, old, old])
+    ballot.votes = Round(range(5), 5)
+    ballot.votes.answers = dict.fromkeys(range(5), (VOTED, 7))
+    assert ballot.unsettled([old, old, new, old, old]) == {2, 3}, "the first one was not answered"
+    ballot.mended.add(0)
+    assert ballot.unsettled([old] * 5) == {0, 3}
+
+
+def test_a_proposal_that_was_refused_is_not_built_upon() -> None:
+    """A clock far ahead proposes what no node accepts; the next number is above what nodes told."""
+    nodes = Set([], 60.0)
+    assert nodes.propose(10_000_000) == 10_000_000
+    nodes.seen(41)
+    assert nodes.propose(0) == 42
+
+
+def test_a_renewal_waits_for_those_who_may_make_the_loss_known() -> None:
+    answers = Round(range(5), 5)
+    answers.answers, answers.failures = {0: (0, 0), 1: (0, 0)}, {2: OSError()}
+    assert answers.hopeless(1)
+    assert not renewed(answers)
+    answers.answers[3] = (0, 0)
+    assert renewed(answers)
+    answers.answers, answers.failures = {0: (0, 0), 1: (1, 0)}, {2: OSError(), 3: OSError()}
+    assert renewed(answers), "whatever the last one says"

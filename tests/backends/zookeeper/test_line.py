@@ -13,8 +13,16 @@ from kazoo.client import KazooClient
 import holdfast
 from holdfast import aio
 from holdfast.core.values import Busy, Granted, Mode
+from holdfast.runtimes.clock import now
 from holdfast.runtimes.threads import ThreadSignal, run
-from tests.backends.zookeeper.conftest import PATIENCE, Traffic, claim, engine, eventually, root
+from tests.backends.zookeeper.conftest import (
+    PATIENCE,
+    Traffic,
+    claim,
+    engine,
+    eventually,
+    root,
+)
 from tests.servers.zookeeper import ZooKeeperServer
 
 pytestmark = pytest.mark.zookeeper
@@ -46,11 +54,9 @@ def test_the_same_on_a_loop(url: str) -> None:
     asyncio.run(story())
 
 
-def test_a_thousand_waiters_and_a_release_wakes_one(
-    url: str, zookeeper_server: ZooKeeperServer
-) -> None:
-    eventually(lambda: zookeeper_server.watches() == 0, "those of other tests are gone")
-    port, other = engine(url).blocking(), engine(url).blocking()
+def test_a_thousand_waiters_and_a_release_wakes_one(anywhere: str, server: ZooKeeperServer) -> None:
+    eventually(lambda: server.watches() == 0, "those of other tests are gone")
+    port, other = engine(anywhere).blocking(), engine(anywhere).blocking()
     holder = claim()
     waiters = [claim() for _ in range(1000)]
     signals = [ThreadSignal() for _ in waiters]
@@ -59,7 +65,7 @@ def test_a_thousand_waiters_and_a_release_wakes_one(
         assert isinstance(run(port.attempt(waiter, 0.0)), Busy)
         port.watch(waiter, lambda s=signal: s).__enter__()  # type: ignore[misc]
         assert isinstance(run(port.attempt(waiter, 0.0)), Busy)
-    assert zookeeper_server.watches() == 1000
+    assert server.watches() == 1000
     traffic = Traffic(port.session)
     assert run(other.release(holder))
     assert run(signals[0].wait(_soon()))
@@ -75,7 +81,7 @@ def test_a_thousand_waiters_and_a_release_wakes_one(
     assert len(info.waiters) == 998
     run(port.close())
     run(other.close())
-    eventually(lambda: zookeeper_server.watches() == 0, "no watch is left behind")
+    eventually(lambda: server.watches() == 0, "no watch is left behind")
 
 
 def _soon() -> float:
@@ -85,14 +91,16 @@ def _soon() -> float:
 def test_a_watch_is_never_left_on_what_is_not_there(
     url: str, zookeeper_server: ZooKeeperServer
 ) -> None:
-    """The one before goes between the listing and the watch."""
+    """The one before goes between the listing and the watch: the answer to the watch rings."""
     eventually(lambda: zookeeper_server.watches() == 0, "those of other tests are gone")
     port, other = engine(url).blocking(), engine(url).blocking()
     holder, waiter = claim(), claim()
     run(other.attempt(holder, 0.0))
     assert isinstance(run(port.attempt(waiter, 0.0)), Busy)
     run(other.release(holder))
-    with port.watch(waiter, ThreadSignal):
+    with port.watch(waiter, ThreadSignal) as rung:
+        assert isinstance(run(port.attempt(waiter, 0.0)), Busy)
+        assert run(rung.wait(now() + PATIENCE))
         assert isinstance(run(port.attempt(waiter, 0.0)), Granted)
     assert zookeeper_server.watches() == 0
     run(port.close())
@@ -184,11 +192,13 @@ def test_empty_lock_nodes_are_the_servers_to_remove(url: str, kazoo: KazooClient
     assert fences == sorted(set(fences))
 
 
-def test_cancelled_at_any_moment_nothing_is_left_in_line(url: str, kazoo: KazooClient) -> None:
-    path = f"/{url.rpartition('/')[2]}/holdfast/x"
+def test_cancelled_at_any_moment_nothing_is_left_in_line(
+    anywhere: str, beside: KazooClient
+) -> None:
+    path = f"/{anywhere.rpartition('/')[2]}/holdfast/x"
 
     async def story() -> None:
-        async with aio.connect(url) as locks, aio.connect(url) as others:
+        async with aio.connect(anywhere) as locks, aio.connect(anywhere) as others:
             async with locks.lock("x"):
                 pass
             for step in range(60):
@@ -211,7 +221,8 @@ def test_cancelled_at_any_moment_nothing_is_left_in_line(url: str, kazoo: KazooC
                     pass
 
     asyncio.run(story())
-    assert kazoo.get_children(path) == []
+    beside.sync(path)
+    assert beside.get_children(path) == []
 
 
 def test_the_roots_and_namespaces_keep_locks_apart(zookeeper_server: ZooKeeperServer) -> None:

@@ -101,7 +101,7 @@ class RedisBackend(ABC):
     async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002 -- `watch` waits
         waiting = self._waiting.get(claim.id) if self._waiting else None
         if waiting is not None and (known := waiting.answer()) is not None:
-            if isinstance(known, Busy):
+            if type(known) is Busy:
                 return known
             if self._confirmation is None:  # or else asking once more has it confirmed (S19)
                 del self._waiting[claim.id]
@@ -156,7 +156,7 @@ class RedisBackend(ABC):
         for start in range(0, len(claims), _BATCH):
             batch = [self._recipe.renew(claim) for claim in claims[start : start + _BATCH]]
             replies += await self._ask_many(RENEW, batch, self._send_confirmed)
-        return [_renewal(reply) for reply in replies]
+        return [Renewal.HELD if reply == 1 else _renewal(reply) for reply in replies]
 
     async def downgrade(self, claim: Claim) -> bool:
         kept: int = await self._ask(DOWNGRADE, self._recipe.downgrade(claim))
@@ -281,6 +281,8 @@ class RedisBackend(ABC):
             return []
         send = send or self._send_many
         replies = await send(batch)
+        if all(type(reply) is int for reply in replies):
+            return replies
         again = [at for at, reply in enumerate(replies) if wire.unscripted(reply)]
         if again:
             load = wire.pack(b"SCRIPT", b"LOAD", script.text)
@@ -301,7 +303,7 @@ def _renewal(reply: Any) -> Renewal:
         return Renewal.LOST
     if isinstance(reply, Exception):  # refused, not confirmed, or in a cluster without an answer
         return Renewal.UNKNOWN
-    return Renewal.HELD if reply == 1 else Renewal.LOST
+    return Renewal.LOST
 
 
 def _by_name(found: Iterable[LockInfo]) -> list[LockInfo]:

@@ -23,11 +23,14 @@ UNASKED: Final = frozenset({b"message", b"smessage", b"unsubscribe", b"sunsubscr
 """Pushes that are nobody's answer. A slot that leaves its node ends the subscriptions in it."""
 
 
+_AT_ONCE: Final = 65536
+"""Bytes that are read at a time, into a buffer that is kept: asyncio's own way makes one of 256 KiB
+for every read, which costs more than all the rest of it."""
 MOST_UNSENT: Final = 16 * 1024 * 1024
 """Bytes that may wait for a server that does not read: more will not be answered in time."""
 
 
-class Stream(asyncio.Protocol):
+class Stream(asyncio.BufferedProtocol):
     """One connection, shared by all tasks of a loop."""
 
     def __init__(
@@ -42,8 +45,11 @@ class Stream(asyncio.Protocol):
         self._pushed = pushed
         self._lost = lost
         self._reader = wire.reader()
+        self._buffer = bytearray(_AT_ONCE)
         self._pending: deque[tuple[asyncio.Future[Any], float]] = deque()
         self._out: list[bytes] = []
+        self._leaving: set[asyncio.Future[Any]] = set()
+        """Answers behind which a subscription has ended: see `leave`."""
         self._watched = False
         self._why: BaseException = ConnectionResetError("the server closed the connection")
         self._transport: asyncio.Transport | None = None
@@ -72,12 +78,13 @@ class Stream(asyncio.Protocol):
             self._loop.call_later(self._settings.limit, self._watch)
         return future
 
-    def say(self, packed: bytes) -> None:
-        """Send what has no answer of its own: what comes of it is pushed."""
+    def leave(self, verb: bytes, channel: bytes) -> None:
+        """End a subscription. What comes of it is pushed, and is nobody's answer; but a refusal (by
+        an ACL, or because the slot has just moved) comes as one. So HELLO is sent behind it, which
+        is always answered: an error before that answer is this refusal, and not another's.
+        """
         if self._transport is not None:
-            if not self._out:
-                self._loop.call_soon(self._flush)
-            self._out.append(packed)
+            self._leaving.add(self.send(wire.pack(verb, channel) + wire.pack(b"HELLO")))
 
     def _flush(self) -> None:
         packed = b"".join(self._out)
@@ -105,21 +112,32 @@ class Stream(asyncio.Protocol):
         if sock is not None:
             keep_alive(sock)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002 -- the same one every time
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
         reader = self._reader
         try:
-            reader.feed(data)
+            reader.feed(self._buffer, 0, nbytes)  # type: ignore[arg-type]  # any buffer will do
             reply = reader.gets()
             while reply is not wire.NOTHING:
                 if type(reply) is PushNotification and reply[0] in UNASKED:
                     self._pushed(self, reply)
-                else:  # in RESP3 the answer to SUBSCRIBE is a push as well
+                elif not self._leaving or not self._refused_to_leave(reply):
+                    # In RESP3 the answer to SUBSCRIBE is a push as well.
                     future, self.anchor = self._pending.popleft()
                     if not future.done():
                         future.set_result(reply)
                 reply = reader.gets()
         except (HiredisError, IndexError) as error:
             self.abort(error)
+
+    def _refused_to_leave(self, reply: Any) -> bool:
+        first = self._pending[0][0]
+        if first in self._leaving and isinstance(reply, ReplyError):
+            return True
+        self._leaving.discard(first)
+        return False
 
     def abort(self, why: BaseException) -> None:
         """After any doubt: every command that waits is unanswered."""
@@ -141,6 +159,11 @@ class Stream(asyncio.Protocol):
     @property
     def closed(self) -> bool:
         return self._transport is None or self._transport.is_closing()
+
+    @property
+    def waiting(self) -> int:
+        """How many commands have not been answered yet."""
+        return len(self._pending)
 
     def close(self) -> None:
         """Nobody needs it any more."""

@@ -23,6 +23,7 @@ SLICE: Final = 1.0
 """The longest BLPOP: after it the claim is shown to be alive again."""
 _PAUSE: Final = 0.1
 """After a slice that found no server; asking again has its own patience."""
+_UNASKED: Final = object()
 _FIRST_INBOX: Final = bulk(b"l0")
 
 
@@ -114,37 +115,37 @@ class Inbox:
             left = until - sent
             if left <= 0:
                 return False
+            most = min(left, self._pool.longest_slice(SLICE))
             try:
-                message, era = await self._pop(min(left, self._pool.longest_slice(SLICE)))
+                reply, era = await self._send(
+                    self._recipe.pop(waiting.claim, waiting.generation, most)
+                )
+                if isinstance(reply, ReplyError):
+                    raise self._pool.refused(reply)
             except BackendUnavailable:
                 waiting.move()
                 await self._plain.wait(min(until, now() + _PAUSE))
                 self._rung = False
                 return True
-            if message is None:
+            if reply is None:
                 waiting.anchor, waiting.era = sent, era
+            elif reply is _UNASKED:
+                continue
             elif era is not waiting.era:
                 return True  # of another server than the answer it would count from: ask it
-            elif waiting.told(message, waiting.anchor):
+            elif waiting.told(reply[1], waiting.anchor):
                 return True
         self._rung = False
         return await self._plain.wait(0.0)
 
-    async def _pop(self, seconds: float) -> tuple[bytes | None, object]:
-        """What came, if anything, and in which of the pool's eras."""
-        waiting = self._waiting
-        packed = self._recipe.pop(waiting.claim, waiting.generation, seconds)
-        reply, era = await self._send(packed)
-        if isinstance(reply, ReplyError):
-            raise self._pool.refused(reply)
-        return None if reply is None else bytes(reply[1]), era
-
     async def _send(self, packed: bytes) -> tuple[Any, object]:
+        """What came, if anything, and in which of the pool's eras."""
         with self._pool.lent(packed) as connection:
-            with self._mutex:
-                self._sleeping = connection
+            self._sleeping = connection
             try:
+                if self._rung:  # just now: whoever rang did not see this connection yet
+                    return _UNASKED, None
                 return connection.send(packed), connection.era
             finally:
-                with self._mutex:
+                with self._mutex:  # from here on it is not ours to interrupt
                     self._sleeping = None

@@ -45,6 +45,10 @@ class Asking(ABC):
         What comes later is still told to `heard`, where somebody is there to hear it.
         """
 
+    def _eras(self) -> Sequence[object | None]:
+        """The connection to each node, on which everything arrives in order; None: who knows."""
+        return [None] * len(self._all)
+
     @abstractmethod
     def _tell(self, questions: Sequence[Question]) -> None:
         """Send behind what was sent before, and do not wait. Unanswered, it is a node's debt."""
@@ -56,11 +60,14 @@ class Asking(ABC):
         nodes: Sequence[int] | None = None,
         *,
         plain: bool = False,
+        guarded: bool = True,
     ) -> Round:
         asked = self._all if nodes is None else nodes
         answers = Round(asked, len(self._all))
-        heard = self._hears(answers, decided, plain=plain)
+        heard = self._hears(answers, decided, plain=plain, guarded=guarded)
         await self._ask([Question(at, words) for at in asked], heard, self._until(answers))
+        if guarded and not plain and not answers.decided:
+            self._doubt(answers)
         return answers
 
     def _until(self, *rounds: Round) -> Until:
@@ -73,27 +80,63 @@ class Asking(ABC):
         return until
 
     def _hears(
-        self, answers: Round, decided: Callable[[Round], bool], *, plain: bool = False
+        self,
+        answers: Round,
+        decided: Callable[[Round], bool],
+        *,
+        plain: bool = False,
+        guarded: bool = True,
     ) -> Heard:
-        """Fills a round. Unless it is plain, a vote of a node with a wrong clock does not count."""
+        """Fills a round. In a guarded one a vote of a node with a wrong clock does not count, and
+        that is known when the others have answered: so it is looked at when all seems decided.
+        """
+        # Before so many have said something, nothing can be decided, whatever they say.
+        soonest = max(1, min(answers.needed, len(answers.asked) - answers.needed + 1))
 
         def heard(question: Question, answer: Any, sent: float) -> bool:
             at = question.node
-            if isinstance(answer, ReplyError):
-                answer = wire.failed(answer)
-            if isinstance(answer, BaseException):
-                answers.failures[at] = answer
-            elif plain:
-                answers.answers[at] = answer
-            else:
+            if type(answer) is list and not plain:
                 what, number, clock = answer
-                believed = self._set.heard(at, clock, sent, now(), self.max_ttl)
-                if not believed and what in VOTES:
-                    what = ballots.NOT_COUNTED
+                self._set.heard(at, clock, sent, now(), self.max_ttl)
                 answers.answers[at] = (what, number)
-            return decided(answers)
+            elif isinstance(answer, ReplyError):
+                answers.failures[at] = wire.failed(answer)
+            elif isinstance(answer, BaseException):
+                answers.failures[at] = answer
+            else:
+                answers.answers[at] = answer
+            if answers.decided:  # this one came late: it is noted, and that is all
+                return True
+            if len(answers.answers) + len(answers.failures) < soonest or not decided(answers):
+                return False
+            answers.decided = plain or not guarded or self._stands(answers, decided)
+            return answers.decided
 
         return heard
+
+    def _stands(self, answers: Round, decided: Callable[[Round], bool]) -> bool:
+        """Whether it is decided without the votes of nodes whose clocks are wrong. What is not
+        known of a clock may be known when the others have answered.
+        """
+        voters = answers.said(*VOTES)
+        if self._set.in_step(voters):
+            return True
+        doubts = {at: self._set.doubts(at) for at in voters}
+        unsure = [at for at, instead in doubts.items() if instead == ballots.UNSURE]
+        if unsure and answers.out and not decided(answers.without(unsure)):
+            return False
+        self._doubt(answers)
+        return decided(answers)
+
+    def _doubt(self, answers: Round) -> None:
+        """Take away the votes of nodes whose clocks are wrong, or not known."""
+        voters = answers.said(*VOTES)
+        if self._set.in_step(voters):
+            return
+        for at in voters:
+            instead = self._set.doubts(at)
+            if instead:
+                answers.answers[at] = (instead, answers.answers[at][1])
 
     def _too_few(self, answers: Round) -> HoldfastError:
         """Why a majority could not be had, node by node."""
@@ -102,7 +145,7 @@ class Asking(ABC):
                 return error
         told = []
         for node in self._set.nodes:
-            place, at = node.settings.place, node.at
+            place, at = node.name, node.at
             if at in answers.failures:
                 told.append(f"{place}: {answers.failures[at]}")
             elif at in answers.out or at not in answers.asked:
@@ -115,6 +158,8 @@ class Asking(ABC):
                 )
             elif answers.answers[at][0] == ballots.NOT_COUNTED:
                 told.append(f"{place}: its clock is wrong, or was set")
+            elif answers.answers[at][0] == ballots.UNSURE:
+                told.append(f"{place}: it answers too slowly to know its clock")
             else:
                 told.append(f"{place}: {answers.answers[at]}")
         message = f"no majority of {len(self._all)} nodes: {'; '.join(told)}"

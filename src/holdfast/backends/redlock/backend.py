@@ -5,17 +5,16 @@ from __future__ import annotations
 import random
 import time
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from holdfast.backends.redlock import ballots, looking
 from holdfast.backends.redlock.asking import Asking
-from holdfast.backends.redlock.ballots import VOTES, Round
+from holdfast.backends.redlock.ballots import TOLD, UNSURE, VOTES, Round, missed
 from holdfast.backends.redlock.nodes import Ballot, NotSent, Set
 from holdfast.backends.redlock.questions import Question
-from holdfast.backends.redlock.recipe import Recipe, Words
+from holdfast.backends.redlock.recipe import GUARD, Recipe, Words
 from holdfast.backends.redlock.waiting import Waiting, Watch
 from holdfast.core.ports import Signal
 from holdfast.core.values import Answer, Busy, Capability, Claim, Granted, LockInfo, Renewal
@@ -33,6 +32,8 @@ CAPABILITIES: Final = frozenset(
 _SPLIT: Final = 0.005
 """After a split vote, everybody tries again after a while that is random and doubles."""
 _BATCH: Final = 500
+_ROUNDS: Final = 3
+"""Numbers proposed to those who voted: one is enough, unless voters fall or late ones know more."""
 
 
 class RedlockBackend(Asking):
@@ -60,7 +61,14 @@ class RedlockBackend(Asking):
         waiting = self._waiting.get(claim.id)
         ring = b"" if waiting is None else waiting.channel()
         words = self._recipe.vote(claim, number, ballot.since, ring)
-        votes = await self._round(words, _decided)
+        ballot.asked_on(self._eras())
+        decided = ballots.decided if ballot.raw is None else ballots.decided_again
+        votes = await self._round(words, decided)
+        if votes.enough(*VOTES, UNSURE) and not votes.enough(*VOTES):
+            # The connections stand now, so an answer takes less time, and tells more of a clock.
+            ballot.doubt(_late(votes))
+            ballot.asked_on(self._eras())
+            votes = await self._round(words, decided)
         ballot.votes = votes
         raw = await self._number(claim, votes, number)
         if raw is not None:
@@ -73,28 +81,34 @@ class RedlockBackend(Asking):
     async def _number(self, claim: Claim, votes: Round, number: int) -> int | None:
         """The number that a majority accepted; None without a majority of votes."""
         if votes.enough(ballots.VOTED):
+            self._set.seen(number)
             return number
         joined = ballots.joined_number(votes)
-        if joined is not None or not votes.enough(*VOTES):
+        # A co-owner takes the hold's number, or waits until it has one: it never makes its own.
+        if joined is not None or votes.said(ballots.JOINED) or not votes.enough(*VOTES):
             return joined
+        # Whose vote is still on its way hears of it behind that, or it would tell another number.
+        voters = [*votes.said(*VOTES), *votes.out]
+        for _ in range(_ROUNDS):
+            self._set.seen(votes.largest())
+            number = self._set.propose(0)
+            votes = await self._round(self._recipe.raise_to(claim, number), _agreed, voters)
+            if votes.enough(1):
+                self._set.seen(number)
+                return number
+            if not votes.enough(1, 2):  # too few have our vote any more
+                break
         self._set.seen(votes.largest())
-        number = self._set.propose(0)
-        voters = votes.said(*VOTES)
-        words = self._recipe.raise_to(claim, number)
-        raised = await self._round(words, lambda r: r.enough(1) or r.hopeless(1), voters)
-        self._set.seen(raised.largest())
-        return number if raised.enough(1) else None
+        return None
 
     def _give_back(self, claim: Claim, ballot: Ballot, votes: Round, *, stay: bool) -> None:
         """On all nodes that voted or may have: also those that did not answer. The claim lives on,
         so there is no tombstone yet: where it may still arrive, its release leaves one.
         """
-        late = votes.out | {
-            at for at, why in votes.failures.items() if not isinstance(why, NotSent)
-        }
-        ballot.doubtful |= late
+        late = _late(votes)
+        ballot.doubt(late)
         words = self._recipe.withdraw(claim, doubtful=False, stay=stay)
-        for at in late.union(votes.said(*VOTES, ballots.NOT_COUNTED)):
+        for at in late.union(votes.said(*VOTES, ballots.NOT_COUNTED, UNSURE)):
             self._tell([Question(at, words)])
 
     def _refused(self, ballot: Ballot, votes: Round) -> Busy:
@@ -102,15 +116,14 @@ class RedlockBackend(Asking):
         others = [votes.answers[at][1] for at in votes.said(ballots.OTHER_MAX_TTL)]
         if others:
             message = (
-                f"other clients of these nodes use max_ttl={others[0] / 1000 - 0.25:g}, this one "
+                f"other clients of these nodes use max_ttl={others[0] / 1000 - GUARD:g}, this one "
                 f"{self.max_ttl:g}: a node that restarts could not know how long to keep still; "
                 "give all of them the same"
             )
             raise ConfigurationError(message, backend=self.name)
-        told = votes.said(ballots.HELD_BY_ANOTHER, ballots.WITHDRAWN, *VOTES)
-        if len(told) < votes.needed:
+        if not votes.enough(*TOLD):
             raise self._too_few(votes)
-        if votes.said(*VOTES):
+        if votes.said(*VOTES, UNSURE):
             ballot.splits += 1
             return Busy(random.random() * min(0.5, _SPLIT * 2**ballot.splits))  # noqa: S311  # jitter
         waits = sorted(votes.answers[at][1] for at in votes.said(ballots.HELD_BY_ANOTHER))
@@ -118,19 +131,19 @@ class RedlockBackend(Asking):
 
     async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
         self._waiting.pop(claim.id, None)
-        ballot = self._set.ballots.get(claim.id)
-        late = set() if ballot is None else ballot.unsettled()
+        ballot = self._set.ballots.pop(claim.id, None)
+        # Of a claim that is not known, or no longer, anything may still arrive anywhere.
+        late = set(self._all) if ballot is None else ballot.unsettled(self._eras())
         ended = Round(self._all, len(self._all))
-        heard = self._hears(ended, _ended)
-        questions = []
-        for at in self._all:
-            words = self._recipe.withdraw(claim, doubtful=doubtful or at in late)
-            questions.append(Question(at, words, owed=claim))
+        heard = self._hears(ended, _ended, guarded=False)
+        words = self._recipe.withdraw(claim, doubtful=doubtful)
+        questions = [Question(at, words, owed=claim) for at in self._all]
+        for at in () if doubtful else late:
+            questions[at] = self.repay(at, claim)
         await self._ask(questions, heard, self._until(ended))
         if len(ended.answers) < ended.needed:
             raise self._too_few(ended)
-        self._set.ballots.pop(claim.id, None)
-        return not ended.hopeless(1) or len(ended.said(1)) + len(ended.failures) >= ended.needed
+        return not missed(ended)
 
     async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
         answers: list[Renewal] = []
@@ -150,7 +163,7 @@ class RedlockBackend(Asking):
             if ballot is not None:
                 ballot.mended |= missing
             questions += [Question(at, mend if at in missing else words, about) for at in self._all]
-        hears = [self._hears(each, _extended) for each in rounds]
+        hears = [self._hears(each, ballots.renewed) for each in rounds]
         decided: set[int] = set()
 
         def heard(question: Question, answer: Any, sent: float) -> bool:
@@ -171,16 +184,17 @@ class RedlockBackend(Asking):
             raise BackendUnavailable(
                 "fewer than a majority of the nodes answered", backend=self.name
             )
+        self._set.ballots.pop(claim.id, None)  # whoever attaches it has one of his own
         return kept is Renewal.HELD
 
     async def downgrade(self, claim: Claim) -> bool:
-        kept = await self._round(self._recipe.downgrade(claim), _ended)
+        kept = await self._round(self._recipe.downgrade(claim), _ended, guarded=False)
         if len(kept.answers) < kept.needed:
             raise self._too_few(kept)
-        return not kept.hopeless(1)
+        return not missed(kept)
 
     async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
-        taken = await self._round(self._recipe.adopt(parked, claim), _ended)
+        taken = await self._round(self._recipe.adopt(parked, claim), ballots.adopted)
         if len(taken.answers) < taken.needed:
             raise self._too_few(taken)
         raws = [taken.answers[at][1] for at in taken.said(1)]
@@ -195,7 +209,7 @@ class RedlockBackend(Asking):
         """Nothing to adopt any more; or several do it at once, and nobody has a majority: then all
         swap back, and try again after a while that is random.
         """
-        others = Counter(taken.answers[at][1] for at in taken.said(0))
+        others = ballots.told_instead(taken)
         back = self._recipe.adopt(claim, parked, back=True)
         self._tell([Question(at, back) for at in taken.asked])
         if not taken.said(1) and len(others) == 1:
@@ -216,13 +230,14 @@ class RedlockBackend(Asking):
 
     async def inspect(self, key: str | None = None) -> list[LockInfo]:
         keys = [key] if key is not None else await self._keys()
-        found = []
-        for each in keys:
-            views = await self._views(self._recipe.look(each))
-            info = looking.majority_view(each, list(views.answers.values()), views.needed)
-            if info is not None:
-                found.append(info)
-        return found
+        found = [await self._look(each) for each in keys]
+        return [info for info in found if info.holders or info.waiters]
+
+    async def _look(self, key: str) -> LockInfo:
+        views = await self._views(self._recipe.look(key))
+        places = [node.name for node in self._set.nodes]
+        problems = {at: str(why) for at, why in views.failures.items()}
+        return looking.majority_view(key, places, views.answers, problems)
 
     async def _views(self, words: Words) -> Round:
         views = await self._round(words, lambda each: not each.out, plain=True)
@@ -267,26 +282,22 @@ class RedlockBackend(Asking):
         return Question(node, self._recipe.withdraw(claim, doubtful=True), owed=claim)
 
 
-def _decided(votes: Round) -> bool:
-    """A majority accepted the number; or no majority of votes, or of the number, can come."""
-    if votes.enough(ballots.VOTED) or votes.hopeless(*VOTES):
-        return True
-    if ballots.joined_number(votes) is None and ballots.joining(votes):
-        return False
-    return votes.enough(*VOTES) and votes.hopeless(ballots.VOTED)
+def _late(votes: Round) -> set[int]:
+    """Nodes that did not answer, and may have the question, or get it yet."""
+    failed = {at for at, why in votes.failures.items() if not isinstance(why, NotSent)}
+    return votes.out | failed
 
 
 def _ended(answers: Round) -> bool:
     return answers.enough(1) or (answers.hopeless(1) and len(answers.answers) >= answers.needed)
 
 
-def _extended(answers: Round) -> bool:
+def _agreed(answers: Round) -> bool:
     return answers.enough(1) or answers.hopeless(1)
 
 
 def _renewal(answers: Round) -> Renewal:
-    """Lost only if so many nodes have not got it that a majority cannot be."""
+    """Lost only if that is known."""
     if answers.enough(1):
         return Renewal.HELD
-    known = len(answers.said(0, 2))
-    return Renewal.LOST if known > len(answers.asked) - answers.needed else Renewal.UNKNOWN
+    return Renewal.LOST if missed(answers) else Renewal.UNKNOWN

@@ -6,12 +6,13 @@ outcome was decided: a late vote of a granted claim is kept (L2), one of a faile
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from statistics import median
+from collections import Counter
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
-STEP: Final = 250_000
-"""Microseconds that a node's clock may be away from the others' and still vote (S6)."""
+STEP: Final = 200_000
+"""Microseconds that a node's clock may be away from the others' and still vote (S6). It may step
+from one end to the other unseen by who did not know it before: see `recipe.GUARD`."""
 _RATE: Final = 0.01
 _JITTER: Final = 5_000
 
@@ -48,24 +49,43 @@ class Clock:
         return True
 
 
-def astray(clocks: Sequence[Clock], which: int) -> bool:
-    """Whether this node's clock is too far from the middle of the others'."""
-    others = [
-        (each.low + each.high) / 2
-        for at, each in enumerate(clocks)
-        if at != which and each.at is not None
-    ]
-    mine = clocks[which]
-    if len(others) < 2 or mine.at is None:
+def close(one: Clock, other: Clock) -> tuple[bool, bool]:
+    """Whether two nodes' clocks are known to be close, and whether they may be: who was heard
+    earlier may have run away since, and an answer that took long tells little.
+    """
+    if one.at is None or other.at is None:
+        return False, True
+    play = abs(one.at - other.at) * 1e6 * _RATE
+    farthest = max(one.high - other.low, other.high - one.low) + play
+    nearest = max(one.low - other.high, other.low - one.high) - play
+    return farthest <= STEP, nearest <= STEP
+
+
+def right(clocks: Sequence[Clock], which: int) -> bool | None:
+    """Whether this node has the time that a majority has; None: that is not known yet."""
+    known = [close(clocks[which], each) for each in clocks]
+    needed = majority(len(clocks))
+    if sum(surely for surely, _ in known) >= needed:
+        return True
+    return None if sum(maybe for _, maybe in known) >= needed else False
+
+
+def in_step(clocks: Sequence[Clock]) -> bool:
+    """Whether these are known to be close to each other, in one look. It is the usual case: a
+    majority that is in step is right, each of them (see `right`).
+    """
+    if any(clock.at is None for clock in clocks):
         return False
-    middle = median(others)
-    return mine.low > middle + STEP or mine.high < middle - STEP
+    heard = [clock.at or 0.0 for clock in clocks]
+    play = (max(heard) - min(heard)) * 1e6 * _RATE
+    highest, lowest = max([clock.high for clock in clocks]), min([clock.low for clock in clocks])
+    return highest - lowest + play <= STEP
 
 
 class Round:
     """One question to all nodes, and what is known of the answers."""
 
-    __slots__ = ("answers", "asked", "failures", "needed")
+    __slots__ = ("answers", "asked", "decided", "failures", "needed")
 
     def __init__(self, asked: Sequence[int], nodes: int):
         self.asked = frozenset(asked)
@@ -73,22 +93,32 @@ class Round:
         self.answers: dict[int, Any] = {}
         """By node: what it said, as `[what, number]`."""
         self.failures: dict[int, BaseException] = {}
+        self.decided = False
+        """What comes from now on is noted, and changes nothing."""
 
     @property
     def out(self) -> set[int]:
         """Nodes that were asked and have not answered."""
         return set(self.asked) - self.answers.keys() - self.failures.keys()
 
+    def without(self, nodes: Collection[int]) -> Round:
+        """As if these had not answered."""
+        view = Round((), 0)
+        view.asked, view.needed, view.failures = self.asked, self.needed, self.failures
+        view.answers = {at: said for at, said in self.answers.items() if at not in nodes}
+        return view
+
     def said(self, *what: int) -> list[int]:
         return [node for node, answer in self.answers.items() if answer[0] in what]
 
     def enough(self, *what: int) -> bool:
         """Whether a majority of all nodes said one of these."""
-        return len(self.said(*what)) >= self.needed
+        return len(self.answers) >= self.needed and len(self.said(*what)) >= self.needed
 
     def hopeless(self, *what: int) -> bool:
         """Whether a majority cannot come any more."""
-        return len(self.said(*what)) + len(self.out) < self.needed
+        left = len(self.asked) - len(self.answers) - len(self.failures)
+        return left < self.needed and len(self.said(*what)) + left < self.needed
 
     def largest(self) -> int:
         """The largest number any node told of."""
@@ -105,6 +135,10 @@ OTHER_MAX_TTL: Final = -2
 WITHDRAWN: Final = -3
 NOT_COUNTED: Final = -4
 """The node said something, but its clock has stepped or is astray."""
+UNSURE: Final = -5
+"""It voted, but too slowly to know its clock: asked again, it may count."""
+TOLD: Final = (HELD_BY_ANOTHER, WITHDRAWN, UNSURE, *VOTES)
+"""Answers of nodes that know who holds the lock: without a majority of them nobody knows."""
 
 
 def joining(votes: Round) -> bool:
@@ -122,3 +156,56 @@ def joined_number(votes: Round) -> int | None:
     return next(
         (each for each in set(numbers) if each and numbers.count(each) >= votes.needed), None
     )
+
+
+def decided(votes: Round) -> bool:
+    """A majority voted, with the number or without; or no majority of votes can come."""
+    if votes.enough(VOTED):
+        return True
+    if votes.hopeless(*VOTES):
+        # A node that does not vote has not said that somebody else has it: others may.
+        return votes.enough(*TOLD) or votes.hopeless(*TOLD)
+    if joined_number(votes) is None and joining(votes):
+        return False
+    # One more round costs less than waiting for a node that may hang.
+    return votes.enough(*VOTES)
+
+
+def decided_again(votes: Round) -> bool:
+    """The same for a claim that was granted before: its number is given up only when no majority
+    can have it any more.
+    """
+    return decided(votes) and (not votes.enough(*VOTES) or _settled(votes))
+
+
+def _settled(votes: Round) -> bool:
+    return votes.enough(VOTED) or votes.hopeless(VOTED)
+
+
+def told_instead(taken: Round) -> Counter[int]:
+    """Who has what was to be adopted, by the nodes that say so."""
+    return Counter(taken.answers[at][1] for at in taken.said(0))
+
+
+def adopted(taken: Round) -> bool:
+    """A majority swapped; or no majority can, and one of them agrees on who has it instead. A node
+    that lost its data says that nobody has it: that alone says nothing.
+    """
+    if taken.enough(1):
+        return True
+    most = max(told_instead(taken).values(), default=0)
+    return taken.hopeless(1) and (most >= taken.needed or most + len(taken.out) < taken.needed)
+
+
+def missed(answers: Round) -> bool:
+    """Whether so many nodes had not got it that a majority cannot have: who did not answer may."""
+    return len(answers.said(0, 2)) > len(answers.asked) - answers.needed
+
+
+def renewed(answers: Round) -> bool:
+    """A majority has it; or it is known that none has, or that this will not be known."""
+    if answers.enough(1) or missed(answers):
+        return True
+    if not answers.hopeless(1):
+        return False
+    return len(answers.said(0, 2)) + len(answers.out) <= len(answers.asked) - answers.needed

@@ -3,30 +3,43 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.backends.redis import naming, wire
 from holdfast.backends.redis.recipe import person
 from holdfast.backends.redis.scripts import Script
+from holdfast.backends.redlock import ballots
 from holdfast.backends.redlock.recipe import PARTS, SUFFIX, Words
-from holdfast.core.values import Holder, LockInfo
+from holdfast.core.values import Holder, LockInfo, Vote
 
 _NONE = Script(b"", b"")
 View = Sequence[Any]
 """What `look` answers: holders, waiters, clock."""
 
 
-def majority_view(key: str, views: Sequence[View], needed: int) -> LockInfo | None:
-    """Holders that so many nodes know, and everybody who waits anywhere."""
-    holders = [seen for seen, times in _holders(views) if times >= needed]
-    waiters = _waiters(views)
-    return LockInfo(key, tuple(holders), waiters) if holders or waiters else None
+def majority_view(
+    key: str, places: Sequence[str], views: Mapping[int, View], problems: Mapping[int, str]
+) -> LockInfo:
+    """Holders that a majority knows, everybody who waits anywhere, and what each node says."""
+    needed = ballots.majority(len(places))
+    known = _holders(list(views.values()))
+    holders = {handle: seen for handle, (seen, times) in known.items() if times >= needed}
+    votes = []
+    for at, place in enumerate(places):
+        if at in views:
+            found = _holders([views[at]])
+            agrees = found.keys() == holders.keys()
+            votes.append(Vote(place, tuple(seen for seen, _ in found.values()), agrees))
+        else:
+            votes.append(Vote(place, agrees=False, problem=problems.get(at, "no answer")))
+    waiters = _waiters(list(views.values()))
+    return LockInfo(key, tuple(holders.values()), waiters, votes=tuple(votes))
 
 
 def broken(key: str, views: Sequence[View]) -> LockInfo | None:
     """All that was broken, on however few nodes."""
-    holders = [seen for seen, _ in _holders(views)]
+    holders = [seen for seen, _ in _holders(views).values()]
     return LockInfo(key, tuple(holders)) if holders else None
 
 
@@ -39,8 +52,8 @@ def handle_of(views: Sequence[View], raw: int) -> int | None:
     return next((handle for handle, number in numbers.items() if number == raw), None)
 
 
-def _holders(views: Sequence[View]) -> list[tuple[Holder, int]]:
-    """Each with the number of nodes that know it."""
+def _holders(views: Sequence[View]) -> dict[int, tuple[Holder, int]]:
+    """Each by its handle, with the number of nodes that know it."""
     times: Counter[int] = Counter()
     best: dict[int, Holder] = {}
     for view in views:
@@ -50,7 +63,7 @@ def _holders(views: Sequence[View]) -> list[tuple[Holder, int]]:
             known = best.get(handle)
             if known is None or (holder.raw or 0) > (known.raw or 0):
                 best[handle] = holder
-    return [(best[handle], count) for handle, count in times.items()]
+    return {handle: (best[handle], count) for handle, count in times.items()}
 
 
 def _waiters(views: Sequence[View]) -> tuple[Holder, ...]:

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Iterable, Sequence
 from typing import Final
 
+from holdfast.backends.redis.places import Place, Single
 from holdfast.backends.redis.settings import Settings
 from holdfast.backends.redis.wire import Welcome
-from holdfast.backends.redlock.ballots import Clock, Round, astray
+from holdfast.backends.redlock.ballots import (
+    NOT_COUNTED,
+    UNSURE,
+    Clock,
+    Round,
+    in_step,
+    majority,
+    right,
+)
+from holdfast.backends.redlock.groups import name_of
 from holdfast.core.values import Claim
 from holdfast.errors import BackendUnavailable, ConfigurationError, HoldfastError
 from holdfast.runtimes.clock import now
@@ -25,9 +36,12 @@ class NotSent(BackendUnavailable):
 class Node:
     """One server of the set."""
 
-    def __init__(self, at: int, settings: Settings, max_ttl: float):
+    def __init__(self, at: int, place: Place, max_ttl: float):
         self.at = at
-        self.settings = settings
+        self.place = place
+        self.name = name_of(place)
+        """What may be shown."""
+        self.settings = place.settings
         self._keep = max_ttl * 2
         self._debts: deque[tuple[Claim, float]] = deque(maxlen=MOST_DEBTS)
         """Claims that it may have a command of, or a key, and which nobody else will take back."""
@@ -50,9 +64,21 @@ class Node:
         self._failed = 0
         self._again = 0.0
 
-    def met(self, welcome: Welcome) -> None:
+    def met(self, welcome: Welcome, kind: bytes = b"standalone") -> None:
         """What it said of itself: a replica or a node that forgets keys is no node of a set."""
-        place = self.settings.place
+        place = self.name
+        if kind == b"cluster":
+            message = (
+                f"{place} belongs to a cluster: a node must be a single master, for a script sees "
+                "one slot, and not whether its server lost data"
+            )
+            raise ConfigurationError(message, backend="redlock")
+        if kind == b"sentinel":
+            message = (
+                f"{place} is a Sentinel: give the whole group as one node, by holdfast.redlock(["
+                '"redis+sentinel://s1,s2,s3/service", ...], failover=True); it loses something'
+            )
+            raise ConfigurationError(message, backend="redlock")
         if welcome.role == "replica":
             message = f"{place} is a read-only replica: a node must be a master of its own"
             raise ConfigurationError(message, backend="redlock")
@@ -81,14 +107,14 @@ class Node:
     def distrust(self, seconds: float) -> None:
         self._distrusted_until = now() + seconds
 
-    def trusted(self) -> bool:
-        return now() >= self._distrusted_until
+    def trusted(self, at: float | None = None) -> bool:
+        return (now() if at is None else at) >= self._distrusted_until
 
 
 class Ballot:
     """What is known of one claim, from its first question to its release."""
 
-    __slots__ = ("doubtful", "mended", "missing", "raw", "since", "splits", "votes")
+    __slots__ = ("_doubtful", "_eras", "mended", "missing", "raw", "since", "splits", "votes")
 
     def __init__(self, since: int):
         self.since = since
@@ -96,42 +122,76 @@ class Ballot:
         self.raw: int | None = None
         self.votes: Round | None = None
         self.splits = 0
-        self.doubtful: set[int] = set()
-        """Nodes that did not answer some attempt."""
+        self._eras: Sequence[object | None] = ()
+        """The connections that carried the last attempt."""
+        self._doubtful: dict[int, object | None] = {}
+        """Nodes that did not answer some attempt, and the connection that carried it: None if it
+        was not one alone."""
         self.missing: set[int] = set()
         """Nodes that answered a renewal, and have not got this hold."""
         self.mended: set[int] = set()
         """Nodes that were asked to set it anew: a late such command must find a tombstone."""
 
-    def unsettled(self) -> set[int]:
-        """Nodes at which something of it may still arrive."""
-        out = set() if self.votes is None else self.votes.out
-        return out | self.doubtful | self.mended
+    def asked_on(self, eras: Sequence[object | None]) -> None:
+        """It is asked for again, on these connections; what was not answered before stays so."""
+        if self.votes is not None:
+            self.doubt(self.votes.out)
+        self._eras = eras
+
+    def doubt(self, nodes: Iterable[int]) -> None:
+        for at in nodes:
+            era = self._eras[at]
+            self._doubtful[at] = era if self._doubtful.get(at, era) is era else None
+
+    def unsettled(self, eras: Sequence[object | None]) -> set[int]:
+        """Nodes at which something of it may arrive after what is sent on these connections."""
+        if self.votes is not None:
+            self.doubt(self.votes.out)
+        late = {at for at, era in self._doubtful.items() if era is None or era is not eras[at]}
+        return late | self.mended
 
 
 class Set:
     """The nodes, their clocks, and the claims under way: one for all connections of a Locks."""
 
-    def __init__(self, settings: list[Settings], max_ttl: float):
-        self.nodes = [Node(at, each, max_ttl) for at, each in enumerate(settings)]
-        self.clocks = [Clock() for _ in settings]
+    def __init__(self, settings: Sequence[Settings], max_ttl: float, places: Sequence[Place] = ()):
+        found = places or [Single(each) for each in settings]
+        self.nodes = [Node(at, each, max_ttl) for at, each in enumerate(found)]
+        self.clocks = [Clock() for _ in found]
         self.ballots: dict[str, Ballot] = {}
         self.largest = 0
-        """The largest number that any node told of: the next proposal is above it."""
+        """The largest number that nodes accepted or told of: the next proposal is above it."""
         self._mutex = threading.Lock()
 
-    def heard(self, node: int, clock: int, sent: float, received: float, max_ttl: float) -> bool:
-        """Take in a node's clock; False if it is not to be believed now."""
+    def heard(self, node: int, clock: int, sent: float, received: float, max_ttl: float) -> None:
+        """Take in a node's clock: one that was set is not believed for a while."""
         with self._mutex:
             if not self.clocks[node].told(clock, sent, received):
                 self.nodes[node].distrust(max_ttl * 1.02)
-            return self.nodes[node].trusted() and not astray(self.clocks, node)
+
+    def in_step(self, nodes: Sequence[int]) -> bool:
+        """Whether nothing is to be said against the votes of these: they are a majority, too."""
+        if len(nodes) < majority(len(self.nodes)):
+            return False
+        at = now()
+        with self._mutex:
+            trusted = [self.nodes[node].trusted(at) for node in nodes]
+            return False not in trusted and in_step([self.clocks[node] for node in nodes])
+
+    def doubts(self, node: int) -> int:
+        """What a vote of this node is worth: nothing to object, or what to take it for instead."""
+        with self._mutex:
+            agrees = self.nodes[node].trusted() and right(self.clocks, node)
+        if agrees is None:
+            return UNSURE
+        return 0 if agrees else NOT_COUNTED
 
     def propose(self, clock: int) -> int:
-        """A number above everything seen, or the time in steps of 32 microseconds."""
+        """A number above everything seen, or the time in steps of 32 microseconds. It counts as
+        seen when it is accepted: nodes refuse one that is far ahead of them.
+        """
         with self._mutex:
-            self.largest = max(self.largest + 1, clock)
-            return self.largest
+            return max(self.largest + 1, clock)
 
     def seen(self, number: int) -> None:
         with self._mutex:

@@ -21,6 +21,7 @@ from kazoo.exceptions import (
 from kazoo.protocol.serialization import GetChildren, Sync, Transaction
 
 from holdfast.backends.zookeeper import driver, naming
+from holdfast.backends.zookeeper.batches import Batch
 from holdfast.backends.zookeeper.naming import Node
 from holdfast.backends.zookeeper.session import Session
 from holdfast.core.values import Claim
@@ -48,24 +49,29 @@ class Asker(ABC):
         """Until there is a connection; BackendUnavailable where none came in time."""
 
     @abstractmethod
-    async def _exchange(self, requests: Sequence[Any]) -> list[Any]:
-        """The answers, in order, errors among them; BackendUnavailable where none came in time."""
+    async def _exchange(self, requests: Sequence[Any]) -> Batch:
+        """With all its answers, errors among them; BackendUnavailable where none came in time."""
 
     async def ask(self, *requests: Any) -> list[Any]:
         """Sent together, waited for once. What is no answer is raised; "no such node" is one."""
-        answers = await self.answers(requests)
-        for answer in answers:
-            if isinstance(answer, NoAuthError):
-                message = "the servers do not allow it: the nodes belong to another user"
-                raise BackendError(message, backend="zookeeper") from answer
-        return answers
+        batch = await self._exchange(requests)
+        if batch.failed:
+            self.refuse(batch.answers, *_UNANSWERED, NoAuthError)
+        return batch.answers
 
     async def answers(self, requests: Sequence[Any]) -> list[Any]:
-        answers = await self._exchange(requests)
+        """The same, where what belongs to another user may be."""
+        batch = await self._exchange(requests)
+        self.refuse(batch.answers, *_UNANSWERED)
+        return batch.answers
+
+    def refuse(self, answers: Sequence[Any], *errors: type[Exception]) -> None:
         for answer in answers:
-            if isinstance(answer, _UNANSWERED):
+            if isinstance(answer, errors) and isinstance(answer, NoAuthError):
+                message = "the servers do not allow it: the nodes belong to another user"
+                raise BackendError(message, backend="zookeeper") from answer
+            if isinstance(answer, errors):
                 raise self.unavailable(answer) from answer
-        return answers
 
     def unavailable(self, error: Exception | None = None) -> BackendUnavailable:
         place = self.session.settings.place

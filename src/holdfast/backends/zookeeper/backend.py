@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
-from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 from kazoo.protocol.serialization import (
     Create2,
     Delete,
@@ -82,10 +82,16 @@ class ZooKeeperBackend(Asker):
             if looked and await self._watch(place, behind or ""):
                 return Busy(place.retry_in)
             line, place.line = place.line, None
+            self._check_watch(place)
             return await self._decide(place, line)
         except BaseException:
             place.doubtful = place.doubtful or not place.node
             raise
+
+    def _check_watch(self, place: Place) -> None:
+        trouble, place.trouble = place.trouble, None
+        if trouble is not None:
+            self.refuse([trouble], NoAuthError)
 
     async def _decide(self, place: Place, line: list[Node] | None) -> Answer:
         """Mine, or a watch on the one before; what changed in between is looked at again."""
@@ -153,25 +159,20 @@ class ZooKeeperBackend(Asker):
         return line
 
     async def _watch(self, place: Place, behind: str) -> bool:
-        """Be rung when that one goes; False if it is gone. A read of what is there, so that no
-        watch is left on what is not.
+        """Be rung when that one goes; False if something changed meanwhile. No one to name: when
+        anybody goes, and who went before the watch was there is seen in its own answer.
         """
-        session = self.session
-        session.forget_watch(place)
-        path = f"{place.folder}/{behind}" if behind else place.folder
-        request = (GetData if behind else GetChildren)(path, place.stirred)
-        place.watching = path
+        if behind:
+            place.watch(behind)
+            return True
+        place.forget_watch()
+        place.watching = place.folder
         try:
-            (answer,) = await self.ask(request)
+            (answer,) = await self.ask(GetChildren(place.folder, place.stirred))
         except BackendUnavailable:
             place.watching = ""
             raise
-        if isinstance(answer, NoNodeError):
-            place.watching = ""
-            return False
-        if not behind:  # who came or went before the watch was there is seen in its own answer
-            return self._unchanged(place, answer)
-        return True
+        return not isinstance(answer, NoNodeError) and self._unchanged(place, answer)
 
     def _unchanged(self, place: Place, children: list[str]) -> bool:
         line = naming.nodes(children)
@@ -191,7 +192,7 @@ class ZooKeeperBackend(Asker):
         if claim.mode is Mode.PERMIT and place.waited and not place.granted:
             self._pass_on(place)
         place.granted = True
-        session.forget_watch(place)
+        place.forget_watch()
         return Granted(place.raw, claim.ttl or self.max_ttl, None, session.proof.until())
 
     def _pass_on(self, place: Place) -> None:
@@ -237,7 +238,7 @@ class ZooKeeperBackend(Asker):
             return False
         if place is None or not place.node:
             return await self._release_unknown(claim, place)
-        session.forget_watch(place)
+        place.forget_watch()
         (answer,) = await self.ask(Delete(self._path(place), -1))
         session.places.pop(claim.id, None)
         return place.granted and not isinstance(answer, NoNodeError)

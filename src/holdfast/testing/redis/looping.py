@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator
+from functools import partial
 from typing import Any
 
 from holdfast.backends.redis.aio import AsyncioBackend
@@ -58,7 +59,7 @@ class Transport:
 
     def __init__(self, end: LineEnd, stream: Stream) -> None:
         self._end = end
-        end.received = stream.data_received
+        end.received = partial(_received, stream)
         end.over = lambda: stream.connection_lost(None)
 
     def write(self, data: bytes) -> None:
@@ -75,6 +76,15 @@ class Transport:
 
     def is_closing(self) -> bool:
         return self._end.closed
+
+
+def _received(stream: Stream, data: bytes) -> None:
+    """As a loop does it: into the stream's own buffer, as much at a time as fits."""
+    while data:
+        buffer = stream.get_buffer(-1)
+        size = min(len(data), len(buffer))
+        buffer[:size], data = data[:size], data[size:]
+        stream.buffer_updated(size)
 
 
 class Dial:

@@ -56,7 +56,7 @@ class AsyncioForeign(ForeignVerbs, AsyncioBackend):
             self._ears.pop(channel, None)
             if channel in self._channels and self._listening is not None:
                 self._channels.discard(channel)
-                self._listening.say(wire.pack(b"UNSUBSCRIBE", channel))
+                self._listening.leave(b"UNSUBSCRIBE", channel)
 
     def _subscribe(self, stream: Stream, channel: bytes) -> None:
         if stream is not self._listening:

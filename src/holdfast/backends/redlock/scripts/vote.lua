@@ -8,6 +8,26 @@
 --      6 where to ring ('' for a mere try), 7 run of the server as the client knows it, 8 max_ttl,
 --      9 '1' if the nodes never lose data
 
+-- The short way: an exclusive claim, nobody holds, nobody waits or was buried, and the last number was
+-- accepted by this run of the server for clients with the same max_ttl: so it votes, and nothing was
+-- lost since, for the number would be lost too. What does not fit goes the long way.
+if ARGV[3] == 'x' then
+  local before, terms = string.match(redis.call('get', KEYS[3]) or '', '^(%d+) %S+ (%S+)')
+  if terms == ARGV[7] .. ':' .. ARGV[8] and redis.call('exists', KEYS[2], KEYS[4]) == 0 then
+    local time = redis.call('time')
+    local clock = time[1] * 1000000 + time[2]
+    local number, largest = tonumber(ARGV[4]), math.max(tonumber(before), clock / 32 - 1875000) -- LEAD
+    if number > largest and number <= math.max(largest + 1, clock / 32 + 1875000) then
+      local id, shown = string.sub(ARGV[1], 1, 32), string.sub(ARGV[1], 33)
+      local ends = string.format('%.0f', clock / 1000 + ARGV[2])
+      redis.call('set', KEYS[3], ARGV[4] .. ' ' .. id .. ' ' .. terms .. ' ' .. shown, 'PX', '86400000')
+      redis.call('zadd', KEYS[2], ends, id)
+      redis.call('pexpireat', KEYS[2], ends)
+      return {1, number, clock}
+    end
+  end
+end
+
 -- include node
 
 -- include ready
@@ -45,14 +65,15 @@ if mine or not held or (held == mode and mode ~= 'x') then
     local raw, what = 0, 2
     if held and not mine and string.sub(mode, 1, 1) == 'o' then
       local one = redis.call('zrange', HOLD, 0, 0)[1]
-      raw, what = tonumber(string.match(redis.call('hget', INFO, '=' .. one) or '', '^%S+ (%d+)') or 0), 3
+      raw, what = tonumber(string.match(told_of(one) or '', '^%S+ (%d+)') or 0), 3
     end
     if what == 2 then
-      local accepted, largest = accept(id, number)
+      local accepted, largest = accept(id, number, ARGV[7] .. ':' .. ARGV[8], shown)
       what, raw = accepted and 1 or 2, largest
     end
     -- Asked again after a lost answer: the full ttl from now on (S8).
-    put(id, mode, ttl, what == 2 and number or raw, shown)
+    -- A number that was not accepted is nobody's: a co-owner who joins must not take it for the hold's.
+    put(id, mode, ttl, what == 2 and 0 or raw, shown)
     keep()
     return {what, raw, clock}
   end

@@ -1,0 +1,86 @@
+"""What is told of a lock: the view of the majority, and every node's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from holdfast.cli.showing import card, facts_of
+from holdfast.connect import open_engine
+from holdfast.core.values import LockInfo
+from holdfast.opening import Settings
+from holdfast.testing.conformance.colours import COLOURS
+from tests.servers.processes import until
+from tests.servers.redlock import RedlockNodes
+
+pytestmark = pytest.mark.redis
+
+
+@pytest.fixture
+def five() -> Iterator[RedlockNodes]:
+    with RedlockNodes() as nodes:
+        yield nodes
+
+
+def places(nodes: RedlockNodes) -> list[str]:
+    return [f"{node.host}:{node.port}" for node in nodes.nodes]
+
+
+@pytest.mark.parametrize("colour", list(COLOURS))
+def test_a_lease_shows_the_vote_of_every_node(five: RedlockNodes, colour: str) -> None:
+    paint = COLOURS[colour]()
+    told: list[LockInfo] = []
+
+    async def body() -> None:
+        locks: Any = paint.locks(open_engine(five.url)[0], Settings("holdfast"))
+        async with locks.lock("warm"):
+            pass
+        async with locks.lock("x") as lease:
+            hold = f"holdfast:{{{lease.name}}}:redlock"
+            for node in five.nodes:  # the last votes may come after the lease
+                until(lambda node=node: node.ask("EXISTS", hold), "it voted")  # type: ignore[misc]
+            told.append(await lease.info())
+            five.nodes[0].kill()
+            five.nodes[1].ask("DEL", hold)
+            told.append(await lease.info())
+            told.append(await locks.info("x"))
+            five.nodes[0].start()
+        await locks.close()
+
+    paint.run(body())
+    well, *ill = told
+    assert [vote.place for vote in well.votes] == places(five)
+    for vote in well.votes:
+        assert vote.agrees
+        assert not vote.problem
+        assert [holder.fence for holder in vote.holders] == [well.holders[0].fence]
+    for info in ill:
+        dead, forgot, *others = info.votes
+        assert info.locked, "three of five know it"
+        assert (dead.agrees, dead.holders) == (False, ())
+        assert dead.problem
+        assert (forgot.agrees, forgot.holders, forgot.problem) == (False, (), "")
+        assert all(vote.agrees and vote.holders for vote in others)
+
+
+def test_the_command_line_shows_who_disagrees(five: RedlockNodes) -> None:
+    paint = COLOURS["blocking"]()
+    five.nodes[0].kill()
+
+    async def body() -> LockInfo:
+        locks: Any = paint.locks(open_engine(five.url)[0], Settings("holdfast"))
+        async with locks.lock("x") as lease:
+            found: LockInfo = await lease.info()
+        await locks.close()
+        return found
+
+    info = paint.run(body())
+    lines = card(info).splitlines()
+    assert sum("held by" in line for line in lines) == 1
+    assert any(line.startswith(f"  but {places(five)[0]}: ") for line in lines)
+    assert '"claim"' not in str(facts_of(info))
+    votes = facts_of(info)["votes"]
+    assert isinstance(votes, list)
+    assert not votes[0]["agrees"]

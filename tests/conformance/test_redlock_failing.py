@@ -1,0 +1,28 @@
+"""Redlock keeps the contract while one node at a time is killed, stopped or emptied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from holdfast.testing.conformance import Conformance
+from tests.servers.mishaps import Mishaps
+from tests.servers.redlock import RedlockNodes
+
+MAX_TTL = 5.0
+"""The longest ttl of the suite, and so what a node that forgot is waited for."""
+
+
+@pytest.fixture(scope="module")
+def unlucky_url() -> Iterator[str]:
+    with RedlockNodes() as nodes, Mishaps(nodes, MAX_TTL):
+        yield f"redlock://{nodes.hosts}?max_ttl={MAX_TTL:g}"
+
+
+@pytest.mark.redis
+@pytest.mark.faults
+class TestRedlockWithFailingNodes(Conformance):
+    @pytest.fixture
+    def engine_url(self, unlucky_url: str) -> str:
+        return unlucky_url
