@@ -20,7 +20,7 @@ from tests.servers.redlock import RedlockNodes
 
 NAMES = (BARE, BLOCKING, ASYNCIO, ONE, ONE_ASYNCIO, *PEERS)
 SECONDS = 0.3
-PATIENCE = 8.0
+PATIENCE = 4.0
 """Seconds for a slice: who takes longer waits for a node that does not answer, each time."""
 TIMES_ONE, TIMES_ALL_UP = 2.0, 1.0
 COLUMNS = (

@@ -96,7 +96,9 @@ class Asking(ABC):
         def heard(question: Question, answer: Any, sent: float) -> bool:
             at = question.node
             if type(answer) is list and not plain:
-                what, number, clock = answer
+                what, number, clock = answer[:3]
+                if len(answer) > 3:
+                    self._set.seen(answer[3])
                 self._set.heard(at, clock, sent, now(), self.max_ttl)
                 answers.answers[at] = (what, number)
             elif isinstance(answer, ReplyError):

@@ -1,7 +1,8 @@
 -- Ask this node for its vote, and propose a number. Answers {what, number, clock}:
 --   {1, number}: voted and accepted; {2, largest number here}: voted, but the number was too small;
 --   {3, number}: joined the hold of the same owner, which has this number;
---   {0, ask again in ms}: somebody else has it, and the claim stands in line if it wanted to;
+--   {0, ask again in ms, ..., largest number here}: somebody else has it, and the claim stands in
+--   line if it wanted to; next time it proposes more;
 --   {-1, ms}: no votes for so long; {-2, max_ttl}: other clients count on another max_ttl;
 --   {-3, 0}: this claim was withdrawn.
 -- ARGV 1 claim id and what people may see, 2 ttl, 3 mode, 4 number, 5 since when it waits,
@@ -91,4 +92,4 @@ if ARGV[6] ~= '' then
     retry = math.min(retry, ends - now + 1)
   end
 end
-return {0, retry, clock}
+return {0, retry, clock, tonumber(string.match(redis.call('get', FENCE) or '0', '^%d+'))}
