@@ -68,3 +68,26 @@ def test_who_is_due_soon_is_taken_along_but_wakes_nobody() -> None:
     assert timetable.next_due() == 10.5
     assert timetable.pop_due(10.5) == [once, holds[3]]
     assert timetable.next_due() == NEVER
+
+
+def test_an_empty_fifo_that_an_interrupt_left_is_nobody() -> None:
+    timetable = Timetable()
+    timetable._fifos[10.0] = {}
+    assert timetable.next_due() == NEVER
+    assert timetable.pop_due(100.0) == []
+
+    hold = a_hold()
+    timetable.add(hold, 100.0, 10.0)
+    assert timetable.pop_due(110.0) == [hold]
+
+
+def test_who_comes_late_to_a_fifo_is_not_late_by_more_than_its_slack() -> None:
+    timetable = Timetable()
+    first, near, far = a_hold(), a_hold(), a_hold()
+    timetable.add(first, 5.0, 10.0, 1.0)
+    timetable.add(near, 4.5, 10.0, 1.0)
+    timetable.add(far, 1.0, 10.0, 1.0)
+
+    assert (first.due, near.due, far.due) == (15.0, 15.0, 11.0)
+    assert timetable.next_due() == 11.0
+    assert timetable.pop_due(11.0) == [far]

@@ -39,14 +39,18 @@ class Want:
     Slots, not a NamedTuple: every acquire reads all of it several times.
     """
 
-    __slots__ = ("key", "lined", "slot", "terms")
+    __slots__ = ("facts", "key", "lined", "slot", "terms")
 
-    def __init__(self, key: str, terms: Terms, slot: object, *, lined: bool):
+    def __init__(
+        self, key: str, terms: Terms, slot: object, *, lined: bool, ttl: float | None = None
+    ):
         self.key = key
         self.terms = terms
         self.slot = slot
         self.lined = lined
         """Whether callers of this process queue up for it among themselves."""
+        self.facts = (ttl, terms.mode, terms.permits, terms.fair, terms.owner)
+        """What every claim says, between its id and who asks."""
 
 
 class Awake:
@@ -130,14 +134,16 @@ class Client:
     def want(self, name: str, terms: Terms) -> Want:
         key = self.prefix + name
         lined = terms.mode is Mode.EXCLUSIVE and terms.owner is None and not terms.fair
-        return Want(key, terms, self.slot(key, terms), lined=lined)
+        ttl = self.backend.default_ttl if terms.ttl is None else terms.ttl
+        return Want(key, terms, self.slot(key, terms), lined=lined, ttl=ttl)
 
-    def claim(self, key: str, terms: Terms, *, waits: bool = True) -> Claim:
-        ttl, _, _, fair, owner, mode, permits, hands_over = terms
-        if ttl is None:
-            ttl = self.backend.default_ttl
-        id_, who = self.runtime.new_id(), self.runtime.who()
-        new = (key, id_, ttl, mode, permits, fair, owner, who, self.label, waits, not hands_over)
+    def claim(self, want: Want, mine: Mine, *, waits: bool = True) -> Claim:
+        """A new one, for whoever `mine` belongs to."""
+        ttl, mode, permits, fair, owner = want.facts
+        new = (
+            want.key, self.runtime.new_id(), ttl, mode, permits, fair, owner,
+            mine.who, self.label, waits, not want.terms.hand_over,
+        )  # fmt: skip
         return _new_tuple(Claim, new)  # half the price of Claim(...), and every attempt makes one
 
     def ensure_open(self) -> None:

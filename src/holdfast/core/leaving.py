@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.core import losing, pacing
-from holdfast.core.holding import NEVER, no_lease
+from holdfast.core.holding import NEVER, nobody
 from holdfast.core.values import Claim, Mode, State
 from holdfast.errors import BackendError, BackendUnavailable, LeaseLost
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from holdfast.core.queueing import Line, Waiter
 
 T = TypeVar("T")
+_RELEASED = State.RELEASED
+"""Looking it up in the enum would cost as much as a call."""
 
 
 async def release(client: Client, lease: LeaseCore, ends: list[LeaseCore] | None = None) -> None:
@@ -42,7 +44,7 @@ async def release(client: Client, lease: LeaseCore, ends: list[LeaseCore] | None
             lease._leave_outer()
             return
         lease._forget()
-        lease._ended = State.RELEASED
+        lease._ended = _RELEASED
         if survivor is not None:
             survivor._outlive(lease)
         else:
@@ -101,7 +103,7 @@ def _decide(client: Client, hold: Hold) -> Waiter | None:
         heir = line.heir(hold, now, client.cohort)
         if heir is not None:
             hold.number += 1
-            hold.lease = no_lease
+            hold.lease = nobody
             if hold.terms.max_hold is not None:
                 hold.hold_until = now + hold.terms.max_hold
             return heir

@@ -124,6 +124,9 @@ class Keeper:
             self._tickets.pop()  # atomic: of two who try, one gets it
         except IndexError:
             return False
+        except BaseException:  # interrupted (Ctrl-C) with the ticket in hand
+            self._tickets.append(object())
+            raise
         return True
 
     def stop(self) -> None:
@@ -180,8 +183,12 @@ class Keeper:
     def beat(self) -> None:
         """Begin to look, every heartbeat, at holds without a ttl: short ones are over by then."""
         self.beating = True
-        self._beat_at = self.runtime.now() + (self.client.heartbeat or NEVER)
-        self.ring()
+        try:
+            self._beat_at = self.runtime.now() + (self.client.heartbeat or NEVER)
+            self.ring()
+        except BaseException:  # interrupted (Ctrl-C): the next one begins
+            self.beating = False
+            raise
 
     async def _look_at_all(self, backend: Backend) -> None:
         """Ask the engine whether holds that it keeps by itself are still ours."""

@@ -20,7 +20,8 @@ class Timetable:
     """Which hold is due when. Adding and removing are O(1) and leave nothing behind.
 
     Holds that wait equally long become due in the order they came, so each distinct delay has a
-    plain FIFO; only the irregular ones (a retry, the rest of a max_hold) need the heap.
+    plain FIFO; only the irregular ones (a retry, the rest of a max_hold) need the heap. Whoever is
+    interrupted (Ctrl-C) may leave an empty FIFO behind.
     """
 
     __slots__ = ("_fifos", "_heap", "_order", "asleep_until")
@@ -37,10 +38,8 @@ class Timetable:
         It may be looked at later by `slack`, to share the FIFO of its fellows.
         """
         due = start + delay
-        fifo = self._fifos.get(delay)
-        if fifo is None:
-            fifo = self._fifos[delay] = {}
-        else:
+        fifo = self._fifos.setdefault(delay, {})
+        if fifo:
             last = next(reversed(fifo)).due
             if due + slack < last:
                 return self.add_once(hold, due)
@@ -100,7 +99,7 @@ class Timetable:
     def next_due(self) -> float:
         while self._heap and self._heap[0][0] != self._heap[0][2].due:
             heapq.heappop(self._heap)
-        heads = [next(iter(fifo)).due for fifo in self._fifos.values()]
+        heads = [next(iter(fifo)).due for fifo in self._fifos.values() if fifo]
         return min([*heads, self._heap[0][0]] if self._heap else heads, default=NEVER)
 
     def _first(self, now: float, early: float) -> Hold | None:
@@ -109,7 +108,7 @@ class Timetable:
             if hold.due == due:
                 return hold
         for delay, fifo in self._fifos.items():
-            hold = next(iter(fifo))
-            if hold.due <= now + delay * early:
-                return hold
+            head = next(iter(fifo), None)
+            if head is not None and head.due <= now + delay * early:
+                return head
         return None

@@ -113,18 +113,11 @@ class ThreadRuntime:
         try:
             mine: Mine = _local.mine
         except AttributeError:
-            mine = _local.mine = Mine()
+            mine = _local.mine = Mine(f"thread {threading.current_thread().name}")
         return mine
 
     def alive(self, mine: Mine | None) -> bool:
         return mine is not None
-
-    def who(self) -> str:
-        try:
-            who: str = _local.who
-        except AttributeError:
-            who = _local.who = f"thread {threading.current_thread().name}"
-        return who
 
     def at_home(self) -> bool:
         return os.getpid() == self._pid
