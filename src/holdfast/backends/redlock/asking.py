@@ -75,13 +75,11 @@ class Asking(ABC):
         began = now()
 
         def until() -> float:
-            if all(len(each.answers) >= each.needed for each in rounds):
-                return began + self.limit
-            out = set().union(*(each.out for each in rounds))
-            if self._set.silent(out):
+            unanswered = [each for each in rounds if len(each.answers) < each.needed]
+            if not unanswered or self._set.silent(unanswered[0].out):
                 return began + self.limit
             if now() >= began + PATIENCE:
-                self._set.fell_silent(out)
+                self._set.fell_silent(unanswered[0].out)
             return began + PATIENCE
 
         return until
