@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 
 from holdfast.backends.zookeeper.engine import ZooKeeperEngine
 from holdfast.connect import open_engine
@@ -77,6 +78,16 @@ def beside(server: ZooKeeperServer) -> Iterator[KazooClient]:
 def anywhere(server: ZooKeeperServer) -> str:
     """A part of either of one's own."""
     return f"{server.url}/{root()}"
+
+
+def children(client: KazooClient, path: str) -> list[str]:
+    """Who stands there, by all that has happened; an empty lock's node may be gone itself."""
+    client.sync(path)
+    try:
+        found: list[str] = client.get_children(path)
+    except NoNodeError:
+        return []
+    return found
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from kazoo.client import KazooClient
 
 import holdfast
 from holdfast import AcquireTimeout, aio
-from tests.backends.zookeeper.conftest import PATIENCE, eventually, kazoo_client
+from tests.backends.zookeeper.conftest import PATIENCE, children, eventually, kazoo_client
 from tests.servers.zookeeper import ZooKeeperServer
 
 pytestmark = pytest.mark.zookeeper
@@ -43,9 +43,7 @@ def folder(place: str) -> str:
 
 
 def nodes(beside: KazooClient, place: str) -> list[str]:
-    beside.sync(folder(place))
-    found: list[str] = beside.get_children(folder(place))
-    return found
+    return children(beside, folder(place))
 
 
 def contenders(locks: holdfast.Locks) -> list[str]:

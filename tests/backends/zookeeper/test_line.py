@@ -12,12 +12,14 @@ from kazoo.client import KazooClient
 
 import holdfast
 from holdfast import aio
+from holdfast.backends.zookeeper import gathering
 from holdfast.core.values import Busy, Granted, Mode
 from holdfast.runtimes.clock import now
 from holdfast.runtimes.threads import ThreadSignal, run
 from tests.backends.zookeeper.conftest import (
     PATIENCE,
     Traffic,
+    children,
     claim,
     engine,
     eventually,
@@ -54,6 +56,45 @@ def test_the_same_on_a_loop(url: str) -> None:
     asyncio.run(story())
 
 
+def test_several_free_locks_are_one_wait_as_well(url: str) -> None:
+    with holdfast.connect(url) as locks:
+        names = ("a", "b", "c")
+        with locks.all(*names):
+            pass
+        traffic = Traffic(locks._client.backend.session)  # type: ignore[attr-defined]
+        with locks.all(*names):
+            pass
+        assert traffic.batches == [["Create2", "GetChildren"] * 3, ["Delete"] * 3]
+
+
+def test_several_of_which_one_is_held_leave_nobody_behind(url: str, kazoo: KazooClient) -> None:
+    """And whoever came behind them meanwhile is not kept."""
+    port, other = engine(url).blocking(), engine(url).blocking()
+    holder, waiter = claim("b"), claim("a")
+    run(other.attempt(holder, 0.0))
+    several = [claim("a"), claim("b")]
+    release_all = gathering.release_all
+    behind: list[Any] = []
+
+    async def later(*given: Any) -> list[bool]:
+        behind.append(await other.attempt(waiter, 0.0))  # ours stands before it
+        return await release_all(*given)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(gathering, "release_all", later)
+        assert isinstance(run(port.attempt_all(several)), Busy)
+    assert isinstance(behind[0], Busy)
+    with other.watch(waiter, ThreadSignal) as rung:
+        while not isinstance(run(other.attempt(waiter, 0.0)), Granted):
+            assert run(rung.wait(now() + PATIENCE))
+    path = f"/{url.rpartition('/')[2]}/t"
+    assert [len(children(kazoo, f"{path}/{name}")) for name in ("a", "b")] == [1, 1]
+    for each in (holder, waiter):
+        assert run(other.release(each))
+    run(port.close())
+    run(other.close())
+
+
 def test_a_thousand_waiters_and_a_release_wakes_one(anywhere: str, server: ZooKeeperServer) -> None:
     eventually(lambda: server.watches() == 0, "those of other tests are gone")
     port, other = engine(anywhere).blocking(), engine(anywhere).blocking()
@@ -65,7 +106,7 @@ def test_a_thousand_waiters_and_a_release_wakes_one(anywhere: str, server: ZooKe
         assert isinstance(run(port.attempt(waiter, 0.0)), Busy)
         port.watch(waiter, lambda s=signal: s).__enter__()  # type: ignore[misc]
         assert isinstance(run(port.attempt(waiter, 0.0)), Busy)
-    assert server.watches() == 1000
+    eventually(lambda: server.watches() == 1000, "each has its own")
     traffic = Traffic(port.session)
     assert run(other.release(holder))
     assert run(signals[0].wait(_soon()))
@@ -221,8 +262,7 @@ def test_cancelled_at_any_moment_nothing_is_left_in_line(
                     pass
 
     asyncio.run(story())
-    beside.sync(path)
-    assert beside.get_children(path) == []
+    assert children(beside, path) == []
 
 
 def test_the_roots_and_namespaces_keep_locks_apart(zookeeper_server: ZooKeeperServer) -> None:

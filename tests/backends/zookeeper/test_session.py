@@ -22,6 +22,7 @@ from holdfast.runtimes.threads import run
 from holdfast.testing.proxy import FaultProxy
 from tests.backends.zookeeper.conftest import (
     PATIENCE,
+    children,
     claim,
     engine,
     eventually,
@@ -166,11 +167,51 @@ def test_a_reply_that_was_lost_leaves_one_node_and_one_grant(
 
     eventually(asked, "an answer")
     assert isinstance(granted[0], Granted)
-    (node,) = beside.get_children(f"/{path}/t/x")
+    (node,) = children(beside, f"/{path}/t/x")
     assert beside.exists(f"/{path}/t/x/{node}").czxid == granted[0].raw
     assert run(port.release(wanted))
-    assert beside.get_children(f"/{path}/t/x") == []
+    assert children(beside, f"/{path}/t/x") == []
     run(port.release(warm))
+    run(port.close())
+
+
+def test_a_reply_about_several_that_was_lost_leaves_one_node_each(
+    proxy: FaultProxy, path: str, beside: KazooClient
+) -> None:
+    port = engine(through(proxy, path, 8)).blocking()
+    warm, several = [claim("x"), claim("y")], [claim("x"), claim("y")]
+    assert isinstance(run(port.attempt_all(warm)), list)
+    assert run(port.release_all(warm)) == [True, True]
+    proxy.replies.swallow()
+    with pytest.raises(BackendUnavailable):
+        run(port.attempt_all(several))
+    proxy.heal()
+    granted: list[Granted] = []
+
+    def asked() -> bool:
+        try:
+            granted[:] = run(port.attempt_all(several))  # type: ignore[arg-type]  # asserted below
+        except BackendUnavailable:
+            return False
+        return True
+
+    eventually(asked, "an answer")
+    for each, name in zip(granted, ("x", "y"), strict=True):
+        (node,) = children(beside, f"/{path}/t/{name}")
+        assert beside.exists(f"/{path}/t/{name}/{node}").czxid == each.raw
+    proxy.replies.swallow()
+    with pytest.raises(BackendUnavailable):
+        run(port.release_all(several))
+    proxy.heal()
+
+    def released() -> bool:
+        try:
+            return run(port.release_all(several)) == [False, False]  # the first one was done
+        except BackendUnavailable:
+            return False
+
+    eventually(released, "an answer")
+    assert [children(beside, f"/{path}/t/{name}") for name in ("x", "y")] == [[], []]
     run(port.close())
 
 
@@ -181,7 +222,7 @@ def test_a_claim_that_got_no_answer_is_withdrawn_all_the_same(
     warm, wanted = claim("warm"), claim()
     run(port.attempt(warm, 0.0))
     run(port.attempt(claim("x"), 0.0))  # its node is there
-    (before,) = beside.get_children(f"/{path}/t/x")
+    (before,) = children(beside, f"/{path}/t/x")
     proxy.replies.swallow()
     with pytest.raises(BackendUnavailable):
         run(port.attempt(wanted, 0.0))
@@ -194,7 +235,7 @@ def test_a_claim_that_got_no_answer_is_withdrawn_all_the_same(
             return False
 
     eventually(withdrawn, "withdrawn")
-    assert beside.get_children(f"/{path}/t/x") == [before]
+    assert children(beside, f"/{path}/t/x") == [before]
     run(port.close())
 
 

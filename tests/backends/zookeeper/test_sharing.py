@@ -11,7 +11,14 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import LockTimeout
 
 import holdfast
-from tests.backends.zookeeper.conftest import PATIENCE, claim, engine, eventually, kazoo_client
+from tests.backends.zookeeper.conftest import (
+    PATIENCE,
+    children,
+    claim,
+    engine,
+    eventually,
+    kazoo_client,
+)
 
 pytestmark = pytest.mark.zookeeper
 
@@ -86,7 +93,7 @@ def test_who_waits_is_woken_by_the_other_in_both_directions(
     for each in crowd:
         each.join(PATIENCE)
     assert order == ["kazoo", "ours", "kazoo", "ours"]
-    assert kazoo.get_children(path) == []
+    assert children(kazoo, path) == []
 
 
 def test_contenders_are_shown_on_both_sides(

@@ -18,7 +18,7 @@ from kazoo.protocol.serialization import (
     Sync,
 )
 
-from holdfast.backends.zookeeper import driver, looking, moving, naming, recipe
+from holdfast.backends.zookeeper import driver, gathering, looking, moving, naming, recipe
 from holdfast.backends.zookeeper.asking import Asker
 from holdfast.backends.zookeeper.naming import Node
 from holdfast.backends.zookeeper.places import Place, Watch
@@ -122,27 +122,37 @@ class ZooKeeperBackend(Asker):
 
     async def _stand_in_line(self, place: Place) -> list[Node]:
         """Make the node and list all, in one wait; the line as it is with us in it."""
-        session, claim, folder = self.session, place.claim, place.folder
+        claim, folder = place.claim, place.folder
         if place.doubtful and (line := await self._find_again(place)) is not None:
             return line
         mark = naming.owner_mark(claim.owner) if claim.mode is Mode.EXCLUSIVE else ""
         if mark and (line := await moving.join_fellow(self, place, mark)) is not None:
             return line
-        kind = naming.kind_of(claim, session.settings.layout)
-        path = f"{folder}/{naming.prefix(claim.id, mark, kind)}"
-        flags = driver.EPHEMERAL | driver.SEQUENCE
-        create = Create2(path, self.shown(claim), session.acl, flags)
         for _ in range(10):
-            made, children = await self.ask(create, GetChildren(folder, None))
+            made, children = await self.ask(*self.standing(place))
             if isinstance(made, NoNodeError):
                 await self.make_folder(folder)  # the first one here, or the server tidied up
                 continue
             if isinstance(made, Exception):
                 raise _failed(made)
-            node, stat = made
-            place.node, place.raw, place.doubtful = node.rpartition("/")[2], stat.czxid, False
-            return naming.nodes(children) if isinstance(children, list) else []
+            return self.stood(place, made, children)
         raise BackendError(f"{folder} is removed as fast as it is made", backend="zookeeper")
+
+    def standing(self, place: Place) -> tuple[Any, Any]:
+        """What to send: the node, and the question who is there."""
+        session, claim = self.session, place.claim
+        mark = naming.owner_mark(claim.owner) if claim.mode is Mode.EXCLUSIVE else ""
+        kind = naming.kind_of(claim, session.settings.layout)
+        path = f"{place.folder}/{naming.prefix(claim.id, mark, kind)}"
+        flags = driver.EPHEMERAL | driver.SEQUENCE
+        create = Create2(path, self.shown(claim), session.acl, flags)
+        return create, GetChildren(place.folder, None)
+
+    def stood(self, place: Place, made: Any, children: Any) -> list[Node]:
+        """It stands in line, and this is the line."""
+        node, stat = made
+        place.node, place.raw, place.doubtful = node.rpartition("/")[2], stat.czxid, False
+        return naming.nodes(children) if isinstance(children, list) else []
 
     async def _find_again(self, place: Place) -> list[Node] | None:
         """Our node, if the create without an answer was done after all."""
@@ -256,6 +266,12 @@ class ZooKeeperBackend(Asker):
         (answer,) = await self.ask(Delete(f"{folder}/{own.name}", -1))
         self.session.places.pop(claim.id, None)
         return held and not isinstance(answer, NoNodeError)
+
+    async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy:
+        return await gathering.attempt_all(self, claims)
+
+    async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> list[bool]:  # noqa: ARG002 -- see no_tombstones
+        return await gathering.release_all(self, claims)
 
     async def downgrade(self, claim: Claim) -> bool:
         return await moving.downgrade(self, claim)

@@ -226,8 +226,13 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         if error and not (error == NoNodeError.code and type(request) is Exists):
             batch.set_exception(EXCEPTIONS[error]())
             return True
+        try:
+            answer = None if error else request.deserialize(message, _REPLY.size)
+        except Exception as problem:  # noqa: BLE001  # whatever it is, the thread has to go on
+            batch.set_exception(problem)
+            return True
         self._heed(request)  # first: who is told may let go of the watch at once
-        batch.set(None if error else request.deserialize(message, _REPLY.size))
+        batch.set(answer)
         return True
 
     def _heed(self, request: Any) -> None:
