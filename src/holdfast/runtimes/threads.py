@@ -31,8 +31,8 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def carry_out(work: Awaitable[None] | None) -> None:
-    """The same for work without a result, at half the price: no StopIteration is made. Perhaps there
-    is none left to do.
+    """The same for work without a result, at half the price: no StopIteration is made. None: there
+    is nothing left to do.
     """
     if work is None:
         return
