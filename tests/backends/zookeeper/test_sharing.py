@@ -208,3 +208,16 @@ def test_our_node_is_not_the_first_while_a_foreign_one_waits_before(url: str) ->
     (info,) = run(port.inspect(first.key))
     assert len(info.holders) == len(info.waiters) == 1
     run(port.close())
+
+
+def test_foreign_permits_are_shown_by_what_ours_say(url: str, kazoo: KazooClient) -> None:
+    """Curator's leases do not tell how many there may be."""
+    leases = f"{folder(url)}/leases"
+    for _ in range(2):
+        kazoo.create(f"{leases}/{CURATORS}lease-", ephemeral=True, sequence=True, makepath=True)
+    with holdfast.connect(url) as locks:
+        lease = locks.semaphore("x", 3).acquire(timeout=PATIENCE)
+        assert lease is not None
+        assert locks.semaphore("x", 3).acquire(blocking=False) is None
+        found = locks.info("x")
+        assert (len(found.holders), len(found.waiters), found.permits) == (3, 0, 3)
