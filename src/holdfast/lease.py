@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from holdfast.core import doors, gathering, looking, losing, moving
 from holdfast.core.holding import LeaseCore
-from holdfast.core.leaving import release, release_again
+from holdfast.core.leaving import begin_release, release_again
 from holdfast.core.values import LockInfo, State
 from holdfast.errors import LeaseLost
 from holdfast.runtimes.threads import carry_out, run
@@ -46,7 +46,7 @@ class Lease(LeaseCore):
         """Give the lock back; from any thread. Raises LeaseLost if it was lost meanwhile."""
         count = self._count
         try:
-            carry_out(release(self._client, self))
+            carry_out(begin_release(self._client, self))
         except Exception:
             raise
         except BaseException:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core import doors, gathering, looking
 from holdfast.core.doors import FOREVER
 from holdfast.core.entering import acquire
-from holdfast.core.leaving import release, release_again
+from holdfast.core.leaving import begin_release, release_again
 from holdfast.core.values import LockInfo, Mode
 from holdfast.errors import AcquireTimeout, HoldfastError, LeaseLost
 from holdfast.lease import Lease, Leases, leave, tell
@@ -178,7 +178,7 @@ class Lock:
         try:
             lease = pop_entered(self, self._client.runtime)
             count = lease._count
-            carry_out(release(self._client, lease))
+            carry_out(begin_release(self._client, lease))
         except LeaseLost as lost:
             tell(lost, error)
         except Exception:

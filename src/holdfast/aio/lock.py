@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.aio.lease import Lease, Leases, Scope, leave, tell
 from holdfast.core import doors, gathering, looking
 from holdfast.core.entering import acquire
-from holdfast.core.leaving import release
+from holdfast.core.leaving import begin_release
 from holdfast.core.losing import on_lost
 from holdfast.core.values import LockInfo, Mode, State
 from holdfast.errors import AcquireTimeout, HoldfastError, LeaseLost
@@ -60,7 +60,8 @@ class Lock:
         self._on_lost = checked_on_lost(on_lost)
         self._want = client.want(name, terms)
         self._kept: list[Lease] = []
-        """What was acquired here: it must outlive a task that ended without releasing (L10)."""
+        """What was acquired here: it must outlive a task that ended without releasing (L10). Who
+        is inside an `async with` does not end without leaving it."""
 
     async def acquire(
         self, blocking: bool = True, timeout: doors.Duration | None = None
@@ -73,10 +74,14 @@ class Lock:
             if timeout is not None or not blocking:
                 wait = doors.wait(chosen(blocking, timeout, self._timeout))
             await acquire(self._client, self._want, mine, self._until(wait), made)
-            return self._acquired(made[0]) if made else None
+            if not made:
+                return None
+            lease = self._acquired(made[0])
+            self._keep(lease)
         except BaseException:
             await self._undo(made)
             raise
+        return lease
 
     def _until(self, wait: float) -> float:
         return wait if wait == doors.FOREVER else self._client.runtime.now() + wait
@@ -84,13 +89,15 @@ class Lock:
     def _acquired(self, lease: Lease) -> Lease:
         if self._on_lost is not None and callable(self._on_lost) and lease._count == 1:
             lease.on_lost(self._on_lost)
+        return lease
+
+    def _keep(self, lease: Lease) -> None:
         kept = self._kept
         if kept and (len(kept) > 1 or kept[0]._ended is None):
             kept = [each for each in kept if each._ended is None and each is not lease]
             self._kept = [*kept, lease]
-        else:
+        else:  # as a rule: it was the only one, and is over
             self._kept = [lease]
-        return lease
 
     async def _undo(self, made: list[Any]) -> None:
         """Interrupted (Ctrl-C) after the grant: nobody else will release it."""
@@ -171,7 +178,9 @@ class Lock:
         lease, scope = pop_entered(self, self._client.runtime)
         ours = scope.leave(error)
         try:
-            await release(self._client, lease)
+            rest = begin_release(self._client, lease)
+            if rest is not None:
+                await rest
         except LeaseLost as lost:
             tell(lost, error, ours=ours)
 

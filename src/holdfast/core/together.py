@@ -118,7 +118,9 @@ async def give_back(client: Client, leases: Sequence[LeaseCore]) -> None:
     ends: list[LeaseCore] = []
     for lease in leases:
         try:
-            await leaving.release(client, lease, None if engine is None else ends)
+            rest = leaving.begin_release(client, lease, None if engine is None else ends)
+            if rest is not None:
+                await rest
         except HoldfastError as error:
             failed = failed or error
     if ends and engine is not None:

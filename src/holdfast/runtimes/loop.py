@@ -13,10 +13,11 @@ import random
 import threading
 import types
 import weakref
-from asyncio import current_task, get_running_loop
+from asyncio import current_task
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from contextvars import ContextVar
+from threading import get_ident
 from typing import Any, TypeVar
 
 from holdfast.core.holding import Mine, nobody
@@ -138,11 +139,11 @@ class LoopRuntime:
             )
             raise ConfigurationError(message)
         self._loop = loop
-        self._thread = threading.get_ident()
+        self._thread = get_ident()
 
     def on_loop(self, call: Callable[[], object]) -> None:
         """Call it on the loop: at once if we are there, soon otherwise; a closed loop forgets."""
-        if self._loop is None or threading.get_ident() == self._thread:
+        if self._loop is None or get_ident() == self._thread:
             call()
         else:
             with suppress(RuntimeError):
@@ -190,10 +191,10 @@ class LoopRuntime:
         raise shield.cancellation()
 
     def mine(self) -> Mine:
-        loop = get_running_loop()
-        if loop is not self._loop:
-            self._bind(loop)
-        task = current_task(loop)
+        # Asking for the running loop is a system call; on its thread only our own runs our tasks.
+        task = current_task(self._loop) if get_ident() == self._thread else None
+        if task is None:
+            task = current_task(self.loop)
         if task is None:
             raise ConfigurationError("the asyncio API must be used inside a task")
         mine = _known.get()()

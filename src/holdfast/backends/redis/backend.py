@@ -48,6 +48,8 @@ CAPABILITIES: Final = frozenset(
     }
 )
 _BATCH: Final = 500
+_new_tuple: Final = tuple.__new__
+"""Makes a NamedTuple of all its fields in half the time."""
 SendMany = Callable[[Sequence[bytes]], Coroutine[Any, Any, list[Any]]]
 
 
@@ -117,7 +119,7 @@ class RedisBackend(ABC):
         if type(reply) is int:
             if waiting is not None:
                 self._waiting.pop(claim.id, None)
-            return Granted(reply)
+            return _new_tuple(Granted, (reply, None, None, None))
         retry_ms, last_raw = reply
         if not claim.waits:
             return Busy(retry_ms / 1000, lined=False)
@@ -226,10 +228,10 @@ class RedisBackend(ABC):
         waiting = self._waiting.get(claim.id)
         if waiting is None:
             waiting = self._waiting[claim.id] = Waiting(claim)
-        return Watch(waiting, self._signal(waiting, signal()))
+        return Watch(waiting, self._signal(waiting, signal))
 
     @abstractmethod
-    def _signal(self, waiting: Waiting, plain: Signal) -> Signal:
+    def _signal(self, waiting: Waiting, plain: Callable[[], Signal]) -> Signal:
         """What a caller in line sleeps on."""
 
     @abstractmethod
@@ -303,7 +305,7 @@ def _renewal(reply: Any) -> Renewal:
         return Renewal.LOST
     if isinstance(reply, Exception):  # refused, not confirmed, or in a cluster without an answer
         return Renewal.UNKNOWN
-    return Renewal.LOST
+    return Renewal.HELD if reply == 1 else Renewal.LOST
 
 
 def _by_name(found: Iterable[LockInfo]) -> list[LockInfo]:

@@ -47,6 +47,7 @@ _RENEW = _head(RENEW, 2)
 _DOWNGRADE = _head(DOWNGRADE, 1)
 _ADOPT = _head(ADOPT, 6)
 _INSPECT = _head(INSPECT, 2)
+_POP = b"*3\r\n$5\r\nBLPOP\r\n"
 _NO_TOMBSTONE = b"$1\r\n0\r\n"
 
 
@@ -81,7 +82,8 @@ class Recipe:
         self._asking: dict[tuple[str, float | None, str, str], tuple[bytes, bytes]] = {}
         """What stands before and behind id and time when a plain lock is asked for."""
         self._giving: dict[str, bytes] = {}
-        """What stands before the id when a lock is given back."""
+        self._popping: dict[str, bytes] = {}
+        """What stands before the id when a lock is given back, and when it is waited for."""
 
     def acquire(self, claim: Claim, reply_to: bytes) -> bytes:
         key, id_, ttl, mode, _, _, owner, who, label, _, _ = claim
@@ -146,9 +148,16 @@ class Recipe:
 
     def pop(self, claim: Claim, generation: int, seconds: float) -> bytes:
         """Sleep until something is in the inbox."""
-        inbox = self.inbox(claim, generation)
-        most = _SECOND if seconds == 1.0 else bulk(b"%.3f" % max(0.001, seconds))
-        return b"*3\r\n$5\r\nBLPOP\r\n$%d\r\n%b\r\n%b" % (len(inbox), inbox, most)
+        most = _SECOND if seconds > 0.9995 else bulk(b"%.3f" % max(0.001, seconds))
+        if generation or claim.mode is Mode.PERMIT:
+            inbox = self.inbox(claim, generation)
+            return b"%b$%d\r\n%b\r\n%b" % (_POP, len(inbox), inbox, most)
+        front = self._popping.get(claim.key) or self._known_popping(claim)
+        return b"%b%b0\r\n%b" % (front, claim.id[:16].encode(), most)
+
+    def _known_popping(self, claim: Claim) -> bytes:
+        inbox = self.inbox(claim, 0)
+        return kept(self._popping, claim.key, b"%b$%d\r\n%b" % (_POP, len(inbox), inbox[:-17]))
 
     def place(self, key: str, permits: bool) -> bytes:
         """The five keys of a lock, packed."""

@@ -56,6 +56,7 @@ class Channel:
             if wire.elsewhere(reply):  # it is no master any more: who is, is to be found out
                 self._link.forget()
         except (HoldfastError, OSError) as error:
+            self.node.silent = True
             if question.owed is not None:
                 self.node.owe(question.owed)
             return error

@@ -22,7 +22,8 @@ Heard = Callable[[Question, Any, float], bool]
 Until = Callable[[], float]
 """How long to wait for those who have not answered: less once a majority has."""
 PATIENCE: Final = 2.0
-"""Seconds that a majority may take to answer: a machine may be busy for a moment."""
+"""Seconds that a majority may take to answer: a machine may be busy for a moment. Nodes that were
+given so long once, and have not answered since, are not given it again."""
 
 
 class Asking(ABC):
@@ -74,8 +75,12 @@ class Asking(ABC):
         began = now()
 
         def until() -> float:
-            answered = all(len(each.answers) >= each.needed for each in rounds)
-            return began + (self.limit if answered else PATIENCE)
+            unanswered = [each for each in rounds if len(each.answers) < each.needed]
+            if not unanswered or self._set.silent(unanswered[0].out):
+                return began + self.limit
+            if now() >= began + PATIENCE:
+                self._set.fell_silent(unanswered[0].out)
+            return began + PATIENCE
 
         return until
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from holdfast.backends.redis.places import Place, Single
@@ -50,6 +50,8 @@ class Node:
         self._failed = 0
         self._again = 0.0
         self._distrusted_until = 0.0
+        self.silent = False
+        """Whether it was waited for in vain, and has not answered since."""
 
     def reachable(self) -> bool:
         """Whether it is worth trying to connect."""
@@ -57,6 +59,7 @@ class Node:
 
     def unreached(self, why: BaseException) -> None:
         self.trouble = why
+        self.silent = True
         self._again = now() + _AGAIN[min(self._failed, len(_AGAIN) - 1)]
         self._failed += 1
 
@@ -163,8 +166,19 @@ class Set:
         """The largest number that nodes accepted or told of: the next proposal is above it."""
         self._mutex = threading.Lock()
 
+    def fell_silent(self, nodes: Iterable[int]) -> None:
+        """These were waited for as long as anybody is."""
+        for at in nodes:
+            self.nodes[at].silent = True
+
+    def silent(self, nodes: Collection[int]) -> bool:
+        """Whether so many of these are known not to answer that the others are no majority."""
+        known = sum(self.nodes[at].silent for at in nodes)
+        return known > len(self.nodes) - majority(len(self.nodes))
+
     def heard(self, node: int, clock: int, sent: float, received: float, max_ttl: float) -> None:
         """Take in a node's clock: one that was set is not believed for a while."""
+        self.nodes[node].silent = False
         with self._mutex:
             if not self.clocks[node].told(clock, sent, received):
                 self.nodes[node].distrust(max_ttl * 1.02)

@@ -70,21 +70,24 @@ class Peer:
         """Whether the poll tells when there is room for more."""
 
     def ask(self, question: Question, hear: Hear) -> None:
+        pending = self._pending
+        if not self._ready or len(pending) > MOST_PENDING:
+            self._ask_later(question, hear)
+            return
+        script, packed = question.words(self._run)
+        if pending and question.owed is not None and now() - pending[0].at > HANGING:
+            packed = in_full(script, packed)
+        self._send(script, packed, hear, question)
+
+    def _ask_later(self, question: Question, hear: Hear) -> None:
         if self._socket is None:
             self.reach()
         if self._socket is None:
             self._refuse(question, hear)
         elif len(self._pending) + len(self._held_back) > MOST_PENDING:
             self._refuse(question, hear, "has not answered for a while")
-        elif not self._ready:
-            self._held_back.append((question, hear))
         else:
-            script, packed = question.words(self._run)
-            pending, sent = self._pending, now()
-            if pending and question.owed is not None and sent - pending[0].at > HANGING:
-                packed = in_full(script, packed)
-            pending.append(_Sent(script, packed, hear, sent, question))
-            self._write(packed)  # last: a connection that breaks here tells whoever waits
+            self._held_back.append((question, hear))
 
     def reach(self) -> object | None:
         """Begin to connect, if that is worth trying now; the connection that there is then."""

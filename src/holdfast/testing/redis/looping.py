@@ -19,7 +19,7 @@ from holdfast.testing.stepping import Future
 class LoopFuture:
     """A future as the production stream uses one, to be awaited by a task of the simulator."""
 
-    def __init__(self) -> None:
+    def __init__(self, _: Any = None) -> None:
         self._inner: Future[Any] = Future()
 
     def done(self) -> bool:
@@ -87,6 +87,12 @@ def _received(stream: Stream, data: bytes) -> None:
         stream.buffer_updated(size)
 
 
+class SimStream(Stream):
+    """The production stream, whose answers are awaited in the simulator."""
+
+    _new_reply: Any = LoopFuture
+
+
 class Dial:
     """How this colour opens a stream."""
 
@@ -98,7 +104,7 @@ class Dial:
     async def open(self, settings: Settings, *, curious: bool = False) -> Stream:
         end = await connected(self._process, self._node)
         loop: Any = Loop(self._process)
-        stream = Stream(settings, loop, self._backend._pushed, self._backend._lost)
+        stream = SimStream(settings, loop, self._backend._pushed, self._backend._lost)
         transport: Any = Transport(end, stream)
         stream.connection_made(transport)
         await stream.greet(curious=curious)
