@@ -8,11 +8,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import partial
 
 from holdfast.testing.bugs import BUGS, Bug
 from holdfast.testing.history import Event, timeline
 from holdfast.testing.simulator import SWARM, Run, Setting, run
+from holdfast.testing.sizes import SIZES
 
 SHOWN = 3
 """So many broken seeds are told in full."""
@@ -23,6 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     seeds = range(options.seeds.start, options.seeds.stop)
     setting = _setting(options.engine, options.bug)
+    if options.size:
+        setting = replace(setting, size=SIZES[options.size])
     faults: Counter[str] = Counter()
     seen: Counter[str] = Counter()
     acquired, broken = 0, 0
@@ -46,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m holdfast.testing.simulator")
     parser.add_argument("--seeds", type=_seeds, default=range(200), metavar="FROM:TO")
     parser.add_argument("--engine", choices=sorted(ENGINES), default="core")
+    parser.add_argument("--size", choices=sorted(SIZES), help="how much happens in a run")
     parser.add_argument("--bug", metavar="NAME", help="put a bug in, which must be found")
     parser.add_argument("--jobs", type=int, default=1, help="processes to run seeds in")
     return parser
@@ -61,7 +66,13 @@ def _redis() -> tuple[Setting, dict[str, Bug]]:
     return Setting(engine.REDIS), bugs.BUGS
 
 
-ENGINES = {"core": _core, "redis": _redis}
+def _redlock() -> tuple[Setting, dict[str, Bug]]:
+    from holdfast.testing.redlock import bugs, engine
+
+    return Setting(engine.REDLOCK), bugs.BUGS
+
+
+ENGINES = {"core": _core, "redis": _redis, "redlock": _redlock}
 
 
 def _setting(engine: str, bug: str | None) -> Setting:

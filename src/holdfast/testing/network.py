@@ -37,6 +37,7 @@ class Faults:
 
 
 CALM = Faults()
+OF_MESSAGES = ("request_lost", "reply_lost", "slow", "late")
 EVERYTHING = Faults(
     request_lost=0.05,
     reply_lost=0.05,
@@ -69,12 +70,25 @@ def swarm(random: Random, everything: Faults = EVERYTHING) -> Faults:
 class Network:
     """Delivers messages, or not."""
 
-    def __init__(self, world: World, faults: Faults) -> None:
+    def __init__(self, world: World, faults: Faults, latest: float = 7.0) -> None:
         self.world = world
+        self._latest = latest
+        """Seconds after which nothing comes any more."""
         self.faults = faults
+        self._parts: list[Network] = []
+
+    def part(self, weight: float, latest: float) -> Network:
+        """The way to one of several servers, which is better or worse than others."""
+        faults = self.faults
+        rates = {name: min(0.9, getattr(faults, name) * weight) for name in OF_MESSAGES}
+        part = Network(self.world, replace(faults, **rates), latest)
+        self._parts.append(part)
+        return part
 
     def calm_down(self) -> None:
         self.faults = replace(CALM, drift=self.faults.drift)
+        for part in self._parts:
+            part.calm_down()
 
     def request(self, deliver: Callable[[], None]) -> None:
         self._send(deliver, "request_lost")
@@ -95,7 +109,7 @@ class Network:
     def delay(self) -> float:
         random = self.world.random
         if self.befalls("late"):
-            return random.uniform(1.0, 7.0)
+            return random.uniform(1.0, self._latest)
         if self.befalls("slow"):
             return random.uniform(0.01, 0.24)
         return random.uniform(0.0002, 0.003)

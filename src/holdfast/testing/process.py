@@ -120,11 +120,15 @@ class Process:
         if self.stopped and not self.dead:
             self._held_up.append(call)
         elif not self.dead:
-            Process.running = self
-            try:
-                call()
-            finally:
-                Process.running = None
+            self.does(call)
+
+    def does(self, call: Callable[[], T]) -> T:
+        """A step of this process: the clocks that it looks at are its own."""
+        Process.running = self
+        try:
+            return call()
+        finally:
+            Process.running = None
 
 
 class SimSignal:

@@ -206,7 +206,7 @@ def leftovers(stories: Stories, given: Assumptions) -> Iterator[Violation]:
 
 def _orphans(stories: Stories, given: Assumptions) -> Iterator[Violation]:
     """A claim that was taken back holds nothing and is never granted: nobody releases it (L3)."""
-    void = given.exclusion_void_after
+    void = given.ends_holds
     for name, events in stories.engine.items():
         withdrawn: dict[str, Event] = {}
         held: dict[str, Event] = {}

@@ -188,9 +188,15 @@ def _broken_beliefs(story: Story, stories: Stories, given: Assumptions) -> Itera
             until = inf if event.until is None else event.until
 
 
+RECOVERY = 6.0
+"""So long before a call, what befell a node may have kept it from voting."""
+
+
 def _excused(story: Story, told: Event, stories: Stories, given: Assumptions) -> bool:
-    kinds = given.exclusion_void_after
-    return stories.voided(kinds, story.name, story.called.t, told.t)
+    if stories.voided(given.exclusion_void_after, story.name, story.called.t, told.t):
+        return True
+    since = story.called.t - (RECOVERY if given.minority else 0.0)
+    return stories.voids(given.ends_holds, story.name, since, told.t) > given.minority
 
 
 def _never_told(story: Story, stories: Stories, given: Assumptions) -> bool:

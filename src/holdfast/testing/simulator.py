@@ -14,36 +14,18 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from holdfast.core.holding import Terms
-from holdfast.core.values import Capability
 from holdfast.testing.chaos import Chaos
-from holdfast.testing.checker import Assumptions, Violation, check
+from holdfast.testing.checker import Violation, check
 from holdfast.testing.customer import Customer
 from holdfast.testing.engines import KINDS
 from holdfast.testing.history import Event, Kind
 from holdfast.testing.network import Faults, Network, swarm
 from holdfast.testing.process import Process
 from holdfast.testing.resource import Guard
+from holdfast.testing.sizes import FULL, Size
 from holdfast.testing.variant import REAL, Variant
 from holdfast.testing.workload import Place, Worker, places
 from holdfast.testing.world import World
-
-DISTURBED = 12.0
-"""Seconds of faults."""
-SETTLING = 8.0
-"""The latest a message can come that was sent in the disturbed part."""
-CALM = 12.0
-"""Seconds in which everybody must get on."""
-AFTERMATH = 12.0
-"""Seconds in which everything must go away: the longest ttl, and the line's patience."""
-
-ASSUMPTIONS = Assumptions(
-    exclusion_void_after=frozenset({Kind.FORGOT, Kind.BROKEN}),
-    told_within=0.05,
-    free_within=5.0,
-    idle_within=11.0,
-    fifo=True,
-)
-"""What the memory engine's store promises: it keeps nothing over a restart, but fences grow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +39,7 @@ class Setting:
     only: tuple[str, ...] = ()
     """The places to use; all of them if empty."""
     guard: Guard = Guard.ENTERED
+    size: Size = FULL
 
 
 SWARM = Setting()
@@ -87,23 +70,25 @@ class Simulation:
         self.faults = setting.faults or swarm(self.world.random, self.variant.everything)
         self.network = Network(self.world, self.faults)
         self.node = self.variant.make_node(self.world, self.network)
-        fair = Capability.FAIR in self.variant.backend.capabilities
-        self.places = places(self.world.random, setting.only, setting.guard, fair=fair)
+        self.size = setting.size
+        self.places = places(
+            self.world.random, setting.only, setting.guard, self.variant, self.size.names
+        )
         self.customers: list[Customer] = []
         self.chaos = Chaos(self.world, self.node, self._alive, self._replace)
 
     def run(self) -> list[Event]:
-        world = self.world
+        world, size = self.world, self.size
         world.tell("", Kind.DISTURBED)
-        for _ in range(world.random.choice((2, 3, 4))):
+        for _ in range(world.random.choice(size.processes)):
             self._open_customer()
         self.chaos.begin(self.faults)
-        world.run(DISTURBED)
+        world.run(size.disturbed)
         self.chaos.end()
         self.network.calm_down()
-        world.run(DISTURBED + SETTLING)
+        world.run(size.disturbed + size.settling)
         world.tell("", Kind.CALM)
-        world.run(DISTURBED + SETTLING + CALM + AFTERMATH)
+        world.run(size.disturbed + size.settling + size.calm + size.aftermath)
         self._look_around()
         world.tell("", Kind.ENDED)
         for customer in self.customers:
@@ -113,10 +98,10 @@ class Simulation:
     def _open_customer(self) -> None:
         world = self.world
         process = world.process(f"p{len(self.customers)}", drift=self.faults.drift)
-        customer = Customer(process, self.node, self.variant)
+        customer = process.does(lambda: Customer(process, self.node, self.variant))
         self.customers.append(customer)
-        for i in range(world.random.choice((1, 2, 4))):
-            worker = Worker(customer, self.places, self._give, DISTURBED + SETTLING + CALM)
+        for i in range(world.random.choice(self.size.workers)):
+            worker = Worker(customer, self.places, self._give, self.size)
             process.spawn(worker.work(), f"worker{i}")
 
     def _alive(self) -> list[Process]:
@@ -128,7 +113,7 @@ class Simulation:
     def _give(self, place: Place, terms: Terms, text: str) -> None:
         """A job queue that delivers twice."""
         for customer in self.world.random.sample(self.customers, k=2):
-            worker = Worker(customer, self.places, self._give)
+            worker = Worker(customer, self.places, self._give, self.size)
             customer.process.spawn(worker.take_over(place, terms, text), "co-worker")
 
     def _look_around(self) -> None:
@@ -156,7 +141,7 @@ def run(seed: int, setting: Setting = SWARM) -> Run:
         with (setting.variant or REAL).in_force():
             simulation = Simulation(seed, setting)
             history = simulation.run()
-        verdict = check(history, ASSUMPTIONS)
+        verdict = check(history, simulation.variant.assumptions)
         acquired = sum(event.kind is Kind.ACQUIRED for event in history)
         world = simulation.world
         return Run(seed, history, verdict, world.faults, world.seen, acquired)

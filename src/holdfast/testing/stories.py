@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -109,8 +109,12 @@ class Stories:
 
     def voided(self, kinds: frozenset[Kind], name: str, since: float, until: float) -> bool:
         """Whether something of these kinds befell the name in this stretch of time."""
-        return any(
-            _any_within(self._voids.get((kind, of), []), since, until)
+        return self.voids(kinds, name, since, until) > 0
+
+    def voids(self, kinds: frozenset[Kind], name: str, since: float, until: float) -> int:
+        """How often."""
+        return sum(
+            _within(self._voids.get((kind, of), []), since, until)
             for kind in kinds
             for of in (name, "")
         )
@@ -180,9 +184,8 @@ def _close(stretches: list[tuple[float, float]], t: float) -> None:
             return
 
 
-def _any_within(times: list[float], since: float, until: float) -> bool:
-    i = bisect_left(times, since)
-    return i < len(times) and times[i] <= until
+def _within(times: list[float], since: float, until: float) -> int:
+    return bisect_right(times, until) - bisect_left(times, since) if times else 0
 
 
 def spans(stories: Iterable[Story]) -> list[Span]:

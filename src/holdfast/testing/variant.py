@@ -9,10 +9,21 @@ from typing import Any, NamedTuple
 
 from holdfast.testing.client import SimClient
 from holdfast.testing.engine import SimBackend
+from holdfast.testing.history import Kind
 from holdfast.testing.network import EVERYTHING, Faults, Network
 from holdfast.testing.node import Node, SimStore
 from holdfast.testing.process import SimRuntime
+from holdfast.testing.verdict import Assumptions
 from holdfast.testing.world import World
+
+MEMORY = Assumptions(
+    exclusion_void_after=frozenset({Kind.FORGOT, Kind.BROKEN}),
+    told_within=0.05,
+    free_within=5.0,
+    idle_within=11.0,
+    fifo=True,
+)
+"""What the memory engine's store promises: it keeps nothing over a restart, but fences grow."""
 
 
 class Patch(NamedTuple):
@@ -32,15 +43,17 @@ class Variant:
     """Makes a Backend from a process and a node, and has its capabilities."""
     keeper: Any = None
     """The same for the keeper of leases, where that is of another colour."""
-    node: Callable[[World, Network], Node] | None = None
-    """None: a plain one, with the store."""
+    node: Callable[[World, Network], Any] | None = None
+    """What stands for the engine's servers; None: a plain node, with the store."""
     client: type[SimClient] = SimClient
     runtime: type[SimRuntime] = SimRuntime
     patches: tuple[Patch, ...] = ()
     everything: Faults = EVERYTHING
     """All that can befall it; a swarm is drawn from these."""
+    ttls: tuple[float, ...] = (0.6, 1.5, 3.0)
+    assumptions: Assumptions = MEMORY
 
-    def make_node(self, world: World, network: Network) -> Node:
+    def make_node(self, world: World, network: Network) -> Any:
         return self.node(world, network) if self.node else Node(world, network, self.store)
 
     @contextmanager

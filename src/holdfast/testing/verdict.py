@@ -27,6 +27,10 @@ class Assumptions:
 
     exclusion_void_after: frozenset[Kind] = frozenset({Kind.BROKEN})
     """What ends the protection of a hold given before it: a restart without data, say."""
+    holds_void_after: frozenset[Kind] | None = None
+    """What may end a hold, or bring one back, in the engine; None: what ends the protection."""
+    minority: int = 0
+    """So many of those, on as many nodes, may not end a hold: a majority has it still."""
     fences_void_after: frozenset[Kind] = frozenset()
     """What a later fence need not be above the earlier ones after."""
     told_within: float | None = None
@@ -37,6 +41,11 @@ class Assumptions:
     """How long nobody may believe to hold a wanted name: the ttl of the dead comes on top."""
     fifo: bool = False
     """Whether `fair` claims are served in the order in which they began to wait."""
+
+    @property
+    def ends_holds(self) -> frozenset[Kind]:
+        kinds = self.holds_void_after
+        return self.exclusion_void_after if kinds is None else kinds
 
 
 Rule = Callable[[Stories, Assumptions], Iterable[Violation]]

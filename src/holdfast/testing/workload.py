@@ -8,12 +8,14 @@ from random import Random
 from typing import NamedTuple
 
 from holdfast.core.holding import Terms
-from holdfast.core.values import Mode
+from holdfast.core.values import Capability, Mode
 from holdfast.testing.client import Visit
 from holdfast.testing.customer import Customer
 from holdfast.testing.history import Kind
 from holdfast.testing.resource import Guard, Resource
+from holdfast.testing.sizes import FULL, Size
 from holdfast.testing.stepping import Cancelled
+from holdfast.testing.variant import Variant
 
 FOREVER = float("inf")
 TIMEOUTS = (0.0, 0.05, 1.0, 4.0, FOREVER)
@@ -32,12 +34,17 @@ class Place(NamedTuple):
     """What is taken together with it now and then."""
 
 
+_NEEDED = {"fair": Capability.FAIR, "permits": Capability.PERMITS}
 Give = Callable[[Place, Terms, str], None]
 
 
-def places(random: Random, only: tuple[str, ...], guard: Guard, *, fair: bool) -> list[Place]:
-    """One to three names, each used in a way of its own."""
-    ttl = random.choice((0.6, 1.5, 3.0))
+def places(
+    random: Random, only: tuple[str, ...], guard: Guard, variant: Variant, most: int
+) -> list[Place]:
+    """A few names, each used in a way of its own that the engine can serve; or `grip`, which is
+    kept to the end of its ttl more often than not.
+    """
+    ttl = random.choice(variant.ttls)
     pace = random.choice((8.0, 8.0, 300.0))
     all_places = {
         "mutex": Place("mutex", _mutex(ttl), Resource("mutex", guard)),
@@ -48,9 +55,12 @@ def places(random: Random, only: tuple[str, ...], guard: Guard, *, fair: bool) -
     }
     twin = all_places["twin"] = Place("twin", _mutex(ttl), Resource("twin", guard), pace)
     all_places["pair"] = Place("pair", _mutex(ttl), Resource("pair", guard), beside=twin)
-    if not fair:
-        del all_places["fair"]
-    names = only or tuple({random.choice(("mutex", *all_places)): None for _ in range(3)})
+    for place, needed in _NEEDED.items():
+        if needed not in variant.backend.capabilities:
+            del all_places[place]
+    names = only or tuple({random.choice(("mutex", *all_places)): None for _ in range(most)})
+    if only == ("grip",):
+        return [Place("grip", (Terms(ttl, auto_renew=False),), Resource("grip", guard), 2.0)]
     return [all_places[name]._replace(pace=pace) for name in names]
 
 
@@ -71,11 +81,16 @@ class Worker:
     """One thread or task that locks, works and unlocks until it is told to stop."""
 
     def __init__(
-        self, customer: Customer, chosen: list[Place], give: Give, until: float = FOREVER
+        self,
+        customer: Customer,
+        chosen: list[Place],
+        give: Give,
+        size: Size = FULL,
     ) -> None:
         self._customer = customer
         self._places = chosen
-        self._until = until
+        self._size = size
+        self._until = size.busy
         """From then on nothing new is begun, and nothing held for long."""
         self._give = give
         """Where the text of a detached hold goes, for others to attach."""
@@ -85,9 +100,11 @@ class Worker:
         """Leases that users keep after the release: nothing may befall them any more (S18)."""
 
     async def work(self) -> None:
-        while self._world.now < self._until:
+        for _ in range(self._size.rounds):
+            if self._world.now >= self._until:
+                return
             try:
-                await self._customer.sleep(self._random.expovariate(8))
+                await self._customer.sleep(self._random.expovariate(1 / self._size.rest))
                 await self._once(self._random.choice(self._places))
             except Cancelled:
                 self._world.faults["tasks_cancelled"] += 1

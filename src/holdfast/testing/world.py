@@ -34,6 +34,8 @@ class World:
         """How often the core said that something happened."""
         self.current: Task | None = None
         self.guards_held = 0
+        self.servers: dict[str, Any] = {}
+        """By the name of their host, where processes look them up."""
         self._heap: list[_Entry] = []
         self._order = count()
 

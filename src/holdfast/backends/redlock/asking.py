@@ -101,11 +101,9 @@ class Asking(ABC):
         def heard(question: Question, answer: Any, sent: float) -> bool:
             at = question.node
             if type(answer) is list and not plain:
-                what, number, clock = answer[:3]
-                if len(answer) > 3:
-                    self._set.seen(answer[3])
+                what, number, clock, *more = answer
                 self._set.heard(at, clock, sent, now(), self.max_ttl)
-                answers.answers[at] = (what, number)
+                answers.answers[at] = (what, number, *more)
             elif isinstance(answer, ReplyError):
                 answers.failures[at] = wire.failed(answer)
             elif isinstance(answer, BaseException):

@@ -126,8 +126,17 @@ class RedlockBackend(Asking):
         if votes.said(*VOTES, UNSURE):
             ballot.splits += 1
             return Busy(random.random() * min(0.5, _SPLIT * 2**ballot.splits))  # noqa: S311  # jitter
+        self._learn(votes)
         waits = sorted(votes.answers[at][1] for at in votes.said(ballots.HELD_BY_ANOTHER))
         return Busy(waits[min(len(waits), votes.needed) - 1] / 1000 if waits else 1.0)
+
+    def _learn(self, votes: Round) -> None:
+        """The number to beat when our turn comes. Not from a node whose clock is wrong: it may know
+        numbers that the others take for absurd.
+        """
+        for at in votes.said(ballots.HELD_BY_ANOTHER):
+            if not self._set.doubts(at):
+                self._set.seen(max(votes.answers[at][2:], default=0))
 
     async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
         self._waiting.pop(claim.id, None)

@@ -10,6 +10,7 @@ from holdfast.testing.engines import PUSHING, Grants
 from holdfast.testing.network import Faults
 from holdfast.testing.resource import Guard
 from holdfast.testing.simulator import Setting
+from holdfast.testing.sizes import FULL, Size
 from holdfast.testing.variant import Patch, Variant
 
 
@@ -24,14 +25,15 @@ class Bug(NamedTuple):
     guard: Guard = Guard.ENTERED
     sound: Variant = Variant()  # frozen
     """The same without the bug, which must pass the same seeds."""
+    size: Size = FULL
 
     @property
     def setting(self) -> Setting:
-        return Setting(self.variant, self.faults, self.only, self.guard)
+        return Setting(self.variant, self.faults, self.only, self.guard, self.size)
 
     @property
     def without(self) -> Setting:
-        return Setting(self.sound, self.faults, self.only)
+        return Setting(self.sound, self.faults, self.only, size=self.size)
 
 
 _LOSSY = Faults(request_lost=0.06, reply_lost=0.06, late=0.02, slow=0.1)

@@ -197,6 +197,14 @@ def hget(keys: Keys, name: bytes, field: bytes) -> bytes | None:
 
 
 @command
+def hmget(keys: Keys, name: bytes, *fields: bytes) -> list[bytes | None]:
+    if not fields:
+        raise Refused("ERR wrong number of arguments for 'hmget' command")
+    found = keys.find(name, Hash) or Hash()
+    return [found.get(field) for field in fields]
+
+
+@command
 def hdel(keys: Keys, name: bytes, *fields: bytes) -> int:
     found = keys.find(name, Hash) or Hash()
     gone = sum(found.pop(field, None) is not None for field in fields)

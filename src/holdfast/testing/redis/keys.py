@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -99,6 +100,15 @@ class Keys:
 
     def kind(self, name: bytes) -> str:
         return TYPES[type(self._values[name])] if self.has(name) else "none"
+
+    def copied(self) -> Callable[[], None]:
+        """How to bring everything back as it is now."""
+        values, ends = deepcopy(self._values), dict(self._ends)
+
+        def bring_back() -> None:
+            self._values, self._ends = deepcopy(values), dict(ends)
+
+        return bring_back
 
     def clear(self) -> None:
         self._values.clear()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from holdfast.backends import redis
@@ -37,6 +37,10 @@ class WallClock:
     @staticmethod
     def time() -> float:
         return EPOCH + now()
+
+    @staticmethod
+    def time_ns() -> int:
+        return int((EPOCH + now()) * 1_000_000_000)
 
 
 class Asyncio:
@@ -72,20 +76,26 @@ def _by_our_wall(_: object) -> Any:
     return WallClock
 
 
-_REPLACED = {
+REPLACED = {
     "now": _by_our_clock,
     "time": _by_our_wall,
     "asyncio": _by_our_loop,
     "random": _by_our_chance,
 }
-CLOCKS = tuple(
-    Patch(module, name, replaced)
-    for path, module in sorted(sys.modules.items())
-    if path.startswith(redis.__name__)
-    for name, replaced in _REPLACED.items()
-    if hasattr(module, name)
-)
-"""Whichever of these a module of the engine looks at, it finds ours."""
+
+
+def instead(package: str, replaced: Mapping[str, Callable[[object], Any]]) -> tuple[Patch, ...]:
+    """Whichever of these names a module of the package looks at, it finds ours."""
+    return tuple(
+        Patch(module, name, ours)
+        for path, module in sorted(sys.modules.items())
+        if path.startswith(package)
+        for name, ours in replaced.items()
+        if hasattr(module, name)
+    )
+
+
+CLOCKS = instead(redis.__name__, REPLACED)
 
 
 class LineEnd:

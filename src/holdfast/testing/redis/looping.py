@@ -50,7 +50,7 @@ class Loop:
     def call_soon(self, call: Callable[[], None]) -> None:
         self._process.soon(call)
 
-    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+    def call_later(self, seconds: float, call: Callable[[], None]) -> Any:
         self._process.at(self._process.now() + seconds, call)
 
 
@@ -96,15 +96,19 @@ class SimStream(Stream):
 class Dial:
     """How this colour opens a stream."""
 
-    def __init__(self, backend: SimAsyncio, process: Process, node: RedisNode) -> None:
-        self._backend = backend
+    def __init__(
+        self, listener: Any, process: Process, node: RedisNode, loop: Callable[[], Loop]
+    ) -> None:
+        self._listener = listener
+        """Is told what is pushed, and when the stream is lost."""
         self._process = process
         self._node = node
+        self._loop = loop
 
     async def open(self, settings: Settings, *, curious: bool = False) -> Stream:
         end = await connected(self._process, self._node)
-        loop: Any = Loop(self._process)
-        stream = SimStream(settings, loop, self._backend._pushed, self._backend._lost)
+        loop: Any = self._loop()
+        stream = SimStream(settings, loop, self._listener._pushed, self._listener._lost)
         transport: Any = Transport(end, stream)
         stream.connection_made(transport)
         await stream.greet(curious=curious)
@@ -148,6 +152,6 @@ class SimAsyncio(AsyncioBackend):
 
     def __init__(self, process: Process, node: RedisNode) -> None:
         super().__init__(Single(SETTINGS))
-        dial: Any = Dial(self, process, node)
+        dial: Any = Dial(self, process, node, lambda: Loop(process))
         joint: Any = Joint(process, self._link._connect)
         self._link._dial, self._link._connecting = dial, joint

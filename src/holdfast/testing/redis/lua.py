@@ -12,7 +12,7 @@ from holdfast.testing.redis.commands import Status
 from holdfast.testing.redis.keys import Refused
 
 _WORLD = """
-function(ask)
+function(ask, sha1hex)
   redis = {
     pcall = ask,
     call = function(...)
@@ -22,7 +22,7 @@ function(ask)
     end,
     error_reply = function(text) return {err = text} end,
     status_reply = function(text) return {ok = text} end,
-    sha1hex = false,
+    sha1hex = sha1hex,
   }
   os, io, python, require, package, dofile, loadfile, print = nil
   setmetatable(_G, {
@@ -52,7 +52,7 @@ class Lua:
         self._run = self._runtime.eval(_RUN.encode())
         self._compiled: dict[bytes, Any] = {}
         self._command: Callable[[list[bytes]], Any] = _nobody
-        self._runtime.eval(_WORLD.encode())(self._ask)
+        self._runtime.eval(_WORLD.encode())(self._ask, _sha1hex)
 
     def run(
         self,
@@ -115,6 +115,10 @@ def _word(value: Any) -> bytes:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Refused("ERR Lua redis lib command arguments must be strings or integers")
     return b"%d" % value if value == int(value) else b"%.17g" % value
+
+
+def _sha1hex(text: bytes) -> bytes:
+    return hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()
 
 
 def _nobody(_: list[bytes]) -> Any:

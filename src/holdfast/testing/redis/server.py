@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 from holdfast.backends.redis import scripts
@@ -33,6 +34,8 @@ _LUA = Lua()
 
 class RedisNode(Node):
     """One Redis server: its keys, its scripts, its connections."""
+
+    verbs = VERBS
 
     def __init__(self, world: World, network: Network, edits: tuple[Edit, ...] = ()) -> None:
         self.keys = Keys(self._microseconds)
@@ -86,6 +89,8 @@ class RedisNode(Node):
         match name, *words[1:]:
             case b"EVALSHA", sha, count, *rest:
                 return self._evaluate(sha, rest[: int(count)], rest[int(count) :])
+            case b"EVAL", text, count, *rest:
+                return self._evaluate(self._load(text), rest[: int(count)], rest[int(count) :])
             case b"SCRIPT", _, text:
                 return self._load(text)
             case b"SUBSCRIBE", channel:
@@ -96,7 +101,7 @@ class RedisNode(Node):
         return GREETINGS.get(name) or commands.run(self.keys, words)
 
     def _load(self, text: bytes) -> bytes:
-        sha = hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()
+        sha = _sha(text)
         self._scripts[sha] = text
         return sha
 
@@ -123,7 +128,7 @@ class RedisNode(Node):
     def _evaluate(self, sha: bytes, names: list[bytes], argv: list[bytes]) -> Any:
         if sha not in self._scripts:
             raise Refused("NOSCRIPT No matching script. Please use EVAL.")
-        verb, text = VERBS[sha], self._scripts[sha]
+        verb, text = self.verbs[sha], self._scripts[sha]
         for edit in self._edits:
             text = edit.of(verb, text)
         try:
@@ -152,7 +157,7 @@ class RedisNode(Node):
             return
         named = {"adopt": argv[:2], "gather": argv[::4]}.get(verb, argv[:1])
         actors = tuple(word[:32].decode() for word in named)
-        self.tell(Order(actors, _no_command, renews=verb == "renew"))
+        self.tell(Order(actors, no_command, renews=verb == "renew"))
         if verb == "release":
             self.withdrawn(bare(found), actors[0])
 
@@ -245,20 +250,29 @@ class LookIn(SimStore):
         super().__init__(node.wall, _nothing, _nothing)
         self._node = node
 
+    def on_clock(self, ends: float) -> float:
+        """The node's own clock, when its wall clock shows that millisecond."""
+        return ends / 1000 - EPOCH - self._node.wall_ahead
+
     def holds(self) -> Iterator[Any]:
         for seen in holds(self._node.keys):
-            yield _Shown(seen, seen.ends / 1000 - EPOCH - self._node.wall_ahead)
+            yield Shown(seen, self.on_clock(seen.ends))
 
     def places_in_line(self) -> Iterator[tuple[str, str]]:
         for key, claim_id in places_in_line(self._node.keys):
             yield bare(key), claim_id
 
 
-class _Shown:
+class Shown:
     """A holder, with its end on the node's clock."""
 
     def __init__(self, seen: Seen, expires: float) -> None:
         self.claim, self.raw, self.expires = seen.claim, seen.raw, expires
+
+
+@cache
+def _sha(text: bytes) -> bytes:
+    return hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()
 
 
 def scripts_key(name: bytes) -> str:
@@ -271,5 +285,5 @@ def _nothing(*_: object) -> None:
     """Nothing to do."""
 
 
-def _no_command(*_: object) -> None:
+def no_command(*_: object) -> None:
     """What a script did is done already."""

@@ -59,14 +59,25 @@ local function overtakes()
   return false
 end
 
+-- The number of the owner's hold, as far as this node knows it; false if nobody else is in it. Whoever
+-- asks again is no less a co-owner than the first time.
+local function number_with_others()
+  local raw, others = 0, false
+  for _, one in ipairs(redis.call('zrange', HOLD, 0, -1)) do
+    others = others or one ~= id
+    raw = math.max(raw, tonumber(string.match(told_of(one) or '', '^%S+ (%d+)') or 0))
+  end
+  return others and raw
+end
+
 local mine = redis.call('zscore', HOLD, id)
 local held = held_as()
 if mine or not held or (held == mode and mode ~= 'x') then
   if mine or not overtakes() then
     local raw, what = 0, 2
-    if held and not mine and string.sub(mode, 1, 1) == 'o' then
-      local one = redis.call('zrange', HOLD, 0, 0)[1]
-      raw, what = tonumber(string.match(told_of(one) or '', '^%S+ (%d+)') or 0), 3
+    if held and string.sub(mode, 1, 1) == 'o' then
+      local known = number_with_others()
+      raw, what = known or 0, known and 3 or 2
     end
     if what == 2 then
       local accepted, largest = accept(id, number, ARGV[7] .. ':' .. ARGV[8], shown)

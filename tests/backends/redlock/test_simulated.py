@@ -1,0 +1,117 @@
+"""The production Redlock in the simulator: nothing breaks, and each naive one is found."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from holdfast.testing.bugs import Bug
+from holdfast.testing.campaign import main
+from holdfast.testing.history import Kind
+from holdfast.testing.network import CALM
+from holdfast.testing.redlock.blocking import SimBlocking
+from holdfast.testing.redlock.bugs import BUGS
+from holdfast.testing.redlock.cluster import Cluster
+from holdfast.testing.redlock.engine import EVERYTHING, REDLOCK
+from holdfast.testing.redlock.looping import SimAsyncio
+from holdfast.testing.simulator import Setting, run
+from holdfast.testing.sizes import DUEL, FULL, Size
+
+pytestmark = [pytest.mark.redis, pytest.mark.timeout(600)]
+
+DUELS = 120
+"""How many CI looks at; `make sim-redlock` looks at more."""
+FULL_RUNS = 2
+FINDING = 60
+"""Within so many seeds each bug must be found."""
+NOT_OF_TCP = {"duplicated", "ring_lost", "drift"}
+NOT_HERE = {"keys_deleted", "snapshots"}
+"""A key that an operator deletes is not covered; a snapshot alone harms nobody."""
+
+
+def test_many_duels_break_nothing_and_every_fault_was_there() -> None:
+    met: Counter[str] = Counter()
+    for seed in range(DUELS):
+        outcome = run(seed, Setting(REDLOCK, size=DUEL))
+        assert not outcome.violations, f"seed {seed}: {outcome.violations[0]}"
+        met += outcome.faults + outcome.seen
+    faults = set(EVERYTHING.__dataclass_fields__) - NOT_OF_TCP - NOT_HERE | {"stale_data"}
+    told = {"granted", "released", "timed_out", "at_risk", "lost: expired", "lost: taken"}
+    assert faults | told <= {what for what, often in met.items() if often > 0}
+    assert not [what for what in met if what.startswith("refused")]
+
+
+def test_everybody_gets_on_when_the_faults_are_over() -> None:
+    for seed in range(FULL_RUNS):
+        outcome = run(seed, Setting(REDLOCK))
+        assert not outcome.violations, f"seed {seed}: {outcome.violations[0]}"
+
+
+@pytest.mark.parametrize("seed", [3235])
+def test_what_was_found_once_is_looked_at_again(seed: int) -> None:
+    """3235: a co-owner that asked again was taken for the first, and made a number of its own."""
+    assert not run(seed, Setting(REDLOCK, size=DUEL)).violations
+
+
+@pytest.mark.parametrize("size", [DUEL, replace(FULL, calm=0.0, busy=8.0, disturbed=6.0)])
+def test_the_same_seed_gives_the_same_history(size: Size) -> None:
+    setting = Setting(REDLOCK, faults=EVERYTHING, size=size)
+    assert run(3, setting).history == run(3, setting).history
+
+
+def test_the_same_seed_gives_the_same_history_in_every_interpreter() -> None:
+    program = (
+        "from holdfast.testing.redlock.engine import REDLOCK\n"
+        "from holdfast.testing.simulator import Setting, run\n"
+        "from holdfast.testing.sizes import DUEL\n"
+        "print([run(seed, Setting(REDLOCK, size=DUEL)).history for seed in range(4)])"
+    )
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            check=True,
+            timeout=300,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("nodes", [3, 4, 5])
+@pytest.mark.parametrize("colour", [SimBlocking, SimAsyncio])
+def test_without_faults_everybody_gets_on(colour: type, nodes: int) -> None:
+    """Four are refused at the door, but what votes are split must be settled for them as well."""
+    variant = replace(REDLOCK, backend=colour, node=partial(Cluster, sizes=(nodes,)))
+    size = replace(FULL, disturbed=0.0, settling=0.0, calm=8.0, busy=8.0)
+    outcome = run(1, Setting(variant, faults=CALM, only=("mutex",), size=size))
+    assert not outcome.violations
+    acquired = [event for event in outcome.history if event.kind is Kind.ACQUIRED]
+    assert len({event.who for event in acquired}) > 1
+    assert len(acquired) > 10
+
+
+@pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
+def test_a_naive_redlock_is_found(bug: Bug) -> None:
+    for seed in range(FINDING):
+        sound = run(seed, bug.without)
+        assert not sound.violations, f"seed {seed}: {sound.violations[0]}"
+        broken = {violation.rule for violation in run(seed, bug.setting).violations}
+        if broken & set(bug.rules):
+            return
+    pytest.fail("not found")
+
+
+def test_the_command_line_runs_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seeds", "0:5", "--engine", "redlock", "--size", "duel"]) == 0
+    bug = "redlock-flushed-and-not-noticed"
+    assert main(["--seeds", "2", "--engine", "redlock", "--bug", bug]) == 0
+    told = capsys.readouterr().out
+    assert f"again by --seeds 2 --engine redlock --bug {bug}" in told
