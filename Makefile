@@ -8,7 +8,7 @@ FIND   = python=$$(scripts/python) &&
 SETUP  = $(FIND) "$$python" scripts/setup.py
 VENV   = .venv/bin
 # A server that cannot be had leaves its workloads out, by name; the others are measured.
-BENCH  = $(FIND) "$$python" scripts/setup.py .venv-bench bench --alone bench-alone && \
+BENCH  = $(FIND) "$$python" scripts/setup.py .venv-bench bench --alone bench-alone --apart bench-apart && \
          { .venv-bench/bin/python scripts/fetch_servers.py redis zookeeper || true; } && \
          .venv-bench/bin/python -m benchmarks
 # How long the simulator looks for faults, and how long the real faults go on.

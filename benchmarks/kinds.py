@@ -7,13 +7,15 @@ fails while it is measured, is left out, and the table says so.
 
 from __future__ import annotations
 
+import sys
 from asyncio import AbstractEventLoop, new_event_loop
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, distributions, version
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from benchmarks import measuring
@@ -55,7 +57,7 @@ class Kind(NamedTuple):
     def needs(self) -> list[str]:
         """Modules that are not here."""
         wanted = [self.module, *(["uvloop"] if self.uvloop else [])]
-        return [each for each in wanted if find_spec(each) is None]
+        return [each for each in wanted if not _found(each)]
 
     @property
     def source(self) -> str:
@@ -66,6 +68,13 @@ class Kind(NamedTuple):
             return new_event_loop()
         made: AbstractEventLoop = import_module("uvloop").new_event_loop()
         return made
+
+
+def _found(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # not even what it is in
+        return False
 
 
 def kinds_of(engine: str) -> Mapping[str, Kind]:
@@ -126,4 +135,9 @@ def installed(*packages: str) -> dict[str, str]:
     for package in packages:
         with suppress(PackageNotFoundError):
             found[package] = version(package)
+    # What was installed apart lies in a folder of its own (scripts/setup.py).
+    apart = [str(each.parent) for place in sys.path for each in Path(place).glob("*/*.dist-info")]
+    found |= {
+        each.name: each.version for each in distributions(path=apart) if each.name in packages
+    }
     return found

@@ -14,7 +14,8 @@ from contextlib import ExitStack
 from threading import Barrier
 from typing import Any
 
-from benchmarks import measuring
+from benchmarks import measuring, placing
+from benchmarks import slices as slices_
 from benchmarks.kinds import NAME, Field, Kind, Pair, kinds_of
 from benchmarks.plan import Plan
 from benchmarks.slices import Contender, Sample, Slice
@@ -34,16 +35,20 @@ def race(  # noqa: PLR0913  # all of it is what the question is
     finer: int = 1,
     callers: int = 1,
     core: int | None = None,
+    servers: Sequence[int] = (),
+    patience: float = slices_.PATIENCE,
 ) -> Samples:
     """Seconds per pair of everybody, by the wall and by the processor, in every round; `finer`
-    makes more rounds of shorter slices, in which a spell of noise spoils less.
+    makes more rounds of shorter slices, in which a spell of noise spoils less. With the pids of
+    `servers`, also what those used; who does not end a slice within `patience` is left out.
     """
     contenders: dict[str, Contender] = {}
     counts: dict[str, int] = {}
     with ExitStack() as stack:
         for name in field:
             options = {"engine": engine, "name": name, "place": place, "callers": callers}
-            contender = stack.enter_context(Contender(f"{__name__}:slices", options, core=core))
+            made = Contender(f"{__name__}:slices", options, core=core, patience=patience)
+            contender = stack.enter_context(made)
             try:
                 once = _warm(contender, callers, plan)
             except Exception as problem:  # noqa: BLE001  # whatever a peer may raise
@@ -53,7 +58,14 @@ def race(  # noqa: PLR0913  # all of it is what the question is
                 each = round(plan.seconds(seconds / finer, 0.002) / once / callers)
                 counts[name] = callers * max(1, each)
         rounds = plan.rounds * finer if plan.complete else plan.rounds
-        return field.race(lambda name: contenders[name].run(counts[name]), rounds, plan.seed)
+
+        def run(name: str) -> Sample:
+            before = placing.cpu_of(servers)
+            sample = contenders[name].run(counts[name])
+            sample["servers"] = (placing.cpu_of(servers) - before) / counts[name]
+            return sample
+
+        return field.race(run, rounds, plan.seed)
 
 
 def _warm(contender: Contender, callers: int, plan: Plan) -> float:

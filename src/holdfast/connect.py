@@ -30,7 +30,11 @@ _BUILT_IN = {
 }
 
 
-_CLIENTS = {"redis": "holdfast.backends.redis", "valkey": "holdfast.backends.redis"}
+_CLIENTS = {
+    "redis": "holdfast.backends.redis",
+    "valkey": "holdfast.backends.redis",
+    "kazoo": "holdfast.backends.zookeeper",
+}
 """Drivers whose clients can be handed in, by their module."""
 
 
@@ -111,7 +115,7 @@ def _adopt(client: Any) -> Engine:
         if module is not None:
             engine: Engine = import_module(module).adopt(client)
             return engine
-    known = " or ".join(sorted(_CLIENTS))
+    known = ", ".join(sorted(_CLIENTS))
     message = (
         f"a URL like 'file:' or 'redis://localhost' is needed, or a client of {known}; "
         f"got a {type(client).__name__}"

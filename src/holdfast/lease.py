@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from holdfast.core import doors, gathering, looking, losing, moving
 from holdfast.core.holding import LeaseCore
-from holdfast.core.leaving import release, release_again
+from holdfast.core.leaving import begin_release, release_again
 from holdfast.core.values import LockInfo, State
 from holdfast.errors import LeaseLost
 from holdfast.runtimes.threads import carry_out, run
@@ -46,11 +46,11 @@ class Lease(LeaseCore):
         """Give the lock back; from any thread. Raises LeaseLost if it was lost meanwhile."""
         count = self._count
         try:
-            carry_out(release(self._client, self))
+            carry_out(begin_release(self._client, self))
         except Exception:
             raise
         except BaseException:
-            run(release_again(self._client, self, count))
+            self._release_again(count)
             raise
 
     def renew(self) -> None:
@@ -67,7 +67,13 @@ class Lease(LeaseCore):
         return run(moving.detach(self._client, self, seconds))
 
     def __enter__(self) -> Self:
-        self.check()
+        try:
+            self.check()
+        except Exception:
+            raise
+        except BaseException:  # interrupted (Ctrl-C): no `with` was entered that would release it
+            self._release_again(self._count)
+            raise
         return self
 
     def __exit__(
@@ -76,17 +82,33 @@ class Lease(LeaseCore):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        leave(self, error)
+        count = self._count
+        try:
+            leave(self, error)
+        except Exception:
+            raise
+        except BaseException:
+            self._release_again(count)
+            raise
+
+    def _release_again(self, count: int) -> None:
+        """Interrupted (Ctrl-C) on the way: what was not done yet is done."""
+        run(release_again(self._client, self, count))
 
 
 def leave(lease: Lease | Leases, error: BaseException | None) -> None:
-    """Release at the end of a `with`: a loss is raised, but never in place of the body's error."""
+    """Release at the end of a `with`."""
     try:
         lease.release()
     except LeaseLost as lost:
-        if error is None:
-            raise
-        error.add_note(f"holdfast: {lost}")
+        tell(lost, error)
+
+
+def tell(lost: LeaseLost, error: BaseException | None) -> None:
+    """A loss is raised at the end of a `with`, but never in place of the body's own error."""
+    if error is None:
+        raise lost
+    error.add_note(f"holdfast: {lost}")
 
 
 class Leases:
@@ -140,7 +162,13 @@ class Leases:
         return iter(self._leases)
 
     def __enter__(self) -> Self:
-        self.check()
+        try:
+            self.check()
+        except Exception:
+            raise
+        except BaseException:  # as for one
+            self._release_again()
+            raise
         return self
 
     def __exit__(
@@ -149,4 +177,10 @@ class Leases:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        leave(self, error)
+        try:
+            leave(self, error)
+        except Exception:
+            raise
+        except BaseException:
+            self._release_again()
+            raise

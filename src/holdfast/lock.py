@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core import doors, gathering, looking
 from holdfast.core.doors import FOREVER
 from holdfast.core.entering import acquire
-from holdfast.core.leaving import release_again
+from holdfast.core.leaving import begin_release, release_again
 from holdfast.core.values import LockInfo, Mode
-from holdfast.errors import AcquireTimeout, HoldfastError
-from holdfast.lease import Lease, Leases, leave
+from holdfast.errors import AcquireTimeout, HoldfastError, LeaseLost
+from holdfast.lease import Lease, Leases, leave, tell
 from holdfast.runtimes.threads import carry_out, run
 from holdfast.terms import (
     OnLost,
@@ -27,7 +27,7 @@ from holdfast.terms import (
 
 if TYPE_CHECKING:
     from holdfast.core.client import Client
-    from holdfast.core.holding import Terms
+    from holdfast.core.holding import Mine, Terms
     from holdfast.core.ports import Runtime
 
 
@@ -59,18 +59,19 @@ class Lock:
     ) -> Lease | None:  # threading's own signature
         """The lease, or None if it was not to be had in time (`timeout=-1` waits for ever)."""
         made: list[Any] = []
+        mine = self._client.runtime.mine()
         try:
             if blocking and timeout is None:
-                return self._acquire(self._wait, made)
-            return self._acquire(doors.wait(chosen(blocking, timeout, self._timeout)), made)
+                return self._acquire(self._wait, mine, made)
+            return self._acquire(doors.wait(chosen(blocking, timeout, self._timeout)), mine, made)
         except BaseException:
             self._undo(made)
             raise
 
-    def _acquire(self, wait: float, made: list[Any]) -> Lease | None:
+    def _acquire(self, wait: float, mine: Mine, made: list[Any]) -> Lease | None:
         client = self._client
         deadline = wait if wait == FOREVER else client.runtime.now() + wait
-        carry_out(acquire(client, self._want, deadline, made))
+        carry_out(acquire(client, self._want, mine, deadline, made))
         if not made:
             return None
         lease: Lease = made[0]
@@ -86,7 +87,18 @@ class Lock:
 
     def release(self) -> None:
         """Release what this thread holds; raises NotHeld (a RuntimeError) if it holds nothing."""
-        self._current().release()
+        lease, count = None, 0
+        try:
+            lease = self._current()
+            count = lease._count
+            lease.release()
+        except Exception:
+            raise
+        except BaseException:  # interrupted (Ctrl-C) on the way: released all the same
+            with suppress(HoldfastError):
+                lease = lease or self._current()
+                run(release_again(self._client, lease, count or lease._count))
+            raise
 
     def _current(self) -> Lease:
         lease = self._client.runtime.mine().get(self._want.slot)
@@ -146,7 +158,7 @@ class Lock:
         mine = self._client.runtime.mine()
         before = mine.get(self)
         try:
-            lease = self._acquire(self._wait, made)
+            lease = self._acquire(self._wait, mine, made)
             if lease is None:
                 raise self._timed_out()
             mine[self] = (lease, before)
@@ -166,7 +178,9 @@ class Lock:
         try:
             lease = pop_entered(self, self._client.runtime)
             count = lease._count
-            leave(lease, error)
+            carry_out(begin_release(self._client, lease))
+        except LeaseLost as lost:
+            tell(lost, error)
         except Exception:
             raise
         except BaseException:  # interrupted (Ctrl-C) on the way out: leave all the same

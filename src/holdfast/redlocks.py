@@ -16,13 +16,19 @@ __all__ = ["begin", "engine", "nodes"]
 
 
 def engine(
-    urls: Iterable[str], max_ttl: doors.Duration, node_timeout: doors.Duration, *, durable: bool
+    urls: Iterable[str],
+    max_ttl: doors.Duration,
+    node_timeout: doors.Duration,
+    *,
+    durable: bool,
+    failover: bool,
 ) -> Engine:
     """What `holdfast.redlock` connects to."""
     options = {
         "max_ttl": f"{doors.seconds(max_ttl, 'max_ttl')}",
         "node_timeout": f"{doors.seconds(node_timeout, 'node_timeout')}",
         "durable": str(durable),
+        "failover": str(failover),
     }
     return open_nodes(urls, options)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import threading
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -173,6 +175,69 @@ async def test_many_tasks(locks: aio.Locks) -> None:
 
     await asyncio.gather(*(work() for _ in range(300)))
     assert count == [300]
+
+
+@on_loop
+async def test_a_task_begun_inside_inherits_the_context_and_not_the_hold(locks: aio.Locks) -> None:
+    lock = locks.lock("x")
+
+    async def child() -> None:
+        assert not lock.held
+        assert await lock.acquire(blocking=False) is None
+        with pytest.raises(holdfast.NotHeld):
+            await lock.release()
+
+    async with lock:
+        await asyncio.create_task(child())
+        assert lock.held
+
+
+@on_loop
+async def test_tasks_that_share_a_context_have_their_own_holds(locks: aio.Locks) -> None:
+    permits = locks.semaphore("x", 2)
+    context = contextvars.copy_context()
+    both_inside, first_left = asyncio.Event(), asyncio.Event()
+
+    async def first() -> int:
+        async with permits as lease:
+            await both_inside.wait()
+        assert not lease.held
+        first_left.set()
+        return lease.fence
+
+    async def second() -> int:
+        async with permits as lease:
+            both_inside.set()
+            await first_left.wait()
+            assert lease.held
+        return lease.fence
+
+    tasks = [asyncio.get_running_loop().create_task(w(), context=context) for w in (first, second)]
+    assert len(set(await asyncio.gather(*tasks))) == 2
+
+
+def test_a_loop_on_another_thread_is_another_loop(url: str) -> None:
+    """Its task is not taken for the one that runs on the first loop right now."""
+    refused: list[BaseException] = []
+
+    def elsewhere(locks: aio.Locks) -> None:
+        async def main() -> None:
+            await locks.lock("x").acquire()
+
+        try:
+            asyncio.run(main())
+        except holdfast.ConfigurationError as error:
+            refused.append(error)
+
+    async def main() -> None:
+        async with aio.connect(url) as locks:
+            async with locks.lock("x"):
+                thread = threading.Thread(target=elsewhere, args=(locks,))
+                thread.start()
+                thread.join(PATIENCE)  # the loop stands still: this task is its current one
+            assert len(refused) == 1
+
+    asyncio.run(main())
 
 
 def test_another_loop_is_refused_clearly(url: str) -> None:

@@ -8,9 +8,8 @@ import holdfast
 from holdfast import Capability
 from holdfast.testing.conformance import Conformance
 from holdfast.testing.conformance.excluding import Excluding
-from holdfast.testing.conformance.permitting import Permitting
 from holdfast.testing.conformance.porting import Porting
-from holdfast.testing.conformance.sharing import Sharing
+from tests.servers.certificates import Certificates
 from tests.servers.zookeeper import ZooKeeperEnsemble, ZooKeeperServer
 
 
@@ -22,15 +21,23 @@ class TestZooKeeper(Conformance):
 
 
 @pytest.mark.zookeeper
-class TestEnsemble(Excluding, Sharing, Permitting, Porting):
-    """The parts in which servers that are behind each other could make a difference: `port` and
-    every client of a test is at another server, as chance has it. The whole suite passes too
-    (`TestZooKeeper` with this URL), and would take another minute.
+class TestEnsemble(Conformance):
+    """`port` and every client of a test is at another server, as chance has it, and servers are
+    behind each other.
     """
 
     @pytest.fixture
     def engine_url(self, zookeeper_ensemble: ZooKeeperEnsemble) -> str:
         return f"{zookeeper_ensemble.url}/conformance"
+
+
+@pytest.mark.zookeeper
+class TestTls(Excluding, Porting):
+    """What goes over another way to the server: with TLS kazoo's thread sends and reads alone."""
+
+    @pytest.fixture
+    def engine_url(self, zookeeper_tls_server: ZooKeeperServer, certificates: Certificates) -> str:
+        return f"{zookeeper_tls_server.url}/conformance?ssl_ca_certs={certificates.authority}"
 
 
 @pytest.mark.zookeeper

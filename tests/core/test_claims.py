@@ -10,9 +10,10 @@ from holdfast.core.values import Claim, Mode
 def test_a_claim_says_what_its_terms_say() -> None:
     terms = Terms(ttl=5.0, fair=True, owner="me", mode=Mode.SHARED, permits=3, hand_over=False)
     with holdfast.connect("memory:", label="here") as locks:
-        claim = locks._client.claim("ns:x", terms, waits=False)
+        client = locks._client
+        claim = client.claim(client.want("x", terms), client.runtime.mine(), waits=False)
     assert claim == Claim(
-        key="ns:x", id=claim.id, ttl=5.0, mode=Mode.SHARED, permits=3, fair=True, owner="me",
+        key="holdfast:x", id=claim.id, ttl=5.0, mode=Mode.SHARED, permits=3, fair=True, owner="me",
         who="thread MainThread", label="here", waits=False, writer=True,
     )  # fmt: skip
     assert len(claim) == len(Claim._fields)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from holdfast.core.holding import Terms
+import holdfast
+from holdfast.backends.memory import MemoryEngine
+from holdfast.core import looking
+from holdfast.core.holding import Hold, Terms
 from holdfast.core.values import Answer, Claim, Granted, Renewal
 from holdfast.errors import BackendUnavailable
 from holdfast.testing.checker import Assumptions, check
@@ -19,6 +24,7 @@ from holdfast.testing.world import World
 
 TTL = 3.0
 TO_UNDO = 20
+PATIENCE = 20.0
 
 
 class NoReleases(SimBackend):
@@ -109,3 +115,83 @@ def test_a_short_grant_is_confirmed_once_even_where_nothing_is_renewed() -> None
     customer.process.end()
     assert held == [True, False], "past the short grant, and not past the ttl"
     assert ShortGrants.renewals == 1
+
+
+def test_a_hold_renewed_by_hand_does_not_hide_its_elders() -> None:
+    """The keeper takes in who is new from the end of all holds, up to the first that it knows."""
+    world = World(0)
+    customer = Customer(world.process("p"), Node(world, Network(world, CALM)), REAL)
+    held: list[bool] = []
+
+    async def hold() -> None:
+        first = await customer.acquire("first", Terms(4 * TTL), 1.0)
+        await customer.sleep(0.1)  # the keeper sleeps now until that one is due
+        elder = await customer.acquire("elder", Terms(4 * TTL), 1.0)
+        younger = await customer.acquire("younger", Terms(4 * TTL), 1.0)
+        assert first is not None
+        assert elder is not None
+        assert younger is not None
+        await looking.renew(customer.client, younger)
+        await customer.sleep(8 * TTL)
+        held.extend(lease.held for lease in (first, elder, younger))
+
+    customer.process.spawn(hold(), "holder")
+    world.run(8 * TTL + 2)
+    customer.process.end()
+    assert held == [True, True, True]
+
+
+def test_who_is_due_before_the_keeper_would_look_wakes_it() -> None:
+    world = World(0)
+    customer = Customer(world.process("p"), Node(world, Network(world, CALM)), REAL)
+    held: list[bool] = []
+
+    async def hold() -> None:
+        long = await customer.acquire("long", Terms(20 * TTL), 1.0)
+        await customer.sleep(0.1)
+        short = await customer.acquire("short", Terms(TTL), 1.0)
+        assert long is not None
+        assert short is not None
+        await customer.sleep(3 * TTL)
+        held.extend(lease.held for lease in (long, short))
+
+    customer.process.spawn(hold(), "holder")
+    world.run(3 * TTL + 2)
+    customer.process.end()
+    assert held == [True, True]
+
+
+def test_a_hold_that_begins_while_the_keeper_lies_down_wakes_it() -> None:
+    """It was not there yet when the keeper looked, and the keeper does not sleep yet."""
+    with holdfast.Locks(MemoryEngine("late")) as locks:
+        client, keeper = locks._client, locks._client.keeper
+        hold = Hold(Claim("x", "1" * 32, TTL), Terms(TTL), Granted(1), client.runtime.now(), None)
+        rings: list[bool] = []
+        over = threading.Event()
+
+        def begin() -> None:
+            client.begin(hold)
+            over.set()
+
+        def ring() -> None:
+            rings.append(True)
+            over.set()
+
+        thread = threading.Thread(target=begin)
+
+        class Looked(dict[str, Hold]):
+            """Right after all holds were looked at, another thread's begins."""
+
+            def values(self) -> Any:
+                seen = list(super().values())
+                thread.start()
+                assert over.wait(PATIENCE)
+                return seen
+
+        keeper.ring = ring  # type: ignore[method-assign]
+        keeper.timetable.asleep_until = client.runtime.now()  # it woke up, and found nothing to do
+        client.holds = Looked()
+        keeper._lie_down()
+        thread.join()
+        assert rings
+        client.holds = {}

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Self
 
+from holdfast.backends.redlock.recipe import GUARD
 from tests.servers.processes import PATIENCE
 from tests.servers.redis import RedisServer
 from tests.servers.redlock import RedlockNodes
@@ -16,7 +17,7 @@ from tests.servers.redlock import RedlockNodes
 
 def quarantine(max_ttl: float) -> float:
     """Seconds that a node which lost its data does not vote (`ready.lua`)."""
-    return (max_ttl + 0.25) * 1.02 + 1.0
+    return (max_ttl + GUARD) * 1.02 + 1.0
 
 
 class Mishaps:

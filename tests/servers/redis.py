@@ -4,31 +4,24 @@ from __future__ import annotations
 
 import shutil
 import socket
-import tempfile
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from tests.servers.processes import PATIENCE, Ended, Process, free_ports
+from tests.servers.processes import PATIENCE
 from tests.servers.resp import Answer, Refused, Wire, Word
-from tests.servers.settings import HOST, Settings, socket_in
-
-ATTEMPTS = 3
-"""A port can be taken by another between finding it and using it: then with a new one."""
+from tests.servers.serving import Server
+from tests.servers.settings import Settings, socket_in
 
 
-class RedisServer:
-    """One server in a folder of its own, on a free port of the loopback or on a socket.
+class RedisServer(Server):
+    """One server, on a port or on a socket; killed, it comes back without its data.
 
-    `RedisServer(durable=True)`: what can be said is in `Settings`. Use it in a `with`, or call
-    `start` and `close`. The address stays the same over restarts.
+    `RedisServer(durable=True)`, which keeps it: what can be said is in `Settings`.
     """
 
     def __init__(self, **settings: Any) -> None:
+        super().__init__()
         self.settings = Settings(**settings)
-        self.folder = Path(tempfile.mkdtemp(prefix="holdfast-"))
-        self.host = HOST
-        self.port = 0
-        self._process: Process | None = None
 
     @property
     def url(self) -> str:
@@ -79,53 +72,6 @@ class RedisServer:
         lines = [line.partition(":") for line in told.decode().splitlines()]
         return {name: value for name, colon, value in lines if colon}
 
-    # Its life.
-
-    @property
-    def process(self) -> Process:
-        assert self._process is not None, "not started"
-        return self._process
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
-
-    @property
-    def running(self) -> bool:
-        return self._process is not None and self._process.running
-
-    def start(self) -> Self:
-        """Start and wait until it answers; one that stands still goes on."""
-        if self.running:
-            self.cont()
-            return self
-        fresh = not self.port
-        for attempt in range(1, ATTEMPTS + 1):
-            if fresh:
-                self._choose_ports()
-            self._process = Process(self._command(), self.folder / "log")
-            try:
-                self._process.wait_until(self._answers)
-            except Ended:
-                if not fresh or attempt == ATTEMPTS:
-                    raise
-            else:
-                break
-        return self
-
-    def kill(self) -> None:
-        """SIGKILL; `start` brings it back, without its data unless it is durable."""
-        if self._process:
-            self._process.kill()
-
-    def stop(self) -> None:
-        """SIGSTOP: connections stay open, new ones are even accepted, and nobody answers."""
-        self.process.stop()
-
-    def cont(self) -> None:
-        """SIGCONT: what was sent in the meantime is done now."""
-        self.process.cont()
-
     def restart(self, *, keep_data: bool) -> None:
         """Gone and back at the same address, with all its data or none."""
         if keep_data and self.running and not self.settings.durable:
@@ -137,21 +83,6 @@ class RedisServer:
             (self.folder / "appendonly.aof").unlink(missing_ok=True)  # before Redis 7
         self.start()
         (self.folder / "dump.rdb").unlink(missing_ok=True)  # a plain start knows nothing again
-
-    def close(self) -> None:
-        """Ended, and its folder removed."""
-        self.kill()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.close()
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def wait_for_replicas(self, count: int, key: str = "mark") -> None:
         """Until so many have all that was written up to now: WAIT speaks of its own connection."""
@@ -180,9 +111,6 @@ class RedisServer:
         return wire
 
     # How it is started.
-
-    def _choose_ports(self) -> None:
-        (self.port,) = free_ports(1)
 
     def _command(self) -> list[str]:
         return self.settings.command(self.folder, self.port)

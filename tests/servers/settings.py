@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 from tests.servers.certificates import Certificates
 from tests.servers.processes import program
+from tests.servers.serving import HOST
 
-HOST = "127.0.0.1"
 ADMIN = ("admin", "admin-password")
 """With a user of its own: who may do everything, so that a test can always look and disturb."""
 

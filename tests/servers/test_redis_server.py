@@ -18,7 +18,7 @@ from tests.servers.certificates import Certificates, make_certificates
 from tests.servers.processes import ROOT, exists, until
 from tests.servers.redis import RedisServer
 from tests.servers.resp import Refused
-from tests.servers.settings import HOST
+from tests.servers.serving import HOST
 
 pytestmark = pytest.mark.redis
 

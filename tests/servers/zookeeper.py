@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
-import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,12 +10,11 @@ from pathlib import Path
 from typing import Self
 
 from tests.servers.certificates import Certificates
-from tests.servers.processes import Ended, Process, free_ports, program, until
+from tests.servers.processes import free_ports, program, until
+from tests.servers.serving import HOST, Server
 
-HOST = "127.0.0.1"
 TICK = 200
 """Milliseconds: sessions of a second are possible, and a lost node is noticed soon."""
-ATTEMPTS = 3
 
 CONFIGURATION = """\
 tickTime={tick}
@@ -42,24 +39,20 @@ class Peer:
     election: int
 
 
-class ZooKeeperServer:
-    """One server in a folder of its own, on a free port of the loopback.
-
-    Use it in a `with`, or call `start` and `close`. The address and the data stay over restarts.
+class ZooKeeperServer(Server):
+    """One server; its data stay over restarts. A member of an ensemble serves only when most of
+    them run.
     """
 
     def __init__(
         self, *, certificates: Certificates | None = None, sync_limit: int = 10, number: int = 0
     ) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="holdfast-"))
-        self.host = HOST
-        self.port = 0
+        super().__init__()
         self.peers: Sequence[Peer] = ()
         """How this one reaches each of the ensemble: through a proxy, if a test will cut it off."""
         self.number = number
         self._certificates = certificates
         self._sync_limit = sync_limit
-        self._process: Process | None = None
 
     @property
     def address(self) -> str:
@@ -93,76 +86,13 @@ class ZooKeeperServer:
         told = self.command("mntr")
         return int(_value(told, "zk_watch_count"))
 
-    @property
-    def process(self) -> Process:
-        assert self._process is not None, "not started"
-        return self._process
-
-    @property
-    def running(self) -> bool:
-        return self._process is not None and self._process.running
-
-    def start(self) -> Self:
-        """Start and wait until it serves; one that stands still goes on."""
-        self.launch()
-        self.wait()
-        return self
-
-    def launch(self) -> None:
-        """Start without waiting: a member of an ensemble serves only when most of them run."""
-        if self.running:
-            self.cont()
-            return
-        fresh = not self.port
-        for attempt in range(1, ATTEMPTS + 1):
-            if fresh:
-                (self.port,) = free_ports(1)
-            self._process = Process(self._command(), self.folder / "log")
-            if self.peers:
-                return
-            try:
-                self.wait()
-            except Ended:
-                if not fresh or attempt == ATTEMPTS:
-                    raise
-            else:
-                return
-
-    def wait(self) -> None:
-        if self._certificates:
-            self.process.wait_until(self._listens)
-        else:
-            self.process.wait_until(lambda: self.mode)
-
-    def kill(self) -> None:
-        if self._process:
-            self._process.kill()
-
-    def stop(self) -> None:
-        """SIGSTOP: connections stay open, and nobody answers."""
-        self.process.stop()
-
-    def cont(self) -> None:
-        self.process.cont()
-
     def restart(self) -> None:
         """Gone and back at the same address, with its sessions and data."""
         self.kill()
         self.start()
 
-    def close(self) -> None:
-        self.kill()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.close()
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def _answers(self) -> object:
+        return self._listens() if self._certificates else self.mode
 
     def _listens(self) -> bool:
         with socket.create_connection((self.host, self.port), 1):

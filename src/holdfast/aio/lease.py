@@ -62,9 +62,9 @@ class Lease(LeaseCore):
 
     async def __aenter__(self) -> Self:
         self.check()
-        scope = Scope()
-        self.on_lost(scope.cancel)
         mine = self._client.runtime.mine()
+        scope = Scope(mine.task())
+        self.on_lost(scope.cancel)
         mine[self] = (scope, mine.get(self))
         return self
 
@@ -83,9 +83,9 @@ class Scope:
 
     __slots__ = ("_before", "_fired", "_task")
 
-    def __init__(self) -> None:
-        self._task = asyncio.current_task()
-        self._before = 0 if self._task is None else self._task.cancelling()
+    def __init__(self, task: asyncio.Task[Any] | None) -> None:
+        self._task = task
+        self._before = 0 if task is None else task.cancelling()
         self._fired = False
 
     def cancel(self, lease: object) -> None:  # noqa: ARG002  # called as on_lost(lease)
@@ -103,18 +103,23 @@ class Scope:
 
 
 async def leave(lease: Lease | Leases, error: BaseException | None, scope: Scope | None) -> None:
-    """Release at the end of an `async with`: a loss is raised, but never in place of the body's
-    own error; a cancellation of ours turns into the LeaseLost it stands for.
-    """
+    """Release at the end of an `async with`."""
     ours = scope is not None and scope.leave(error)
     try:
         await lease.release()
     except LeaseLost as lost:
-        if error is None:
-            raise
-        if ours:
-            raise lost from error
-        error.add_note(f"holdfast: {lost}")
+        tell(lost, error, ours=ours)
+
+
+def tell(lost: LeaseLost, error: BaseException | None, *, ours: bool) -> None:
+    """A loss is raised at the end of an `async with`, but never in place of the body's own error;
+    a cancellation of ours turns into the LeaseLost it stands for.
+    """
+    if error is None:
+        raise lost
+    if ours:
+        raise lost from error
+    error.add_note(f"holdfast: {lost}")
 
 
 class Leases:
@@ -164,7 +169,7 @@ class Leases:
 
     def _watched(self) -> Scope:
         """Cancel the caller's body when one of them is lost."""
-        scope = Scope()
+        scope = Scope(asyncio.current_task())
         for lease in self._leases:
             lease.on_lost(scope.cancel)
         return scope

@@ -6,11 +6,13 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from holdfast.aio.lease import Lease, Leases, Scope, leave
+from holdfast.aio.lease import Lease, Leases, Scope, leave, tell
 from holdfast.core import doors, gathering, looking
 from holdfast.core.entering import acquire
+from holdfast.core.leaving import begin_release
+from holdfast.core.losing import on_lost
 from holdfast.core.values import LockInfo, Mode, State
-from holdfast.errors import AcquireTimeout, HoldfastError
+from holdfast.errors import AcquireTimeout, HoldfastError, LeaseLost
 from holdfast.terms import (
     OnLost,
     checked_on_lost,
@@ -58,34 +60,44 @@ class Lock:
         self._on_lost = checked_on_lost(on_lost)
         self._want = client.want(name, terms)
         self._kept: list[Lease] = []
-        """What was acquired here: it must outlive a task that ended without releasing (L10)."""
+        """What was acquired here: it must outlive a task that ended without releasing (L10). Who
+        is inside an `async with` does not end without leaving it."""
 
     async def acquire(
         self, blocking: bool = True, timeout: doors.Duration | None = None
     ) -> Lease | None:  # threading's own signature
         """The lease, or None if it was not to be had in time (`timeout=-1` waits for ever)."""
         made: list[Any] = []
+        mine = self._client.runtime.mine()
+        wait = self._wait
         try:
-            if blocking and timeout is None:
-                return await self._acquire(self._wait, made)
-            wait = doors.wait(chosen(blocking, timeout, self._timeout))
-            return await self._acquire(wait, made)
+            if timeout is not None or not blocking:
+                wait = doors.wait(chosen(blocking, timeout, self._timeout))
+            await acquire(self._client, self._want, mine, self._until(wait), made)
+            if not made:
+                return None
+            lease = self._acquired(made[0])
+            self._keep(lease)
         except BaseException:
             await self._undo(made)
             raise
-
-    async def _acquire(self, wait: float, made: list[Any]) -> Lease | None:
-        client = self._client
-        deadline = wait if wait == doors.FOREVER else client.runtime.now() + wait
-        await acquire(client, self._want, deadline, made)
-        if not made:
-            return None
-        lease: Lease = made[0]
-        if callable(self._on_lost) and lease._count == 1:
-            lease.on_lost(self._on_lost)
-        self._kept = [each for each in self._kept if each._ended is None and each is not lease]
-        self._kept.append(lease)
         return lease
+
+    def _until(self, wait: float) -> float:
+        return wait if wait == doors.FOREVER else self._client.runtime.now() + wait
+
+    def _acquired(self, lease: Lease) -> Lease:
+        if self._on_lost is not None and callable(self._on_lost) and lease._count == 1:
+            lease.on_lost(self._on_lost)
+        return lease
+
+    def _keep(self, lease: Lease) -> None:
+        kept = self._kept
+        if kept and (len(kept) > 1 or kept[0]._ended is None):
+            kept = [each for each in kept if each._ended is None and each is not lease]
+            self._kept = [*kept, lease]
+        else:  # as a rule: it was the only one, and is over
+            self._kept = [lease]
 
     async def _undo(self, made: list[Any]) -> None:
         """Interrupted (Ctrl-C) after the grant: nobody else will release it."""
@@ -141,14 +153,16 @@ class Lock:
 
     async def __aenter__(self) -> Lease:
         made: list[Any] = []
+        client = self._client
+        mine = client.runtime.mine()
         try:
-            lease = await self._acquire(self._wait, made)
-            if lease is None:
+            await acquire(client, self._want, mine, self._until(self._wait), made)
+            if not made:
                 raise await self._timed_out()
-            scope = Scope()
+            lease = self._acquired(made[0])
+            scope = Scope(mine.task())
             if self._on_lost != "ignore":
-                lease.on_lost(scope.cancel)
-            mine = self._client.runtime.mine()
+                on_lost(client, lease, scope.cancel)
             mine[self] = ((lease, scope), mine.get(self))
         except BaseException:
             await self._undo(made)
@@ -162,7 +176,13 @@ class Lock:
         trace: TracebackType | None,
     ) -> None:
         lease, scope = pop_entered(self, self._client.runtime)
-        await leave(lease, error, scope)
+        ours = scope.leave(error)
+        try:
+            rest = begin_release(self._client, lease)
+            if rest is not None:
+                await rest
+        except LeaseLost as lost:
+            tell(lost, error, ours=ours)
 
     async def _timed_out(self) -> AcquireTimeout:
         info = None

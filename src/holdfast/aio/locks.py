@@ -254,6 +254,7 @@ def redlock(  # noqa: PLR0913  # each by name
     max_ttl: doors.Duration = 60.0,
     node_timeout: doors.Duration = 0.3,
     durable: bool = False,
+    failover: bool = False,
     namespace: str | None = None,
     label: str = "",
     require: Iterable[str] = (),
@@ -263,8 +264,9 @@ def redlock(  # noqa: PLR0913  # each by name
     """A client of several independent Redis masters, each with a URL of its own.
 
     `max_ttl`: the longest ttl that any client uses. `durable`: the nodes never lose data.
+    `failover`: a node may be a group behind Sentinels, and lose what the page of `redlock:` says.
     """
-    engine = redlocks.engine(urls, max_ttl, node_timeout, durable=durable)
+    engine = redlocks.engine(urls, max_ttl, node_timeout, durable=durable, failover=failover)
     return Locks(engine, opening.Settings(namespace, label, require, cohort, id))
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from holdfast.core.client import Client, Want
-    from holdfast.core.holding import Hold
+    from holdfast.core.holding import Hold, Mine
     from holdfast.core.queueing import Line, Waiter
 
 T = TypeVar("T")
@@ -24,9 +24,11 @@ T = TypeVar("T")
 class Turn:
     """How far one caller has got, so that whatever interrupts it can be undone."""
 
-    __slots__ = ("claim", "ended", "hold", "line", "unanswered", "waiter")
+    __slots__ = ("claim", "ended", "hold", "line", "mine", "unanswered", "until", "waiter")
 
-    def __init__(self) -> None:
+    def __init__(self, mine: Mine, until: float):
+        self.mine = mine
+        self.until = until
         self.line: Line | None = None
         self.waiter: Waiter | None = None
         self.claim: Claim | None = None
@@ -36,10 +38,9 @@ class Turn:
         self.ended: Hold | None = None
         """The hold while it is given back: nobody else will."""
 
-    def inherit(self, other: Turn) -> None:
+    def inherit(self, left: tuple[Claim, int]) -> None:
         """Take over the claim of somebody who gave up, and with it the place in the engine."""
-        self.claim, self.unanswered = other.claim, other.unanswered
-        other.claim = None
+        self.claim, self.unanswered = left
 
     @property
     def doubtful(self) -> bool:
@@ -47,10 +48,10 @@ class Turn:
 
 
 async def wait(
-    client: Client, want: Want, claim: Claim, turn: Turn, until: float, refused: Busy
+    client: Client, want: Want, claim: Claim, turn: Turn, refused: Busy
 ) -> tuple[Granted, float] | None:
-    """Asked once and refused: the grant and when it was asked for, None if `until` came first."""
-    backend, runtime = client.backend, client.runtime
+    """Asked once and refused: the grant and when it was asked for, None if its time came first."""
+    backend, runtime, until = client.backend, client.runtime, turn.until
     if until <= runtime.now():
         if not refused.lined and turn.unanswered == 0:
             turn.claim = None  # there is nothing to withdraw
@@ -68,7 +69,7 @@ async def wait(
                 answer = await runtime.finish(backend.attempt(claim, patience))
                 turn.unanswered -= 1
             except BackendUnavailable:
-                answer, sent = await ask_again(client, turn, until, attempt(client, claim))
+                answer, sent = await ask_again(client, turn, attempt(client, claim))
             if isinstance(answer, Granted):
                 return answer, sent
             now = runtime.now()
@@ -82,11 +83,11 @@ def attempt(client: Client, claim: Claim) -> Callable[[], Coroutine[Any, Any, An
 
 
 async def ask_again(
-    client: Client, turn: Turn, until: float, command: Callable[[], Coroutine[Any, Any, T]]
+    client: Client, turn: Turn, command: Callable[[], Coroutine[Any, Any, T]]
 ) -> tuple[T, float]:
     """An engine out of reach is asked again, with the same claim, for a while (port rule 2)."""
     runtime = client.runtime
-    give_up = min(until, runtime.now() + pacing.OUTAGE_PATIENCE)
+    give_up = min(turn.until, runtime.now() + pacing.OUTAGE_PATIENCE)
     tries = 0
     while True:
         again = runtime.now() + pacing.backoff(tries, runtime.random())

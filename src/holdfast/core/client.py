@@ -11,7 +11,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core import losing
-from holdfast.core.holding import NEVER, Hold
+from holdfast.core.holding import NEW, Hold
 from holdfast.core.renewing import Keeper
 from holdfast.core.values import (
     Capability,
@@ -39,14 +39,18 @@ class Want:
     Slots, not a NamedTuple: every acquire reads all of it several times.
     """
 
-    __slots__ = ("key", "lined", "slot", "terms")
+    __slots__ = ("facts", "key", "lined", "slot", "terms")
 
-    def __init__(self, key: str, terms: Terms, slot: object, *, lined: bool):
+    def __init__(
+        self, key: str, terms: Terms, slot: object, *, lined: bool, ttl: float | None = None
+    ):
         self.key = key
         self.terms = terms
         self.slot = slot
         self.lined = lined
         """Whether callers of this process queue up for it among themselves."""
+        self.facts = (ttl, terms.mode, terms.permits, terms.fair, terms.owner)
+        """What every claim says, between its id and who asks."""
 
 
 class Awake:
@@ -130,14 +134,16 @@ class Client:
     def want(self, name: str, terms: Terms) -> Want:
         key = self.prefix + name
         lined = terms.mode is Mode.EXCLUSIVE and terms.owner is None and not terms.fair
-        return Want(key, terms, self.slot(key, terms), lined=lined)
+        ttl = self.backend.default_ttl if terms.ttl is None else terms.ttl
+        return Want(key, terms, self.slot(key, terms), lined=lined, ttl=ttl)
 
-    def claim(self, key: str, terms: Terms, *, waits: bool = True) -> Claim:
-        ttl, _, _, fair, owner, mode, permits, hands_over = terms
-        if ttl is None:
-            ttl = self.backend.default_ttl
-        id_, who = self.runtime.new_id(), self.runtime.who()
-        new = (key, id_, ttl, mode, permits, fair, owner, who, self.label, waits, not hands_over)
+    def claim(self, want: Want, mine: Mine, *, waits: bool = True) -> Claim:
+        """A new one, for whoever `mine` belongs to."""
+        ttl, mode, permits, fair, owner = want.facts
+        new = (
+            want.key, self.runtime.new_id(), ttl, mode, permits, fair, owner,
+            mine.who, self.label, waits, not want.terms.hand_over,
+        )  # fmt: skip
         return _new_tuple(Claim, new)  # half the price of Claim(...), and every attempt makes one
 
     def ensure_open(self) -> None:
@@ -185,17 +191,16 @@ class Client:
     def begin(self, hold: Hold) -> None:
         """From now on this hold is ours to keep."""
         self.holds[hold.claim.id] = hold
-        if hold.ttl is not None or hold.hold_until != NEVER:
-            with self.guard:
-                self.keeper.enrol(hold)
-        elif self.heartbeat is not None and not self.keeper.beating:
+        if hold.due < self.keeper.timetable.asleep_until:
+            self.keeper.expect(hold)  # before it wakes by itself most holds are over
+        if self.heartbeat is not None and hold.ttl is None and not self.keeper.beating:
             self.keeper.beat()
 
     def drop(self, hold: Hold) -> None:
         """Under the guard: from now on no renewal's answer counts for it (S18)."""
         hold.ending = True
         self.holds.pop(hold.claim.id, None)
-        if hold.bucket is not None or hold.due != NEVER:
+        if hold.bucket is not NEW:
             self.keeper.timetable.remove(hold)
 
     def pass_turn(self, line: Line) -> Waiter | None:

@@ -11,58 +11,80 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core import pacing
 from holdfast.core.acquiring import Turn, ask_again, attempt, wait
-from holdfast.core.holding import Hold, LeaseCore, Mine
+from holdfast.core.holding import NEVER, Hold, LeaseCore, Mine
 from holdfast.core.leaving import end, pass_on, release, withdraw
 from holdfast.core.queueing import Line, Waiter
-from holdfast.core.values import Granted, Kept, Mode, Renewal
+from holdfast.core.values import Answer, Granted, Kept, Mode, Renewal
 from holdfast.errors import BackendUnavailable, DeadlockDetected, HoldfastError
 
 if TYPE_CHECKING:
     from holdfast.core.client import Client, Want
 
 
-async def acquire(  # noqa: C901  # one path, to be read from top to bottom
-    client: Client, want: Want, until: float, made: list[Any]
+async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from top to bottom
+    client: Client, want: Want, mine: Mine, until: float, made: list[Any]
 ) -> None:
     """A lease in `made`, or none at `until`. It is put there the moment it exists, so that a caller
     who is interrupted right then can still release it.
+
+    What is free is taken right here, in one command and few calls; `_win` has all the patience.
     """
-    runtime = client.runtime
-    mine = runtime.mine()
-    lease: LeaseCore | None = None
     if want.slot in mine and _enter_again(client, want, mine, made):
         return
     if client.closed:
         client.ensure_open()
-    asked = runtime.now()
-    while lease is None:
-        turn = Turn()
-        try:
-            if want.lined:
-                join(client, want, turn)
-            if turn.waiter is None:
-                hold = await _win(client, want, until, turn, asked)
-            else:
-                hold = await _wait_in_line(client, want, turn.waiter, until, turn)
+    runtime = client.runtime
+    asked = sent = runtime.now()
+    turn = Turn(mine, until)
+    try:
+        if want.lined:
+            join(client, want, turn)
+        if turn.waiter is None:
+            claim = turn.claim = client.claim(want, mine, waits=until > asked)
+            turn.unanswered = 1
+            try:
+                answer = await runtime.finish(client.backend.attempt(claim, 0.0))
+                turn.unanswered = 0
+            except BackendUnavailable:
+                answer, sent = await ask_again(client, turn, attempt(client, claim))
+            hold = _plain(client, want, turn, answer, sent)
             if hold is None:
-                await runtime.finish(retreat(client, want, turn))
-                client.tell_want("timed_out", want, waited=runtime.now() - asked)
-                return
-            lease = lend(client, want, hold, mine, made)
-            if client.closed and lease is not None:
-                # Meanwhile: either closing has seen this hold, or we see here that it is closed.
-                await _give_back(client, lease)
-                client.ensure_open()
-        except BaseException as error:
-            if not made:
-                await runtime.finish(retreat(client, want, turn))
-            if isinstance(error, HoldfastError):
-                error.placed(client.bare(want.key), client.backend.name)
-            raise
+                hold = await _win(client, want, turn, answer, sent)
+        else:
+            hold = await _wait_in_line(client, want, turn)
+        if hold is None:
+            await runtime.finish(retreat(client, want, turn))
+            client.tell_want("timed_out", want, waited=runtime.now() - asked)
+            return
+        lease = lend(client, want, hold, mine, made)
+        if client.closed and lease is not None:
+            # Meanwhile: either closing has seen this hold, or we see here that it is closed.
+            await _give_back(client, lease)
+            client.ensure_open()
+    except BaseException as error:
+        if not made:
+            await runtime.finish(retreat(client, want, turn))
+        if isinstance(error, HoldfastError):
+            error.placed(client.bare(want.key), client.backend.name)
+        raise
+    if lease is None:  # handed over to us, and over before we woke up
+        await acquire(client, want, mine, until, made)
+        return
     kind = "granted" if lease._number == 0 else "handed_over"
     if client.ear.wants(kind):
         lease._since = runtime.now()
         client.tell(kind, lease, waited=lease._since - asked)
+
+
+def _plain(client: Client, want: Want, turn: Turn, answer: Answer, sent: float) -> Hold | None:
+    """The hold, where the first answer is a grant like most: not pushed, and in time."""
+    if isinstance(answer, Granted) and answer.anchor is None and turn.claim is not None:
+        hold = Hold(turn.claim, want.terms, answer, sent, turn.line)
+        if turn.unanswered:
+            hold.doubtful = True
+        if hold.valid_until is NEVER or client.runtime.now() < hold.valid_until:
+            turn.hold = hold
+    return turn.hold
 
 
 def _enter_again(client: Client, want: Want, mine: Mine, made: list[Any]) -> bool:
@@ -115,11 +137,11 @@ def join(client: Client, want: Want, turn: Turn) -> None:
             turn.waiter = turn.line.join(want.terms, client.runtime.signal())
 
 
-async def _wait_in_line(
-    client: Client, want: Want, waiter: Waiter, until: float, turn: Turn
-) -> Hold | None:
+async def _wait_in_line(client: Client, want: Want, turn: Turn) -> Hold | None:
     """Until the hold is handed over to us, or it is our turn to ask."""
-    runtime = client.runtime
+    runtime, line, waiter, until = client.runtime, turn.line, turn.waiter, turn.until
+    if line is None or waiter is None:
+        return None
     if until > runtime.now():
         client.tell_want("waiting", want)
     with client.awake(waiter.signal):
@@ -132,10 +154,11 @@ async def _wait_in_line(
         return waiter.hold
     if not waiter.turn:
         return None
-    if turn.line is not None and turn.line.pause_until:
-        await _step_back(client, turn.line, until)
+    if line.pause_until:
+        await _step_back(client, line, until)
     client.ensure_open()  # the turn may have come with the closing
-    return await _win(client, want, until, turn, runtime.now())
+    answer, sent = await _ask(client, want, turn)
+    return await _win(client, want, turn, answer, sent)
 
 
 async def _step_back(client: Client, line: Line, until: float) -> None:
@@ -145,42 +168,51 @@ async def _step_back(client: Client, line: Line, until: float) -> None:
         await client.runtime.signal().wait(min(pause_until, until))
 
 
-async def _win(  # noqa: C901  # as above
-    client: Client, want: Want, until: float, turn: Turn, now: float
-) -> Hold | None:
-    """Ask until a grant is worth something: one that came too late is given back."""
-    line, runtime = turn.line, client.runtime
-    while True:
-        if line is not None and line.left is not None:
-            _inherit(client, line, turn)
+async def _win(client: Client, want: Want, turn: Turn, answer: Answer, sent: float) -> Hold | None:
+    """Wait and ask until a grant is worth something: one that came too late is given back.
+
+    The first answer to the claim is known, and when it was asked for.
+    """
+    runtime = client.runtime
+    while turn.claim is not None:
         claim = turn.claim
-        if claim is None:
-            claim = turn.claim = client.claim(want.key, want.terms, waits=until > now)
-        sent = now
-        turn.unanswered += 1
-        try:
-            answer = await runtime.finish(client.backend.attempt(claim, 0.0))
-            turn.unanswered -= 1
-        except BackendUnavailable:
-            answer, sent = await ask_again(client, turn, until, attempt(client, claim))
-        if not isinstance(answer, Granted):  # most often it is: one command, and no more calls
-            found = await wait(client, want, claim, turn, until, answer)
+        if not isinstance(answer, Granted):
+            found = await wait(client, want, claim, turn, answer)
             if found is None:
-                return None
+                break
             answer, sent = found
-        hold = Hold(claim, want.terms, answer, sent, line)
-        if turn.unanswered:
-            hold.doubtful = True
+        hold = Hold(claim, want.terms, answer, sent, turn.line)
+        hold.doubtful = turn.doubtful
         if answer.anchor is not None:
             await _refresh(client, hold)
-        if hold.ttl is None or runtime.now() < hold.valid_until:
+        if runtime.now() < hold.valid_until:
             turn.hold = hold
             return hold
         doubtful, turn.claim, turn.unanswered = turn.doubtful, None, 0
         await runtime.finish(withdraw(client, claim, doubtful=doubtful))
-        now = runtime.now()
-        if now >= until:
-            return None
+        if runtime.now() >= turn.until:
+            break
+        answer, sent = await _ask(client, want, turn)
+    return None
+
+
+async def _ask(client: Client, want: Want, turn: Turn) -> tuple[Answer, float]:
+    """The first answer to a claim, and when it was asked for: to a new one, or to one that stands
+    in the engine's line already, because an asker of this process gave up there.
+    """
+    if turn.line is not None and turn.line.left is not None:
+        _inherit(client, turn.line, turn)
+    sent = client.runtime.now()
+    claim = turn.claim
+    if claim is None:
+        claim = turn.claim = client.claim(want, turn.mine, waits=turn.until > sent)
+    turn.unanswered += 1
+    try:
+        answer = await client.runtime.finish(client.backend.attempt(claim, 0.0))
+    except BackendUnavailable:
+        return await ask_again(client, turn, attempt(client, claim))
+    turn.unanswered -= 1
+    return answer, sent
 
 
 def _inherit(client: Client, line: Line, turn: Turn) -> None:
@@ -268,8 +300,7 @@ def _leave_claim(client: Client, line: Line, want: Want, turn: Turn) -> Waiter |
         return None  # a mere try has no place to leave
     if not line.waiters or next(iter(line.waiters)).terms != want.terms:
         return None
-    line.left = Turn()
-    line.left.inherit(turn)
+    line.left, turn.claim = (turn.claim, turn.unanswered), None
     heir = client.pass_turn(line)
     turn.line = None
     return heir

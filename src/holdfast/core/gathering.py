@@ -85,7 +85,7 @@ async def _in_turn(parts: Sequence[Part], until: float, made: list[Any]) -> bool
     for client, want in parts:
         one: list[Any] = []
         try:
-            await acquire(client, want, until, one)
+            await acquire(client, want, client.runtime.mine(), until, one)
         finally:
             made.extend(one)
         if not one:

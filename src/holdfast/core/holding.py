@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 NEVER = float("inf")
+NEW = object()
+"""The place in the timetable of a hold that the keeper has not seen yet."""
 
 
 class Terms(NamedTuple):
@@ -62,25 +64,28 @@ class Hold:
     def __init__(
         self, claim: Claim, terms: Terms, granted: Granted, sent: float, line: Line | None
     ):
+        self.raw, ttl, anchor, until = granted
         self.claim = claim
         self.terms = terms
         self.line = line
-        self.doubtful = False
-        """Whether some sending of its attempt is unanswered and may be applied later (L3)."""
-        self.raw = granted.raw
-        self.number = 0
-        self.ttl = claim.ttl if granted.ttl is None else granted.ttl
-        self.anchor = sent if granted.anchor is None else granted.anchor
-        self.valid_until = NEVER if self.ttl is None else pacing.validity(self.anchor, self.ttl)
-        if granted.until is not None:
-            self.valid_until = min(self.valid_until, granted.until)
+        self.number = self.failures = 0
+        self.ttl = ttl = claim.ttl if ttl is None else ttl
+        self.anchor = anchor = sent if anchor is None else anchor
         self.since = sent
-        self.hold_until = NEVER if terms.max_hold is None else sent + terms.max_hold
-        self.ending = False
-        self.failures = 0
-        self.due = NEVER
-        self.bucket: object = None
-        self.lease: Callable[[], LeaseCore | None] = no_lease
+        self.valid_until = self.hold_until = self.due = NEVER
+        self.bucket: object = NEW
+        self.lease: Callable[[], LeaseCore | None] = nobody
+        self.doubtful = self.ending = False
+        """Doubtful: some sending of its attempt is unanswered and may be applied later (L3)."""
+        if ttl is not None:
+            self.valid_until = pacing.validity(anchor, ttl)
+            self.due = anchor + ttl / pacing.RENEWALS_PER_TTL
+        if until is not None:
+            self.valid_until = min(self.valid_until, until)
+        max_hold = terms.max_hold
+        if max_hold is not None:
+            self.hold_until = sent + max_hold
+            self.due = min(self.due, self.hold_until)
 
     def confirmed(self, sent: float, until: float = NEVER) -> None:
         """The engine answered a renewal sent at `sent`: the full ttl counts from there, but never
@@ -104,8 +109,10 @@ class Hold:
         return now > self.anchor + self.ttl * 2 / 3
 
 
-def no_lease() -> None:
-    """Nobody's: between two leases of a hand-over, or after the user let go."""
+def nobody() -> None:
+    """A hold without a lease: between the two of a hand-over, or after the user let go. And what
+    a thread has for a task.
+    """
 
 
 class Mine(dict[object, Any]):
@@ -113,10 +120,14 @@ class Mine(dict[object, Any]):
     thread that ends without releasing lets them go at once (L11).
     """
 
-    __slots__ = ("__weakref__", "task")
+    __slots__ = ("__weakref__", "task", "weakly", "who")
 
-    task: Callable[[], Any]
-    """On a loop: the task, weakly."""
+    def __init__(self, who: str, task: Callable[[], Any] = nobody):
+        self.who = who
+        """The thread or task, for people."""
+        self.task = task
+        """On a loop: the task, weakly."""
+        self.weakly = weakref.ref(self)
 
 
 class LeaseCore:
@@ -148,18 +159,20 @@ class LeaseCore:
     ):
         self._client = client
         self._hold = hold
+        self._mine = mine.weakly
+        self._slot = slot
         self._number = hold.number
         self._since = hold.since
         self._count = 1
-        self._outer: LeaseCore | None = None
-        self._inner: LeaseCore | None = None
+        self._outer: LeaseCore | None
+        self._inner: LeaseCore | None
         """A read taken inside this write: it lives on, downgraded, if the write ends first."""
-        self._mine = weakref.ref(mine)
-        self._slot = slot
-        self._ended: State | None = None
+        self._ended: State | None
+        self._outer = self._inner = self._ended = None
         self._reason = ""
-        self._callbacks: tuple[Callable[[Any], object], ...] = ()
-        self._signals: tuple[Signal, ...] = ()
+        self._callbacks: tuple[Callable[[Any], object], ...]
+        self._signals: tuple[Signal, ...]
+        self._callbacks = self._signals = ()
         hold.lease = weakref.ref(self)
 
     @property

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.core import losing, pacing
-from holdfast.core.holding import NEVER, no_lease
+from holdfast.core.holding import NEVER, nobody
 from holdfast.core.values import Claim, Mode, State
 from holdfast.errors import BackendError, BackendUnavailable, LeaseLost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
     from typing import Any
 
     from holdfast.core.client import Client
@@ -19,12 +19,23 @@ if TYPE_CHECKING:
     from holdfast.core.queueing import Line, Waiter
 
 T = TypeVar("T")
+_RELEASED = State.RELEASED
+"""Looking it up in the enum would cost as much as a call."""
 
 
-async def release(client: Client, lease: LeaseCore, ends: list[LeaseCore] | None = None) -> None:
-    """Give back one entry of this lease; the last one ends the hold or hands it over.
+async def release(client: Client, lease: LeaseCore) -> None:
+    """Give back one entry of this lease; the last one ends the hold or hands it over."""
+    rest = begin_release(client, lease)
+    if rest is not None:
+        await rest
 
-    What is to be given back to the engine is put into `ends`, by whoever ends several at once.
+
+def begin_release(
+    client: Client, lease: LeaseCore, ends: list[LeaseCore] | None = None
+) -> Awaitable[None] | None:
+    """All of a release that needs no engine; what is left of it, for the caller to await.
+
+    Who ends several at once gives `ends`, for those that are to be given back to the engine.
     """
     hold = lease._hold
     if hold.valid_until != NEVER or hold.hold_until != NEVER:
@@ -36,27 +47,27 @@ async def release(client: Client, lease: LeaseCore, ends: list[LeaseCore] | None
             raise lease._no_longer_held()
         if lease._count > 1:
             lease._count -= 1
-            return
+            return None
         survivor = lease._inner
         if lease._outer is not None:
             lease._leave_outer()
-            return
+            return None
         lease._forget()
-        lease._ended = State.RELEASED
+        lease._ended = _RELEASED
         if survivor is not None:
             survivor._outlive(lease)
         else:
             heir = _decide(client, hold)
     if heir is not None:
         heir.signal.notify()
+        tell_released(client, lease)
     elif survivor is not None:
-        await client.runtime.finish(_downgrade(client, hold))
+        return client.runtime.finish(_downgrade(client, hold, lease))
     elif ends is not None:
         ends.append(lease)
-        return
     else:
-        await client.runtime.finish(end(client, hold))
-    tell_released(client, lease)
+        return client.runtime.finish(end(client, hold, lease))
+    return None
 
 
 def tell_released(client: Client, lease: LeaseCore) -> None:
@@ -87,7 +98,7 @@ async def release_again(client: Client, lease: LeaseCore, count: int) -> None:
     if heir is not None:
         heir.signal.notify()
     elif survivor not in (None, lease):
-        await _downgrade(client, hold)
+        await _downgrade(client, hold, lease)
     else:
         client.keeper.undo(hold.claim, doubtful=hold.doubtful)
         _pass_on_turn_of(client, hold)
@@ -101,7 +112,7 @@ def _decide(client: Client, hold: Hold) -> Waiter | None:
         heir = line.heir(hold, now, client.cohort)
         if heir is not None:
             hold.number += 1
-            hold.lease = no_lease
+            hold.lease = nobody
             if hold.terms.max_hold is not None:
                 hold.hold_until = now + hold.terms.max_hold
             return heir
@@ -117,8 +128,10 @@ def _decide(client: Client, hold: Hold) -> Waiter | None:
     return None
 
 
-async def end(client: Client, hold: Hold) -> None:
-    """Give the hold back to the engine, then the turn to the next of this process."""
+async def end(client: Client, hold: Hold, lease: LeaseCore | None = None) -> None:
+    """Give the hold back to the engine, then the turn to the next of this process; and tell of the
+    lease that was released.
+    """
     try:
         if not await client.backend.release(hold.claim, doubtful=hold.doubtful):
             raise _gone(client, hold)
@@ -134,6 +147,8 @@ async def end(client: Client, hold: Hold) -> None:
     finally:
         if hold.line is not None:
             _pass_on_turn_of(client, hold)
+    if lease is not None:
+        tell_released(client, lease)
 
 
 async def end_all(client: Client, engine: Gathers, leases: Sequence[LeaseCore]) -> None:
@@ -210,7 +225,7 @@ async def _insist(
             raise
 
 
-async def _downgrade(client: Client, hold: Hold) -> None:
+async def _downgrade(client: Client, hold: Hold, lease: LeaseCore) -> None:
     """Make the hold a shared one: readers come in, and writers of this process may ask."""
     try:
         try:
@@ -222,6 +237,7 @@ async def _downgrade(client: Client, hold: Hold) -> None:
         _pass_on_turn_of(client, hold)
     if not kept:
         losing.lose(client, hold, "taken")
+    tell_released(client, lease)
 
 
 async def withdraw(client: Client, claim: Claim, *, doubtful: bool) -> None:

@@ -74,11 +74,10 @@ def tell_lease(client: Client, lease: LeaseCore) -> None:
 
 def on_lost(client: Client, lease: LeaseCore, callback: Callable[[Any], object]) -> None:
     with client.guard:
-        late = lease._ended is State.LOST
-        if not late:
+        if lease._ended is None or lease._ended is not State.LOST:
             lease._callbacks = (*lease._callbacks, callback)
-    if late:
-        client.runtime.aside(partial(callback, lease))
+            return
+    client.runtime.aside(partial(callback, lease))
 
 
 async def wait_lost(client: Client, lease: LeaseCore, until: float) -> bool:

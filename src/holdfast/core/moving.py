@@ -137,8 +137,8 @@ async def attach(client: Client, text: str, made: list[Any]) -> LeaseCore:
     terms = Terms(
         ttl, auto_renew, max_hold, False, owner, Mode(mode), permits, False
     )  # a tuple's fields
-    slot = client.slot(key, terms)
-    claim = client.claim(key, terms)
+    want, mine = client.want(client.bare(key), terms), client.runtime.mine()
+    claim = client.claim(want, mine)
     parked = claim._replace(id=parked_id)
     try:
         granted, sent = await _adopt(client, parked, claim)
@@ -150,8 +150,7 @@ async def attach(client: Client, text: str, made: list[Any]) -> LeaseCore:
         raise LeaseLost(message, key=client.bare(key), backend=client.backend.name)
     hold = Hold(claim, terms, granted, sent, None)
     hold.raw, hold.number = raw, number
-    mine = client.runtime.mine()
     client.begin(hold)
-    lease = client.lend(hold, mine, slot, made)
+    lease = client.lend(hold, mine, want.slot, made)
     client.tell("granted", lease, reason="attached")
     return lease

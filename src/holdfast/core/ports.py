@@ -70,13 +70,10 @@ class Runtime(Protocol):
         """Run a command to its end even if the caller is cancelled meanwhile; then tell him."""
 
     def mine(self) -> Mine:
-        """What belongs to the calling thread or task alone; gone when it is gone."""
+        """What belongs to the calling thread or task alone, and its name; gone when it is gone."""
 
     def alive(self, mine: Mine | None) -> bool:
         """Whether somebody still running owns this: False once its task has finished (L10)."""
-
-    def who(self) -> str:
-        """The calling thread or task, for people."""
 
     def at_home(self) -> bool:
         """False in a forked child, where everything belongs to the parent."""

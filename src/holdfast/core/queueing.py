@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from holdfast.core.pacing import COHORT_SECONDS
 
 if TYPE_CHECKING:
-    from holdfast.core.acquiring import Turn
     from holdfast.core.holding import Hold, Terms
     from holdfast.core.ports import Signal
+    from holdfast.core.values import Claim
 
 
 class Waiter:
@@ -43,8 +43,9 @@ class Line:
     def __init__(self, key: str):
         self.key = key
         self.waiters = _NOBODY
-        self.left: Turn | None = None
-        """A claim left by an asker that gave up: it keeps the process's place in the engine."""
+        self.left: tuple[Claim, int] | None = None
+        """A claim left by an asker that gave up, and how many of its sendings had no answer: it
+        keeps the process's place in the engine."""
         self.pause_until = 0.0
         """Where the engine has no line, a process steps back after a cohort (L14)."""
 

@@ -10,9 +10,11 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core import pacing
+from holdfast.core.holding import NEW
 from holdfast.core.timetable import BATCH, NEVER, Timetable
 from holdfast.core.values import Claim, Renewal, Renewed
 
@@ -25,6 +27,10 @@ PUNCTUAL = 0.02
 """How much later than its time a hold may be looked at, to share the timetable of its fellows."""
 IDLE = 10.0
 """A keeper with nothing to look after ends after this long; the next hold starts another."""
+
+
+def _is_new(hold: Hold) -> bool:
+    return hold.bucket is NEW
 
 
 def _report(error: Exception) -> None:
@@ -59,21 +65,32 @@ class Keeper:
         self.beating = False
         self._beat_at = NEVER
 
-    def enrol(self, hold: Hold) -> None:
-        """Called under the guard when a hold begins."""
+    def expect(self, hold: Hold) -> None:
+        """A hold has begun that must be looked at sooner than we would by ourselves."""
+        self.ring()  # first: interrupted (Ctrl-C) in between, the next one just rings again
+        with self.client.guard:
+            if hold.bucket is NEW:  # else it has been seen already
+                self.timetable.asleep_until = min(self.timetable.asleep_until, hold.due)
+
+    def _take_in(self) -> None:
+        """Under the guard: who began since the last look gets a date.
+
+        They stand together at the end of all holds. Most holds never come here: they are over
+        before, and neither their beginning nor their end touches the timetable.
+        """
+        newest_first = reversed(list(self.client.holds.values()))
+        for hold in reversed(list(takewhile(_is_new, newest_first))):
+            self._enrol(hold)
+
+    def _enrol(self, hold: Hold) -> None:
+        hold.bucket = None
         delay = self._delay(hold)
-        now = self.runtime.now()
         if delay == NEVER:
             return
         slack = delay / 10
         if self._interval(hold) != delay:  # its end, not a renewal: the notice must be on time
             slack = min(slack, PUNCTUAL)
-        if now - hold.anchor < slack:
-            early = self.timetable.add(hold, now, delay)
-        else:  # a grant that was long on its way has less time left than its fellows
-            early = self.timetable.add_once(hold, hold.anchor + delay)
-        if early:
-            self.ring()
+        self.timetable.add(hold, hold.anchor, delay, slack)
 
     def abandon(self, hold: Hold, number: int) -> None:
         self._abandoned.append((hold, number))
@@ -107,6 +124,9 @@ class Keeper:
             self._tickets.pop()  # atomic: of two who try, one gets it
         except IndexError:
             return False
+        except BaseException:  # interrupted (Ctrl-C) with the ticket in hand
+            self._tickets.append(object())
+            raise
         return True
 
     def stop(self) -> None:
@@ -131,9 +151,7 @@ class Keeper:
 
     async def _rest(self) -> bool:
         """Sleep until something is due or somebody rings; False to end for want of work."""
-        with self.client.guard:
-            until = self.timetable.rest(self.runtime.now())
-        until = min(until, self._retry_undone_at, self._beat_at)
+        until = min(self._lie_down(), self._retry_undone_at, self._beat_at)
         if until != NEVER:
             await self.wake.wait(until)
             return True
@@ -142,6 +160,13 @@ class Keeper:
         # A ring between the put-back and this look is ours if we get the ticket again.
         self._tickets.append(object())
         return await self.wake.wait(0.0) and self._take_ticket()
+
+    def _lie_down(self) -> float:
+        """When somebody whom we know of is due."""
+        with self.client.guard:
+            promised = self.timetable.stir()  # first: who comes too late to be taken in now rings
+            self._take_in()
+            return self.timetable.rest(self.runtime.now(), promised)
 
     async def _look_after(self, backend: Backend) -> None:
         while self._news:
@@ -158,8 +183,12 @@ class Keeper:
     def beat(self) -> None:
         """Begin to look, every heartbeat, at holds without a ttl: short ones are over by then."""
         self.beating = True
-        self._beat_at = self.runtime.now() + (self.client.heartbeat or NEVER)
-        self.ring()
+        try:
+            self._beat_at = self.runtime.now() + (self.client.heartbeat or NEVER)
+            self.ring()
+        except BaseException:  # interrupted (Ctrl-C): the next one begins
+            self.beating = False
+            raise
 
     async def _look_at_all(self, backend: Backend) -> None:
         """Ask the engine whether holds that it keeps by itself are still ours."""
@@ -173,6 +202,7 @@ class Keeper:
     def _due(self) -> list[Hold] | None:
         """Those that need a renewal now; None when nobody is due. Ends those that are over."""
         with self.client.guard:
+            self._take_in()
             now = self.runtime.now()
             due = self.timetable.pop_due(now)
         over = [hold for hold in due if hold.ends_at() <= now]
@@ -199,6 +229,8 @@ class Keeper:
 
     def reschedule(self, hold: Hold, now: float) -> None:
         """Under the guard: when to look at it again, after a renewal was answered or not."""
+        if hold.bucket is NEW:
+            self._take_in()  # those before it too, or they would never be seen
         self.timetable.remove(hold)
         interval = self._interval(hold)
         end = hold.ends_at()

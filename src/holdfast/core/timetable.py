@@ -20,7 +20,8 @@ class Timetable:
     """Which hold is due when. Adding and removing are O(1) and leave nothing behind.
 
     Holds that wait equally long become due in the order they came, so each distinct delay has a
-    plain FIFO; only the irregular ones (a retry, the rest of a max_hold) need the heap.
+    plain FIFO; only the irregular ones (a retry, the rest of a max_hold) need the heap. Whoever is
+    interrupted (Ctrl-C) may leave an empty FIFO behind.
     """
 
     __slots__ = ("_fifos", "_heap", "_order", "asleep_until")
@@ -31,12 +32,22 @@ class Timetable:
         self._order = count()
         self.asleep_until = NEVER
 
-    def add(self, hold: Hold, now: float, delay: float) -> bool:
-        """Put it in; True if the keeper must be woken to be in time."""
-        hold.due = now + delay
+    def add(self, hold: Hold, start: float, delay: float, slack: float = 0.0) -> bool:
+        """Put it in; True if the keeper must be woken to be in time.
+
+        It may be looked at later by `slack`, to share the FIFO of its fellows.
+        """
+        due = start + delay
+        fifo = self._fifos.setdefault(delay, {})
+        if fifo:
+            last = next(reversed(fifo)).due
+            if due + slack < last:
+                return self.add_once(hold, due)
+            due = max(due, last)
+        hold.due = due
         hold.bucket = delay
-        self._fifos.setdefault(delay, {})[hold] = None
-        return self._earlier(hold.due)
+        fifo[hold] = None
+        return self._earlier(due)
 
     def add_once(self, hold: Hold, due: float) -> bool:
         """The same for a moment that no other hold will share."""
@@ -51,15 +62,20 @@ class Timetable:
         self.asleep_until = due
         return True
 
-    def rest(self, now: float) -> float:
+    def stir(self) -> float:
+        """From now on whoever begins wakes the keeper; returns until when it meant to sleep."""
+        promised, self.asleep_until = self.asleep_until, NEVER
+        return promised
+
+    def rest(self, now: float, promised: float = NEVER) -> float:
         """When the keeper must look again; it may sleep until then.
 
         Once woken for a hold it will look when that one is due, even if it was released meanwhile:
         otherwise each of many short holds would wake the keeper anew.
         """
         until = self.next_due()
-        if now < self.asleep_until:
-            until = min(until, self.asleep_until)
+        if now < promised:
+            until = min(until, promised)
         self.asleep_until = until
         return until
 
@@ -83,7 +99,7 @@ class Timetable:
     def next_due(self) -> float:
         while self._heap and self._heap[0][0] != self._heap[0][2].due:
             heapq.heappop(self._heap)
-        heads = [next(iter(fifo)).due for fifo in self._fifos.values()]
+        heads = [next(iter(fifo)).due for fifo in self._fifos.values() if fifo]
         return min([*heads, self._heap[0][0]] if self._heap else heads, default=NEVER)
 
     def _first(self, now: float, early: float) -> Hold | None:
@@ -92,7 +108,7 @@ class Timetable:
             if hold.due == due:
                 return hold
         for delay, fifo in self._fifos.items():
-            hold = next(iter(fifo))
-            if hold.due <= now + delay * early:
-                return hold
+            head = next(iter(fifo), None)
+            if head is not None and head.due <= now + delay * early:
+                return head
         return None

@@ -40,15 +40,15 @@ async def take(
         return None
     client.ensure_open()
     asked = client.runtime.now()
-    turns = [Turn() for _ in wants]
+    mine = client.runtime.mine()
+    turns = [Turn(mine, until) for _ in wants]
     try:
         # Those who wait in this process are not overtaken; nor do we wait while we have a turn.
         ours = all(_have_turn(client, want, turn) for want, turn in zip(wants, turns, strict=True))
-        answer = await _ask(client, engine, wants, turns, until) if ours else None
+        answer = await _ask(client, engine, wants, turns) if ours else None
         if not isinstance(answer, list):
             await client.runtime.finish(_leave(client, wants, turns))
             return answer
-        mine = client.runtime.mine()
         for want, turn in zip(wants, turns, strict=True):
             if turn.hold is not None:
                 lend(client, want, turn.hold, mine, made)
@@ -72,10 +72,10 @@ def _have_turn(client: Client, want: Want, turn: Turn) -> bool:
 
 
 async def _ask(
-    client: Client, engine: Gathers, wants: Sequence[Want], turns: list[Turn], until: float
+    client: Client, engine: Gathers, wants: Sequence[Want], turns: list[Turn]
 ) -> list[Granted] | Busy | None:
     for want, turn in zip(wants, turns, strict=True):
-        turn.claim = client.claim(want.key, want.terms)
+        turn.claim = client.claim(want, turn.mine)
     claims = [turn.claim for turn in turns if turn.claim is not None]
     first, sent = turns[0], client.runtime.now()
     first.unanswered += 1
@@ -84,7 +84,7 @@ async def _ask(
         first.unanswered -= 1
     except BackendUnavailable:
         command = lambda: engine.attempt_all(claims)  # noqa: E731  # as in `leaving.end`
-        answer, sent = await ask_again(client, first, until, command)
+        answer, sent = await ask_again(client, first, command)
     if isinstance(answer, list):
         holds = [
             Hold(claim, want.terms, granted, sent, turn.line)
@@ -118,7 +118,9 @@ async def give_back(client: Client, leases: Sequence[LeaseCore]) -> None:
     ends: list[LeaseCore] = []
     for lease in leases:
         try:
-            await leaving.release(client, lease, None if engine is None else ends)
+            rest = leaving.begin_release(client, lease, None if engine is None else ends)
+            if rest is not None:
+                await rest
         except HoldfastError as error:
             failed = failed or error
     if ends and engine is not None:

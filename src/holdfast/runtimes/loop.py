@@ -13,11 +13,14 @@ import random
 import threading
 import types
 import weakref
+from asyncio import current_task
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
+from contextvars import ContextVar
+from threading import get_ident
 from typing import Any, TypeVar
 
-from holdfast.core.holding import Mine
+from holdfast.core.holding import Mine, nobody
 from holdfast.errors import ConfigurationError
 from holdfast.runtimes import clock
 from holdfast.runtimes.threads import Aside
@@ -25,6 +28,9 @@ from holdfast.runtimes.threads import Aside
 T = TypeVar("T")
 LONGEST_TIMER = 86400.0
 _by_task: weakref.WeakKeyDictionary[asyncio.Task[Any], Mine] = weakref.WeakKeyDictionary()
+_known: ContextVar[Callable[[], Mine | None]] = ContextVar("holdfast.mine", default=nobody)
+"""The same, weakly, where it is found faster. A context goes on to the tasks that are begun in it,
+so who finds something here looks whose it is."""
 
 
 class LoopSignal:
@@ -68,21 +74,17 @@ def _wake(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-def _nobody() -> None:
-    """No task has been here yet."""
-
-
 class _Shield:
     """What a task awaits in place of what its command awaits, so that cancelling it stops here.
 
     To a task it is a future (`asyncio.isfuture` tells by the mark), done when the other one is.
     """
 
-    _asyncio_future_blocking = True
-    _struck = False
-    _message: tuple[object, ...] = ()
-    get_loop: Any = None
-    add_done_callback: Any = None
+    __slots__ = ("_asyncio_future_blocking", "add_done_callback", "get_loop", "message")
+
+    def __init__(self) -> None:
+        self.message: tuple[object, ...] | None = None
+        """What the cancellation said; None: there was none."""
 
     def over(self, awaited: Any) -> _Shield | None:
         """This, held over what the work awaits; a bare yield awaits nothing."""
@@ -96,19 +98,18 @@ class _Shield:
 
     def cancel(self, msg: object = None) -> bool:
         """Called by the task when it is cancelled: noted, and nothing is disturbed."""
-        self._struck = True
-        self._message = () if msg is None else (msg,)
+        self.message = () if msg is None else (msg,)
         return True
 
     def cancelled(self) -> bool:
         """Not if the work itself did that, and took it back, as a TaskGroup does."""
-        if not self._struck:
+        if self.message is None:
             return False
         task = asyncio.current_task()
         return task is None or task.cancelling() > 0
 
     def cancellation(self) -> asyncio.CancelledError:
-        return asyncio.CancelledError(*self._message)
+        return asyncio.CancelledError(*(self.message or ()))
 
 
 class LoopRuntime:
@@ -121,8 +122,6 @@ class LoopRuntime:
         self._thread = 0
         self._aside = Aside()
         self._running: set[asyncio.Future[Any]] = set()
-        self._recent: Callable[[], Mine | None] = _nobody
-        """Whose turn it was last, weakly: a task asks several times for what is its own."""
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -140,11 +139,11 @@ class LoopRuntime:
             )
             raise ConfigurationError(message)
         self._loop = loop
-        self._thread = threading.get_ident()
+        self._thread = get_ident()
 
     def on_loop(self, call: Callable[[], object]) -> None:
         """Call it on the loop: at once if we are there, soon otherwise; a closed loop forgets."""
-        if self._loop is None or threading.get_ident() == self._thread:
+        if self._loop is None or get_ident() == self._thread:
             call()
         else:
             with suppress(RuntimeError):
@@ -184,7 +183,7 @@ class LoopRuntime:
                     step = shield.over(work.send(None))
         except StopIteration as done:
             result: T = done.value
-            if not shield.cancelled():
+            if shield.message is None or not shield.cancelled():
                 return result
         except (Exception, asyncio.CancelledError):
             if not shield.cancelled():
@@ -192,27 +191,24 @@ class LoopRuntime:
         raise shield.cancellation()
 
     def mine(self) -> Mine:
-        loop = self.loop
-        task = asyncio.current_task(loop)
+        # Asking for the running loop is a system call; on its thread only our own runs our tasks.
+        task = current_task(self._loop) if get_ident() == self._thread else None
+        if task is None:
+            task = current_task(self.loop)
         if task is None:
             raise ConfigurationError("the asyncio API must be used inside a task")
-        mine = self._recent()
+        mine = _known.get()()
         if mine is not None and mine.task() is task:
             return mine
         mine = _by_task.get(task)
         if mine is None:
-            mine = _by_task[task] = Mine()
-            mine.task = weakref.ref(task)
-        self._recent = weakref.ref(mine)
+            mine = _by_task[task] = Mine(f"task {task.get_name()}", weakref.ref(task))
+        _known.set(mine.weakly)
         return mine
 
     def alive(self, mine: Mine | None) -> bool:
         task = None if mine is None else mine.task()
         return task is not None and not task.done()
-
-    def who(self) -> str:
-        task = asyncio.current_task()
-        return "" if task is None else f"task {task.get_name()}"
 
     def at_home(self) -> bool:
         return os.getpid() == self._pid

@@ -8,7 +8,7 @@ import random
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
@@ -30,13 +30,18 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     raise _suspended(work)
 
 
-def carry_out(work: Coroutine[Any, Any, None]) -> None:
-    """The same for work without a result, at half the price: no StopIteration is made."""
-    if next(work.__await__(), _DONE) is not _DONE:
-        raise _suspended(work)
+def carry_out(work: Awaitable[None] | None) -> None:
+    """The same for work without a result, at half the price: no StopIteration is made. None: there
+    is nothing left to do.
+    """
+    if work is None:
+        return
+    steps = work.__await__()
+    if next(steps, _DONE) is not _DONE:
+        raise _suspended(steps)
 
 
-def _suspended(work: Coroutine[Any, Any, Any]) -> RuntimeError:
+def _suspended(work: Coroutine[Any, Any, Any] | Generator[Any, Any, Any]) -> RuntimeError:
     work.close()
     return RuntimeError("a blocking call suspended: an asyncio part is used from the blocking API")
 
@@ -113,18 +118,11 @@ class ThreadRuntime:
         try:
             mine: Mine = _local.mine
         except AttributeError:
-            mine = _local.mine = Mine()
+            mine = _local.mine = Mine(f"thread {threading.current_thread().name}")
         return mine
 
     def alive(self, mine: Mine | None) -> bool:
         return mine is not None
-
-    def who(self) -> str:
-        try:
-            who: str = _local.who
-        except AttributeError:
-            who = _local.who = f"thread {threading.current_thread().name}"
-        return who
 
     def at_home(self) -> bool:
         return os.getpid() == self._pid

@@ -50,7 +50,9 @@ class Customer:
         made: list[Any] = []
         try:
             want = self.client.want(name, terms)
-            await entering.acquire(self.client, want, self.runtime.now() + timeout, made)
+            await entering.acquire(
+                self.client, want, self.runtime.mine(), self.runtime.now() + timeout, made
+            )
         except Cancelled:
             await self._give_up(made, name, story)
             raise
@@ -118,7 +120,7 @@ class Customer:
         """Enter once more and leave again: the same lease, no round trip."""
         made: list[Any] = []
         want = Want(lease._hold.claim.key, lease._hold.terms, lease._slot, lined=False)
-        await entering.acquire(self.client, want, self.runtime.now(), made)
+        await entering.acquire(self.client, want, self.runtime.mine(), self.runtime.now(), made)
         if made != [lease]:
             raise AssertionError("re-entry gave another lease")
         try:
@@ -163,7 +165,7 @@ class Customer:
         (write,) = mine
         made: list[Any] = []
         want = self.client.want(write.name, terms)
-        await entering.acquire(self.client, want, self.runtime.now(), made)
+        await entering.acquire(self.client, want, self.runtime.mine(), self.runtime.now(), made)
         mine[:] = made
         read: Visit = made[0]
         read.story = write.story

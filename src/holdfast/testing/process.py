@@ -192,7 +192,7 @@ class SimRuntime:
     def __init__(self, process: Process) -> None:
         self._process = process
         self._world = process.world
-        self._nobody = Mine()
+        self._nobody = Mine(process.name)
 
     def now(self) -> float:
         return self._process.now()
@@ -214,9 +214,6 @@ class SimRuntime:
 
     def alive(self, mine: Mine | None) -> bool:
         return any(task.mine is mine and not task.done for task in self._process.tasks)
-
-    def who(self) -> str:
-        return self._world.current.name if self._world.current else self._process.name
 
     def at_home(self) -> bool:
         return True

@@ -65,7 +65,7 @@ class Task:
     def __init__(self, process: Process, work: Coroutine[Any, Any, Any], name: str) -> None:
         self.process = process
         self.name = name
-        self.mine = Mine()
+        self.mine = Mine(name)
         self.done = False
         self.error: BaseException | None = None
         self.suspensions = 0
@@ -118,7 +118,9 @@ class Task:
             world.current = None
             world.no_guard_is_held(self.name)
             if self.done:
-                self.mine = Mine()  # gone with the task, and what it held is abandoned (L11)
+                self.mine = Mine(
+                    self.name
+                )  # gone with the task, and what it held is abandoned (L11)
 
     def _taken(self) -> bool:
         cancelled, self._cancel = self._cancel, False

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import signal
 import subprocess
+import sys
+import threading
 import time
 from pathlib import Path
 
@@ -63,3 +65,28 @@ def _nobody_is_left(directory: Path) -> None:
     for _ in range(3):
         take(backend, permit(3))
     assert open_descriptors() > before
+
+
+def test_threads_that_give_up_doubtful_claims_do_not_trip_over_each_other(tmp_path: Path) -> None:
+    """Only so many are remembered: who forgets the oldest is not alone (the keeper does it too)."""
+    backend = engine_in(tmp_path / "locks").blocking()
+    failed: list[BaseException] = []
+
+    def give_up() -> None:
+        try:
+            for _ in range(8000):
+                run(backend.release(claim(), doubtful=True))
+        except BaseException as error:  # noqa: BLE001 -- whatever it is
+            failed.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=give_up) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert not failed

@@ -7,11 +7,13 @@ import threading
 from typing import Any
 
 import pytest
+from hiredis import ReplyError
 
 from holdfast.backends.redis import wire
+from holdfast.backends.redis.links import LoopDial
 from holdfast.backends.redis.places import Single
 from holdfast.backends.redis.settings import read
-from holdfast.backends.redis.sockets import Connection, Pool
+from holdfast.backends.redis.sockets import Pool
 from holdfast.backends.redis.streams import Stream
 from holdfast.connect import parse
 from holdfast.errors import BackendUnavailable
@@ -24,22 +26,18 @@ pytestmark = pytest.mark.redis
 PING = wire.pack(b"PING")
 
 
-def test_an_interrupted_command_takes_its_connection_with_it(
-    server: RedisServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_command_takes_its_connection_with_it(server: RedisServer) -> None:
     """Ctrl-C between sending and reading: the answer must never be the next command's."""
     pool = Pool(Single(read(parse(server.url))))
     assert pool.send(wire.pack(b"ECHO", b"first")) == b"first"
-    next_reply = Connection._next
 
-    def interrupted(_connection: Connection) -> Any:
+    def interrupted(_size: int, _flags: int = 0) -> bytes:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Connection, "_next", interrupted)
+    pool._idle[0]._recv = interrupted
     with pytest.raises(KeyboardInterrupt) as caught:
         pool.send(wire.pack(b"ECHO", b"second"))
     assert caught.value.__cause__ is None
-    monkeypatch.setattr(Connection, "_next", next_reply)
     assert pool.send(wire.pack(b"ECHO", b"third")) == b"third"
     pool.close()
 
@@ -98,3 +96,27 @@ def test_a_waiter_whose_connection_was_cut_reads_another_inbox(server: RedisServ
 
 def told(server: RedisServer) -> str:
     return "\n".join(f"{name}:{value}" for name, value in server.info("clients").items())
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_leaving_a_channel_never_takes_the_answer_of_another(refused: bool) -> None:
+    """A refusal to leave is an answer, though leaving has none: the next command keeps its own."""
+    rules = f"~* &* +@all {'-sunsubscribe' if refused else ''}"
+
+    async def story(url: str) -> None:
+        stream = await LoopDial(lambda *_: None, lambda _: None).open(read(parse(url)))
+        for each in range(3):
+            channel = b"c%d" % each
+            await stream.send(wire.pack(b"SSUBSCRIBE", channel))
+            before = stream.send(wire.pack(b"ECHO", b"before"))
+            stream.leave(b"SUNSUBSCRIBE", channel)
+            after = [stream.send(wire.pack(b"ECHO", b"%d" % at)) for at in range(3)]
+            assert await before == b"before"
+            assert await asyncio.gather(*after) == [b"0", b"1", b"2"]
+        wrong = await stream.send(wire.pack(b"NONSENSE"))
+        assert isinstance(wrong, ReplyError)  # not taken for such a refusal
+        stream.close()
+        await stream.ended
+
+    with RedisServer(user="locks", password="s3cret", rules=rules) as server:
+        asyncio.run(asyncio.wait_for(story(server.url), 30))

@@ -28,24 +28,24 @@ class Losses:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.left = 0
-        read, received = Connection._next, Stream.data_received
+        sent, received = Connection.send, Stream.buffer_updated
 
-        def lose(connection: Connection) -> Any:
-            reply = read(connection)
+        def lose(connection: Connection, packed: bytes) -> Any:
+            reply = sent(connection, packed)
             if self.left:
                 self.left -= 1
                 raise ConnectionResetError("lost on the way")
             return reply
 
-        def drop(stream: Stream, data: bytes) -> None:
+        def drop(stream: Stream, nbytes: int) -> None:
             if self.left:
                 self.left -= 1
                 stream.abort(ConnectionResetError("lost on the way"))
             else:
-                received(stream, data)
+                received(stream, nbytes)
 
-        monkeypatch.setattr(Connection, "_next", lose)
-        monkeypatch.setattr(Stream, "data_received", drop)
+        monkeypatch.setattr(Connection, "send", lose)
+        monkeypatch.setattr(Stream, "buffer_updated", drop)
 
 
 @pytest.fixture

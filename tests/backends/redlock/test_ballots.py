@@ -16,13 +16,16 @@ from holdfast.backends.redlock.ballots import (
     VOTES,
     Clock,
     Round,
+    adopted,
     decided,
+    decided_again,
     joined_number,
     joining,
     majority,
+    renewed,
     right,
 )
-from holdfast.backends.redlock.nodes import Set
+from holdfast.backends.redlock.nodes import Ballot, Set
 from holdfast.backends.redlock.questions import Question
 from holdfast.backends.redlock.recipe import Recipe
 from holdfast.connect import parse
@@ -177,9 +180,58 @@ def test_a_second_round_is_not_kept_waiting_by_nodes_that_may_hang() -> None:
     assert decided(votes)
 
 
+def test_who_asks_again_keeps_its_number_as_long_as_a_majority_may_have_it() -> None:
+    votes = Round(range(5), 5)
+    votes.answers = {0: (VOTED, 7), 1: (TOO_SMALL, 9), 2: (VOTED, 7)}
+    assert decided(votes)
+    assert not decided_again(votes)
+    votes.answers[3] = (VOTED, 7)
+    assert decided_again(votes)
+    votes.answers[3] = (TOO_SMALL, 9)
+    assert not decided_again(votes)
+    votes.failures[4] = OSError()
+    assert decided_again(votes)
+
+
+def test_a_node_that_forgot_does_not_say_who_attached_it() -> None:
+    taken = Round(range(5), 5)
+    taken.answers = {0: (0, 0), 1: (0, 77), 2: (0, 77)}
+    assert taken.hopeless(1)
+    assert not adopted(taken), "two more may say 77"
+    taken.answers[3] = (0, 77)
+    assert adopted(taken)
+
+
+def test_what_went_another_way_may_arrive_later() -> None:
+    """On the connection that carried the vote the release comes behind it; on no other."""
+    old, new = object(), object()
+    ballot = Ballot(0)
+    ballot.asked_on([old, old, old, None, old])
+    ballot.votes = Round(range(5), 5)
+    ballot.votes.answers = {0: (VOTED, 7), 1: (VOTED, 7)}
+    assert ballot.unsettled([old, old, old, None, new]) == {3, 4}
+    ballot.asked_on([old, old, new, old, old])
+    ballot.votes = Round(range(5), 5)
+    ballot.votes.answers = dict.fromkeys(range(5), (VOTED, 7))
+    assert ballot.unsettled([old, old, new, old, old]) == {2, 3}, "the first one was not answered"
+    ballot.mended.add(0)
+    assert ballot.unsettled([old] * 5) == {0, 3}
+
+
 def test_a_proposal_that_was_refused_is_not_built_upon() -> None:
     """A clock far ahead proposes what no node accepts; the next number is above what nodes told."""
     nodes = Set([], 60.0)
     assert nodes.propose(10_000_000) == 10_000_000
     nodes.seen(41)
     assert nodes.propose(0) == 42
+
+
+def test_a_renewal_waits_for_those_who_may_make_the_loss_known() -> None:
+    answers = Round(range(5), 5)
+    answers.answers, answers.failures = {0: (0, 0), 1: (0, 0)}, {2: OSError()}
+    assert answers.hopeless(1)
+    assert not renewed(answers)
+    answers.answers[3] = (0, 0)
+    assert renewed(answers)
+    answers.answers, answers.failures = {0: (0, 0), 1: (1, 0)}, {2: OSError(), 3: OSError()}
+    assert renewed(answers), "whatever the last one says"

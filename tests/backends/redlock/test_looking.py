@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +13,6 @@ from holdfast.connect import open_engine
 from holdfast.core.values import LockInfo
 from holdfast.opening import Settings
 from holdfast.testing.conformance.colours import COLOURS
-from tests.servers.processes import until
 from tests.servers.redlock import RedlockNodes
 
 pytestmark = pytest.mark.redis
@@ -28,6 +28,16 @@ def places(nodes: RedlockNodes) -> list[str]:
     return [f"{node.host}:{node.port}" for node in nodes.nodes]
 
 
+async def info_of_all(lease: Any) -> LockInfo:
+    """Once the last votes are there too: they may come after the lease."""
+    give_up = time.monotonic() + 30
+    while True:
+        info: LockInfo = await lease.info()
+        if all(vote.agrees for vote in info.votes):
+            return info
+        assert time.monotonic() < give_up, info.votes
+
+
 @pytest.mark.parametrize("colour", list(COLOURS))
 def test_a_lease_shows_the_vote_of_every_node(five: RedlockNodes, colour: str) -> None:
     paint = COLOURS[colour]()
@@ -39,9 +49,7 @@ def test_a_lease_shows_the_vote_of_every_node(five: RedlockNodes, colour: str) -
             pass
         async with locks.lock("x") as lease:
             hold = f"holdfast:{{{lease.name}}}:redlock"
-            for node in five.nodes:  # the last votes may come after the lease
-                until(lambda node=node: node.ask("EXISTS", hold), "it voted")  # type: ignore[misc]
-            told.append(await lease.info())
+            told.append(await info_of_all(lease))
             five.nodes[0].kill()
             five.nodes[1].ask("DEL", hold)
             told.append(await lease.info())
@@ -53,11 +61,9 @@ def test_a_lease_shows_the_vote_of_every_node(five: RedlockNodes, colour: str) -
     well, *ill = told
     assert [vote.place for vote in well.votes] == places(five)
     for vote in well.votes:
-        assert vote.agrees
         assert not vote.problem
-        (holder,) = vote.holders
-        # A node that voted, but had seen a larger number, does not know the hold by one.
-        assert holder.fence in (well.holders[0].fence, None)
+        # A node that voted, but has seen a larger number, knows the hold without one.
+        assert [holder.fence for holder in vote.holders] in ([well.holders[0].fence], [None])
     for info in ill:
         dead, forgot, *others = info.votes
         assert info.locked, "three of five know it"

@@ -90,3 +90,21 @@ def test_dead_nodes_are_not_asked_over_and_over(five: RedlockNodes, colour: str)
                 await locks.lock("x").acquire(blocking=False)
 
     run(colour, f"{five.url}&node_timeout={SLOW:g}", body)
+
+
+@pytest.mark.timeout(40)
+def test_a_majority_that_hangs_is_waited_for_once(five: RedlockNodes, colour: str) -> None:
+    """Each time would be two seconds."""
+
+    async def body(locks: Any) -> None:
+        for node in five.nodes[:3]:
+            node.stop()
+        for _ in range(40):
+            with pytest.raises(BackendUnavailable, match="no answer"):
+                await locks.lock("x").acquire(blocking=False)
+        for node in five.nodes[:3]:
+            node.cont()
+        async with locks.lock("x", timeout=30) as lease:
+            assert lease.held
+
+    run(colour, f"{five.url}&node_timeout=0.05", body)

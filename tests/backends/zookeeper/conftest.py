@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 
 from holdfast.backends.zookeeper.engine import ZooKeeperEngine
 from holdfast.connect import open_engine
 from holdfast.core.values import Claim
 from holdfast.runtimes.threads import ThreadSignal
-from tests.servers.zookeeper import ZooKeeperServer
+from tests.servers.zookeeper import ZooKeeperEnsemble, ZooKeeperServer
 
 PATIENCE = 30.0
 
@@ -54,6 +55,39 @@ def kazoo_client(hosts: str, timeout: float = 10.0) -> Iterator[KazooClient]:
 def kazoo(zookeeper_server: ZooKeeperServer) -> Iterator[KazooClient]:
     with kazoo_client(zookeeper_server.address) as client:
         yield client
+
+
+@pytest.fixture(params=["one", "three"])
+def server(request: pytest.FixtureRequest) -> ZooKeeperServer:
+    """A lone one, and a follower of an ensemble."""
+    if request.param == "one":
+        lone: ZooKeeperServer = request.getfixturevalue("zookeeper_server")
+        return lone
+    ensemble: ZooKeeperEnsemble = request.getfixturevalue("zookeeper_ensemble")
+    eventually(lambda: len(ensemble.followers) == 2, "whole")
+    return ensemble.followers[0]
+
+
+@pytest.fixture
+def beside(server: ZooKeeperServer) -> Iterator[KazooClient]:
+    with kazoo_client(server.address) as client:
+        yield client
+
+
+@pytest.fixture
+def anywhere(server: ZooKeeperServer) -> str:
+    """A part of either of one's own."""
+    return f"{server.url}/{root()}"
+
+
+def children(client: KazooClient, path: str) -> list[str]:
+    """Who stands there, by all that has happened; an empty lock's node may be gone itself."""
+    client.sync(path)
+    try:
+        found: list[str] = client.get_children(path)
+    except NoNodeError:
+        return []
+    return found
 
 
 @pytest.fixture

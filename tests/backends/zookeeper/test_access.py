@@ -7,11 +7,12 @@ import asyncio
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
+from kazoo.security import make_digest_acl
 
 import holdfast
 from holdfast import aio
 from holdfast.errors import BackendError, BackendUnavailable, ConfigurationError
-from tests.backends.zookeeper.conftest import root
+from tests.backends.zookeeper.conftest import PATIENCE, root
 from tests.servers.certificates import Certificates
 from tests.servers.zookeeper import ZooKeeperServer
 
@@ -46,6 +47,27 @@ def test_locks_of_one_user_cannot_be_touched_by_another(
             assert again.force_release("x", fence=lease.fence)
         assert lease.lost.wait(20)
     assert "s3cret" not in repr(alices)
+
+
+def test_one_in_line_who_may_not_be_looked_at_is_an_error_and_no_riddle(
+    url: str, kazoo: KazooClient
+) -> None:
+    """Another program's node that only its user may read: it cannot be watched, so it is said, at
+    once, and the line is left.
+    """
+    folder = f"/{url.rpartition('/')[2]}/holdfast/x"
+    kazoo.add_auth("digest", "carol:secret")
+    alone = [make_digest_acl("carol", "secret", all=True)]
+    kazoo.ensure_path(folder)
+    name = f"{folder}/{'0' * 32}__lock__"
+    node = kazoo.create(name, acl=alone, ephemeral=True, sequence=True)
+    with holdfast.connect(url) as locks:
+        with pytest.raises(BackendError, match="another user"):
+            locks.lock("x").acquire(timeout=PATIENCE)
+        assert [f"{folder}/{each}" for each in kazoo.get_children(folder)] == [node]
+        kazoo.delete(node)
+        with locks.lock("x", timeout=PATIENCE):
+            pass
 
 
 def test_a_user_may_leave_its_locks_open(zookeeper_server: ZooKeeperServer) -> None:

@@ -12,9 +12,19 @@ from kazoo.client import KazooClient
 
 import holdfast
 from holdfast import aio
+from holdfast.backends.zookeeper import gathering
 from holdfast.core.values import Busy, Granted, Mode
+from holdfast.runtimes.clock import now
 from holdfast.runtimes.threads import ThreadSignal, run
-from tests.backends.zookeeper.conftest import PATIENCE, Traffic, claim, engine, eventually, root
+from tests.backends.zookeeper.conftest import (
+    PATIENCE,
+    Traffic,
+    children,
+    claim,
+    engine,
+    eventually,
+    root,
+)
 from tests.servers.zookeeper import ZooKeeperServer
 
 pytestmark = pytest.mark.zookeeper
@@ -46,11 +56,48 @@ def test_the_same_on_a_loop(url: str) -> None:
     asyncio.run(story())
 
 
-def test_a_thousand_waiters_and_a_release_wakes_one(
-    url: str, zookeeper_server: ZooKeeperServer
-) -> None:
-    eventually(lambda: zookeeper_server.watches() == 0, "those of other tests are gone")
+def test_several_free_locks_are_one_wait_as_well(url: str) -> None:
+    with holdfast.connect(url) as locks:
+        names = ("a", "b", "c")
+        with locks.all(*names):
+            pass
+        traffic = Traffic(locks._client.backend.session)  # type: ignore[attr-defined]
+        with locks.all(*names):
+            pass
+        assert traffic.batches == [["Create2", "GetChildren"] * 3, ["Delete"] * 3]
+
+
+def test_several_of_which_one_is_held_leave_nobody_behind(url: str, kazoo: KazooClient) -> None:
+    """And whoever came behind them meanwhile is not kept."""
     port, other = engine(url).blocking(), engine(url).blocking()
+    holder, waiter = claim("b"), claim("a")
+    run(other.attempt(holder, 0.0))
+    several = [claim("a"), claim("b")]
+    release_all = gathering.release_all
+    behind: list[Any] = []
+
+    async def later(*given: Any) -> list[bool]:
+        behind.append(await other.attempt(waiter, 0.0))  # ours stands before it
+        return await release_all(*given)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(gathering, "release_all", later)
+        assert isinstance(run(port.attempt_all(several)), Busy)
+    assert isinstance(behind[0], Busy)
+    with other.watch(waiter, ThreadSignal) as rung:
+        while not isinstance(run(other.attempt(waiter, 0.0)), Granted):
+            assert run(rung.wait(now() + PATIENCE))
+    path = f"/{url.rpartition('/')[2]}/t"
+    assert [len(children(kazoo, f"{path}/{name}")) for name in ("a", "b")] == [1, 1]
+    for each in (holder, waiter):
+        assert run(other.release(each))
+    run(port.close())
+    run(other.close())
+
+
+def test_a_thousand_waiters_and_a_release_wakes_one(anywhere: str, server: ZooKeeperServer) -> None:
+    eventually(lambda: server.watches() == 0, "those of other tests are gone")
+    port, other = engine(anywhere).blocking(), engine(anywhere).blocking()
     holder = claim()
     waiters = [claim() for _ in range(1000)]
     signals = [ThreadSignal() for _ in waiters]
@@ -59,7 +106,7 @@ def test_a_thousand_waiters_and_a_release_wakes_one(
         assert isinstance(run(port.attempt(waiter, 0.0)), Busy)
         port.watch(waiter, lambda s=signal: s).__enter__()  # type: ignore[misc]
         assert isinstance(run(port.attempt(waiter, 0.0)), Busy)
-    assert zookeeper_server.watches() == 1000
+    eventually(lambda: server.watches() == 1000, "each has its own")
     traffic = Traffic(port.session)
     assert run(other.release(holder))
     assert run(signals[0].wait(_soon()))
@@ -75,7 +122,7 @@ def test_a_thousand_waiters_and_a_release_wakes_one(
     assert len(info.waiters) == 998
     run(port.close())
     run(other.close())
-    eventually(lambda: zookeeper_server.watches() == 0, "no watch is left behind")
+    eventually(lambda: server.watches() == 0, "no watch is left behind")
 
 
 def _soon() -> float:
@@ -85,14 +132,16 @@ def _soon() -> float:
 def test_a_watch_is_never_left_on_what_is_not_there(
     url: str, zookeeper_server: ZooKeeperServer
 ) -> None:
-    """The one before goes between the listing and the watch."""
+    """The one before goes between the listing and the watch: the answer to the watch rings."""
     eventually(lambda: zookeeper_server.watches() == 0, "those of other tests are gone")
     port, other = engine(url).blocking(), engine(url).blocking()
     holder, waiter = claim(), claim()
     run(other.attempt(holder, 0.0))
     assert isinstance(run(port.attempt(waiter, 0.0)), Busy)
     run(other.release(holder))
-    with port.watch(waiter, ThreadSignal):
+    with port.watch(waiter, ThreadSignal) as rung:
+        assert isinstance(run(port.attempt(waiter, 0.0)), Busy)
+        assert run(rung.wait(now() + PATIENCE))
         assert isinstance(run(port.attempt(waiter, 0.0)), Granted)
     assert zookeeper_server.watches() == 0
     run(port.close())
@@ -184,11 +233,13 @@ def test_empty_lock_nodes_are_the_servers_to_remove(url: str, kazoo: KazooClient
     assert fences == sorted(set(fences))
 
 
-def test_cancelled_at_any_moment_nothing_is_left_in_line(url: str, kazoo: KazooClient) -> None:
-    path = f"/{url.rpartition('/')[2]}/holdfast/x"
+def test_cancelled_at_any_moment_nothing_is_left_in_line(
+    anywhere: str, beside: KazooClient
+) -> None:
+    path = f"/{anywhere.rpartition('/')[2]}/holdfast/x"
 
     async def story() -> None:
-        async with aio.connect(url) as locks, aio.connect(url) as others:
+        async with aio.connect(anywhere) as locks, aio.connect(anywhere) as others:
             async with locks.lock("x"):
                 pass
             for step in range(60):
@@ -211,7 +262,7 @@ def test_cancelled_at_any_moment_nothing_is_left_in_line(url: str, kazoo: KazooC
                     pass
 
     asyncio.run(story())
-    assert kazoo.get_children(path) == []
+    assert children(beside, path) == []
 
 
 def test_the_roots_and_namespaces_keep_locks_apart(zookeeper_server: ZooKeeperServer) -> None:

@@ -22,6 +22,7 @@ from holdfast.runtimes.threads import run
 from holdfast.testing.proxy import FaultProxy
 from tests.backends.zookeeper.conftest import (
     PATIENCE,
+    children,
     claim,
     engine,
     eventually,
@@ -43,8 +44,8 @@ sys.stdin.read()
 
 
 @pytest.fixture
-def proxy(zookeeper_server: ZooKeeperServer) -> Iterator[FaultProxy]:
-    with FaultProxy((zookeeper_server.host, zookeeper_server.port)) as made:
+def proxy(server: ZooKeeperServer) -> Iterator[FaultProxy]:
+    with FaultProxy((server.host, server.port)) as made:
         yield made
 
 
@@ -58,7 +59,7 @@ def through(proxy: FaultProxy, path: str, session: float = SESSION) -> str:
 
 
 def test_a_short_cut_puts_a_lease_at_risk_and_nothing_is_lost(
-    proxy: FaultProxy, path: str, zookeeper_server: ZooKeeperServer
+    proxy: FaultProxy, path: str, server: ZooKeeperServer
 ) -> None:
     events: list[str] = []
     with holdfast.connect(through(proxy, path, 20)) as locks:
@@ -67,7 +68,7 @@ def test_a_short_cut_puts_a_lease_at_risk_and_nothing_is_lost(
             proxy.refuse()
             proxy.cut()
             eventually(lambda: lease.state is State.AT_RISK, "at risk")
-            with holdfast.connect(f"{zookeeper_server.url}/{path}") as other:
+            with holdfast.connect(f"{server.url}/{path}") as other:
                 assert other.lock("x").acquire(timeout=0.1) is None
             proxy.heal()
             eventually(lambda: lease.state is State.HELD, "held again")
@@ -76,11 +77,11 @@ def test_a_short_cut_puts_a_lease_at_risk_and_nothing_is_lost(
 
 
 def test_a_long_cut_is_a_loss_that_the_holder_knows_first(
-    proxy: FaultProxy, path: str, zookeeper_server: ZooKeeperServer
+    proxy: FaultProxy, path: str, server: ZooKeeperServer
 ) -> None:
     with (
         holdfast.connect(through(proxy, path)) as locks,
-        holdfast.connect(f"{zookeeper_server.url}/{path}") as others,
+        holdfast.connect(f"{server.url}/{path}") as others,
     ):
         lease = locks.lock("x").acquire()
         assert lease is not None
@@ -95,13 +96,11 @@ def test_a_long_cut_is_a_loss_that_the_holder_knows_first(
             assert again.fence > next_one.fence
 
 
-def test_a_long_cut_on_a_loop(
-    proxy: FaultProxy, path: str, zookeeper_server: ZooKeeperServer
-) -> None:
+def test_a_long_cut_on_a_loop(proxy: FaultProxy, path: str, server: ZooKeeperServer) -> None:
     async def story() -> None:
         async with (
             aio.connect(through(proxy, path)) as locks,
-            aio.connect(f"{zookeeper_server.url}/{path}") as others,
+            aio.connect(f"{server.url}/{path}") as others,
         ):
             lease = await locks.lock("x").acquire()
             assert lease is not None
@@ -116,12 +115,12 @@ def test_a_long_cut_on_a_loop(
 
 
 def test_an_expired_session_is_told_at_once_where_kazoo_says_nothing(
-    proxy: FaultProxy, path: str, zookeeper_server: ZooKeeperServer
+    proxy: FaultProxy, path: str, server: ZooKeeperServer
 ) -> None:
     """The server says that the session is over: every lease of it is lost in that moment."""
     with (
         holdfast.connect(through(proxy, path, 20)) as locks,
-        kazoo_client(zookeeper_server.address) as naive,
+        kazoo_client(server.address) as naive,
     ):
         lease = locks.lock("x").acquire()
         assert lease is not None
@@ -129,7 +128,7 @@ def test_an_expired_session_is_told_at_once_where_kazoo_says_nothing(
         theirs.acquire()
         client = locks._client.backend.session._client  # type: ignore[attr-defined]
         for each in (client, naive):
-            _end_session(each, zookeeper_server)
+            _end_session(each, server)
         assert lease.lost.wait(PATIENCE)
         assert lease.reason == "session"
         assert naive.retry(naive.get_children, f"/{path}/holdfast/y") == []
@@ -145,7 +144,7 @@ def _end_session(client: KazooClient, server: ZooKeeperServer) -> None:
 
 
 def test_a_reply_that_was_lost_leaves_one_node_and_one_grant(
-    proxy: FaultProxy, path: str, kazoo: KazooClient
+    proxy: FaultProxy, path: str, beside: KazooClient
 ) -> None:
     port = engine(through(proxy, path, 8)).blocking()
     warm, wanted = claim("warm"), claim()
@@ -168,22 +167,62 @@ def test_a_reply_that_was_lost_leaves_one_node_and_one_grant(
 
     eventually(asked, "an answer")
     assert isinstance(granted[0], Granted)
-    (node,) = kazoo.get_children(f"/{path}/t/x")
-    assert kazoo.exists(f"/{path}/t/x/{node}").czxid == granted[0].raw
+    (node,) = children(beside, f"/{path}/t/x")
+    assert beside.exists(f"/{path}/t/x/{node}").czxid == granted[0].raw
     assert run(port.release(wanted))
-    assert kazoo.get_children(f"/{path}/t/x") == []
+    assert children(beside, f"/{path}/t/x") == []
     run(port.release(warm))
     run(port.close())
 
 
+def test_a_reply_about_several_that_was_lost_leaves_one_node_each(
+    proxy: FaultProxy, path: str, beside: KazooClient
+) -> None:
+    port = engine(through(proxy, path, 8)).blocking()
+    warm, several = [claim("x"), claim("y")], [claim("x"), claim("y")]
+    assert isinstance(run(port.attempt_all(warm)), list)
+    assert run(port.release_all(warm)) == [True, True]
+    proxy.replies.swallow()
+    with pytest.raises(BackendUnavailable):
+        run(port.attempt_all(several))
+    proxy.heal()
+    granted: list[Granted] = []
+
+    def asked() -> bool:
+        try:
+            granted[:] = run(port.attempt_all(several))  # type: ignore[arg-type]  # asserted below
+        except BackendUnavailable:
+            return False
+        return True
+
+    eventually(asked, "an answer")
+    for each, name in zip(granted, ("x", "y"), strict=True):
+        (node,) = children(beside, f"/{path}/t/{name}")
+        assert beside.exists(f"/{path}/t/{name}/{node}").czxid == each.raw
+    proxy.replies.swallow()
+    with pytest.raises(BackendUnavailable):
+        run(port.release_all(several))
+    proxy.heal()
+
+    def released() -> bool:
+        try:
+            return run(port.release_all(several)) == [False, False]  # the first one was done
+        except BackendUnavailable:
+            return False
+
+    eventually(released, "an answer")
+    assert [children(beside, f"/{path}/t/{name}") for name in ("x", "y")] == [[], []]
+    run(port.close())
+
+
 def test_a_claim_that_got_no_answer_is_withdrawn_all_the_same(
-    proxy: FaultProxy, path: str, kazoo: KazooClient
+    proxy: FaultProxy, path: str, beside: KazooClient
 ) -> None:
     port = engine(through(proxy, path, 8)).blocking()
     warm, wanted = claim("warm"), claim()
     run(port.attempt(warm, 0.0))
     run(port.attempt(claim("x"), 0.0))  # its node is there
-    (before,) = kazoo.get_children(f"/{path}/t/x")
+    (before,) = children(beside, f"/{path}/t/x")
     proxy.replies.swallow()
     with pytest.raises(BackendUnavailable):
         run(port.attempt(wanted, 0.0))
@@ -196,17 +235,17 @@ def test_a_claim_that_got_no_answer_is_withdrawn_all_the_same(
             return False
 
     eventually(withdrawn, "withdrawn")
-    assert kazoo.get_children(f"/{path}/t/x") == [before]
+    assert children(beside, f"/{path}/t/x") == [before]
     run(port.close())
 
 
 def test_who_waits_when_its_session_ends_stands_in_line_again(
-    proxy: FaultProxy, path: str, zookeeper_server: ZooKeeperServer
+    proxy: FaultProxy, path: str, server: ZooKeeperServer
 ) -> None:
     async def story() -> None:
         async with (
             aio.connect(through(proxy, path)) as locks,
-            aio.connect(f"{zookeeper_server.url}/{path}") as others,
+            aio.connect(f"{server.url}/{path}") as others,
         ):
             async with others.lock("x"):
                 waiter = asyncio.create_task(locks.lock("x").acquire(timeout=PATIENCE))
@@ -214,7 +253,7 @@ def test_who_waits_when_its_session_ends_stands_in_line_again(
                     await asyncio.sleep(0.01)
                 session = locks._client.backend.session  # type: ignore[attr-defined]
                 epoch = session.epoch
-                _end_session(session._client, zookeeper_server)
+                _end_session(session._client, server)
                 while session.epoch == epoch or not (await others.info("x")).waiters:  # noqa: ASYNC110  # as above
                     await asyncio.sleep(0.01)
             lease = await waiter
@@ -222,6 +261,22 @@ def test_who_waits_when_its_session_ends_stands_in_line_again(
             assert lease.held
 
     asyncio.run(story())
+
+
+def test_a_restarted_ensemble_still_knows_who_holds() -> None:
+    """All of its servers are gone at once."""
+    with ZooKeeperEnsemble() as ensemble:
+        url = f"{ensemble.url}?session_timeout=20"
+        with holdfast.connect(url) as locks, holdfast.connect(url) as others:
+            with locks.lock("x") as lease:
+                for each in ensemble.servers:
+                    each.kill()
+                eventually(lambda: lease.state is State.AT_RISK, "noticed")
+                ensemble.wait_until_whole()
+                eventually(lambda: lease.state is State.HELD and _renewed(lease), "held again")
+                assert others.lock("x").acquire(timeout=0) is None
+            with others.lock("x", timeout=PATIENCE) as again:
+                assert again.fence > lease.fence
 
 
 def test_a_restarted_server_still_knows_who_holds() -> None:

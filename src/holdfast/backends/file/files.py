@@ -197,7 +197,7 @@ class Files:
 
     def take(self, key: str, mode: Mode) -> LockFile | None:
         """A descriptor of this key's file that nobody else in the process uses, if one is open."""
-        which = _which(key, mode is _PERMIT)
+        which = (key, True) if mode is _PERMIT else key
         return self._idle.pop(which, None) or (self._take_spare(which) if self._spare else None)
 
     def give_back(self, file: LockFile) -> None:

@@ -71,6 +71,16 @@ def drop_all(fd: int) -> None:
     _fcntl(fd, _SETLK, _EVERYTHING)
 
 
+def drop_all_and_look(fd: int, request: bytes) -> int | None:
+    """`drop_all`, then `start_in_the_way`."""
+    _fcntl(fd, _SETLK, _EVERYTHING)
+    found = _fcntl(fd, _GETLK, request)
+    if found[0] == _FREE:
+        return None
+    start: int = _START.unpack(found)[0]
+    return start
+
+
 def in_the_way(fd: int, kind: int, start: int, length: int) -> Span | None:
     """Some lock of another descriptor that conflicts; not always the first one."""
     return in_the_way_asked(fd, asked(kind, start, length))

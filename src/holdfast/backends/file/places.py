@@ -86,9 +86,10 @@ class Place:
     def stamp(self, raw: int, now: int, me: Identity) -> bytes:
         """The record of an exclusive grant, encoded."""
         claim = self.claim
-        found = _parts.get(claim.who)
+        who = claim.who
+        found = _parts.get(who)
         if found is None or found[0] is not me or found[1] != claim.label:
-            found = _parts[claim.who] = (me, claim.label, *_plain_parts(claim, me))
+            found = _parts[who] = (me, claim.label, *_plain_parts(claim, me))
         return assemble(found[2], raw, now // 1000, found[3])
 
     def record(self, mode: int, raw: int, now: int, me: Identity) -> Record:

@@ -39,7 +39,9 @@ def _alone(place: Place, me: Identity) -> int | None:
     file.look(now)
     if file.until:
         _refuse_parked(place, file.read(now), me, allowed=0)
-    raw = max(file.raw + 1, now // RAW_STEP)
+    raw = now // RAW_STEP
+    if raw <= file.raw:
+        raw = file.raw + 1  # as in `_next`, without a call
     file.write_plain(place.stamp(raw, now, me), raw)
     return raw
 

@@ -54,8 +54,8 @@ class LoopBackend(RedisBackend):
     async def _confirmed(self, packed: Sequence[bytes], confirmation: Confirmation) -> list[Any]:
         """Send them with the question, not on the stream for everything else: WAIT holds it up."""
 
-    def _signal(self, waiting: Waiting, plain: Signal) -> Signal:  # noqa: ARG002 -- `_pushed` rings
-        return plain
+    def _signal(self, waiting: Waiting, plain: Callable[[], Signal]) -> Signal:  # noqa: ARG002 -- `_pushed` rings
+        return plain()
 
     def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
         self._news = news

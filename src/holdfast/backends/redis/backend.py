@@ -48,6 +48,8 @@ CAPABILITIES: Final = frozenset(
     }
 )
 _BATCH: Final = 500
+_new_tuple: Final = tuple.__new__
+"""Makes a NamedTuple of all its fields in half the time."""
 SendMany = Callable[[Sequence[bytes]], Coroutine[Any, Any, list[Any]]]
 
 
@@ -101,7 +103,7 @@ class RedisBackend(ABC):
     async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002 -- `watch` waits
         waiting = self._waiting.get(claim.id) if self._waiting else None
         if waiting is not None and (known := waiting.answer()) is not None:
-            if isinstance(known, Busy):
+            if type(known) is Busy:
                 return known
             if self._confirmation is None:  # or else asking once more has it confirmed (S19)
                 del self._waiting[claim.id]
@@ -117,7 +119,7 @@ class RedisBackend(ABC):
         if type(reply) is int:
             if waiting is not None:
                 self._waiting.pop(claim.id, None)
-            return Granted(reply)
+            return _new_tuple(Granted, (reply, None, None, None))
         retry_ms, last_raw = reply
         if not claim.waits:
             return Busy(retry_ms / 1000, lined=False)
@@ -156,7 +158,7 @@ class RedisBackend(ABC):
         for start in range(0, len(claims), _BATCH):
             batch = [self._recipe.renew(claim) for claim in claims[start : start + _BATCH]]
             replies += await self._ask_many(RENEW, batch, self._send_confirmed)
-        return [_renewal(reply) for reply in replies]
+        return [Renewal.HELD if reply == 1 else _renewal(reply) for reply in replies]
 
     async def downgrade(self, claim: Claim) -> bool:
         kept: int = await self._ask(DOWNGRADE, self._recipe.downgrade(claim))
@@ -226,10 +228,10 @@ class RedisBackend(ABC):
         waiting = self._waiting.get(claim.id)
         if waiting is None:
             waiting = self._waiting[claim.id] = Waiting(claim)
-        return Watch(waiting, self._signal(waiting, signal()))
+        return Watch(waiting, self._signal(waiting, signal))
 
     @abstractmethod
-    def _signal(self, waiting: Waiting, plain: Signal) -> Signal:
+    def _signal(self, waiting: Waiting, plain: Callable[[], Signal]) -> Signal:
         """What a caller in line sleeps on."""
 
     @abstractmethod
@@ -281,6 +283,8 @@ class RedisBackend(ABC):
             return []
         send = send or self._send_many
         replies = await send(batch)
+        if all(type(reply) is int for reply in replies):
+            return replies
         again = [at for at, reply in enumerate(replies) if wire.unscripted(reply)]
         if again:
             load = wire.pack(b"SCRIPT", b"LOAD", script.text)

@@ -8,19 +8,26 @@ are. A semaphore of that name has the same with `:permits` in between.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 SEMAPHORE = ":permits"
-PARTS = ("", ":fence", ":alive", ":line", ":info")
 _OURS = re.compile(rb"([A-Za-z0-9_.-]+):\{([^{}]+)\}(:permits)?(?:|:line)", re.DOTALL)
 
 
-@lru_cache(4096)
 def hold_key(key: str, *, permits: bool) -> bytes:
     """`namespace:name` with the name as hash tag; braces in it are escaped, nothing else is."""
     namespace, _, name = key.partition(":")
-    escaped = name.replace("%", "%25").replace("{", "%7B").replace("}", "%7D")
-    return f"{namespace}:{{{escaped}}}{SEMAPHORE if permits else ''}".encode()
+    if "%" in name or "{" in name or "}" in name:
+        name = name.replace("%", "%25").replace("{", "%7B").replace("}", "%7D")
+    return f"{namespace}:{{{name}}}{SEMAPHORE if permits else ''}".encode()
+
+
+def packed(hold: bytes) -> bytes:
+    """The five keys of a lock as they are sent: most of what every command has to say."""
+    size = len(hold)
+    return (
+        b"$%d\r\n%b\r\n$%d\r\n%b:fence\r\n$%d\r\n%b:alive\r\n$%d\r\n%b:line\r\n$%d\r\n%b:info\r\n"
+        % (size, hold, size + 6, hold, size + 6, hold, size + 5, hold, size + 5, hold)
+    )
 
 
 def pattern(prefix: str) -> bytes:

@@ -8,7 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from holdfast.backends.redis import naming
@@ -24,9 +24,12 @@ from holdfast.backends.redis.scripts import (
 )
 from holdfast.core.values import Claim, Holder, LockInfo, Mode
 
+K = TypeVar("K")
+V = TypeVar("V")
+
 DEFAULT_TTL: Final = 30.0
 GRANT: Final = 3.0
-"""Seconds a grant lives that was made for a waiter and not confirmed yet: as in settle.lua."""
+"""Seconds a grant lives that was made for a waiter and not confirmed yet: as in keys.lua."""
 TOMBSTONE: Final = 60.0
 BROKEN: Final = b"holdfast:broken"
 """The channel on which inspect.lua tells the id of every hold that was broken by force."""
@@ -44,6 +47,7 @@ _RENEW = _head(RENEW, 2)
 _DOWNGRADE = _head(DOWNGRADE, 1)
 _ADOPT = _head(ADOPT, 6)
 _INSPECT = _head(INSPECT, 2)
+_POP = b"*3\r\n$5\r\nBLPOP\r\n"
 _NO_TOMBSTONE = b"$1\r\n0\r\n"
 
 
@@ -60,6 +64,14 @@ def _milliseconds(seconds: float) -> bytes:
     return b"%d" % math.ceil(seconds * 1000)
 
 
+def kept(known: dict[K, V], key: K, made: V) -> V:
+    """Remembered for the next time; all is forgotten when it is too much."""
+    if len(known) >= _MOST_KEPT:
+        known.clear()
+    known[key] = made
+    return made
+
+
 class Recipe:
     """Makes commands; keeps the parts of them that come again."""
 
@@ -67,16 +79,25 @@ class Recipe:
         self._here = [socket.gethostname(), os.getpid()]
         self._places: dict[tuple[str, bool], bytes] = {}
         self._shown: dict[tuple[str, str, str | None], bytes] = {}
-        self._ttls: dict[float | None, bytes] = {}
+        self._asking: dict[tuple[str, float | None, str, str], tuple[bytes, bytes]] = {}
+        """What stands before and behind id and time when a plain lock is asked for."""
+        self._giving: dict[str, bytes] = {}
+        self._popping: dict[str, bytes] = {}
+        """What stands before the id when a lock is given back, and when it is waited for."""
 
     def acquire(self, claim: Claim, reply_to: bytes) -> bytes:
-        if claim.mode is Mode.EXCLUSIVE and claim.owner is None:
-            terms = self._ttls.get(claim.ttl) or self._plain_terms(claim.ttl)
-        else:
-            terms = _terms(claim)
+        key, id_, ttl, mode, _, _, owner, who, label, _, _ = claim
+        if mode is not Mode.EXCLUSIVE or owner is not None:
+            words = self.place(key, mode is Mode.PERMIT), bulk(self.value(claim)), _terms(claim)
+            return b"".join((_ACQUIRE, *words, reply_to))
+        known = self._asking.get((key, ttl, who, label)) or self._known_asking(claim)
+        return b"%b%b%010d%b%b" % (known[0], id_.encode(), time.time(), known[1], reply_to)
+
+    def _known_asking(self, claim: Claim) -> tuple[bytes, bytes]:
         value = self.value(claim)
-        place = self.place(claim.key, claim.mode is Mode.PERMIT)
-        return b"%b%b$%d\r\n%b\r\n%b%b" % (_ACQUIRE, place, len(value), value, terms, reply_to)
+        front = b"%b%b$%d\r\n" % (_ACQUIRE, self.place(claim.key, False), len(value))
+        made = front, b"%b\r\n%b" % (value[42:], _terms(claim))
+        return kept(self._asking, (claim.key, claim.ttl, claim.who, claim.label), made)
 
     def gather(self, claims: Sequence[Claim]) -> bytes:
         """One acquire for all of them."""
@@ -88,13 +109,21 @@ class Recipe:
 
     def release(self, claim: Claim, *, doubtful: bool) -> bytes:
         stone = bulk(_milliseconds(_tombstone(claim))) if doubtful else _NO_TOMBSTONE
-        place = self.place(claim.key, claim.mode is Mode.PERMIT)
-        return b"%b%b$32\r\n%b\r\n%b" % (_RELEASE, place, claim.id.encode(), stone)
+        if claim.mode is Mode.PERMIT:
+            front = b"%b%b$32\r\n" % (_RELEASE, self.place(claim.key, True))
+        else:
+            front = self._giving.get(claim.key) or self._known_giving(claim.key)
+        return b"%b%b\r\n%b" % (front, claim.id.encode(), stone)
+
+    def _known_giving(self, key: str) -> bytes:
+        return kept(self._giving, key, b"%b%b$32\r\n" % (_RELEASE, self.place(key, False)))
 
     def renew(self, claim: Claim, ttl: float | None = None) -> bytes:
-        left = bulk(_milliseconds(ttl or claim.ttl or DEFAULT_TTL))
-        place = self.place(claim.key, claim.mode is Mode.PERMIT)
-        return b"%b%b$32\r\n%b\r\n%b" % (_RENEW, place, claim.id.encode(), left)
+        # Of ten thousand leases each is renewed once in a while: to keep its words would cost more.
+        place = naming.packed(naming.hold_key(claim.key, permits=claim.mode is Mode.PERMIT))
+        left = _milliseconds(ttl or claim.ttl or DEFAULT_TTL)
+        words = _RENEW, place, claim.id.encode(), len(left), left
+        return b"%b%b$32\r\n%b\r\n$%d\r\n%b\r\n" % words
 
     def downgrade(self, claim: Claim) -> bytes:
         return _DOWNGRADE + self.place(claim.key, False) + bulk(claim.id.encode())
@@ -113,43 +142,38 @@ class Recipe:
         return _INSPECT + self.place(key, permits) + bulk(only) + bulk(b"break")
 
     def inbox(self, claim: Claim, generation: int) -> bytes:
-        """Where a pushed grant is left, as settle.lua names it."""
+        """Where a pushed grant is left, as granting.lua names it."""
         hold = naming.hold_key(claim.key, permits=claim.mode is Mode.PERMIT)
         return b"%b:inbox:%b%d" % (hold, claim.id[:16].encode(), generation)
 
     def pop(self, claim: Claim, generation: int, seconds: float) -> bytes:
         """Sleep until something is in the inbox."""
-        inbox = self.inbox(claim, generation)
-        most = _SECOND if seconds == 1.0 else bulk(b"%.3f" % max(0.001, seconds))
-        return b"*3\r\n$5\r\nBLPOP\r\n$%d\r\n%b\r\n%b" % (len(inbox), inbox, most)
+        most = _SECOND if seconds > 0.9995 else bulk(b"%.3f" % max(0.001, seconds))
+        if generation or claim.mode is Mode.PERMIT:
+            inbox = self.inbox(claim, generation)
+            return b"%b$%d\r\n%b\r\n%b" % (_POP, len(inbox), inbox, most)
+        front = self._popping.get(claim.key) or self._known_popping(claim)
+        return b"%b%b0\r\n%b" % (front, claim.id[:16].encode(), most)
+
+    def _known_popping(self, claim: Claim) -> bytes:
+        inbox = self.inbox(claim, 0)
+        return kept(self._popping, claim.key, b"%b$%d\r\n%b" % (_POP, len(inbox), inbox[:-17]))
 
     def place(self, key: str, permits: bool) -> bytes:
         """The five keys of a lock, packed."""
         known = self._places.get((key, permits))
         if known is None:
-            if len(self._places) >= _MOST_KEPT:
-                self._places.clear()
-            hold = naming.hold_key(key, permits=permits)
-            known = b"".join(bulk(hold + part.encode()) for part in naming.PARTS)
-            self._places[key, permits] = known
+            known = naming.packed(naming.hold_key(key, permits=permits))
+            kept(self._places, (key, permits), known)
         return known
-
-    def _plain_terms(self, ttl: float | None) -> bytes:
-        if len(self._ttls) >= _MOST_KEPT:
-            self._ttls.clear()
-        left = bulk(_milliseconds(ttl or DEFAULT_TTL))
-        terms = self._ttls[ttl] = left + bulk(b"x") + bulk(b"1")
-        return terms
 
     def value(self, claim: Claim) -> bytes:
         """The id, since when (by our clock: shown, never decided on), and who it is."""
         who = claim.who, claim.label, claim.owner
         shown = self._shown.get(who)
         if shown is None:
-            if len(self._shown) >= _MOST_KEPT:
-                self._shown.clear()
             shown = json.dumps([*self._here, *who], separators=(",", ":")).encode()
-            self._shown[who] = shown
+            kept(self._shown, who, shown)
         return b"%b%010d%b" % (claim.id.encode(), time.time(), shown)
 
 

@@ -50,6 +50,7 @@ class Connection:
     def __init__(self, settings: Settings, *, curious: bool = False):
         self.settings = settings
         self.used = 0.0
+        """When it was last known to be in use: idle since then, or for less long."""
         self.era: object = None
         """Which of the pool's servers this leads to."""
         self._socket = sock = _open(settings)
@@ -66,8 +67,9 @@ class Connection:
 
     def send(self, packed: bytes) -> Any:
         self._sendall(packed)
-        self._feed(self._recv(_AT_ONCE))  # nearly always the whole answer
-        return self._next()
+        self._feed(self._recv(_AT_ONCE))
+        reply = self._gets()  # nearly always the whole answer
+        return self._next() if reply is wire.NOTHING else reply
 
     def send_many(self, packed: Sequence[bytes]) -> list[Any]:
         self.post(packed)
@@ -170,7 +172,10 @@ class Pool:
         except BaseException as error:
             self.drop(connection, error)
             raise
-        self.give_back(connection)
+        if connection.era is self.era and len(self._idle) < self._kept:
+            self._idle.append(connection)
+        else:
+            connection.close()
         return reply
 
     def send_many(self, packed: Sequence[bytes]) -> list[Any]:
@@ -207,8 +212,9 @@ class Pool:
                 connection = self._idle.pop()
             except IndexError:
                 break  # another thread was faster
+            used, connection.used = connection.used, monotonic()
             if connection.era is self.era and (
-                monotonic() - connection.used < IDLE_UNCHECKED or connection.alive()
+                connection.used - used < IDLE_UNCHECKED or connection.alive()
             ):
                 return connection
             connection.close()
@@ -233,7 +239,7 @@ class Pool:
         return connection
 
     def give_back(self, connection: Connection) -> None:
-        if len(self._idle) < self._kept and connection.era is self.era:
+        if connection.era is self.era and len(self._idle) < self._kept:
             connection.used = monotonic()
             self._idle.append(connection)
         else:

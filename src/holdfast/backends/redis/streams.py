@@ -1,8 +1,8 @@
 """The asyncio connection: commands of all tasks in one stream, answers in the same order.
 
 A command goes out at once where nobody else waits for an answer, and else in one write with those
-of the same turn of the loop. Pushed messages come in the same stream (RESP3), so a message is known
-to be younger than every answer before it.
+of the same turn of the loop. Who awaits an answer goes on in the step that reads it. What is pushed
+comes in the same stream (RESP3), so a message is known to be younger than every answer before it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from hiredis import HiredisError, PushNotification, ReplyError
 
 from holdfast.backends.redis import wire
 from holdfast.backends.redis.recovering import keep_alive
+from holdfast.backends.redis.replies import Reply
 from holdfast.backends.redis.settings import Settings
 from holdfast.runtimes.clock import now
 
@@ -23,12 +24,17 @@ UNASKED: Final = frozenset({b"message", b"smessage", b"unsubscribe", b"sunsubscr
 """Pushes that are nobody's answer. A slot that leaves its node ends the subscriptions in it."""
 
 
+_AT_ONCE: Final = 65536
+"""Bytes that are read at a time, into a buffer that is kept: asyncio's own way makes one of 256 KiB
+for every read, which costs more than all the rest of it."""
 MOST_UNSENT: Final = 16 * 1024 * 1024
 """Bytes that may wait for a server that does not read: more will not be answered in time."""
 
 
-class Stream(asyncio.Protocol):
+class Stream(asyncio.BufferedProtocol):
     """One connection, shared by all tasks of a loop."""
+
+    _new_reply: Callable[[Any], Reply] = Reply
 
     def __init__(
         self,
@@ -42,11 +48,19 @@ class Stream(asyncio.Protocol):
         self._pushed = pushed
         self._lost = lost
         self._reader = wire.reader()
-        self._pending: deque[tuple[asyncio.Future[Any], float]] = deque()
+        self._buffer = bytearray(_AT_ONCE)
+        self._view = memoryview(
+            self._buffer
+        )  # TLS fills it piece by piece: a slice must be no copy
+        self._pending: deque[tuple[Reply, float]] = deque()
         self._out: list[bytes] = []
+        self._leaving: set[Reply] = set()
+        """Answers behind which a subscription has ended: see `leave`."""
         self._watched = False
         self._why: BaseException = ConnectionResetError("the server closed the connection")
         self._transport: asyncio.Transport | None = None
+        self.closed = True
+        """Whether it is of no use (any more), as far as we were told."""
         self.welcome = wire.Welcome()
         self.listening: dict[bytes, None] = {}
         """The channels of single locks, on a cluster; oldest first."""
@@ -54,30 +68,31 @@ class Stream(asyncio.Protocol):
         self.anchor = float("-inf")
         """When the command was sent whose answer came last: a message after it is younger (S1)."""
 
-    def send(self, packed: bytes) -> asyncio.Future[Any]:
+    def send(self, packed: bytes) -> Reply:
         sent = now()  # before it is: from here on it may count
-        future = self._loop.create_future()
+        answer = self._new_reply(self._loop)
         if self._transport is None:  # lost since the caller looked
-            future.set_exception(wire.unreachable(self._settings, self._why))
-            return future
+            answer.set_exception(wire.unreachable(self._settings, self._why))
+            return answer
         if not self._pending and not self._out:  # what was said before goes out before
             self._transport.write(packed)
         else:
             if not self._out:
                 self._loop.call_soon(self._flush)
             self._out.append(packed)
-        self._pending.append((future, sent))
+        self._pending.append((answer, sent))
         if not self._watched:
             self._watched = True
             self._loop.call_later(self._settings.limit, self._watch)
-        return future
+        return answer
 
-    def say(self, packed: bytes) -> None:
-        """Send what has no answer of its own: what comes of it is pushed."""
+    def leave(self, verb: bytes, channel: bytes) -> None:
+        """End a subscription. What comes of it is pushed, and is nobody's answer; but a refusal (by
+        an ACL, or because the slot has just moved) comes as one. So HELLO is sent behind it, which
+        is always answered: an error before that answer is this refusal, and not another's.
+        """
         if self._transport is not None:
-            if not self._out:
-                self._loop.call_soon(self._flush)
-            self._out.append(packed)
+            self._leaving.add(self.send(wire.pack(verb, channel) + wire.pack(b"HELLO")))
 
     def _flush(self) -> None:
         packed = b"".join(self._out)
@@ -101,46 +116,67 @@ class Stream(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        self.closed = False
         sock = transport.get_extra_info("socket")
         if sock is not None:
             keep_alive(sock)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 -- the same one every time
+        return self._view
+
+    def buffer_updated(self, nbytes: int) -> None:
         reader = self._reader
         try:
-            reader.feed(data)
+            reader.feed(self._buffer, 0, nbytes)  # type: ignore[arg-type]  # any buffer will do
             reply = reader.gets()
             while reply is not wire.NOTHING:
                 if type(reply) is PushNotification and reply[0] in UNASKED:
                     self._pushed(self, reply)
-                else:  # in RESP3 the answer to SUBSCRIBE is a push as well
-                    future, self.anchor = self._pending.popleft()
-                    if not future.done():
-                        future.set_result(reply)
+                elif not self._leaving or not self._refused_to_leave(reply):
+                    # In RESP3 the answer to SUBSCRIBE is a push as well.
+                    answer, self.anchor = self._pending.popleft()
+                    if not answer.done():
+                        answer.set_result(reply)
                 reply = reader.gets()
         except (HiredisError, IndexError) as error:
             self.abort(error)
+        except (SystemExit, KeyboardInterrupt):  # of somebody who went on with his answer
+            self._loop.call_soon(self.buffer_updated, 0)  # the others have theirs, if it runs on
+            raise
+
+    def _refused_to_leave(self, reply: Any) -> bool:
+        first = self._pending[0][0]
+        if first in self._leaving and isinstance(reply, ReplyError):
+            return True
+        self._leaving.discard(first)
+        return False
 
     def abort(self, why: BaseException) -> None:
         """After any doubt: every command that waits is unanswered."""
         self._why = why
+        self.closed = True
         if self._transport is not None:
             self._transport.abort()
 
+    def eof_received(self) -> None:
+        self.closed = True  # it is lost in a moment: nothing more is sent on it
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        self.closed = True
         why = exc or self._why
         while self._pending:
-            future, _ = self._pending.popleft()
-            if not future.done():
-                future.set_exception(wire.unreachable(self._settings, why))
+            answer, _ = self._pending.popleft()
+            if not answer.done():
+                answer.set_exception(wire.unreachable(self._settings, why))
         if not self.ended.done():
             self.ended.set_result(None)
         self._lost(self)
 
     @property
-    def closed(self) -> bool:
-        return self._transport is None or self._transport.is_closing()
+    def waiting(self) -> int:
+        """How many commands have not been answered yet."""
+        return len(self._pending)
 
     def close(self) -> None:
         """Nobody needs it any more."""

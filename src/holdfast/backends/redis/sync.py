@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, Protocol
 
@@ -23,6 +23,7 @@ SLICE: Final = 1.0
 """The longest BLPOP: after it the claim is shown to be alive again."""
 _PAUSE: Final = 0.1
 """After a slice that found no server; asking again has its own patience."""
+_UNASKED: Final = object()
 _FIRST_INBOX: Final = bulk(b"l0")
 
 
@@ -74,7 +75,7 @@ class BlockingBackend(RedisBackend):
             return _FIRST_INBOX
         return bulk(b"l%d" % waiting.generation)
 
-    def _signal(self, waiting: Waiting, plain: Signal) -> Signal:
+    def _signal(self, waiting: Waiting, plain: Callable[[], Signal]) -> Signal:
         return Inbox(self._pool, self._recipe, waiting, plain)
 
     async def close(self) -> None:
@@ -88,24 +89,41 @@ class BlockingBackend(RedisBackend):
 class Inbox:
     """Sleeps until the server leaves a grant in this claim's inbox, or somebody rings."""
 
-    __slots__ = ("_mutex", "_plain", "_pool", "_recipe", "_rung", "_sleeping", "_waiting")
+    __slots__ = (
+        "_mutex",
+        "_pause",
+        "_pool",
+        "_recipe",
+        "_rung",
+        "_signal",
+        "_sleeping",
+        "_waiting",
+    )
 
-    def __init__(self, pool: Connections, recipe: Recipe, waiting: Waiting, plain: Signal):
+    def __init__(
+        self,
+        pool: Connections,
+        recipe: Recipe,
+        waiting: Waiting,
+        signal: Callable[[], Signal],
+    ):
         self._pool = pool
         self._recipe = recipe
         self._waiting = waiting
-        self._plain = plain
+        self._signal = signal
+        self._pause: Signal | None = None
+        """What is slept on instead while there is no server: hardly ever needed."""
         self._rung = False
-        """Whether to look at the plain one at all: that costs, and it is hardly ever rung."""
         self._mutex = threading.Lock()
         self._sleeping: Connection | None = None
 
     def notify(self) -> None:
-        self._plain.notify()
         with self._mutex:
             self._rung = True
             if self._sleeping is not None:
                 self._sleeping.interrupt()
+            if self._pause is not None:
+                self._pause.notify()
 
     async def wait(self, until: float) -> bool:
         waiting = self._waiting
@@ -114,37 +132,43 @@ class Inbox:
             left = until - sent
             if left <= 0:
                 return False
+            most = min(left, self._pool.longest_slice(SLICE))
             try:
-                message, era = await self._pop(min(left, self._pool.longest_slice(SLICE)))
+                reply, era = await self._send(
+                    self._recipe.pop(waiting.claim, waiting.generation, most)
+                )
+                if isinstance(reply, ReplyError):
+                    raise self._pool.refused(reply)
             except BackendUnavailable:
                 waiting.move()
-                await self._plain.wait(min(until, now() + _PAUSE))
+                await self._wait_a_little(until)
                 self._rung = False
                 return True
-            if message is None:
+            if reply is None:
                 waiting.anchor, waiting.era = sent, era
+            elif reply is _UNASKED:
+                continue
             elif era is not waiting.era:
                 return True  # of another server than the answer it would count from: ask it
-            elif waiting.told(message, waiting.anchor):
+            elif waiting.told(reply[1], waiting.anchor):
                 return True
         self._rung = False
-        return await self._plain.wait(0.0)
+        return True
 
-    async def _pop(self, seconds: float) -> tuple[bytes | None, object]:
-        """What came, if anything, and in which of the pool's eras."""
-        waiting = self._waiting
-        packed = self._recipe.pop(waiting.claim, waiting.generation, seconds)
-        reply, era = await self._send(packed)
-        if isinstance(reply, ReplyError):
-            raise self._pool.refused(reply)
-        return None if reply is None else bytes(reply[1]), era
+    async def _wait_a_little(self, until: float) -> None:
+        self._pause = pause = self._signal()
+        if not self._rung:
+            await pause.wait(min(until, now() + _PAUSE))
+        self._pause = None
 
     async def _send(self, packed: bytes) -> tuple[Any, object]:
+        """What came, if anything, and in which of the pool's eras."""
         with self._pool.lent(packed) as connection:
-            with self._mutex:
-                self._sleeping = connection
+            self._sleeping = connection
             try:
+                if self._rung:  # just now: whoever rang did not see this connection yet
+                    return _UNASKED, None
                 return connection.send(packed), connection.era
             finally:
-                with self._mutex:
+                with self._mutex:  # from here on it is not ours to interrupt
                     self._sleeping = None

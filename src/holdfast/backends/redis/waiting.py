@@ -82,10 +82,10 @@ class Waiting:
 
     def told(self, message: bytes, anchor: float) -> bool:
         """Take a message in; False if it speaks of another claim, or of an older grant."""
-        raw = int(message[ID:])
-        if message[:ID] != self.claim.id.encode() or raw <= self.last_raw:
+        raw, claim = int(message[ID:]), self.claim
+        if raw <= self.last_raw or not message.startswith(claim.id.encode()):
             return False
-        self.pushed = Granted(raw, min(GRANT, self.claim.ttl or DEFAULT_TTL), anchor)
+        self.pushed = Granted(raw, min(GRANT, claim.ttl or DEFAULT_TTL), anchor)
         return True
 
 

@@ -10,13 +10,13 @@ from typing import Any
 
 from holdfast.backends.redis import wire
 from holdfast.backends.redis.links import Link, LoopDial
-from holdfast.backends.redis.places import Single
 from holdfast.backends.redis.streams import Stream
 from holdfast.backends.redlock.asking import Heard, Until
 from holdfast.backends.redlock.backend import RedlockBackend
 from holdfast.backends.redlock.nodes import Node, Set
-from holdfast.backends.redlock.questions import Question, hello, run_of
+from holdfast.backends.redlock.questions import Question, hello, kind_of, run_of, script_load
 from holdfast.backends.redlock.recipe import Recipe
+from holdfast.backends.redlock.scripts import VOTE
 from holdfast.backends.redlock.waiting import GRACE, Waiting
 from holdfast.core.ports import Signal
 from holdfast.errors import HoldfastError
@@ -30,9 +30,16 @@ class Channel:
         self.node = node
         self._backend = backend
         dial = LoopDial(self._pushed, self._lost)
-        self._link = Link(Single(node.settings), dial, (name,))
+        self._link = Link(node.place, dial, (name,))
         self._stream: Stream | None = None
         self._run = b""
+        self._era = object()
+
+    @property
+    def era(self) -> object | None:
+        """The connection that there is, or is being made: what is asked on it arrives in order."""
+        stream = self._stream
+        return None if stream is not None and stream.closed else self._era
 
     async def ask(self, question: Question) -> Any:
         """The answer, or the error that stands for it: nobody else is spoiled by it."""
@@ -41,9 +48,15 @@ class Channel:
             script, packed = question.words(self._run)
             reply = await stream.send(packed)
             if wire.unscripted(reply):
-                load = stream.send(wire.pack(b"SCRIPT", b"LOAD", script.text))
+                load = stream.send(script_load(script))
+                if script is VOTE and stream.waiting > 1:
+                    # It may have been taken back meanwhile, and must not arrive behind that.
+                    return self.node.refusal("did not know the script, and does now")
                 _, reply = await asyncio.gather(load, stream.send(packed))
+            if wire.elsewhere(reply):  # it is no master any more: who is, is to be found out
+                self._link.forget()
         except (HoldfastError, OSError) as error:
+            self.node.silent = True
             if question.owed is not None:
                 self.node.owe(question.owed)
             return error
@@ -62,9 +75,10 @@ class Channel:
             stream = await self._link.connected()
             *_, info = await asyncio.gather(*map(stream.send, hello()))
             self._run = run_of(info)
-            self.node.met(stream.welcome)
+            self.node.met(stream.welcome, kind_of(info))
         except BaseException as error:
             self.node.unreached(error)
+            self._era = object()
             raise
         self.node.reached()
         self._stream = stream
@@ -77,6 +91,7 @@ class Channel:
 
     def _lost(self, stream: Stream) -> None:  # noqa: ARG002 -- who waits asks again every second
         self._stream = None
+        self._era = object()
 
     async def close(self) -> None:
         await self._link.close()
@@ -117,6 +132,9 @@ class AsyncioBackend(RedlockBackend):
             await decided
         finally:
             timer.cancel()
+
+    def _eras(self) -> Sequence[object | None]:
+        return [channel.era for channel in self._channels]
 
     def _tell(self, questions: Sequence[Question]) -> None:
         for question in questions:

@@ -22,7 +22,8 @@ Heard = Callable[[Question, Any, float], bool]
 Until = Callable[[], float]
 """How long to wait for those who have not answered: less once a majority has."""
 PATIENCE: Final = 2.0
-"""Seconds that a majority may take to answer: a machine may be busy for a moment."""
+"""Seconds that a majority may take to answer: a machine may be busy for a moment. Nodes that were
+given so long once, and have not answered since, are not given it again."""
 
 
 class Asking(ABC):
@@ -45,6 +46,10 @@ class Asking(ABC):
         What comes later is still told to `heard`, where somebody is there to hear it.
         """
 
+    def _eras(self) -> Sequence[object | None]:
+        """The connection to each node, on which everything arrives in order; None: who knows."""
+        return [None] * len(self._all)
+
     @abstractmethod
     def _tell(self, questions: Sequence[Question]) -> None:
         """Send behind what was sent before, and do not wait. Unanswered, it is a node's debt."""
@@ -62,7 +67,7 @@ class Asking(ABC):
         answers = Round(asked, len(self._all))
         heard = self._hears(answers, decided, plain=plain, guarded=guarded)
         await self._ask([Question(at, words) for at in asked], heard, self._until(answers))
-        if guarded and not plain:
+        if guarded and not plain and not answers.decided:
             self._doubt(answers)
         return answers
 
@@ -70,8 +75,12 @@ class Asking(ABC):
         began = now()
 
         def until() -> float:
-            answered = all(len(each.answers) >= each.needed for each in rounds)
-            return began + (self.limit if answered else PATIENCE)
+            unanswered = [each for each in rounds if len(each.answers) < each.needed]
+            if not unanswered or self._set.silent(unanswered[0].out):
+                return began + self.limit
+            if now() >= began + PATIENCE:
+                self._set.fell_silent(unanswered[0].out)
+            return began + PATIENCE
 
         return until
 
@@ -86,22 +95,27 @@ class Asking(ABC):
         """Fills a round. In a guarded one a vote of a node with a wrong clock does not count, and
         that is known when the others have answered: so it is looked at when all seems decided.
         """
+        # Before so many have said something, nothing can be decided, whatever they say.
+        soonest = max(1, min(answers.needed, len(answers.asked) - answers.needed + 1))
 
         def heard(question: Question, answer: Any, sent: float) -> bool:
             at = question.node
-            if isinstance(answer, ReplyError):
-                answer = wire.failed(answer)
-            if isinstance(answer, BaseException):
-                answers.failures[at] = answer
-            elif plain:
-                answers.answers[at] = answer
-            else:
-                what, number, clock = answer
+            if type(answer) is list and not plain:
+                what, number, clock, *more = answer
                 self._set.heard(at, clock, sent, now(), self.max_ttl)
-                answers.answers[at] = (what, number)
-            if not decided(answers):
+                answers.answers[at] = (what, number, *more)
+            elif isinstance(answer, ReplyError):
+                answers.failures[at] = wire.failed(answer)
+            elif isinstance(answer, BaseException):
+                answers.failures[at] = answer
+            else:
+                answers.answers[at] = answer
+            if answers.decided:  # this one came late: it is noted, and that is all
+                return True
+            if len(answers.answers) + len(answers.failures) < soonest or not decided(answers):
                 return False
-            return plain or not guarded or self._stands(answers, decided)
+            answers.decided = plain or not guarded or self._stands(answers, decided)
+            return answers.decided
 
         return heard
 
@@ -109,7 +123,10 @@ class Asking(ABC):
         """Whether it is decided without the votes of nodes whose clocks are wrong. What is not
         known of a clock may be known when the others have answered.
         """
-        doubts = {at: self._set.doubts(at) for at in answers.said(*VOTES)}
+        voters = answers.said(*VOTES)
+        if self._set.in_step(voters):
+            return True
+        doubts = {at: self._set.doubts(at) for at in voters}
         unsure = [at for at, instead in doubts.items() if instead == ballots.UNSURE]
         if unsure and answers.out and not decided(answers.without(unsure)):
             return False
@@ -118,7 +135,10 @@ class Asking(ABC):
 
     def _doubt(self, answers: Round) -> None:
         """Take away the votes of nodes whose clocks are wrong, or not known."""
-        for at in answers.said(*VOTES):
+        voters = answers.said(*VOTES)
+        if self._set.in_step(voters):
+            return
+        for at in voters:
             instead = self._set.doubts(at)
             if instead:
                 answers.answers[at] = (instead, answers.answers[at][1])
@@ -130,7 +150,7 @@ class Asking(ABC):
                 return error
         told = []
         for node in self._set.nodes:
-            place, at = node.settings.place, node.at
+            place, at = node.name, node.at
             if at in answers.failures:
                 told.append(f"{place}: {answers.failures[at]}")
             elif at in answers.out or at not in answers.asked:

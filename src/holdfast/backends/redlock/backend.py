@@ -5,14 +5,13 @@ from __future__ import annotations
 import random
 import time
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from holdfast.backends.redlock import ballots, looking
 from holdfast.backends.redlock.asking import Asking
-from holdfast.backends.redlock.ballots import TOLD, UNSURE, VOTES, Round
+from holdfast.backends.redlock.ballots import TOLD, UNSURE, VOTES, Round, missed
 from holdfast.backends.redlock.nodes import Ballot, Set, late_ones
 from holdfast.backends.redlock.questions import Question
 from holdfast.backends.redlock.recipe import GUARD, Recipe, Words
@@ -33,6 +32,8 @@ CAPABILITIES: Final = frozenset(
 _SPLIT: Final = 0.005
 """After a split vote, everybody tries again after a while that is random and doubles."""
 _BATCH: Final = 500
+_ROUNDS: Final = 3
+"""Numbers proposed to those who voted: one is enough, unless voters fall or late ones know more."""
 
 
 class RedlockBackend(Asking):
@@ -60,11 +61,14 @@ class RedlockBackend(Asking):
         waiting = self._waiting.get(claim.id)
         ring = b"" if waiting is None else waiting.channel()
         words = self._recipe.vote(claim, number, ballot.since, ring)
-        votes = await self._round(words, ballots.decided)
+        ballot.asked_on(self._eras())
+        decided = ballots.decided if ballot.raw is None else ballots.decided_again
+        votes = await self._round(words, decided)
         if votes.enough(*VOTES, UNSURE) and not votes.enough(*VOTES):
             # The connections stand now, so an answer takes less time, and tells more of a clock.
-            ballot.doubtful |= late_ones(votes)
-            votes = await self._round(words, ballots.decided)
+            ballot.doubt(late_ones(votes))
+            ballot.asked_on(self._eras())
+            votes = await self._round(words, decided)
         ballot.votes = votes
         raw = await self._number(claim, votes, number)
         if raw is not None:
@@ -83,21 +87,26 @@ class RedlockBackend(Asking):
         # A co-owner takes the hold's number, or waits until it has one: it never makes its own.
         if joined is not None or votes.said(ballots.JOINED) or not votes.enough(*VOTES):
             return joined
-        self._set.seen(votes.largest())
-        number = self._set.propose(0)
         # Whose vote is still on its way hears of it behind that, or it would tell another number.
         voters = [*votes.said(*VOTES), *votes.out]
-        words = self._recipe.raise_to(claim, number)
-        raised = await self._round(words, lambda r: r.enough(1) or r.hopeless(1), voters)
-        self._set.seen(raised.largest())
-        return number if raised.enough(1) else None
+        for _ in range(_ROUNDS):
+            self._set.seen(votes.largest())
+            number = self._set.propose(0)
+            votes = await self._round(self._recipe.raise_to(claim, number), _agreed, voters)
+            if votes.enough(1):
+                self._set.seen(number)
+                return number
+            if not votes.enough(1, 2):  # too few have our vote any more
+                break
+        self._set.seen(votes.largest())
+        return None
 
     def _give_back(self, claim: Claim, ballot: Ballot, votes: Round, *, stay: bool) -> None:
         """On all nodes that voted or may have: also those that did not answer. The claim lives on,
         so there is no tombstone yet: where it may still arrive, its release leaves one.
         """
         late = late_ones(votes)
-        ballot.doubtful |= late
+        ballot.doubt(late)
         words = self._recipe.withdraw(claim, doubtful=False, stay=stay)
         for at in late.union(votes.said(*VOTES, ballots.NOT_COUNTED, UNSURE)):
             self._tell([Question(at, words)])
@@ -117,24 +126,33 @@ class RedlockBackend(Asking):
         if votes.said(*VOTES, UNSURE):
             ballot.splits += 1
             return Busy(random.random() * min(0.5, _SPLIT * 2**ballot.splits))  # noqa: S311  # jitter
+        self._learn(votes)
         waits = sorted(votes.answers[at][1] for at in votes.said(ballots.HELD_BY_ANOTHER))
         return Busy(waits[min(len(waits), votes.needed) - 1] / 1000 if waits else 1.0)
+
+    def _learn(self, votes: Round) -> None:
+        """The number to beat when our turn comes. Not from a node whose clock is wrong: it may know
+        numbers that the others take for absurd.
+        """
+        for at in votes.said(ballots.HELD_BY_ANOTHER):
+            if not self._set.doubts(at):
+                self._set.seen(max(votes.answers[at][2:], default=0))
 
     async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
         self._waiting.pop(claim.id, None)
         ballot = self._set.ballots.pop(claim.id, None)
         # Of a claim that is not known, or no longer, anything may still arrive anywhere.
-        late = set(self._all) if ballot is None else ballot.unsettled()
+        late = set(self._all) if ballot is None else ballot.unsettled(self._eras())
         ended = Round(self._all, len(self._all))
         heard = self._hears(ended, _ended, guarded=False)
-        questions = []
-        for at in self._all:
-            words = self._recipe.withdraw(claim, doubtful=doubtful or at in late)
-            questions.append(Question(at, words, owed=claim))
+        words = self._recipe.withdraw(claim, doubtful=doubtful)
+        questions = [Question(at, words, owed=claim) for at in self._all]
+        for at in () if doubtful else late:
+            questions[at] = self.repay(at, claim)
         await self._ask(questions, heard, self._until(ended))
         if len(ended.answers) < ended.needed:
             raise self._too_few(ended)
-        return not _missed(ended)
+        return not missed(ended)
 
     async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
         answers: list[Renewal] = []
@@ -154,7 +172,7 @@ class RedlockBackend(Asking):
             if ballot is not None:
                 ballot.mended |= missing
             questions += [Question(at, mend if at in missing else words, about) for at in self._all]
-        hears = [self._hears(each, _extended) for each in rounds]
+        hears = [self._hears(each, ballots.renewed) for each in rounds]
         decided: set[int] = set()
 
         def heard(question: Question, answer: Any, sent: float) -> bool:
@@ -182,10 +200,10 @@ class RedlockBackend(Asking):
         kept = await self._round(self._recipe.downgrade(claim), _ended, guarded=False)
         if len(kept.answers) < kept.needed:
             raise self._too_few(kept)
-        return not _missed(kept)
+        return not missed(kept)
 
     async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
-        taken = await self._round(self._recipe.adopt(parked, claim), _ended)
+        taken = await self._round(self._recipe.adopt(parked, claim), ballots.adopted)
         if len(taken.answers) < taken.needed:
             raise self._too_few(taken)
         raws = [taken.answers[at][1] for at in taken.said(1)]
@@ -200,7 +218,7 @@ class RedlockBackend(Asking):
         """Nothing to adopt any more; or several do it at once, and nobody has a majority: then all
         swap back, and try again after a while that is random.
         """
-        others = Counter(taken.answers[at][1] for at in taken.said(0))
+        others = ballots.told_instead(taken)
         back = self._recipe.adopt(claim, parked, back=True)
         self._tell([Question(at, back) for at in taken.asked])
         if not taken.said(1) and len(others) == 1:
@@ -226,7 +244,7 @@ class RedlockBackend(Asking):
 
     async def _look(self, key: str) -> LockInfo:
         views = await self._views(self._recipe.look(key))
-        places = [node.settings.place for node in self._set.nodes]
+        places = [node.name for node in self._set.nodes]
         problems = {at: str(why) for at, why in views.failures.items()}
         return looking.majority_view(key, places, views.answers, problems)
 
@@ -277,7 +295,7 @@ def _ended(answers: Round) -> bool:
     return answers.enough(1) or (answers.hopeless(1) and len(answers.answers) >= answers.needed)
 
 
-def _extended(answers: Round) -> bool:
+def _agreed(answers: Round) -> bool:
     return answers.enough(1) or answers.hopeless(1)
 
 
@@ -285,9 +303,4 @@ def _renewal(answers: Round) -> Renewal:
     """Lost only if that is known."""
     if answers.enough(1):
         return Renewal.HELD
-    return Renewal.LOST if _missed(answers) else Renewal.UNKNOWN
-
-
-def _missed(answers: Round) -> bool:
-    """Whether so many nodes had not got it that a majority cannot have: who did not answer may."""
-    return len(answers.said(0, 2)) > len(answers.asked) - answers.needed
+    return Renewal.LOST if missed(answers) else Renewal.UNKNOWN

@@ -6,6 +6,7 @@ outcome was decided: a late vote of a granted claim is kept (L2), one of a faile
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
@@ -69,10 +70,22 @@ def right(clocks: Sequence[Clock], which: int) -> bool | None:
     return None if sum(maybe for _, maybe in known) >= needed else False
 
 
+def in_step(clocks: Sequence[Clock]) -> bool:
+    """Whether these are known to be close to each other, in one look. It is the usual case: a
+    majority that is in step is right, each of them (see `right`).
+    """
+    if any(clock.at is None for clock in clocks):
+        return False
+    heard = [clock.at or 0.0 for clock in clocks]
+    play = (max(heard) - min(heard)) * 1e6 * _RATE
+    highest, lowest = max([clock.high for clock in clocks]), min([clock.low for clock in clocks])
+    return highest - lowest + play <= STEP
+
+
 class Round:
     """One question to all nodes, and what is known of the answers."""
 
-    __slots__ = ("answers", "asked", "failures", "needed")
+    __slots__ = ("answers", "asked", "decided", "failures", "needed")
 
     def __init__(self, asked: Sequence[int], nodes: int):
         self.asked = frozenset(asked)
@@ -80,6 +93,8 @@ class Round:
         self.answers: dict[int, Any] = {}
         """By node: what it said, as `[what, number]`."""
         self.failures: dict[int, BaseException] = {}
+        self.decided = False
+        """What comes from now on is noted, and changes nothing."""
 
     @property
     def out(self) -> set[int]:
@@ -98,11 +113,12 @@ class Round:
 
     def enough(self, *what: int) -> bool:
         """Whether a majority of all nodes said one of these."""
-        return len(self.said(*what)) >= self.needed
+        return len(self.answers) >= self.needed and len(self.said(*what)) >= self.needed
 
     def hopeless(self, *what: int) -> bool:
         """Whether a majority cannot come any more."""
-        return len(self.said(*what)) + len(self.out) < self.needed
+        left = len(self.asked) - len(self.answers) - len(self.failures)
+        return left < self.needed and len(self.said(*what)) + left < self.needed
 
     def largest(self) -> int:
         """The largest number any node told of."""
@@ -153,3 +169,43 @@ def decided(votes: Round) -> bool:
         return False
     # One more round costs less than waiting for a node that may hang.
     return votes.enough(*VOTES)
+
+
+def decided_again(votes: Round) -> bool:
+    """The same for a claim that was granted before: its number is given up only when no majority
+    can have it any more.
+    """
+    return decided(votes) and (not votes.enough(*VOTES) or _settled(votes))
+
+
+def _settled(votes: Round) -> bool:
+    return votes.enough(VOTED) or votes.hopeless(VOTED)
+
+
+def told_instead(taken: Round) -> Counter[int]:
+    """Who has what was to be adopted, by the nodes that say so."""
+    return Counter(taken.answers[at][1] for at in taken.said(0))
+
+
+def adopted(taken: Round) -> bool:
+    """A majority swapped; or no majority can, and one of them agrees on who has it instead. A node
+    that lost its data says that nobody has it: that alone says nothing.
+    """
+    if taken.enough(1):
+        return True
+    most = max(told_instead(taken).values(), default=0)
+    return taken.hopeless(1) and (most >= taken.needed or most + len(taken.out) < taken.needed)
+
+
+def missed(answers: Round) -> bool:
+    """Whether so many nodes had not got it that a majority cannot have: who did not answer may."""
+    return len(answers.said(0, 2)) > len(answers.asked) - answers.needed
+
+
+def renewed(answers: Round) -> bool:
+    """A majority has it; or it is known that none has, or that this will not be known."""
+    if answers.enough(1) or missed(answers):
+        return True
+    if not answers.hopeless(1):
+        return False
+    return len(answers.said(0, 2)) + len(answers.out) <= len(answers.asked) - answers.needed

@@ -13,12 +13,16 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from holdfast.backends.redlock.nodes import Node
 from holdfast.backends.redlock.peers import Peer, nobody_waits
 from holdfast.backends.redlock.questions import Question
 from holdfast.runtimes.clock import now
+
+IDLE_UNCHECKED: Final = 0.01
+"""Seconds after which connections are looked at before they are used: a node that restarted has
+hung up. What came in the meantime is read with the next answer otherwise."""
 
 
 class Crew:
@@ -43,6 +47,10 @@ class Crew:
         self._mutex = threading.Lock()
         """Held while the crew is at work: closing comes from another thread."""
         self._retired = False
+        self._worked = 0.0
+        """When it last looked for what had happened."""
+        self._looked = 0.0
+        """When it last looked for nodes that do not answer."""
         self.peers = [Peer(node, self) for node in nodes]
 
     def watch(self, peer: Peer, fd: int, *, writing: bool) -> None:
@@ -54,14 +62,22 @@ class Crew:
         with suppress(KeyError):
             self._poll.unregister(fd)
 
+    def eras(self) -> list[object | None]:
+        """The connections that carry what is asked now."""
+        with self._mutex:
+            return [peer.era or peer.reach() for peer in self.peers]
+
     def ask(
         self,
         questions: Sequence[Question],
         heard: Callable[[Question, Any, float], bool],
         until: Callable[[], float],
     ) -> None:
-        with self._at_work():
-            self._ask(questions, heard, until)
+        with self._mutex:
+            try:
+                self._ask(questions, heard, until)
+            finally:
+                self._last_word()
 
     def _ask(
         self,
@@ -69,7 +85,8 @@ class Crew:
         heard: Callable[[Question, Any, float], bool],
         until: Callable[[], float],
     ) -> None:
-        self._work(0.0)  # answers that came meanwhile, and nodes that hung up
+        if now() - self._worked > IDLE_UNCHECKED:
+            self._work(0.0)  # answers that came meanwhile, and nodes that hung up
         left = len(questions)
         decided = False
 
@@ -100,8 +117,11 @@ class Crew:
             try:
                 yield
             finally:
-                if self._retired:  # closed meanwhile; this was its last word
-                    self._hang_up()
+                self._last_word()
+
+    def _last_word(self) -> None:
+        if self._retired:  # closed meanwhile
+            self._hang_up()
 
     def _work(self, patience: float) -> None:
         for fd, event in self._poll.poll(max(0.0, patience) * 1000):
@@ -111,8 +131,11 @@ class Crew:
             elif fd == self._bell.fileno():
                 with suppress(BlockingIOError):
                     self._bell.recv(64)
-        for peer in self.peers:
-            peer.age()
+        self._worked = at = now()
+        if at - self._looked > IDLE_UNCHECKED:
+            self._looked = at
+            for peer in self.peers:
+                peer.age(at)
 
     def wake(self) -> None:
         """From another thread: whoever waits in `work` goes on."""

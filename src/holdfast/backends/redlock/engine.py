@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from holdfast.backends.redis import settings
-from holdfast.backends.redis.settings import Settings
-from holdfast.backends.redlock import operating
+from holdfast.backends.redis.places import Place, Single
+from holdfast.backends.redlock import groups, operating
 from holdfast.backends.redlock.aio import AsyncioBackend
 from holdfast.backends.redlock.nodes import Set
 from holdfast.backends.redlock.recipe import Recipe
@@ -21,16 +21,15 @@ if TYPE_CHECKING:
 
 MAX_TTL: Final = 60.0
 NODE_LIMIT: Final = 0.3
-NODES: Final = ("redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix")
 _OWN: Final = ("max_ttl", "node_timeout", "durable")
 
 
 class RedlockEngine:
     """Several independent masters."""
 
-    def __init__(self, servers: list[Settings], *, max_ttl: float, limit: float, durable: bool):
+    def __init__(self, servers: list[Place], *, max_ttl: float, limit: float, durable: bool):
         _check(servers, max_ttl, limit)
-        self._set = Set(servers, max_ttl)
+        self._set = Set([server.settings for server in servers], max_ttl, servers)
         self._recipe = Recipe(max_ttl=max_ttl, durable=durable)
         self._limit = limit
         self._servers = servers
@@ -57,22 +56,16 @@ def open_url(url: Url) -> RedlockEngine:
     own = {str(name): url.options.pop(name) for name in _OWN if name in url.options}
     scheme = "rediss" if url.scheme == "redlocks" else "redis"
     servers = settings.read_hosts(type(url)(scheme, url.netloc, url.path, url.options))
-    return _engine(servers, own)
+    return _engine([Single(each) for each in servers], own)
 
 
 def open_urls(urls: Sequence[Url], options: dict[str, str]) -> RedlockEngine:
     """Each node has a URL, and with it user, password and options, of its own."""
-    for url in urls:
-        if url.scheme not in NODES:
-            message = (
-                f"a node of Redlock is a single master ({', '.join(NODES)}), got {url.scheme}:; "
-                "what stands behind Sentinel or in a cluster could vote twice after a failover"
-            )
-            raise _wrong(message)
-    return _engine([settings.read(url) for url in urls], options)
+    failover = settings.switch(options, "failover", default=False)
+    return _engine([groups.node_at(url, failover=failover) for url in urls], options)
 
 
-def _engine(servers: list[Settings], options: Mapping[str, str]) -> RedlockEngine:
+def _engine(servers: list[Place], options: Mapping[str, str]) -> RedlockEngine:
     return RedlockEngine(
         servers,
         max_ttl=doors.seconds(options.get("max_ttl", MAX_TTL), "max_ttl"),
@@ -81,8 +74,8 @@ def _engine(servers: list[Settings], options: Mapping[str, str]) -> RedlockEngin
     )
 
 
-def _check(servers: list[Settings], max_ttl: float, limit: float) -> None:
-    places = [server.place for server in servers]
+def _check(servers: list[Place], max_ttl: float, limit: float) -> None:
+    places = [groups.name_of(server) for server in servers]
     twice = {place for place in places if places.count(place) > 1}
     if twice:
         raise _wrong(f"{', '.join(sorted(twice))} is listed twice: it would vote twice")

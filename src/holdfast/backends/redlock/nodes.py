@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
+from holdfast.backends.redis.places import Place, Single
 from holdfast.backends.redis.settings import Settings
 from holdfast.backends.redis.wire import Welcome
-from holdfast.backends.redlock.ballots import NOT_COUNTED, UNSURE, Clock, Round, right
+from holdfast.backends.redlock.ballots import (
+    NOT_COUNTED,
+    UNSURE,
+    Clock,
+    Round,
+    in_step,
+    majority,
+    right,
+)
+from holdfast.backends.redlock.groups import name_of
 from holdfast.core.values import Claim
 from holdfast.errors import BackendUnavailable, ConfigurationError, HoldfastError
 from holdfast.runtimes.clock import now
@@ -25,9 +36,12 @@ class NotSent(BackendUnavailable):
 class Node:
     """One server of the set."""
 
-    def __init__(self, at: int, settings: Settings, max_ttl: float):
+    def __init__(self, at: int, place: Place, max_ttl: float):
         self.at = at
-        self.settings = settings
+        self.place = place
+        self.name = name_of(place)
+        """What may be shown."""
+        self.settings = place.settings
         self._keep = max_ttl * 2
         self._debts: deque[tuple[Claim, float]] = deque(maxlen=MOST_DEBTS)
         """Claims that it may have a command of, or a key, and which nobody else will take back."""
@@ -36,6 +50,8 @@ class Node:
         self._failed = 0
         self._again = 0.0
         self._distrusted_until = 0.0
+        self.silent = False
+        """Whether it was waited for in vain, and has not answered since."""
 
     def reachable(self) -> bool:
         """Whether it is worth trying to connect."""
@@ -43,6 +59,7 @@ class Node:
 
     def unreached(self, why: BaseException) -> None:
         self.trouble = why
+        self.silent = True
         self._again = now() + _AGAIN[min(self._failed, len(_AGAIN) - 1)]
         self._failed += 1
 
@@ -50,9 +67,21 @@ class Node:
         self._failed = 0
         self._again = 0.0
 
-    def met(self, welcome: Welcome) -> None:
+    def met(self, welcome: Welcome, kind: bytes = b"standalone") -> None:
         """What it said of itself: a replica or a node that forgets keys is no node of a set."""
-        place = self.settings.place
+        place = self.name
+        if kind == b"cluster":
+            message = (
+                f"{place} belongs to a cluster: a node must be a single master, for a script sees "
+                "one slot, and not whether its server lost data"
+            )
+            raise ConfigurationError(message, backend="redlock")
+        if kind == b"sentinel":
+            message = (
+                f"{place} is a Sentinel: give the whole group as one node, by holdfast.redlock(["
+                '"redis+sentinel://s1,s2,s3/service", ...], failover=True); it loses something'
+            )
+            raise ConfigurationError(message, backend="redlock")
         if welcome.role == "replica":
             message = f"{place} is a read-only replica: a node must be a master of its own"
             raise ConfigurationError(message, backend="redlock")
@@ -81,14 +110,14 @@ class Node:
     def distrust(self, seconds: float) -> None:
         self._distrusted_until = now() + seconds
 
-    def trusted(self) -> bool:
-        return now() >= self._distrusted_until
+    def trusted(self, at: float | None = None) -> bool:
+        return (now() if at is None else at) >= self._distrusted_until
 
 
 class Ballot:
     """What is known of one claim, from its first question to its release."""
 
-    __slots__ = ("doubtful", "mended", "missing", "raw", "since", "splits", "votes")
+    __slots__ = ("_doubtful", "_eras", "mended", "missing", "raw", "since", "splits", "votes")
 
     def __init__(self, since: int):
         self.since = since
@@ -96,17 +125,33 @@ class Ballot:
         self.raw: int | None = None
         self.votes: Round | None = None
         self.splits = 0
-        self.doubtful: set[int] = set()
-        """Nodes that did not answer some attempt."""
+        self._eras: Sequence[object | None] = ()
+        """The connections that carried the last attempt."""
+        self._doubtful: dict[int, object | None] = {}
+        """Nodes that did not answer some attempt, and the connection that carried it: None if it
+        was not one alone."""
         self.missing: set[int] = set()
         """Nodes that answered a renewal, and have not got this hold."""
         self.mended: set[int] = set()
         """Nodes that were asked to set it anew: a late such command must find a tombstone."""
 
-    def unsettled(self) -> set[int]:
-        """Nodes at which something of it may still arrive."""
-        late = set() if self.votes is None else late_ones(self.votes)
-        return late | self.doubtful | self.mended
+    def asked_on(self, eras: Sequence[object | None]) -> None:
+        """It is asked for again, on these connections; what was not answered before stays so."""
+        if self.votes is not None:
+            self.doubt(late_ones(self.votes))
+        self._eras = eras
+
+    def doubt(self, nodes: Iterable[int]) -> None:
+        for at in nodes:
+            era = self._eras[at]
+            self._doubtful[at] = era if self._doubtful.get(at, era) is era else None
+
+    def unsettled(self, eras: Sequence[object | None]) -> set[int]:
+        """Nodes at which something of it may arrive after what is sent on these connections."""
+        if self.votes is not None:
+            self.doubt(late_ones(self.votes))
+        late = {at for at, era in self._doubtful.items() if era is None or era is not eras[at]}
+        return late | self.mended
 
 
 def late_ones(votes: Round) -> set[int]:
@@ -120,19 +165,40 @@ def late_ones(votes: Round) -> set[int]:
 class Set:
     """The nodes, their clocks, and the claims under way: one for all connections of a Locks."""
 
-    def __init__(self, settings: list[Settings], max_ttl: float):
-        self.nodes = [Node(at, each, max_ttl) for at, each in enumerate(settings)]
-        self.clocks = [Clock() for _ in settings]
+    def __init__(self, settings: Sequence[Settings], max_ttl: float, places: Sequence[Place] = ()):
+        found = places or [Single(each) for each in settings]
+        self.nodes = [Node(at, each, max_ttl) for at, each in enumerate(found)]
+        self.clocks = [Clock() for _ in found]
         self.ballots: dict[str, Ballot] = {}
         self.largest = 0
         """The largest number that nodes accepted or told of: the next proposal is above it."""
         self._mutex = threading.Lock()
 
+    def fell_silent(self, nodes: Iterable[int]) -> None:
+        """These were waited for as long as anybody is."""
+        for at in nodes:
+            self.nodes[at].silent = True
+
+    def silent(self, nodes: Collection[int]) -> bool:
+        """Whether so many of these are known not to answer that the others are no majority."""
+        known = sum(self.nodes[at].silent for at in nodes)
+        return known > len(self.nodes) - majority(len(self.nodes))
+
     def heard(self, node: int, clock: int, sent: float, received: float, max_ttl: float) -> None:
         """Take in a node's clock: one that was set is not believed for a while."""
+        self.nodes[node].silent = False
         with self._mutex:
             if not self.clocks[node].told(clock, sent, received):
                 self.nodes[node].distrust(max_ttl * 1.02)
+
+    def in_step(self, nodes: Sequence[int]) -> bool:
+        """Whether nothing is to be said against the votes of these: they are a majority, too."""
+        if len(nodes) < majority(len(self.nodes)):
+            return False
+        at = now()
+        with self._mutex:
+            trusted = [self.nodes[node].trusted(at) for node in nodes]
+            return False not in trusted and in_step([self.clocks[node] for node in nodes])
 
     def doubts(self, node: int) -> int:
         """What a vote of this node is worth: nothing to object, or what to take it for instead."""

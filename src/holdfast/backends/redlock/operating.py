@@ -8,19 +8,21 @@ from typing import Any
 from hiredis import ReplyError
 
 from holdfast.backends.redis import wire
+from holdfast.backends.redis.places import Place
 from holdfast.backends.redis.settings import Settings
 from holdfast.backends.redis.sockets import Connection
+from holdfast.backends.redlock.groups import located, name_of
 from holdfast.backends.redlock.questions import in_full, run_of
 from holdfast.backends.redlock.recipe import GUARD, MARKER, Recipe
 from holdfast.core.values import NodeInfo
 from holdfast.errors import BackendError
 
 
-def look(settings: Settings, max_ttl: float) -> NodeInfo:
+def look(place: Place, max_ttl: float) -> NodeInfo:
     """One node, as it is now; one that cannot be reached is told as such."""
-    info = NodeInfo(settings.place)
+    info = NodeInfo(name_of(place))
     try:
-        told = _ask(settings, [
+        told = _ask(located(place), [
             wire.pack(b"TIME"), wire.pack(b"INFO", b"server"), wire.pack(b"HGETALL", MARKER),
         ])  # fmt: skip
     except (OSError, BackendError) as error:
@@ -42,10 +44,10 @@ def look(settings: Settings, max_ttl: float) -> NodeInfo:
     return info
 
 
-def begin(settings: Settings, recipe: Recipe) -> None:
+def begin(place: Place, recipe: Recipe) -> None:
     """This node votes from now on: to be said of nodes that nobody has used, or not for max_ttl."""
     script, packed = recipe.begin()(b"")
-    _ask(settings, [in_full(script, packed)])
+    _ask(located(place), [in_full(script, packed)])
 
 
 def _ask(settings: Settings, packed: list[bytes]) -> list[Any]:

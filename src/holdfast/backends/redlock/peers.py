@@ -15,9 +15,18 @@ from hiredis import HiredisError, PushNotification, ReplyError
 
 from holdfast.backends.redis import wire
 from holdfast.backends.redis.scripts import Script
+from holdfast.backends.redlock.groups import HANDSHAKE, located
 from holdfast.backends.redlock.nodes import Node
-from holdfast.backends.redlock.questions import Question, hello, in_full, run_of
-from holdfast.errors import HoldfastError
+from holdfast.backends.redlock.questions import (
+    Question,
+    hello,
+    in_full,
+    kind_of,
+    run_of,
+    script_load,
+)
+from holdfast.backends.redlock.scripts import VOTE
+from holdfast.errors import BackendError, HoldfastError
 from holdfast.runtimes.clock import now
 
 if TYPE_CHECKING:
@@ -25,7 +34,8 @@ if TYPE_CHECKING:
 
 _AT_ONCE: Final = 65536
 MOST_PENDING: Final = 1000
-HANDSHAKE: Final = 0.3
+HANGING: Final = 0.05
+"""Seconds without an answer after which a node may hang for longer than anybody listens."""
 Hear = Callable[[Any], object]
 
 
@@ -48,26 +58,42 @@ class Peer:
         self._socket: socket.socket | None = None
         self._reader = wire.reader()
         self._ready = False
+        self.era: object | None = None
+        """This very connection, while there is one, or is being made: what is asked on it arrives
+        in order, or not at all."""
         self._run = b""
         self._pending: deque[_Sent] = deque()
         self._held_back: list[tuple[Question, Hear]] = []
         """What waits for the connection."""
         self._out = b""
+        self._writing = False
+        """Whether the poll tells when there is room for more."""
 
     def ask(self, question: Question, hear: Hear) -> None:
-        if self._socket is None and self.node.reachable():
-            self._connect()
+        pending = self._pending
+        if not self._ready or len(pending) > MOST_PENDING:
+            self._ask_later(question, hear)
+            return
+        script, packed = question.words(self._run)
+        if pending and question.owed is not None and now() - pending[0].at > HANGING:
+            packed = in_full(script, packed)
+        self._send(script, packed, hear, question)
+
+    def _ask_later(self, question: Question, hear: Hear) -> None:
+        if self._socket is None:
+            self.reach()
         if self._socket is None:
             self._refuse(question, hear)
         elif len(self._pending) + len(self._held_back) > MOST_PENDING:
             self._refuse(question, hear, "has not answered for a while")
-        elif not self._ready:
-            self._held_back.append((question, hear))
         else:
-            script, packed = question.words(self._run)
-            if question.owed is not None and self._pending:
-                packed = in_full(script, packed)
-            self._send(script, packed, hear, question)
+            self._held_back.append((question, hear))
+
+    def reach(self) -> object | None:
+        """Begin to connect, if that is worth trying now; the connection that there is then."""
+        if self._socket is None and self.node.reachable():
+            self._connect()
+        return self.era
 
     def _refuse(self, question: Question, hear: Hear, why: str = "") -> None:
         if question.owed is not None:
@@ -75,9 +101,9 @@ class Peer:
         hear(self.node.refusal(why))
 
     def _connect(self) -> None:
-        settings = self.node.settings
         sock: socket.socket | None = None
         try:
+            settings = located(self.node.place)
             if settings.path:
                 sock = socket.socket(socket.AF_UNIX)
                 address: Any = settings.path
@@ -96,14 +122,15 @@ class Peer:
             if settings.tls is None:
                 with suppress(BlockingIOError):
                     sock.connect(address)
-        except OSError as error:
+        except (OSError, BackendError) as error:
             if sock is not None:
                 sock.close()
             self.node.unreached(error)
             return
         self._socket = sock
+        self.era = object()
         self._reader = wire.reader()
-        self._crew.watch(self, sock.fileno(), writing=True)
+        self._watch(writing=True)
         self._greet()
 
     def _greet(self) -> None:
@@ -129,7 +156,7 @@ class Peer:
                 raise wire.failed(replies[-1])
             welcome = wire.welcome(replies[: -len(hello()) - 1], curious=True)
             self._run = run_of(replies[-2])
-            self.node.met(welcome)
+            self.node.met(welcome, kind_of(replies[-2]))
         except Exception as error:  # noqa: BLE001  # whoever asked is told
             self._break(error)
             return
@@ -150,21 +177,27 @@ class Peer:
         self._write(packed)  # last: a connection that breaks here tells whoever waits
 
     def _write(self, packed: bytes = b"") -> None:
-        sock = self._socket
+        sock, sent = self._socket, 0
         if sock is None:
             return
-        self._out += packed
+        unsent = self._out + packed
         try:
-            sent = sock.send(self._out) if self._out else 0
+            if unsent:
+                sent = sock.send(unsent)
         except (BlockingIOError, InterruptedError):
-            sent = 0
+            pass
         except OSError as error:
             if error.errno not in _CONNECTING:
                 self._break(error)
                 return
-            sent = 0
-        self._out = self._out[sent:]
-        self._crew.watch(self, sock.fileno(), writing=bool(self._out))
+        if self._writing or sent != len(unsent):  # nearly never: all of it went out at once
+            self._out = unsent[sent:]
+            self._watch(writing=bool(self._out))
+
+    def _watch(self, *, writing: bool) -> None:
+        self._writing = writing
+        if self._socket is not None:
+            self._crew.watch(self, self._socket.fileno(), writing=writing)
 
     def work(self, event: int) -> None:
         """Something happened on the socket."""
@@ -191,16 +224,21 @@ class Peer:
             self._crew.rung(self.node.at, reply[2])
             return
         sent = self._pending.popleft()
-        if wire.unscripted(reply):  # nothing was done, so asking again is safe
-            load = wire.pack(b"SCRIPT", b"LOAD", sent.script.text)
-            self._send(sent.script, load, nobody_waits, None)
-            self._send(sent.script, sent.packed, sent.hear, sent.question)
+        if type(reply) is not list and wire.unscripted(reply):
+            self._send(sent.script, script_load(sent.script), nobody_waits, None)
+            if sent.script is VOTE and len(self._pending) > 1:
+                # It may have been taken back meanwhile, and must not arrive behind that.
+                sent.hear(self.node.refusal("did not know the script, and does now"))
+            else:  # nothing was done, so asking again is safe
+                self._send(sent.script, sent.packed, sent.hear, sent.question)
         else:
             sent.hear(reply)
+            if type(reply) is not list and wire.elsewhere(reply):
+                raise ConnectionResetError("it is no master any more")
 
-    def age(self) -> None:
+    def age(self, at: float) -> None:
         """A node that has not answered for long is hung up on: what it may have is a debt."""
-        if self._pending and now() - self._pending[0].at > self.node.settings.limit:
+        if self._pending and at - self._pending[0].at > self.node.settings.limit:
             self._break(TimeoutError())
 
     def _break(self, error: BaseException) -> None:
@@ -228,6 +266,7 @@ class Peer:
             self._socket.close()
         self._socket = None
         self._ready = False
+        self.era = None
         self._out = b""
 
     def hang_up(self) -> None:

@@ -27,14 +27,22 @@ def hello() -> list[bytes]:
     """What every connection asks first: which run this is, and that it learns the scripts. One that
     is not known when it is needed would be done later than what was sent after it.
     """
-    loads = [wire.pack(b"SCRIPT", b"LOAD", each.text) for each in ALL]
-    return [*loads, wire.pack(b"INFO", b"server")]
+    return [*map(script_load, ALL), wire.pack(b"INFO", b"server")]
+
+
+def script_load(script: Script) -> bytes:
+    return wire.pack(b"SCRIPT", b"LOAD", script.text)
 
 
 def in_full(script: Script, packed: bytes) -> bytes:
     """The same command with the script itself, for when nobody may be there to send it again."""
     short = b"$7\r\nEVALSHA\r\n$40\r\n" + script.sha
     return packed.replace(short, b"$4\r\nEVAL\r\n$%d\r\n%b" % (len(script.text), script.text), 1)
+
+
+def kind_of(info: bytes) -> bytes:
+    """What the server is: standalone, or part of something that may be in two places at once."""
+    return info.partition(b"redis_mode:")[2].partition(b"\r\n")[0]
 
 
 def run_of(info: Any) -> bytes:

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from holdfast.backends.redis import naming, wire
+from holdfast.backends.redis import naming
 from holdfast.backends.redis.recipe import Recipe as RedisRecipe
-from holdfast.backends.redis.recipe import mode_of
+from holdfast.backends.redis.recipe import bulk, mode_of
 from holdfast.backends.redis.scripts import Script
 from holdfast.backends.redlock.scripts import (
     ADOPT,
@@ -30,6 +30,8 @@ GUARD: Final = 0.5
 by more is seen to be wrong by everybody: it may be a fifth of a second off on either side (S6), and
 the others' need not agree exactly."""
 
+_MOST_KEPT: Final = 4096
+
 Words = Callable[[bytes], tuple[Script, bytes]]
 """What to send to a node, given the run of the server that it is."""
 
@@ -45,6 +47,8 @@ class Recipe:
         self._redis = RedisRecipe()
         self.max_ttl = max_ttl
         self._terms = milliseconds(max_ttl + GUARD), b"1" if durable else b"0"
+        self._places: dict[str, bytes] = {}
+        self._tails: dict[bytes, bytes] = {}
 
     def vote(self, claim: Claim, number: int, since: int, ring: bytes) -> Words:
         value, ttl = self._redis.value(claim), self._ttl(claim)
@@ -91,13 +95,30 @@ class Recipe:
     def _about(
         self, script: Script, key: str, words: tuple[bytes, ...], *, node: bool = False
     ) -> Words:
-        hold = hold_key(key)
-        keys = (MARKER, *(hold + part for part in PARTS))
-        head = (b"EVALSHA", script.sha, b"%d" % len(keys), *keys, *words)
+        count = 3 + 6 + len(words) + (3 if node else 0)
+        head = b"*%d\r\n$7\r\nEVALSHA\r\n$40\r\n%b\r\n$1\r\n6\r\n" % (count, script.sha)
+        packed = b"".join((head, self._place(key), *map(bulk, words)))
         if not node:
-            packed = wire.pack(*head)
             return lambda _run: (script, packed)
-        return lambda run: (script, wire.pack(*head, run, *self._terms))
+        return lambda run: (script, packed + (self._tails.get(run) or self._tail(run)))
+
+    def _place(self, key: str) -> bytes:
+        """The six keys of a lock, packed; they come again and again."""
+        known = self._places.get(key)
+        if known is None:
+            if len(self._places) >= _MOST_KEPT:
+                self._places.clear()
+            hold = hold_key(key)
+            known = b"".join(map(bulk, (MARKER, *(hold + part for part in PARTS))))
+            self._places[key] = known
+        return known
+
+    def _tail(self, run: bytes) -> bytes:
+        """What a node is told of itself."""
+        if len(self._tails) >= _MOST_KEPT:
+            self._tails.clear()
+        tail = self._tails[run] = b"".join(map(bulk, (run, *self._terms)))
+        return tail
 
 
 def hold_key(key: str) -> bytes:

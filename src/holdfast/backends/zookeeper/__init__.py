@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import ConfigurationError
 
@@ -10,12 +10,13 @@ if TYPE_CHECKING:
     from holdfast.backends.zookeeper.engine import ZooKeeperEngine
     from holdfast.connect import Url
 
-__all__ = ["open_engine"]
+__all__ = ["adopt", "open_engine"]
 
 
 def open_engine(url: Url) -> ZooKeeperEngine:
     """`zookeeper://h1:2181,h2:2181,h3:2181/chroot`, and `zookeeper+tls://`."""
     try:
+        from holdfast.backends.zookeeper import settings
         from holdfast.backends.zookeeper.engine import ZooKeeperEngine
     except ImportError as error:
         message = (
@@ -23,4 +24,12 @@ def open_engine(url: Url) -> ZooKeeperEngine:
             'get it with: pip install "holdfast[zookeeper]"'
         )
         raise ConfigurationError(message, backend="zookeeper") from error
-    return ZooKeeperEngine(url)
+    return ZooKeeperEngine(settings.read(url))
+
+
+def adopt(client: Any) -> ZooKeeperEngine:
+    """The same for a `KazooClient` that the user has; its driver is there, then."""
+    from holdfast.backends.zookeeper import clients
+    from holdfast.backends.zookeeper.engine import ZooKeeperEngine
+
+    return ZooKeeperEngine(clients.settings_of(client))

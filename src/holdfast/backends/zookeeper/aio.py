@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from holdfast.backends.zookeeper.backend import ZooKeeperBackend
+from holdfast.backends.zookeeper.batches import Batch
 from holdfast.backends.zookeeper.session import CLOSE_PATIENCE
 
 
@@ -21,7 +22,7 @@ class _Bell:
         self._loop = asyncio.get_running_loop()
         self._future: asyncio.Future[bool] = self._loop.create_future()
 
-    def ring(self) -> None:
+    def ring(self, _: object = None) -> None:
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._set, True)
 
@@ -40,7 +41,7 @@ class _Bell:
 class AsyncioBackend(ZooKeeperBackend):
     """For tasks."""
 
-    async def _exchange(self, requests: Sequence[Any]) -> list[Any]:
+    async def _exchange(self, requests: Sequence[Any]) -> Batch:
         session = self.session
         if not session.connected:
             await self.ready()
@@ -48,7 +49,7 @@ class AsyncioBackend(ZooKeeperBackend):
         batch = session.send(requests, bell.ring)
         if not await bell.wait(session.limit):
             raise self.unavailable()
-        return batch.answers
+        return batch
 
     async def ready(self) -> None:
         session = self.session

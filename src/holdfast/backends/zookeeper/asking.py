@@ -21,6 +21,7 @@ from kazoo.exceptions import (
 from kazoo.protocol.serialization import GetChildren, Sync, Transaction
 
 from holdfast.backends.zookeeper import driver, naming
+from holdfast.backends.zookeeper.batches import Batch
 from holdfast.backends.zookeeper.naming import Node
 from holdfast.backends.zookeeper.session import Session
 from holdfast.core.values import Claim
@@ -48,24 +49,29 @@ class Asker(ABC):
         """Until there is a connection; BackendUnavailable where none came in time."""
 
     @abstractmethod
-    async def _exchange(self, requests: Sequence[Any]) -> list[Any]:
-        """The answers, in order, errors among them; BackendUnavailable where none came in time."""
+    async def _exchange(self, requests: Sequence[Any]) -> Batch:
+        """With all its answers, errors among them; BackendUnavailable where none came in time."""
 
     async def ask(self, *requests: Any) -> list[Any]:
         """Sent together, waited for once. What is no answer is raised; "no such node" is one."""
-        answers = await self.answers(requests)
-        for answer in answers:
-            if isinstance(answer, NoAuthError):
-                message = "the servers do not allow it: the nodes belong to another user"
-                raise BackendError(message, backend="zookeeper") from answer
-        return answers
+        batch = await self._exchange(requests)
+        if batch.failed:
+            self.refuse(batch.answers, *_UNANSWERED, NoAuthError)
+        return batch.answers
 
     async def answers(self, requests: Sequence[Any]) -> list[Any]:
-        answers = await self._exchange(requests)
+        """The same, where what belongs to another user may be."""
+        batch = await self._exchange(requests)
+        self.refuse(batch.answers, *_UNANSWERED)
+        return batch.answers
+
+    def refuse(self, answers: Sequence[Any], *errors: type[Exception]) -> None:
         for answer in answers:
-            if isinstance(answer, _UNANSWERED):
+            if isinstance(answer, errors) and isinstance(answer, NoAuthError):
+                message = "the servers do not allow it: the nodes belong to another user"
+                raise BackendError(message, backend="zookeeper") from answer
+            if isinstance(answer, errors):
                 raise self.unavailable(answer) from answer
-        return answers
 
     def unavailable(self, error: Exception | None = None) -> BackendUnavailable:
         place = self.session.settings.place
@@ -87,7 +93,9 @@ class Asker(ABC):
         return not any(isinstance(each, Exception) for each in results)
 
     async def make_folder(self, folder: str) -> None:
-        """The lock's node and what is above it. Below the chroot the server removes them again."""
+        """The lock's node and what is above it. Below the chroot the server removes them again, but
+        not with kazoo's names: a `Lock` of kazoo's makes its node once and then relies on it.
+        """
         root = self.session.settings.root
         acl = self.session.acl
         above = [root[:end] for end in range(1, len(root) + 1) if root[end : end + 1] in {"/", ""}]
@@ -95,7 +103,8 @@ class Asker(ABC):
         paths = [root + "/" + "/".join(below[: count + 1]) for count in range(len(below))]
         # What is there already is no error, nor that only somebody else may have made it.
         missing = [driver.plain(path, acl) for path in above]
-        await self.answers([*missing, *(driver.container(path, acl) for path in paths)])
+        make = driver.plain if self.session.settings.layout == "kazoo" else driver.container
+        await self.answers([*missing, *(make(path, acl) for path in paths)])
 
     def shown(self, claim: Claim, **more: Any) -> bytes:
         """What a node says of its claim, for those who look."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
-from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 from kazoo.protocol.serialization import (
     Create2,
     Delete,
@@ -18,7 +18,7 @@ from kazoo.protocol.serialization import (
     Sync,
 )
 
-from holdfast.backends.zookeeper import driver, looking, moving, naming, recipe
+from holdfast.backends.zookeeper import driver, gathering, looking, moving, naming, recipe
 from holdfast.backends.zookeeper.asking import Asker
 from holdfast.backends.zookeeper.naming import Node
 from holdfast.backends.zookeeper.places import Place, Watch
@@ -82,10 +82,16 @@ class ZooKeeperBackend(Asker):
             if looked and await self._watch(place, behind or ""):
                 return Busy(place.retry_in)
             line, place.line = place.line, None
+            self._check_watch(place)
             return await self._decide(place, line)
         except BaseException:
             place.doubtful = place.doubtful or not place.node
             raise
+
+    def _check_watch(self, place: Place) -> None:
+        trouble, place.trouble = place.trouble, None
+        if trouble is not None:
+            self.refuse([trouble], NoAuthError)
 
     async def _decide(self, place: Place, line: list[Node] | None) -> Answer:
         """Mine, or a watch on the one before; what changed in between is looked at again."""
@@ -116,27 +122,37 @@ class ZooKeeperBackend(Asker):
 
     async def _stand_in_line(self, place: Place) -> list[Node]:
         """Make the node and list all, in one wait; the line as it is with us in it."""
-        session, claim, folder = self.session, place.claim, place.folder
+        claim, folder = place.claim, place.folder
         if place.doubtful and (line := await self._find_again(place)) is not None:
             return line
         mark = naming.owner_mark(claim.owner) if claim.mode is Mode.EXCLUSIVE else ""
         if mark and (line := await moving.join_fellow(self, place, mark)) is not None:
             return line
-        kind = naming.kind_of(claim, session.settings.layout)
-        path = f"{folder}/{naming.prefix(claim.id, mark, kind)}"
-        flags = driver.EPHEMERAL | driver.SEQUENCE
-        create = Create2(path, self.shown(claim), session.acl, flags)
         for _ in range(10):
-            made, children = await self.ask(create, GetChildren(folder, None))
+            made, children = await self.ask(*self.standing(place))
             if isinstance(made, NoNodeError):
                 await self.make_folder(folder)  # the first one here, or the server tidied up
                 continue
             if isinstance(made, Exception):
                 raise _failed(made)
-            node, stat = made
-            place.node, place.raw, place.doubtful = node.rpartition("/")[2], stat.czxid, False
-            return naming.nodes(children) if isinstance(children, list) else []
+            return self.stood(place, made, children)
         raise BackendError(f"{folder} is removed as fast as it is made", backend="zookeeper")
+
+    def standing(self, place: Place) -> tuple[Any, Any]:
+        """What to send: the node, and the question who is there."""
+        session, claim = self.session, place.claim
+        mark = naming.owner_mark(claim.owner) if claim.mode is Mode.EXCLUSIVE else ""
+        kind = naming.kind_of(claim, session.settings.layout)
+        path = f"{place.folder}/{naming.prefix(claim.id, mark, kind)}"
+        flags = driver.EPHEMERAL | driver.SEQUENCE
+        create = Create2(path, self.shown(claim), session.acl, flags)
+        return create, GetChildren(place.folder, None)
+
+    def stood(self, place: Place, made: Any, children: Any) -> list[Node]:
+        """It stands in line, and this is the line."""
+        node, stat = made
+        place.node, place.raw, place.doubtful = node.rpartition("/")[2], stat.czxid, False
+        return naming.nodes(children) if isinstance(children, list) else []
 
     async def _find_again(self, place: Place) -> list[Node] | None:
         """Our node, if the create without an answer was done after all."""
@@ -153,25 +169,20 @@ class ZooKeeperBackend(Asker):
         return line
 
     async def _watch(self, place: Place, behind: str) -> bool:
-        """Be rung when that one goes; False if it is gone. A read of what is there, so that no
-        watch is left on what is not.
+        """Be rung when that one goes; False if something changed meanwhile. No one to name: when
+        anybody goes, and who went before the watch was there is seen in its own answer.
         """
-        session = self.session
-        session.forget_watch(place)
-        path = f"{place.folder}/{behind}" if behind else place.folder
-        request = (GetData if behind else GetChildren)(path, place.stirred)
-        place.watching = path
+        if behind:
+            place.watch(behind)
+            return True
+        place.forget_watch()
+        place.watching = place.folder
         try:
-            (answer,) = await self.ask(request)
+            (answer,) = await self.ask(GetChildren(place.folder, place.stirred))
         except BackendUnavailable:
             place.watching = ""
             raise
-        if isinstance(answer, NoNodeError):
-            place.watching = ""
-            return False
-        if not behind:  # who came or went before the watch was there is seen in its own answer
-            return self._unchanged(place, answer)
-        return True
+        return not isinstance(answer, NoNodeError) and self._unchanged(place, answer)
 
     def _unchanged(self, place: Place, children: list[str]) -> bool:
         line = naming.nodes(children)
@@ -191,7 +202,7 @@ class ZooKeeperBackend(Asker):
         if claim.mode is Mode.PERMIT and place.waited and not place.granted:
             self._pass_on(place)
         place.granted = True
-        session.forget_watch(place)
+        place.forget_watch()
         return Granted(place.raw, claim.ttl or self.max_ttl, None, session.proof.until())
 
     def _pass_on(self, place: Place) -> None:
@@ -237,7 +248,7 @@ class ZooKeeperBackend(Asker):
             return False
         if place is None or not place.node:
             return await self._release_unknown(claim, place)
-        session.forget_watch(place)
+        place.forget_watch()
         (answer,) = await self.ask(Delete(self._path(place), -1))
         session.places.pop(claim.id, None)
         return place.granted and not isinstance(answer, NoNodeError)
@@ -255,6 +266,12 @@ class ZooKeeperBackend(Asker):
         (answer,) = await self.ask(Delete(f"{folder}/{own.name}", -1))
         self.session.places.pop(claim.id, None)
         return held and not isinstance(answer, NoNodeError)
+
+    async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy:
+        return await gathering.attempt_all(self, claims)
+
+    async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> list[bool]:  # noqa: ARG002 -- see no_tombstones
+        return await gathering.release_all(self, claims)
 
     async def downgrade(self, claim: Claim) -> bool:
         return await moving.downgrade(self, claim)

@@ -11,19 +11,22 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from kazoo.exceptions import ConnectionDropped
+from kazoo.exceptions import EXCEPTIONS, ConnectionDropped, NoNodeError
 from kazoo.protocol.connection import ConnectionHandler
-from kazoo.protocol.serialization import Connect
+from kazoo.protocol.serialization import Connect, Exists, GetChildren
 
+from holdfast.backends.zookeeper.batches import Batch
 from holdfast.runtimes.clock import now
 
 _CHUNK: Final = 65536
 _LENGTH: Final = struct.Struct("!i")
 _HEAD: Final = struct.Struct("!iii")
+_REPLY: Final = struct.Struct("!iqi")
 _LAST_XID: Final = 2**31 - 1
 
 
@@ -37,19 +40,20 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
 
     def __init__(self, client: Any, retry: Any, logger: Any) -> None:
         super().__init__(client, retry, logger=logger)
+        client.handler.idle = self._idle
         self._mutex = threading.Lock()
         self._flowing = False
         """Whether callers may send: not before the login, not after an end, not with TLS."""
         self._incoming = bytearray()
         self._outgoing = bytearray()
 
-    def send(self, requests: Sequence[tuple[Any, Any]]) -> bool:
+    def send(self, requests: Sequence[Any], batch: Batch) -> bool:
         """From any thread, without waiting; False if kazoo's thread has to do it."""
         with self._mutex:
             if not self._flowing:
                 return False
             try:
-                self._push(b"".join(self._frame(request, slot) for request, slot in requests))
+                self._push(b"".join([self._frame(request, batch) for request in requests]))
             except OSError:
                 return True  # the thread reads of it, and tells all who are pending
             except BaseException:  # Ctrl-C, perhaps in the middle of it: this connection is spoilt
@@ -154,23 +158,86 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         return data
 
     def _receive(self, timeout: Any) -> None:
+        while not self._take():
+            if not self.handler.select([self._socket], [], [], timeout)[0]:
+                raise self.handler.timeout_exception("socket time-out during read") from None
+
+    def _take(self) -> bool:
+        """What is there now; False if nothing is."""
         try:
             chunk = self._socket.recv(_CHUNK)
         except BlockingIOError:
-            if not self.handler.select([self._socket], [], [], timeout)[0]:
-                raise self.handler.timeout_exception("socket time-out during read") from None
-            return
+            return False
         if not chunk:
             raise ConnectionDropped("socket connection broken")
         self._incoming += chunk
+        return True
+
+    def _idle(self, timeout: float) -> list[Any]:
+        """Between two messages: what kazoo has to look after, if anything. Answers to our own
+        requests are read here, in few steps.
+        """
+        ears, select = [self._socket, self._read_sock], self.handler.wait
+        end = time.monotonic() + timeout
+        while timeout > 0:
+            ready: list[Any] = select(ears, [], [], timeout)[0]
+            if self.client.use_ssl or len(ready) != 1 or ready[0] is not self._socket:
+                return ready
+            self._take()
+            if not self._read_all_ours():
+                return ready
+            timeout = end - time.monotonic()
+        return []
 
     def _read_socket(self, read_timeout: Any) -> Any:
         """All that has come: nothing rings for what lies in our own buffer."""
-        response = super()._read_socket(read_timeout)
-        while response is None and self._whole():
+        if self.client.use_ssl:
+            return super()._read_socket(read_timeout)
+        with self._socket_error_handling():
+            self._take()
+        response = None
+        while response is None and not self._read_all_ours():
             response = super()._read_socket(read_timeout)
         return response
+
+    def _read_all_ours(self) -> bool:
+        """False if there is one that is not."""
+        while self._whole():
+            if not self._read_ours():
+                return False
+        return True
 
     def _whole(self) -> bool:
         incoming = self._incoming
         return len(incoming) >= 4 and len(incoming) >= 4 + _LENGTH.unpack_from(incoming)[0]
+
+    def _read_ours(self) -> bool:
+        """The answer to a request of ours, in few steps; all others are left to kazoo."""
+        incoming, pending = self._incoming, self.client._pending
+        xid, zxid, error = _REPLY.unpack_from(incoming, 4)
+        if xid <= 0 or not pending or pending[0][2] != xid or type(pending[0][1]) is not Batch:
+            return False
+        request, batch, _ = pending.popleft()
+        end = 4 + _LENGTH.unpack_from(incoming)[0]
+        message = bytes(incoming[4:end])
+        del incoming[:end]
+        if zxid > 0:
+            self.client.last_zxid = zxid
+        if error and not (error == NoNodeError.code and type(request) is Exists):
+            batch.set_exception(EXCEPTIONS[error]())
+            return True
+        try:
+            answer = None if error else request.deserialize(message, _REPLY.size)
+        except Exception as problem:  # noqa: BLE001  # whatever it is, the thread has to go on
+            batch.set_exception(problem)
+            return True
+        self._heed(request)  # first: who is told may let go of the watch at once
+        batch.set(answer)
+        return True
+
+    def _heed(self, request: Any) -> None:
+        watcher = getattr(request, "watcher", None)
+        if watcher is not None and not self.client._stopped.is_set():
+            children = isinstance(request, GetChildren)
+            watchers = self.client._child_watchers if children else self.client._data_watchers
+            watchers[request.path].add(watcher)

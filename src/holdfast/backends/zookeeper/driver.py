@@ -11,7 +11,7 @@ import logging
 import select
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from kazoo.client import KazooClient
@@ -20,6 +20,7 @@ from kazoo.handlers.utils import selector_select
 from kazoo.protocol import serialization
 from kazoo.retry import KazooRetry
 
+from holdfast.backends.zookeeper.batches import Batch, CreateContainer
 from holdfast.backends.zookeeper.connection import Connection
 from holdfast.backends.zookeeper.settings import Settings
 
@@ -34,25 +35,6 @@ _ENOUGH: Final = 1000
 """Descriptors above this are too large for select()."""
 
 
-class CreateContainer(serialization.Create2):  # type: ignore[misc]  # kazoo has no types
-    """A node that the server removes once its last child is gone."""
-
-    type = 19
-
-
-THROUGH_LEADER: Final = frozenset(
-    {
-        serialization.Sync.type,
-        serialization.Create2.type,
-        CreateContainer.type,
-        serialization.Delete.type,
-        serialization.SetData.type,
-        serialization.Transaction.type,
-    }
-)
-"""Requests that are only answered once the leader had them."""
-
-
 def plain(path: str, acl: Any) -> Any:
     return serialization.Create2(path, b"", acl, 0)
 
@@ -63,6 +45,9 @@ def container(path: str, acl: Any) -> CreateContainer:
 
 class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
     """No queues of callbacks and no threads for them: ours only ring."""
+
+    idle: Callable[[float], list[Any]]
+    """How kazoo's thread waits for what comes next."""
 
     def __init__(self, connect_limit: float, tls: ssl.SSLContext | None) -> None:
         super().__init__()
@@ -94,9 +79,14 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
             raise
 
     def select(self, *args: Any, **kwargs: Any) -> Any:
+        """Who listens to two sockets is kazoo's thread, between two messages."""
+        if len(args[0]) == 2:
+            return self.idle(args[3]), [], []
+        return self.wait(*args, **kwargs)
+
+    def wait(self, *args: Any, **kwargs: Any) -> Any:
         """For every message kazoo makes a selector; few programs need one."""
-        lists = args[:3]
-        if any(each.fileno() >= _ENOUGH for ready in lists for each in ready):
+        if any(each.fileno() >= _ENOUGH for ready in args[:2] for each in ready):
             return selector_select(*args, **kwargs)
         return select.select(*args, **kwargs)
 
@@ -119,11 +109,11 @@ class Client(KazooClient):  # type: ignore[misc]  # kazoo has no types
         )
         self._connection = Connection(self, self._conn_retry.copy(), logger=LOGGER)
 
-    def send(self, requests: Sequence[tuple[Any, Any]]) -> None:
-        """Requests, and where to leave their answers; if need be kazoo's thread sends them."""
-        if not self._connection.send(requests):
-            for request, slot in requests:
-                self._call(request, slot)
+    def send(self, requests: Sequence[Any], batch: Batch) -> None:
+        """If need be kazoo's thread sends them."""
+        if not self._connection.send(requests, batch):
+            for request in requests:
+                self._call(request, batch)
 
     @property
     def ended(self) -> bool:

@@ -102,6 +102,7 @@ def segment(text: str) -> str:
     return quoted.replace(".", "%2E") if quoted in {".", ".."} else quoted
 
 
+@lru_cache(4096)
 def folder(root: str, key: str) -> str:
     """The node of a lock: root, namespace, name."""
     namespace, _, name = key.partition(":")

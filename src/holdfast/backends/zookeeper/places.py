@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kazoo.protocol.serialization import GetChildren
+from kazoo.exceptions import NoAuthError
+from kazoo.protocol.serialization import GetChildren, GetData
 from kazoo.protocol.states import EventType
 
 from holdfast.backends.zookeeper import naming
@@ -13,14 +14,14 @@ from holdfast.core.ports import Signal
 from holdfast.core.values import Claim
 
 if TYPE_CHECKING:
-    from holdfast.backends.zookeeper.session import Batch, Session
+    from holdfast.backends.zookeeper.batches import Batch
+    from holdfast.backends.zookeeper.session import Session
 
 
 class Place:
     """One claim and its node."""
 
     __slots__ = (
-        "_listing",
         "_session",
         "behind",
         "claim",
@@ -33,6 +34,7 @@ class Place:
         "raw",
         "retry_in",
         "signal",
+        "trouble",
         "waited",
         "watching",
     )
@@ -43,7 +45,6 @@ class Place:
         self.folder = naming.place_of(session.settings.root, claim)
         """The node under which its own stands."""
         self._session = session
-        self._listing: Batch | None = None
         self.line: list[Node] | None = None
         """Who stood there when the one before had gone; used once."""
         self.node = ""
@@ -58,6 +59,8 @@ class Place:
         """Whom it found before it, last time it looked; None: it has to look."""
         self.watching = ""
         """The path on which a watch was left; empty: none that still can ring."""
+        self.trouble: Exception | None = None
+        """Why it could not be watched; None: it could, or what was to be watched is gone."""
         self.signal: Signal | None = None
 
     def begin_again(self, epoch: int) -> None:
@@ -74,18 +77,40 @@ class Place:
         if signal is not None:
             signal.notify()
 
+    def watch(self, behind: str) -> None:
+        """Be rung when that one goes, or if it is gone. A read of what is there, so that no watch
+        is left on what is not; and nobody waits for the servers to have heard of it.
+        """
+        self.forget_watch()
+        path = self.watching = f"{self.folder}/{behind}"
+        request = GetData(path, self.stirred)
+        self._session.send([request], lambda batch: self._heard(path, batch))
+
+    def forget_watch(self) -> None:
+        path, self.watching = self.watching, ""
+        if path:
+            self._session.unwatch(path, self.stirred)
+
+    def _heard(self, path: str, asked: Batch) -> None:
+        """On kazoo's thread, like all that follows."""
+        if self.watching != path:
+            self._session.unwatch(path, self.stirred)  # it was let go of before it was there
+        elif asked.failed:
+            (error,) = asked.answers
+            self.trouble = error if isinstance(error, NoAuthError) else None
+            self.ring()
+
     def stirred(self, event: Any) -> None:
-        """On kazoo's thread: what was watched has changed. The next thing to know is who is left,
-        so that is asked here, and the waiter is only woken for the answer.
+        """What was watched has changed. The next thing to know is who is left, so that is asked
+        here, and the waiter is only woken for the answer.
         """
         if event.type == EventType.NONE or self.signal is None:
             self.ring()  # no change, but the end of the connection; or nobody waits any more
         else:
-            self._listing = self._session.send([GetChildren(self.folder, None)], self._listed)
+            self._session.send([GetChildren(self.folder, None)], self._listed)
 
-    def _listed(self) -> None:
-        listing, self._listing = self._listing, None
-        if listing is not None and isinstance(listing.answers[0], list):
+    def _listed(self, listing: Batch) -> None:
+        if not listing.failed:
             self.line = naming.nodes(listing.answers[0])
         self.ring()
 

@@ -51,10 +51,11 @@ class Proof:
 
     def answered(self, sent: float) -> None:
         """The leader answered what was sent then."""
-        latest = sent - self.timeout / PART
-        known = [touch for touch in self._touches.copy() if touch <= latest]
-        if known:
-            self._since = max(self._since, known[-1])
+        latest, touches = sent - self.timeout / PART, self._touches
+        while len(touches) > 1 and touches[1] <= latest:
+            touches.popleft()
+        if touches and touches[0] <= latest:
+            self._since = max(self._since, touches[0])
 
     def until(self) -> float:
         """The end of what is proven, with the margin for clocks that run at different speeds."""

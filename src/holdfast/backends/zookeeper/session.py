@@ -17,6 +17,7 @@ from kazoo.protocol.states import KazooState
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
 from holdfast.backends.zookeeper import driver
+from holdfast.backends.zookeeper.batches import Batch
 from holdfast.backends.zookeeper.places import Place
 from holdfast.backends.zookeeper.proving import PART, Proof
 from holdfast.backends.zookeeper.settings import Settings
@@ -27,43 +28,7 @@ CLOSE_PATIENCE: Final = 2.0
 """Seconds that closing waits for the servers; after that the session's timeout frees the rest."""
 
 
-class Batch:
-    """Requests that were sent together; the last answer wakes who waits."""
-
-    __slots__ = ("answers", "done", "sent")
-
-    def __init__(self, size: int, done: Callable[[], None]):
-        self.answers: list[Any] = [None] * size
-        self.done = done
-        self.sent = now()
-
-
-class Slot:
-    """Where kazoo leaves one answer. Answers come in order, so the last one is the end."""
-
-    __slots__ = ("_at", "_batch", "_proof")
-
-    def __init__(self, batch: Batch, at: int, proof: Proof | None):
-        self._batch = batch
-        self._at = at
-        self._proof = proof
-
-    def set(self, value: Any) -> None:
-        if self._proof is not None:
-            self._proof.answered(self._batch.sent)
-        self._leave(value)
-
-    def set_exception(self, error: Exception) -> None:
-        self._leave(error)
-
-    def _leave(self, answer: Any) -> None:
-        batch = self._batch
-        batch.answers[self._at] = answer
-        if self._at == len(batch.answers) - 1:
-            batch.done()
-
-
-def _nobody() -> None:
+def _nobody(_: Batch) -> None:
     """Nobody waits for this one."""
 
 
@@ -142,38 +107,30 @@ class Session:
             if call in self._gate:
                 self._gate.remove(call)
 
-    def send(self, requests: Sequence[Any], done: Callable[[], None]) -> Batch:
+    def send(self, requests: Sequence[Any], done: Callable[[Batch], None]) -> Batch:
         """All at once; `done` is called on kazoo's thread when the last one is answered."""
-        batch = Batch(len(requests), done)
-        proof = self.proof
-        if proof.due(batch.sent):
+        if self.proof.due(now()):
             self._beat()
-        slots = []
-        for at, request in enumerate(requests):
-            through_leader = request.type in driver.THROUGH_LEADER
-            proof.sent(batch.sent, through_leader=through_leader)
-            slots.append((request, Slot(batch, at, proof if through_leader else None)))
-        self._client.send(slots)
+        batch = Batch(requests, self.proof, done)
+        self._client.send(requests, batch)
         return batch
 
     def post(self, request: Any) -> None:
         """Send without waiting for the answer."""
         self.send([request], _nobody)
 
-    def forget_watch(self, place: Place) -> None:
+    def unwatch(self, path: str, watcher: Any) -> None:
         """Its ring is not wanted any more; the server's own watch goes with what it is on."""
-        path, place.watching = place.watching, ""
         client = self._client
-        if path and client is not None:
+        if client is not None:
             for watchers in (client._data_watchers, client._child_watchers):
                 left = watchers.get(path)  # never by [], which would add what is not there
                 if left is not None:
-                    left.discard(place.stirred)
+                    left.discard(watcher)
 
     def _beat(self) -> None:
-        batch = Batch(1, _nobody)
-        self.proof.sent(batch.sent, through_leader=True)
-        self._client.send([(Sync("/"), Slot(batch, 0, self.proof))])
+        beat = [Sync("/")]
+        self._client.send(beat, Batch(beat, self.proof, _nobody))
 
     # Its life.
 

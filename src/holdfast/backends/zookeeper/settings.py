@@ -64,7 +64,7 @@ def read(url: Url) -> Settings:
     return Settings(
         hosts=tuple(_host(each) for each in hosts.split(",")),
         root=_root(url.path),
-        session_timeout=_session_timeout(url.options.get("session_timeout")),
+        session_timeout=session_timeout(url.options.get("session_timeout", SESSION_TIMEOUT)),
         layout=_one_of("layout", url.options.get("layout", LAYOUTS[0]), LAYOUTS),
         login=f"{unquote(user)}:{unquote(password)}" if login else "",
         private=_private(url, bool(login)),
@@ -89,10 +89,10 @@ def _root(path: str) -> str:
     return "".join(f"/{naming.segment(part)}" for part in parts)
 
 
-def _session_timeout(text: str | None) -> float:
-    timeout = SESSION_TIMEOUT if text is None else doors.seconds(text, "session_timeout")
+def session_timeout(given: str | float) -> float:
+    timeout = doors.seconds(given, "session_timeout")
     if not 1 <= timeout <= 3600:
-        raise _wrong(f"session_timeout must be between 1 and 3600 s, got {text!r}")
+        raise _wrong(f"session_timeout must be between 1 and 3600 s, got {given!r}")
     return timeout
 
 

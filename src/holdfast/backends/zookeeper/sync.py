@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from holdfast.backends.zookeeper.backend import ZooKeeperBackend
+from holdfast.backends.zookeeper.batches import Batch
 from holdfast.backends.zookeeper.session import CLOSE_PATIENCE
 
 
@@ -20,7 +21,7 @@ class _Bell:
         self._lock = _thread.allocate_lock()
         self._lock.acquire()
 
-    def ring(self) -> None:
+    def ring(self, _: object = None) -> None:
         with suppress(RuntimeError):
             self._lock.release()
 
@@ -31,7 +32,7 @@ class _Bell:
 class BlockingBackend(ZooKeeperBackend):
     """For threads."""
 
-    async def _exchange(self, requests: Sequence[Any]) -> list[Any]:
+    async def _exchange(self, requests: Sequence[Any]) -> Batch:
         session = self.session
         if not session.connected:
             await self.ready()
@@ -39,7 +40,7 @@ class BlockingBackend(ZooKeeperBackend):
         batch = session.send(requests, bell.ring)
         if not bell.wait(session.limit):
             raise self.unavailable()
-        return batch.answers
+        return batch
 
     async def ready(self) -> None:
         session = self.session

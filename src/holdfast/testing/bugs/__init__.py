@@ -103,7 +103,7 @@ BUGS: dict[str, Bug] = {
     "turn-kept-on-loss": Bug(Variant(client=core.KeepsTheTurn), "fg", _STOPS),
     "answer-revives": Bug(Variant(client=core.RevivesByAnswer), "ad", _SLOW),
     "grant-from-reply": Bug(
-        Variant(patches=(Patch(entering, "_win", core.counted_from_the_reply),)), "a", _SLOW
+        Variant(patches=(Patch(entering, "lend", core.counted_from_the_reply),)), "a", _SLOW
     ),
     "hand-over-same-fence": Bug(
         Variant(patches=(Patch(leaving, "_decide", core.same_fence),)), "b"

@@ -14,7 +14,7 @@ from holdfast.testing.client import SimClient
 from holdfast.testing.process import SimRuntime
 
 T = TypeVar("T")
-Found = Hold | None
+Lent = LeaseCore | None
 
 
 class NoShield(SimRuntime):
@@ -76,14 +76,13 @@ class RevivesByAnswer(SimClient):
             super().look(hold)
 
 
-def counted_from_the_reply(win: Callable[..., Awaitable[Found]]) -> Callable[..., Awaitable[Found]]:
+def counted_from_the_reply(lend: Callable[..., Lent]) -> Callable[..., Lent]:
     """The grant is valid from when we heard of it."""
 
-    async def counted(client: Client, *more: Any) -> Found:  # passed on
-        hold = await win(client, *more)
-        if hold is not None:
+    def counted(client: Client, want: Want, hold: Hold, *more: Any) -> Lent:  # passed on
+        if hold.number == 0:
             hold.confirmed(client.runtime.now())
-        return hold
+        return lend(client, want, hold, *more)
 
     return counted
 

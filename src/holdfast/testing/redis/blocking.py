@@ -167,7 +167,7 @@ class SimBlocking(BlockingBackend):
         answers, _ = await self._connections.send_many(packed)
         return answers
 
-    def _signal(self, waiting: Waiting, plain: Signal) -> Signal:
+    def _signal(self, waiting: Waiting, plain: Callable[[], Signal]) -> Signal:
         return SimInbox(self._pool, self._recipe, waiting, plain)
 
 

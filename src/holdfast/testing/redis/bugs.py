@@ -71,7 +71,7 @@ BUGS: dict[str, Bug] = {
         faults=RedisFaults(late=0.1, slow=0.4),
     ),
     "redis-retry-keeps-expiry": scripted(
-        Edit("acquire", "    redis.call('pexpire', HOLD, text(ttl))\n", ""),
+        Edit("acquire", "    redis.call('pexpire', HOLD, ttl)\n", ""),
         rules="ad",
         faults=RedisFaults(reply_lost=0.1),
     ),
@@ -79,14 +79,16 @@ BUGS: dict[str, Bug] = {
         Edit("release", "  bury(id, tonumber(ARGV[2]))\n", ""), rules="g", faults=_LATE
     ),
     "redis-tombstone-ignored": scripted(
-        Edit("acquire", "if buried(id) then", "if false then"), rules="g", faults=_LATE
+        Edit("acquire", "if tombstone and tonumber(tombstone) > now then", "if false then"),
+        rules="g",
+        faults=_LATE,
     ),
     "redis-stays-in-line": scripted(Edit("release", "  else\n    leave(id)\n", ""), rules="g"),
     "redis-count-of-entries": scripted(
         Edit(
             "acquire",
-            "    redis.call('zadd', HOLD, text(now + ttl), id)\n",
-            "    redis.call('zadd', HOLD, text(now + ttl), id)\n"
+            "    redis.call('zadd', HOLD, now + ttl, id)\n",
+            "    redis.call('zadd', HOLD, now + ttl, id)\n"
             "    redis.call('rpush', HOLD .. ':count', id)\n"
             "    redis.call('pexpire', HOLD .. ':count', '5000')\n",
         ),
@@ -119,8 +121,8 @@ BUGS: dict[str, Bug] = {
     "redis-fence-kept-for-waiters": scripted(
         Edit(
             "*",
-            "    kind, holder = 'string', id\n    return next_fence()",
-            "    kind, holder = 'string', id\n    return tonumber(redis.call('get', FENCE) or 1)",
+            "  kind, holder = 'string', id\n  return next_fence()",
+            "  kind, holder = 'string', id\n  return tonumber(redis.call('get', FENCE) or 1)",
         ),
         rules="b",
     ),
@@ -136,7 +138,7 @@ BUGS: dict[str, Bug] = {
     "redis-dead-heads-stay": scripted(
         Edit(
             "*",
-            "for _, id in ipairs(redis.call('zrangebyscore', ALIVE, '-inf', text(now))) do",
+            "for _, id in ipairs(redis.call('zrangebyscore', ALIVE, '-inf', now)) do",
             "for _, id in ipairs({}) do",
         ),
         rules="fg",
@@ -144,7 +146,7 @@ BUGS: dict[str, Bug] = {
         only=("fair",),
     ),
     "redis-nobody-settles": scripted(
-        Edit("acquire", "settle(id)\n", ""),
+        Edit("acquire", "  settle(id)\n", ""),
         Edit("acquire", "(rejoins or not first or first == id)", "(rejoins or not first)"),
         Edit("renew", "settle()\n", ""),
         rules="f",
@@ -154,8 +156,8 @@ BUGS: dict[str, Bug] = {
     "redis-waiter-not-refreshed": scripted(
         Edit(
             "acquire",
-            "redis.call('zadd', ALIVE, text(now + SILENCE), id)",
-            "redis.call('zadd', ALIVE, 'NX', text(now + SILENCE), id)",
+            "redis.call('zadd', ALIVE, now + SILENCE, id)",
+            "redis.call('zadd', ALIVE, 'NX', now + SILENCE, id)",
         ),
         rules="f",
         only=("fair",),
@@ -175,7 +177,8 @@ BUGS: dict[str, Bug] = {
         only=("permits",),
     ),
     "redis-reader-beside-writer": scripted(
-        Edit("acquire", "settle(id)\nif kind ~= 'string' then", "settle(id)\nif true then"),
+        Edit("acquire", "and holder ~= id then", "and holder ~= id and ARGV[3] ~= 's' then"),
+        Edit("acquire", "settle(id)\n  if kind ~= 'string' then", "settle(id)\n  if true then"),
         Edit("*", "  if kind == 'none' then\n", "  if kind == 'none' or mode == 's' then\n"),
         Edit(
             "*",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator
+from functools import partial
 from typing import Any
 
 from holdfast.backends.redis.aio import AsyncioBackend
@@ -18,7 +19,7 @@ from holdfast.testing.stepping import Future
 class LoopFuture:
     """A future as the production stream uses one, to be awaited by a task of the simulator."""
 
-    def __init__(self) -> None:
+    def __init__(self, _: Any = None) -> None:
         self._inner: Future[Any] = Future()
 
     def done(self) -> bool:
@@ -58,7 +59,7 @@ class Transport:
 
     def __init__(self, end: LineEnd, stream: Stream) -> None:
         self._end = end
-        end.received = stream.data_received
+        end.received = partial(_received, stream)
         end.over = lambda: stream.connection_lost(None)
 
     def write(self, data: bytes) -> None:
@@ -77,6 +78,21 @@ class Transport:
         return self._end.closed
 
 
+def _received(stream: Stream, data: bytes) -> None:
+    """As a loop does it: into the stream's own buffer, as much at a time as fits."""
+    while data:
+        buffer = stream.get_buffer(-1)
+        size = min(len(data), len(buffer))
+        buffer[:size], data = data[:size], data[size:]
+        stream.buffer_updated(size)
+
+
+class SimStream(Stream):
+    """The production stream, whose answers are awaited in the simulator."""
+
+    _new_reply: Any = LoopFuture
+
+
 class Dial:
     """How this colour opens a stream."""
 
@@ -92,7 +108,7 @@ class Dial:
     async def open(self, settings: Settings, *, curious: bool = False) -> Stream:
         end = await connected(self._process, self._node)
         loop: Any = self._loop()
-        stream = Stream(settings, loop, self._listener._pushed, self._listener._lost)
+        stream = SimStream(settings, loop, self._listener._pushed, self._listener._lost)
         transport: Any = Transport(end, stream)
         stream.connection_made(transport)
         await stream.greet(curious=curious)

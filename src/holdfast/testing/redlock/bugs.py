@@ -143,7 +143,7 @@ _RUSH = replace(DUEL, workers=(2,), rest=0.05, rounds=20)
 _WAIT = replace(FULL, disturbed=3.0, settling=1.0, busy=16.0, processes=(2,), workers=(1,))
 """Long enough to see that nobody gets on."""
 _READ = "tonumber(string.match(redis.call('get', FENCE) or '0', '^%d+'))"
-_KEEP = "redis.call('set', FENCE, text(largest) .. ' ' .. id, 'PX', text(DAY))"
+_KEEP = "redis.call('set', FENCE, text(largest) .. ' ' .. id .. ' - ' .. shown, 'PX', text(DAY))"
 
 BUGS: dict[str, Bug] = {
     "redlock-no-quarantine": naive(
@@ -205,7 +205,7 @@ BUGS: dict[str, Bug] = {
     "redlock-every-node-counts": naive(
         Edit(
             "vote",
-            "local accepted, largest = accept(id, number)",
+            "local accepted, largest = accept(id, number, ARGV[7] .. ':' .. ARGV[8], shown)",
             f"local accepted, largest = true, {_READ} + 1\n      {_KEEP}",
         ),
         Patch(RedlockBackend, "_number", largest),
@@ -229,7 +229,7 @@ BUGS: dict[str, Bug] = {
         given=replace(ASSUMED, minority=1),
     ),
     "redlock-lost-before-all-said-so": naive(
-        Patch(backend, "_missed", hopeless), rules="d", faults=_LOSSY, sizes=(5,)
+        Patch(backend, "missed", hopeless), rules="d", faults=_LOSSY, sizes=(5,)
     ),
     "redlock-builds-on-what-was-refused": naive(
         Patch(Set, "propose", builds_on_what_was_refused),

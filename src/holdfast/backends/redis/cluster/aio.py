@@ -161,7 +161,7 @@ class AsyncioClusterBackend(LoopBackend):
         return stream is not None and not stream.closed and channel in stream.listening
 
     def _channel(self, claim: Claim) -> bytes:
-        """Where this lock's grants are told to us, as settle.lua names it: in the lock's slot."""
+        """Where this lock's grants are told to us, as granting.lua names it: in the lock's slot."""
         hold = naming.hold_key(claim.key, permits=claim.mode is Mode.PERMIT)
         return b"%b:told:%b" % (hold, self._name)
 
@@ -188,7 +188,7 @@ class AsyncioClusterBackend(LoopBackend):
         needed = {self._channel(waiting.claim) for waiting in self._waiting.values()}
         for channel in [each for each in stream.listening if each not in needed]:
             del stream.listening[channel]
-            stream.say(wire.pack(b"SUNSUBSCRIBE" if self._sharded else b"UNSUBSCRIBE", channel))
+            stream.leave(b"SUNSUBSCRIBE" if self._sharded else b"UNSUBSCRIBE", channel)
 
     def _pushed(self, stream: Stream, push: list[Any]) -> None:
         kind, channel, message = push

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -15,6 +14,7 @@ from holdfast.backends.redis.layouts.layout import Layout
 from holdfast.backends.redis.layouts.verbs import ForeignVerbs
 from holdfast.backends.redis.places import Place
 from holdfast.backends.redis.recipe import BROKEN
+from holdfast.backends.redis.replies import Reply
 from holdfast.backends.redis.streams import Stream
 from holdfast.core.ports import Signal
 from holdfast.core.values import Answer, Claim
@@ -56,7 +56,7 @@ class AsyncioForeign(ForeignVerbs, AsyncioBackend):
             self._ears.pop(channel, None)
             if channel in self._channels and self._listening is not None:
                 self._channels.discard(channel)
-                self._listening.say(wire.pack(b"UNSUBSCRIBE", channel))
+                self._listening.leave(b"UNSUBSCRIBE", channel)
 
     def _subscribe(self, stream: Stream, channel: bytes) -> None:
         if stream is not self._listening:
@@ -66,7 +66,7 @@ class AsyncioForeign(ForeignVerbs, AsyncioBackend):
             self._channels.add(channel)
             stream.send(wire.pack(b"SUBSCRIBE", channel)).add_done_callback(self._told)
 
-    def _told(self, future: asyncio.Future[Any]) -> None:
+    def _told(self, future: Reply) -> None:
         if not future.cancelled() and future.exception() is None:
             reply = future.result()
             if isinstance(reply, ReplyError):

@@ -12,42 +12,56 @@ if ARGV[3] == 'x' and redis.call('exists', KEYS[3]) == 0
   redis.call('del', KEYS[2]) -- there was no fence: it has to begin
 end
 
--- include settle
+-- include keys
 
-if raw then
-  return next_fence()
-end
 local id, shown = string.sub(ARGV[1], 1, 32), string.sub(ARGV[1], 33)
-local ttl, mode, limit = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
-
--- Asked again after a lost answer.
-if holds(id) then
-  return again(id, ttl)
-end
-if buried(id) then
+local tombstone = redis.call('zscore', ALIVE, '-' .. id)
+if tombstone and tonumber(tombstone) > now then
   return {1000, 0}
 end
+local left = false -- ms until the first of those who share has run out
+holder = redis.pcall('getrange', HOLD, 0, 31)
+if type(holder) == 'string' and holder ~= '' and holder ~= id then
+  kind = 'string' -- somebody else has it alone: there is nothing to settle, and nobody fits
+else
 
-settle(id)
-if kind ~= 'string' then
-  local first = redis.call('zrange', LINE, 0, 0)[1]
-  -- An owner goes past the line into his own hold, or he would wait for himself.
-  local rejoins = kind == 'zset' and string.sub(mode, 1, 1) == 'o'
-  if (rejoins or not first or first == id) and fits(mode, limit) then
-    leave(id)
-    raw = enter(id, mode, ttl, limit, shown)
-    settle()
-    keep()
-    return raw
+-- include granting
+-- include settle
+
+  if raw then
+    return next_fence()
+  end
+  local ttl, mode, limit = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
+
+  -- Asked again after a lost answer.
+  if holds(id) then
+    return again(id, ttl)
+  end
+
+  settle(id)
+  if kind ~= 'string' then
+    local first = redis.call('zrange', LINE, 0, 0)[1]
+    -- An owner goes past the line into his own hold, or he would wait for himself.
+    local rejoins = kind == 'zset' and string.sub(mode, 1, 1) == 'o'
+    if (rejoins or not first or first == id) and fits(mode, limit) then
+      leave(id)
+      raw = enter(id, mode, ttl, limit, shown)
+      settle()
+      keep()
+      return raw
+    end
+  end
+  if kind == 'zset' then
+    left = tonumber(redis.call('zrange', HOLD, 0, 0, 'WITHSCORES')[2]) - now
   end
 end
 
 if ARGV[5] == '' then
   return {1000, 0}
 end
-redis.call('zadd', LINE, 'NX', string.format('%.0f', time[1] * 1000000 + time[2]), id)
-redis.call('zadd', ALIVE, text(now + SILENCE), id)
-redis.call('hset', INFO, id, mode .. ' ' .. text(ttl) .. ' ' .. text(limit) .. ' ' .. ARGV[5] .. ' ' .. shown)
+redis.call('zadd', LINE, 'NX', time[1] * 1000000 + time[2], id)
+redis.call('zadd', ALIVE, now + SILENCE, id)
+redis.call('hset', INFO, id, ARGV[3] .. ' ' .. ARGV[2] .. ' ' .. ARGV[4] .. ' ' .. ARGV[5] .. ' ' .. shown)
 -- They stay for a while then: lines come and go. A tombstone or a holder may keep one for longer
 -- than the other, so both are looked at.
 if redis.call('pttl', LINE) <= SILENCE or redis.call('pttl', INFO) <= SILENCE then
@@ -57,10 +71,7 @@ end
 -- Only the first two are told when the hold runs out: all of them would be a herd (L6).
 local retry = 1000
 if redis.call('zrank', LINE, id) < 2 then
-  local left = redis.call('pttl', HOLD)
-  if kind == 'zset' then
-    left = tonumber(redis.call('zrange', HOLD, 0, 0, 'WITHSCORES')[2]) - now
-  end
+  left = left or redis.call('pttl', HOLD)
   if left >= 0 then
     retry = math.min(retry, left + 1)
   end

@@ -2,6 +2,8 @@
 -- Answers the hold's number, or 0: it is not there any more. Asked again it finds its own.
 -- ARGV 1 parked id, 2 new id and what people may see, 3 ttl, 4 mode, 5 limit, 6 tombstone's time
 
+-- include keys
+-- include granting
 -- include settle
 
 local parked, id, shown = ARGV[1], string.sub(ARGV[2], 1, 32), string.sub(ARGV[2], 33)

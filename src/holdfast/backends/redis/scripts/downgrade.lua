@@ -2,6 +2,8 @@
 -- Answers 1, or 0: not held. Asked twice is asked once.
 -- ARGV 1 claim id
 
+-- include keys
+-- include granting
 -- include settle
 
 local id = ARGV[1]

@@ -18,6 +18,8 @@ local function visit(KEYS, ARGV, taking)
     redis.call('del', KEYS[2]) -- there was no fence: it has to begin
   end
 
+-- include keys
+-- include granting
 -- include settle
 
   if raw then

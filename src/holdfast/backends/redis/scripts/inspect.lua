@@ -3,6 +3,8 @@
 -- Answers {holders, waiters}: {mode, number, ms left, limit, shown} and {mode, limit, shown}.
 -- ARGV 1 only this number is broken ('' for any), 2 'break' or ''
 
+-- include keys
+-- include granting
 -- include settle
 
 local breaking = ARGV[2] == 'break'

@@ -2,11 +2,27 @@
 -- With somebody in line the lock does not become free: it is his, in this very step.
 -- ARGV 1 claim id, 2 how long a tombstone has to stand (0: none is needed)
 local held = redis.pcall('getrange', KEYS[1], 0, 31) == ARGV[1]
-if held then
+if held and ARGV[2] == '0' and redis.call('exists', KEYS[3]) == 0 then
   redis.call('del', KEYS[1])
-  if ARGV[2] == '0' and redis.call('exists', KEYS[3]) == 0 then
+  return 1
+end
+
+-- include keys
+-- include granting
+
+-- From one to the next alone: what a crowd does all the time.
+if held and ARGV[2] == '0' then
+  drop_dead()
+  local first, mode, ttl, _, reply_to, shown = first_in_line()
+  if mode == 'x' then
+    leave(first)
+    ttl = math.min(GRANT, tonumber(ttl))
+    tell(first, reply_to, enter_alone(first, ttl, shown), ttl)
     return 1
   end
+end
+if held then
+  redis.call('del', KEYS[1])
 end
 
 -- include settle

@@ -10,11 +10,13 @@ if redis.pcall('getrange', KEYS[1], 0, 31) == ARGV[1] then
   return 1
 end
 
+-- include keys
+-- include granting
 -- include settle
 
 local held = kind == 'zset' and holds(ARGV[1])
 if held then
-  redis.call('zadd', HOLD, text(now + ARGV[2]), ARGV[1])
+  redis.call('zadd', HOLD, now + ARGV[2], ARGV[1])
 end
 settle()
 if kind == 'zset' then

@@ -15,7 +15,7 @@ if not old or (buried(id) and not back) then
   local one = redis.call('zrange', HOLD, 0, 0)[1]
   return {0, one and handle(one) or 0, clock}
 end
-local mode, raw = string.match(redis.call('hget', INFO, '=' .. old) or 'x 0', '^(%S+) (%d+)')
+local mode, raw = string.match(told_of(old) or 'x 0', '^(%S+) (%d+)')
 redis.call('zrem', HOLD, old)
 redis.call('hdel', INFO, '=' .. old)
 put(id, mode, tonumber(ARGV[3]), tonumber(raw), shown)

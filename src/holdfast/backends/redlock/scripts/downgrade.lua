@@ -8,7 +8,7 @@ local id = ARGV[1]
 if not redis.call('zscore', HOLD, id) then
   return {0, 0, clock}
 end
-local raw, shown = string.match(redis.call('hget', INFO, '=' .. id) or '0 ', '(%d+) (.*)$')
+local raw, shown = string.match(told_of(id) or 's 0 ', '^%S+ (%d+) (.*)$')
 redis.call('hset', INFO, '=' .. id, 's ' .. raw .. ' ' .. shown)
 leave(id)
 ring()

@@ -11,6 +11,7 @@ local id, shown = string.sub(ARGV[1], 1, 32), string.sub(ARGV[1], 33)
 local ttl, mode = tonumber(ARGV[2]), ARGV[3]
 if redis.call('zscore', HOLD, id) then
   redis.call('zadd', HOLD, text(now + ttl), id)
+  redis.call('pexpire', FENCE, text(DAY)) -- it may tell of this hold; a later end is always safe
   keep()
   return {1, 0, clock}
 end

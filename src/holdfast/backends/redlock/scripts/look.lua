@@ -11,7 +11,7 @@ local inside = {}
 for at = 1, #all, 2 do
   local id = all[at]
   inside[id] = true
-  local mode, raw, shown = string.match(redis.call('hget', INFO, '=' .. id) or '', '^(%S+) (%d+) (.*)$')
+  local mode, raw, shown = string.match(told_of(id) or '', '^(%S+) (%d+) (.*)$')
   if not breaking or ARGV[1] == '' or ARGV[1] == text(handle(id)) then
     holders[#holders + 1] = {handle(id), mode or '?', tonumber(raw or 0), tonumber(all[at + 1]) - now, shown or ''}
     if breaking then

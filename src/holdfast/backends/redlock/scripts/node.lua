@@ -3,10 +3,12 @@
 --
 -- KEYS 1 marker  hash: run (of this server process), max_ttl, ready (votes from then on), floor
 --      2 hold    sorted set: claim id -> expiry
---      3 fence   the largest number accepted here, and by which claim
+--      3 fence   the largest number accepted here, by which claim, and what people may see of it; for
+--                the short way of vote.lua also which run of the server that was, and max_ttl
 --      4 alive   sorted set: waiting claim id -> taken for dead at; '-' and id -> tombstone ends at
 --      5 line    sorted set: waiting claim id -> since when it waits, by its own clock
---      6 info    hash: '=' and id -> what a holder has; id -> what a waiter asked for
+--      6 info    hash: '=' and id -> what a holder has (one that came the short way has it with the
+--                number); id -> what a waiter asked for
 -- Modes: x exclusive, s shared, o and the owner's name for claims of one owner.
 -- Times are milliseconds of this server's clock. Every answer ends with that clock in microseconds.
 local MARKER, HOLD, FENCE, ALIVE, LINE, INFO = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
@@ -40,10 +42,20 @@ local function buried(id)
   return redis.call('zscore', ALIVE, '-' .. id)
 end
 
+-- Mode, number and what people may see of a holder.
+local function told_of(id)
+  local told = redis.call('hget', INFO, '=' .. id)
+  if told then
+    return told
+  end
+  local number, by, shown = string.match(redis.call('get', FENCE) or '', '^(%d+) (%S+) %S+ (.*)$')
+  return by == id and 'x ' .. number .. ' ' .. shown
+end
+
 -- The mode of those who hold: it is the same for all; false if nobody does.
 local function held_as()
   local one = redis.call('zrange', HOLD, 0, 0)[1]
-  return one and (string.match(redis.call('hget', INFO, '=' .. one) or '', '^%S+') or 'x')
+  return one and (string.match(told_of(one) or '', '^%S+') or 'x')
 end
 
 local function is_reader(id)

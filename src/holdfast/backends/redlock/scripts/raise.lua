@@ -10,9 +10,9 @@ local id = ARGV[1]
 if not redis.call('zscore', HOLD, id) then
   return {0, 0, clock}
 end
-local accepted, largest = accept(id, tonumber(ARGV[2]))
+local mode, shown = string.match(told_of(id) or 'x 0 ', '^(%S+) %d+ (.*)$')
+local accepted, largest = accept(id, tonumber(ARGV[2]), '-', shown)
 if accepted then
-  local mode, shown = string.match(redis.call('hget', INFO, '=' .. id) or 'x 0 ', '^(%S+) %d+ (.*)$')
   redis.call('hset', INFO, '=' .. id, mode .. ' ' .. text(largest) .. ' ' .. shown)
 end
 return {accepted and 1 or 2, largest, clock}

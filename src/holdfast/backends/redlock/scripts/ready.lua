@@ -44,8 +44,8 @@ local function quarantine(run, max_ttl, trusted)
 end
 
 -- Take a number if it is larger than all before and not absurd. Answers whether, and the largest now.
-local function accept(id, number)
-  local stored, by = string.match(redis.call('get', FENCE) or '', '^(%d+) (%S+)$')
+local function accept(id, number, terms, shown)
+  local stored, by = string.match(redis.call('get', FENCE) or '', '^(%d+) (%S+)')
   local steps = math.floor(clock / 32)
   local largest = math.max(tonumber(stored or 0), steps - LEAD,
     tonumber(redis.call('hget', MARKER, 'floor') or 0))
@@ -55,6 +55,6 @@ local function accept(id, number)
   if number <= largest or number > math.max(steps + LEAD, largest + 1) then
     return false, largest
   end
-  redis.call('set', FENCE, text(number) .. ' ' .. id, 'PX', text(DAY))
+  redis.call('set', FENCE, text(number) .. ' ' .. id .. ' ' .. terms .. ' ' .. shown, 'PX', text(DAY))
   return true, number
 end

@@ -1,12 +1,33 @@
 -- Ask this node for its vote, and propose a number. Answers {what, number, clock}:
 --   {1, number}: voted and accepted; {2, largest number here}: voted, but the number was too small;
 --   {3, number}: joined the hold of the same owner, which has this number;
---   {0, ask again in ms}: somebody else has it, and the claim stands in line if it wanted to;
+--   {0, ask again in ms, ..., largest number here}: somebody else has it, and the claim stands in
+--   line if it wanted to; next time it proposes more;
 --   {-1, ms}: no votes for so long; {-2, max_ttl}: other clients count on another max_ttl;
 --   {-3, 0}: this claim was withdrawn.
 -- ARGV 1 claim id and what people may see, 2 ttl, 3 mode, 4 number, 5 since when it waits,
 --      6 where to ring ('' for a mere try), 7 run of the server as the client knows it, 8 max_ttl,
 --      9 '1' if the nodes never lose data
+
+-- The short way: an exclusive claim, nobody holds, nobody waits or was buried, and the last number was
+-- accepted by this run of the server for clients with the same max_ttl: so it votes, and nothing was
+-- lost since, for the number would be lost too. What does not fit goes the long way.
+if ARGV[3] == 'x' then
+  local before, terms = string.match(redis.call('get', KEYS[3]) or '', '^(%d+) %S+ (%S+)')
+  if terms == ARGV[7] .. ':' .. ARGV[8] and redis.call('exists', KEYS[2], KEYS[4]) == 0 then
+    local time = redis.call('time')
+    local clock = time[1] * 1000000 + time[2]
+    local number, largest = tonumber(ARGV[4]), math.max(tonumber(before), clock / 32 - 1875000) -- LEAD
+    if number > largest and number <= math.max(largest + 1, clock / 32 + 1875000) then
+      local id, shown = string.sub(ARGV[1], 1, 32), string.sub(ARGV[1], 33)
+      local ends = string.format('%.0f', clock / 1000 + ARGV[2])
+      redis.call('set', KEYS[3], ARGV[4] .. ' ' .. id .. ' ' .. terms .. ' ' .. shown, 'PX', '86400000')
+      redis.call('zadd', KEYS[2], ends, id)
+      redis.call('pexpireat', KEYS[2], ends)
+      return {1, number, clock}
+    end
+  end
+end
 
 -- include node
 
@@ -44,7 +65,7 @@ local function number_with_others()
   local raw, others = 0, false
   for _, one in ipairs(redis.call('zrange', HOLD, 0, -1)) do
     others = others or one ~= id
-    raw = math.max(raw, tonumber(string.match(redis.call('hget', INFO, '=' .. one) or '', '^%S+ (%d+)') or 0))
+    raw = math.max(raw, tonumber(string.match(told_of(one) or '', '^%S+ (%d+)') or 0))
   end
   return others and raw
 end
@@ -59,7 +80,7 @@ if mine or not held or (held == mode and mode ~= 'x') then
       raw, what = known or 0, known and 3 or 2
     end
     if what == 2 then
-      local accepted, largest = accept(id, number)
+      local accepted, largest = accept(id, number, ARGV[7] .. ':' .. ARGV[8], shown)
       what, raw = accepted and 1 or 2, largest
     end
     -- Asked again after a lost answer: the full ttl from now on (S8).
@@ -82,4 +103,4 @@ if ARGV[6] ~= '' then
     retry = math.min(retry, ends - now + 1)
   end
 end
-return {0, retry, clock}
+return {0, retry, clock, tonumber(string.match(redis.call('get', FENCE) or '0', '^%d+'))}

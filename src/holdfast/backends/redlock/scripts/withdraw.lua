@@ -1,10 +1,20 @@
 -- Give a vote back, and leave the line. Answers {1, 0, clock}, or {0, 0, clock}: there was none.
 -- ARGV 1 claim id, 2 how long a tombstone has to stand (0: none is needed), 3 '1' to stay in line
 
+-- The short way: it was the only one here, and nobody waits or was buried.
+local gone = 0
+if ARGV[2] == '0' and ARGV[3] == '0' then
+  gone = redis.call('zrem', KEYS[2], ARGV[1])
+  if gone == 1 and redis.call('exists', KEYS[2], KEYS[4], KEYS[6]) == 0 then
+    local time = redis.call('time')
+    return {1, 0, time[1] * 1000000 + time[2]}
+  end
+end
+
 -- include node
 
 local id = ARGV[1]
-local held = redis.call('zrem', HOLD, id)
+local held = redis.call('zrem', HOLD, id) + gone
 redis.call('hdel', INFO, '=' .. id)
 if ARGV[3] ~= '1' then
   leave(id)

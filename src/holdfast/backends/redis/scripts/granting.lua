@@ -1,0 +1,72 @@
+-- How a lock goes to somebody alone, and to the first in line without becoming free.
+local function text(number)
+  return string.format('%.0f', number)
+end
+
+-- The next number. A missing fence starts at the clock, in steps of 32 us, and runs out a day after
+-- it began: a lock is granted less often than every 32 us, so the clock is ahead by then.
+local function next_fence()
+  local raw = redis.call('incr', FENCE)
+  if raw == 1 then
+    raw = math.floor((time[1] * 1000000 + time[2]) / 32)
+    redis.call('set', FENCE, raw, 'PX', DAY)
+  end
+  return raw
+end
+
+-- `shown` is ten digits of seconds and what people may see: from here on, since now.
+local function enter_alone(id, ttl, shown)
+  redis.call('set', HOLD, id .. time[1] .. string.sub(shown, 11), 'PX', ttl)
+  kind, holder = 'string', id
+  return next_fence()
+end
+
+local function leave(id)
+  redis.call('zrem', LINE, id)
+  redis.call('zrem', ALIVE, id)
+  redis.call('hdel', INFO, id)
+end
+
+-- Waiters that fell silent, and tombstones that nobody needs any more.
+local function drop_dead()
+  for _, id in ipairs(redis.call('zrangebyscore', ALIVE, '-inf', now)) do
+    leave(id)
+  end
+end
+
+-- The first in line, and what it asked for: mode, ttl, limit, where to tell it, what is shown.
+local function first_in_line()
+  local id = redis.call('zrange', LINE, 0, 0)[1]
+  if id then
+    local wish = redis.call('hget', INFO, id) or ''
+    return id, string.match(wish, '^(%S+) (%d+) (%d+) (%S+) (.*)$')
+  end
+end
+
+-- Whether the server refused, and not because the slot is on its way to another node.
+local function denied(answer)
+  return type(answer) == 'table' and answer['err'] and not string.find(answer['err'], 'non local', 1, true)
+end
+
+-- An inbox of its own for a waiter that pops (from one connection: L5), a channel for one that
+-- listens: c its own, s and p (sharded or not) in this lock's slot. What nobody reads is gone with
+-- the grant it speaks of. A message that cannot be left, because the slot is on its way to another
+-- node, is one that was lost: the grant stands, and its owner finds it when it asks again.
+local function tell(id, reply_to, raw, ttl)
+  local message, kind_of, name = id .. text(raw), string.sub(reply_to, 1, 1), string.sub(reply_to, 2)
+  if kind_of == 'c' then
+    redis.call('publish', name, message)
+  elseif kind_of == 'l' then
+    local inbox = HOLD .. ':inbox:' .. string.sub(id, 1, 16) .. name
+    if denied(redis.pcall('rpush', inbox, message)) then
+      redis.call('rpush', inbox, message) -- this time the error is told
+    end
+    redis.pcall('pexpire', inbox, ttl)
+  elseif kind_of == 's' then
+    if denied(redis.pcall('spublish', HOLD .. ':told:' .. name, message)) then
+      redis.call('spublish', HOLD .. ':told:' .. name, message)
+    end
+  else
+    redis.call('publish', HOLD .. ':told:' .. name, message)
+  end
+end

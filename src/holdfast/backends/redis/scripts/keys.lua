@@ -1,0 +1,38 @@
+-- What a verb needs once its shortest way does not fit: the keys, the time, and how long they stay.
+--
+-- KEYS 1 hold   a string (claim id and what people may see) for one plain exclusive holder, or
+--               a sorted set (claim id -> expiry) for readers, co-owners and permits
+--      2 fence  the number of the last grant
+--      3 alive  sorted set: waiting claim id -> taken for dead at; '-' and id -> tombstone ends at
+--      4 line   sorted set: waiting claim id -> place
+--      5 info   hash: claim id -> what a waiter asked for; '=' and id -> what such a holder has
+-- Modes: x exclusive, s shared, p permit, o and the owner's name for claims of one owner.
+-- Times are milliseconds of this server's clock. What stands inside a text is written by %.0f, or
+-- digits get lost; as an argument of a command a number is exact.
+local HOLD, FENCE, ALIVE, LINE, INFO = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local GRANT = 3000 -- how long a grant lives that its owner has not confirmed yet
+local SILENCE = 3000 -- a waiter not heard of for so long is dead; live ones ask every second
+local DAY = 86400000
+
+local kind, holder = 'none', false -- the type of the hold; whose it is if it is a string
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+-- Nothing stays longer than the last thing in it that runs out, and a little. To be called when
+-- something was added; what was only taken out needs it not.
+local function keep(least)
+  local last = tonumber(redis.call('zrange', ALIVE, -1, -1, 'WITHSCORES')[2] or 0)
+  last = math.max(last, least or 0)
+  if last > 0 then
+    redis.call('pexpireat', ALIVE, last + 1000)
+    redis.call('pexpireat', LINE, last + 1000)
+  end
+  if kind == 'zset' then
+    local ends = tonumber(redis.call('zrange', HOLD, -1, -1, 'WITHSCORES')[2])
+    redis.call('pexpireat', HOLD, ends)
+    last = math.max(last, ends)
+    -- Before 7.2 the clock goes on while a script runs: all may have run out in this very step.
+    kind = redis.call('exists', HOLD) == 1 and 'zset' or 'none'
+  end
+  redis.call('pexpireat', INFO, last + 1000) -- never before the line: it tells who stands there
+end

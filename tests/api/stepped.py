@@ -1,0 +1,153 @@
+"""What is done while it is interrupted (`stepping.py`), and what must not be left of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import holdfast
+from holdfast.core.gathering import GATHERED
+from tests.api.storm import KINDS as STORMED
+from tests.api.storm import plain
+
+Work = Callable[[holdfast.Locks], object]
+
+
+def two_steps(locks: holdfast.Locks) -> None:
+    lease = locks.lock("x").acquire()
+    assert lease is not None
+    lease.release()
+
+
+def two_steps_owned(locks: holdfast.Locks) -> None:
+    lock = locks.lock("x", owner="me")
+    lock.acquire()
+    lock.release()
+
+
+def two_steps_together(locks: holdfast.Locks) -> None:
+    leases = locks.all("x", "y").acquire()
+    assert leases is not None
+    leases.release()
+
+
+def decorated(locks: holdfast.Locks) -> None:
+    @locks.locked("x")
+    def work() -> None:
+        pass
+
+    work()
+
+
+def skipping(locks: holdfast.Locks) -> None:
+    @locks.locked("x", on_busy="skip")
+    def work() -> None:
+        pass
+
+    work()
+
+
+def first(locks: holdfast.Locks) -> None:
+    """Whatever is done once only, the keeper's start included."""
+    with locks.lock("x", ttl=30):
+        pass
+
+
+def fair(locks: holdfast.Locks) -> None:
+    with locks.lock("x", fair=True):
+        pass
+
+
+def refused(locks: holdfast.Locks) -> None:
+    with locks.lock("x", owner="other"):
+        assert locks.lock("x").acquire(timeout=0.001) is None
+
+
+def waited(locks: holdfast.Locks) -> None:
+    """The one before leaves after a while."""
+    locks.lock("x", owner="other", max_hold=0.01).acquire()
+    with locks.lock("x"):
+        pass
+
+
+KINDS: dict[str, Callable[[holdfast.Locks], None]] = STORMED | {
+    each.__name__: each
+    for each in (
+        two_steps,
+        two_steps_owned,
+        two_steps_together,
+        decorated,
+        skipping,
+        first,
+        fair,
+        refused,
+        waited,
+    )
+}
+
+
+def left_by(locks: holdfast.Locks, patience: float) -> str:
+    """What is left, once the keeper has cleared up behind the interrupted."""
+    client = locks._client
+    give_up = time.monotonic() + patience
+    while found := _left(locks):
+        if time.monotonic() > give_up:
+            return found
+        time.sleep(0.0002)
+    mine = [kept for what, kept in client.runtime.mine().items() if what != GATHERED]
+    return f"mine {mine}" if any(map(_kept, mine)) else ""
+
+
+def _kept(what: Any) -> bool:  # a lease, a semaphore's leases, or what a `with` entered
+    """Whether this thread believes to have something. A lease that was lost says so when released,
+    so it stays.
+    """
+    return bool(what.held) if isinstance(what, holdfast.Lease) else bool(what)
+
+
+def _left(locks: holdfast.Locks) -> str:
+    client = locks._client
+    if client.holds or client.lines:
+        return f"holds {list(client.holds.values())} lines {list(client.lines)}"
+    listed = locks.list()
+    return f"listed {listed}" if listed else ""
+
+
+@contextmanager
+def settled(url: str, work: Work, at: int) -> Iterator[holdfast.Locks]:
+    """A client that has done this before, so that what is done once only is done."""
+    with holdfast.connect(f"{url}{at}") as locks:
+        for _ in range(0 if work is first else 2):
+            work(locks)
+        yield locks
+
+
+def forget_all(locks: holdfast.Locks) -> None:
+    locks._client.runtime.mine().clear()
+
+
+def told(frame: FrameType | None) -> str:
+    """The frames, innermost first."""
+    found = []
+    while frame is not None and frame.f_code.co_name != "traced":
+        found.append(f"{frame.f_code.co_name}:{frame.f_lineno}@{frame.f_lasti}")
+        frame = frame.f_back
+    return " < ".join(found)
+
+
+def excused(frame: FrameType | None) -> bool:
+    """The first instruction of the user's own leaving, which no Python code could take care of."""
+    if frame is None or frame.f_back is None:
+        return False
+    begins = frame.f_code.co_name in LEAVING and frame.f_lasti <= 2
+    if frame.f_code.co_name == "__enter__":  # `with lock.acquire()` has it before it enters
+        begins = begins and isinstance(frame.f_locals["self"], holdfast.Lease)
+    return begins and frame.f_back.f_code.co_filename in USERS
+
+
+LEAVING = ("__exit__", "release", "__enter__")
+USERS = (__file__, plain.__code__.co_filename, holdfast.locks.__file__)
+"""A decorated function's `with` is in `locks.py`."""

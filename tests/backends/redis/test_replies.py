@@ -1,0 +1,142 @@
+"""An answer is a future to whoever awaits it, and wakes him in the step that reads it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from typing import Any
+
+import pytest
+
+from holdfast.backends.redis import wire
+from holdfast.backends.redis.links import LoopDial
+from holdfast.backends.redis.replies import Reply
+from holdfast.backends.redis.settings import read
+from holdfast.backends.redis.streams import Stream
+from holdfast.connect import parse
+from tests.servers.redis import RedisServer
+
+pytestmark = pytest.mark.redis
+
+
+def told(text: bytes) -> bytes:
+    return wire.pack(b"ECHO", text)
+
+
+async def stream_to(server: RedisServer) -> Stream:
+    return await LoopDial(lambda *_: None, lambda _: None).open(read(parse(server.url)))
+
+
+async def asleep() -> None:
+    """Until every task has come as far as it can."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+def in_no_task(call: Any) -> None:
+    """As what a loop reads: no task is running."""
+    asyncio.get_running_loop().call_soon(call)
+
+
+def test_who_awaits_it_goes_on_at_once_in_his_own_context() -> None:
+    place: contextvars.ContextVar[str] = contextvars.ContextVar("place", default="outside")
+    seen: list[object] = []
+
+    async def story() -> None:
+        reply = Reply(asyncio.get_running_loop())
+
+        async def waits() -> None:
+            place.set("inside")
+            seen.extend((await reply, place.get(), asyncio.current_task()))
+
+        def answered() -> None:
+            reply.set_result(7)
+            seen.append("read")
+
+        task = asyncio.create_task(waits())
+        await asleep()
+        in_no_task(answered)
+        await task
+        assert seen == [7, "inside", task, "read"]
+
+    asyncio.run(story())
+
+
+def test_it_can_be_gathered_and_waited_for_with_a_limit() -> None:
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        first, second, third = Reply(loop), Reply(loop), Reply(loop)
+        in_no_task(lambda: second.set_result(2))
+        in_no_task(lambda: first.set_result(1))
+        assert list(await asyncio.gather(first, second)) == [1, 2]
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(third, 0.001)
+        assert third.cancelled()
+        failing = Reply(loop)
+        in_no_task(lambda: failing.set_exception(ValueError("no")))
+        with pytest.raises(ValueError, match="no"):
+            await failing
+        assert isinstance(failing.exception(), ValueError)
+        assert await first == 1
+
+    asyncio.run(story())
+
+
+def test_what_goes_wrong_in_a_callback_is_told_to_the_loop() -> None:
+    async def story() -> None:
+        loop, problems = asyncio.get_running_loop(), []
+        loop.set_exception_handler(lambda _, problem: problems.append(problem["exception"]))
+        reply = Reply(loop)
+        calls: list[Any] = []
+        reply.add_done_callback(lambda _: calls.remove("nothing"))
+        reply.add_done_callback(calls.append)
+        reply.set_result(1)
+        assert calls == [reply]
+        assert [type(each) for each in problems] == [ValueError]
+
+    asyncio.run(story())
+
+
+def test_a_cancelled_caller_disturbs_nobody(redis_server: RedisServer) -> None:
+    async def story() -> None:
+        stream = await stream_to(redis_server)
+
+        async def ask(text: bytes) -> Any:
+            return await stream.send(told(text))
+
+        tasks = [asyncio.create_task(ask(b"%d" % each)) for each in range(20)]
+        await asyncio.sleep(0)
+        for task in tasks[::2]:
+            task.cancel()
+        done = await asyncio.gather(*tasks, return_exceptions=True)
+        assert done[1::2] == [b"%d" % each for each in range(1, 20, 2)]
+        assert all(isinstance(each, asyncio.CancelledError) for each in done[::2])
+        stream.close()
+        await stream.ended
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("why", [KeyboardInterrupt, SystemExit])
+def test_who_is_interrupted_leaves_the_others_their_answers(
+    redis_server: RedisServer, why: type[BaseException]
+) -> None:
+    """Ctrl-C comes out of the loop in the middle of what was read; who runs it on loses nothing."""
+    loop = asyncio.new_event_loop()
+
+    async def ask(stream: Stream, text: bytes) -> Any:
+        said = await stream.send(told(text))
+        if text == b"1":
+            raise why
+        return said
+
+    stream = loop.run_until_complete(stream_to(redis_server))
+    tasks = [loop.create_task(ask(stream, b"%d" % each)) for each in range(4)]
+    with pytest.raises(why):
+        loop.run_until_complete(asyncio.wait(tasks, timeout=30))
+    others = asyncio.gather(*(each for at, each in enumerate(tasks) if at != 1))
+    assert loop.run_until_complete(asyncio.wait_for(others, 30)) == [b"0", b"2", b"3"]
+    stream.close()
+    loop.run_until_complete(stream.ended)
+    tasks[1].exception()
+    loop.close()

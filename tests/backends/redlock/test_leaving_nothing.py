@@ -1,0 +1,79 @@
+"""What a client remembers of its claims it forgets again, and what it told nodes runs out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from holdfast.connect import open_engine
+from holdfast.errors import AcquireTimeout, BackendUnavailable, HoldfastError
+from holdfast.opening import Settings
+from holdfast.testing.conformance.colours import COLOURS
+from tests.servers.redlock import RedlockNodes
+
+pytestmark = [pytest.mark.redis, pytest.mark.parametrize("colour", list(COLOURS))]
+
+
+@pytest.fixture
+def three() -> Iterator[RedlockNodes]:
+    with RedlockNodes(3) as nodes:
+        yield nodes
+        for node in nodes.nodes:
+            node.start()
+
+
+def test_no_ballot_is_kept_of_what_is_over(three: RedlockNodes, colour: str) -> None:
+    """Released, lost, detached, timed out, or in vain because nobody was there."""
+    paint = COLOURS[colour]()
+    engine: Any = open_engine(three.url)[0]
+
+    async def body() -> None:
+        locks = paint.locks(engine, Settings("holdfast"))
+        other = paint.locks(open_engine(three.url)[0], Settings("holdfast"))
+        async with locks.lock("released"):
+            pass
+        lost = await locks.lock("lost", ttl=2, auto_renew=False).acquire()
+        parked = await locks.lock("detached").acquire()
+        await parked.detach()
+        async with other.lock("taken"):
+            with pytest.raises(AcquireTimeout):
+                async with locks.lock("taken", timeout=0.05):
+                    pass
+        for node in three.nodes[:2]:
+            node.kill()
+        with pytest.raises(BackendUnavailable):
+            await locks.lock("in vain").acquire(timeout=0)
+        assert await lost.lost.wait(20)
+        with pytest.raises(HoldfastError):
+            await lost.release()
+        for node in three.nodes[:2]:
+            node.start()
+        async with locks.lock("again", timeout=30):
+            pass
+        for _ in range(600):
+            if not engine._set.ballots:
+                break
+            await paint.pause(0.05)
+        assert not engine._set.ballots
+        await other.close()
+        await locks.close()
+
+    paint.run(body())
+
+
+def test_an_answered_vote_leaves_no_tombstone(three: RedlockNodes, colour: str) -> None:
+    """Nor does one that is still on its way, on the connection that the release goes."""
+    paint = COLOURS[colour]()
+
+    async def body() -> None:
+        locks = paint.locks(open_engine(three.url)[0], Settings("holdfast"))
+        for _ in range(20):
+            async with locks.lock("x"):
+                pass
+        await locks.close()
+
+    paint.run(body())
+    for node in three.nodes:
+        assert node.ask("EXISTS", "holdfast:{x}:redlock:alive") == 0

@@ -1,0 +1,102 @@
+"""One private server: a folder and a port of its own on the loopback, its life and its end."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Self
+
+from tests.servers.processes import Ended, Process, free_ports
+
+HOST = "127.0.0.1"
+ATTEMPTS = 3
+"""A port can be taken by another between finding it and using it: then with a new one."""
+
+
+class Server(ABC):
+    """Use it in a `with`, or call `start` and `close`. The address stays the same over restarts."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="holdfast-"))
+        self.host = HOST
+        self.port = 0
+        self._process: Process | None = None
+
+    @property
+    def process(self) -> Process:
+        assert self._process is not None, "not started"
+        return self._process
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.running
+
+    def start(self) -> Self:
+        """Start and wait until it answers; one that stands still goes on."""
+        fresh = not self.port
+        for left in reversed(range(ATTEMPTS)):
+            if fresh:
+                self._choose_ports()
+            self.launch()
+            try:
+                self.wait()
+            except Ended:
+                if not fresh or not left:
+                    raise
+            else:
+                break
+        return self
+
+    def launch(self) -> None:
+        """Start without waiting."""
+        if self.running:
+            self.cont()
+        else:
+            self._process = Process(self._command(), self.folder / "log")
+
+    def wait(self) -> None:
+        self.process.wait_until(self._answers)
+
+    def kill(self) -> None:
+        """SIGKILL; `start` brings it back."""
+        if self._process:
+            self._process.kill()
+
+    def stop(self) -> None:
+        """SIGSTOP: connections stay open, new ones are even accepted, and nobody answers."""
+        self.process.stop()
+
+    def cont(self) -> None:
+        """SIGCONT: what was sent in the meantime is done now."""
+        self.process.cont()
+
+    def close(self) -> None:
+        """Ended, and its folder removed."""
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _choose_ports(self) -> None:
+        (self.port,) = free_ports(1)
+
+    @abstractmethod
+    def _command(self) -> list[str]: ...
+
+    @abstractmethod
+    def _answers(self) -> object:
+        """Whether it serves; an OSError, as of a refused connection, is a no."""
