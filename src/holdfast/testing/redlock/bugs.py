@@ -164,7 +164,7 @@ BUGS: dict[str, Bug] = {
         faults=RedlockFaults(emptied=1.5),
     ),
     "redlock-validity-from-reply": naive(
-        Patch(entering, "_win", core.counted_from_the_reply),
+        Patch(entering, "lend", core.counted_from_the_reply),
         rules="ad",
         faults=_STOPS,
         only=("grip",),
@@ -187,6 +187,7 @@ BUGS: dict[str, Bug] = {
     ),
     "redlock-middle-of-the-others": naive(
         Patch(nodes, "right", middle_of_the_others),
+        Patch(nodes, "in_step", instead(lambda _: False)),
         rules="f",
         faults=RedlockFaults(clock_jumps=0.5),
         size=_WAIT,
