@@ -2,7 +2,7 @@
 # or newer, git and make is enough. `make demo` needs nothing at all beyond that.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers demo test check format models sim soak bench bench-quick docs clean
+.PHONY: help setup servers demo test check format models sim sim-redlock soak bench bench-quick docs clean
 
 FIND   = python=$$(scripts/python) &&
 SETUP  = $(FIND) "$$python" scripts/setup.py
@@ -13,6 +13,7 @@ BENCH  = $(FIND) "$$python" scripts/setup.py .venv-bench bench --alone bench-alo
          .venv-bench/bin/python -m benchmarks
 # How long the simulator looks for faults, and how long the real faults go on.
 SEEDS ?= 0:2000
+SCHEDULES ?= 0:1000000
 DURATION ?= 120
 
 help:            ## this list
@@ -46,6 +47,11 @@ models: setup    ## the models of Redlock, seen through to the end
 sim: setup       ## the simulator: many clients, virtual time, seeds SEEDS=0:2000
 	@$(VENV)/python -m holdfast.testing.simulator --seeds $(SEEDS)
 	@$(VENV)/python -m holdfast.testing.simulator --seeds $(SEEDS) --engine redis --jobs 2
+	@$(VENV)/python -m holdfast.testing.simulator --seeds $(SEEDS) --engine redlock --size duel --jobs 2
+
+sim-redlock: setup  ## a million schedules of Redlock, or SCHEDULES=0:1000000: for a night
+	@nice $(VENV)/python -m holdfast.testing.simulator --seeds $(SCHEDULES) --engine redlock --size duel \
+	  --jobs $$(nproc)
 
 soak: setup      ## real kills, stops, forks and cancellations for DURATION=120 seconds
 	@HOLDFAST_SOAK_SECONDS=$(DURATION) $(VENV)/python -m pytest tests/faults --timeout=0 $(ARGS)

@@ -16,6 +16,7 @@ CONSTANTS
   Quarantine,   \* how long a node that lost its data gives no vote
   Restarts,     \* whether nodes may lose their data, at any time and as often as they like
   Extends,      \* whether holders extend
+  Late,         \* whether commands arrive after their attempt is over
   Lapsed,       \* broken: an extend may succeed after the validity ended
   SetAnew,      \* broken: an extend counts a node on which it had to set the key anew
   FromAnswer    \* broken: validity counts from the answers, not from the sending
@@ -99,7 +100,7 @@ Leave(c) ==
   /\ \E freed \in SUBSET {n \in Nodes : key[n] = c} :
        /\ key' = [n \in Nodes |-> IF n \in freed THEN Nobody ELSE IF key[n] = c THEN Gone ELSE key[n]]
        /\ left' = [n \in Nodes |-> IF n \in freed THEN 0 ELSE left[n]]
-  /\ \E coming \in SUBSET (Nodes \ asked[c]) :
+  /\ \E coming \in IF Late THEN SUBSET (Nodes \ asked[c]) ELSE {{}} :
        late' = [n \in Nodes |-> late[n] \/ n \in coming]
   /\ phase' = [phase EXCEPT ![c] = "idle"] /\ age' = [age EXCEPT ![c] = 0]
   /\ asked' = [asked EXCEPT ![c] = {}] /\ votes' = [votes EXCEPT ![c] = {}]

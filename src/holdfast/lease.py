@@ -46,9 +46,7 @@ class Lease(LeaseCore):
         """Give the lock back; from any thread. Raises LeaseLost if it was lost meanwhile."""
         count = self._count
         try:
-            rest = begin_release(self._client, self)
-            if rest is not None:
-                carry_out(rest)
+            carry_out(begin_release(self._client, self))
         except Exception:
             raise
         except BaseException:

@@ -178,9 +178,7 @@ class Lock:
         try:
             lease = pop_entered(self, self._client.runtime)
             count = lease._count
-            rest = begin_release(self._client, lease)
-            if rest is not None:
-                carry_out(rest)
+            carry_out(begin_release(self._client, lease))
         except LeaseLost as lost:
             tell(lost, error)
         except Exception:

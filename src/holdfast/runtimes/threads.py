@@ -30,8 +30,12 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     raise _suspended(work)
 
 
-def carry_out(work: Awaitable[None]) -> None:
-    """The same for work without a result, at half the price: no StopIteration is made."""
+def carry_out(work: Awaitable[None] | None) -> None:
+    """The same for work without a result, at half the price: no StopIteration is made. None: there
+    is nothing left to do.
+    """
+    if work is None:
+        return
     steps = work.__await__()
     if next(steps, _DONE) is not _DONE:
         raise _suspended(steps)

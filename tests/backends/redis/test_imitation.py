@@ -119,7 +119,7 @@ PLAYED: dict[str, list[st.SearchStrategy[bytes]]] = {
     "time": [], "flushall": [],
     "get": [NAMES], "set": [NAMES, WORDS], "getrange": [NAMES, PLACES, PLACES], "incr": [NAMES],
     "hset": [NAMES, WORDS, WORDS], "hget": [NAMES, WORDS], "hdel": [NAMES, WORDS],
-    "hgetall": [NAMES],
+    "hgetall": [NAMES], "hmget": [NAMES, WORDS, WORDS],
     "zadd": [NAMES, NUMBERS, WORDS], "zrem": [NAMES, WORDS], "zcard": [NAMES],
     "zscore": [NAMES, WORDS], "zrank": [NAMES, WORDS], "zrange": [NAMES, PLACES, PLACES],
     "zrangebyscore": [NAMES, st.sampled_from([b"-inf", b"0"]), NUMBERS],

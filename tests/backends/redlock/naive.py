@@ -13,13 +13,19 @@ class NaiveRedlock:
 
     def __init__(self, nodes: Sequence[RedisServer]):
         self._nodes = nodes
-        self._id = secrets.token_hex(16)
+        self.id = secrets.token_hex(16)
 
     def acquire(self, name: str, ttl: float) -> bool:
         votes = 0
         for node in self._nodes:
             try:
-                votes += node.ask("SET", name, self._id, "NX", "PX", int(ttl * 1000)) == b"OK"
+                votes += node.ask("SET", name, self.id, "NX", "PX", int(ttl * 1000)) == b"OK"
             except OSError:
                 continue
         return votes > len(self._nodes) // 2
+
+    def release(self, name: str) -> None:
+        """Where it is ours, as far as can be seen now."""
+        for node in self._nodes:
+            if node.ask("GET", name) == self.id.encode():
+                node.ask("DEL", name)

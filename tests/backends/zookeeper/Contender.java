@@ -1,5 +1,7 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.util.ArrayDeque;
+import java.util.Deque;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
@@ -8,11 +10,14 @@ import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.retry.RetryOneTime;
 
 /** Curator's own locks, told what to do line by line: "acquire mutex /a/b 100", "release mutex /a/b". */
 public class Contender {
     private static final int SESSION_MS = 10_000;
+    private static final int PERMITS = 2;
 
     private final CuratorFramework client;
     private final Map<String, InterProcessLock> locks = new HashMap<>();
@@ -49,7 +54,44 @@ public class Contender {
         if (kind.equals("mutex")) {
             return new InterProcessMutex(client, path);
         }
+        if (kind.equals("semaphore")) {
+            return new Permits(new InterProcessSemaphoreV2(client, path, PERMITS));
+        }
         InterProcessReadWriteLock both = new InterProcessReadWriteLock(client, path);
         return kind.equals("read") ? both.readLock() : both.writeLock();
+    }
+
+    /** A semaphore that is taken and given back like a lock, permit by permit. */
+    private static final class Permits implements InterProcessLock {
+        private final InterProcessSemaphoreV2 semaphore;
+        private final Deque<Lease> held = new ArrayDeque<>();
+
+        private Permits(InterProcessSemaphoreV2 semaphore) {
+            this.semaphore = semaphore;
+        }
+
+        @Override
+        public void acquire() throws Exception {
+            held.push(semaphore.acquire());
+        }
+
+        @Override
+        public boolean acquire(long time, TimeUnit unit) throws Exception {
+            Lease lease = semaphore.acquire(time, unit);
+            if (lease != null) {
+                held.push(lease);
+            }
+            return lease != null;
+        }
+
+        @Override
+        public void release() {
+            semaphore.returnLease(held.pop());
+        }
+
+        @Override
+        public boolean isAcquiredInThisProcess() {
+            return !held.isEmpty();
+        }
     }
 }

@@ -107,11 +107,7 @@ def place(zookeeper_server: ZooKeeperServer) -> Iterator[Place]:
 
 
 def in_line(locks: holdfast.Locks, count: int) -> None:
-    def waiting() -> bool:
-        found = locks.lock("x").info()
-        return found is not None and len(found.waiters) == count
-
-    eventually(waiting, f"{count} in line")
+    eventually(lambda: len(locks.info("x").waiters) == count, f"{count} in line")
 
 
 def test_each_keeps_the_other_out(place: Place, curator: Curator) -> None:
@@ -197,6 +193,44 @@ def test_readers_share_and_writers_do_not(place: Place, curator: Curator) -> Non
     curator.release("write", path)
     with both.write():
         pass
+
+
+def test_permits_are_counted_together(place: Place, curator: Curator) -> None:
+    """Two of them, as in the Java program."""
+    locks, path, _ = place
+    permits = locks.semaphore("x", 2)
+    assert curator.acquire("semaphore", path) == "acquired"
+    ours = permits.acquire(timeout=PATIENCE)
+    assert ours is not None
+    assert permits.acquire(timeout=0.1) is None
+    assert curator.acquire("semaphore", path) == "busy"
+    ours.release()
+    assert curator.acquire("semaphore", path) == "acquired"
+    assert permits.acquire(blocking=False) is None
+    got: queue.Queue[holdfast.Lease | None] = queue.Queue()
+    waiter = threading.Thread(target=lambda: got.put(permits.acquire(timeout=PATIENCE)))
+    waiter.start()
+    eventually(lambda: _held_and_wanted(locks) == (2, 1), "ours waits")
+    curator.release("semaphore", path)
+    lease = got.get(timeout=PATIENCE)
+    waiter.join()
+    assert lease is not None
+    curator.tell("acquire", "semaphore", path, LONG)
+    eventually(lambda: _held_and_wanted(locks) == (2, 1), "theirs waits")
+    lease.release()
+    assert curator.said() == "acquired"
+    for _ in range(2):
+        curator.release("semaphore", path)
+    first, second = permits.acquire(timeout=PATIENCE), permits.acquire(timeout=PATIENCE)
+    assert first is not None
+    assert second is not None
+    first.release()
+    second.release()
+
+
+def _held_and_wanted(locks: holdfast.Locks) -> tuple[int, int]:
+    found = locks.info("x")
+    return len(found.holders), len(found.waiters)
 
 
 def test_a_program_of_theirs_that_dies_lets_ours_in(

@@ -41,7 +41,12 @@ def layout(request: pytest.FixtureRequest) -> str:
 def theirs(kazoo: KazooClient, layout: str) -> Shared:
     """kazoo's Lock on a path: with our names it has to be told of them, with its own not."""
     patterns = ["lock-", "__WRIT__"] if layout == "curator" else []
-    return lambda path, **facts: kazoo.Lock(path, extra_lock_patterns=patterns, **facts)
+
+    def made(path: str, **facts: Any) -> Any:
+        kazoo.ensure_path(path)  # before ours, so that it stays: kazoo relies on it
+        return kazoo.Lock(path, extra_lock_patterns=patterns, **facts)
+
+    return made
 
 
 @pytest.fixture
@@ -56,14 +61,22 @@ def started(work: Callable[[], object]) -> threading.Thread:
     return thread
 
 
+def in_time(lock: Any) -> bool:
+    """kazoo raises, or returns False if it was busy with something else when the time was up."""
+    try:
+        taken: bool = lock.acquire(timeout=0.1)
+    except LockTimeout:
+        return False
+    return taken
+
+
 def test_ours_keeps_theirs_out_and_the_other_way_round(
     locks: holdfast.Locks, theirs: Shared, url: str
 ) -> None:
     other = theirs(folder(url))
     with locks.lock("x") as lease:
         assert not other.acquire(blocking=False)
-        with pytest.raises(LockTimeout):
-            other.acquire(timeout=0.1)
+        assert not in_time(other)
     assert other.acquire(timeout=PATIENCE)
     assert locks.lock("x").acquire(timeout=0.05) is None
     other.release()
@@ -208,3 +221,30 @@ def test_our_node_is_not_the_first_while_a_foreign_one_waits_before(url: str) ->
     (info,) = run(port.inspect(first.key))
     assert len(info.holders) == len(info.waiters) == 1
     run(port.close())
+
+
+def test_foreign_permits_are_shown_by_what_ours_say(url: str, kazoo: KazooClient) -> None:
+    """Curator's leases do not tell how many there may be."""
+    leases = f"{folder(url)}/leases"
+    for _ in range(2):
+        kazoo.create(f"{leases}/{CURATORS}lease-", ephemeral=True, sequence=True, makepath=True)
+    with holdfast.connect(url) as locks:
+        lease = locks.semaphore("x", 3).acquire(timeout=PATIENCE)
+        assert lease is not None
+        assert locks.semaphore("x", 3).acquire(blocking=False) is None
+        found = locks.info("x")
+        assert (len(found.holders), len(found.waiters), found.permits) == (3, 0, 3)
+
+
+def test_with_kazoos_names_a_lock_of_kazoos_can_rely_on_its_node(
+    url: str, kazoo: KazooClient
+) -> None:
+    """It makes its node once; the server removes ours while nobody is there, but not that one."""
+    other = kazoo.Lock(folder(url))
+    with holdfast.connect(f"{url}?layout=kazoo") as locks, holdfast.connect(url) as plain:
+        with locks.lock("x"), plain.lock("y"):
+            assert not other.acquire(blocking=False)
+        eventually(lambda: not kazoo.exists(folder(url, "y")), "the server has tidied up")
+        assert other.acquire(timeout=PATIENCE)
+        assert locks.lock("x").acquire(blocking=False) is None
+        other.release()

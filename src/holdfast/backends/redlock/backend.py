@@ -12,7 +12,7 @@ from typing import Any, Final
 from holdfast.backends.redlock import ballots, looking
 from holdfast.backends.redlock.asking import Asking
 from holdfast.backends.redlock.ballots import TOLD, UNSURE, VOTES, Round, missed
-from holdfast.backends.redlock.nodes import Ballot, NotSent, Set
+from holdfast.backends.redlock.nodes import Ballot, Set, late_ones
 from holdfast.backends.redlock.questions import Question
 from holdfast.backends.redlock.recipe import GUARD, Recipe, Words
 from holdfast.backends.redlock.waiting import Waiting, Watch
@@ -66,7 +66,7 @@ class RedlockBackend(Asking):
         votes = await self._round(words, decided)
         if votes.enough(*VOTES, UNSURE) and not votes.enough(*VOTES):
             # The connections stand now, so an answer takes less time, and tells more of a clock.
-            ballot.doubt(_late(votes))
+            ballot.doubt(late_ones(votes))
             ballot.asked_on(self._eras())
             votes = await self._round(words, decided)
         ballot.votes = votes
@@ -105,7 +105,7 @@ class RedlockBackend(Asking):
         """On all nodes that voted or may have: also those that did not answer. The claim lives on,
         so there is no tombstone yet: where it may still arrive, its release leaves one.
         """
-        late = _late(votes)
+        late = late_ones(votes)
         ballot.doubt(late)
         words = self._recipe.withdraw(claim, doubtful=False, stay=stay)
         for at in late.union(votes.said(*VOTES, ballots.NOT_COUNTED, UNSURE)):
@@ -289,12 +289,6 @@ class RedlockBackend(Asking):
     def repay(self, node: int, claim: Claim) -> Question:
         """Take a claim back on a node that may have it, or may still get it."""
         return Question(node, self._recipe.withdraw(claim, doubtful=True), owed=claim)
-
-
-def _late(votes: Round) -> set[int]:
-    """Nodes that did not answer, and may have the question, or get it yet."""
-    failed = {at for at, why in votes.failures.items() if not isinstance(why, NotSent)}
-    return votes.out | failed
 
 
 def _ended(answers: Round) -> bool:

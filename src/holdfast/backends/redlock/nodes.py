@@ -138,7 +138,7 @@ class Ballot:
     def asked_on(self, eras: Sequence[object | None]) -> None:
         """It is asked for again, on these connections; what was not answered before stays so."""
         if self.votes is not None:
-            self.doubt(self.votes.out)
+            self.doubt(late_ones(self.votes))
         self._eras = eras
 
     def doubt(self, nodes: Iterable[int]) -> None:
@@ -149,9 +149,17 @@ class Ballot:
     def unsettled(self, eras: Sequence[object | None]) -> set[int]:
         """Nodes at which something of it may arrive after what is sent on these connections."""
         if self.votes is not None:
-            self.doubt(self.votes.out)
+            self.doubt(late_ones(self.votes))
         late = {at for at, era in self._doubtful.items() if era is None or era is not eras[at]}
         return late | self.mended
+
+
+def late_ones(votes: Round) -> set[int]:
+    """Nodes that did not answer, and may have the question, or get it yet: a connection that broke
+    may deliver what was sent on it (L3).
+    """
+    failed = {at for at, why in votes.failures.items() if not isinstance(why, NotSent)}
+    return votes.out | failed
 
 
 class Set:

@@ -93,7 +93,9 @@ class Asker(ABC):
         return not any(isinstance(each, Exception) for each in results)
 
     async def make_folder(self, folder: str) -> None:
-        """The lock's node and what is above it. Below the chroot the server removes them again."""
+        """The lock's node and what is above it. Below the chroot the server removes them again, but
+        not with kazoo's names: a `Lock` of kazoo's makes its node once and then relies on it.
+        """
         root = self.session.settings.root
         acl = self.session.acl
         above = [root[:end] for end in range(1, len(root) + 1) if root[end : end + 1] in {"/", ""}]
@@ -101,7 +103,8 @@ class Asker(ABC):
         paths = [root + "/" + "/".join(below[: count + 1]) for count in range(len(below))]
         # What is there already is no error, nor that only somebody else may have made it.
         missing = [driver.plain(path, acl) for path in above]
-        await self.answers([*missing, *(driver.container(path, acl) for path in paths)])
+        make = driver.plain if self.session.settings.layout == "kazoo" else driver.container
+        await self.answers([*missing, *(make(path, acl) for path in paths)])
 
     def shown(self, claim: Claim, **more: Any) -> bytes:
         """What a node says of its claim, for those who look."""

@@ -110,19 +110,24 @@ async def _look(asker: Asker, key: str, folder: str) -> LockInfo:
 
 
 async def _line(asker: Asker, folder: str) -> list[Seen]:
-    """Everybody under this node, in order, and whether they hold."""
+    """Everybody under this node, in order, and whether they hold. Other clients' nodes do not say
+    how many permits there are: for them it is the most that anybody says.
+    """
     line = recipe.in_order(await asker.line(folder))
-    seen: list[Seen] = []
+    found: list[tuple[Node, tuple[bytes, Any]]] = []
     for start in range(0, len(line), _BATCH):
         batch = line[start : start + _BATCH]
         answers = await asker.ask(*(GetData(f"{folder}/{each.name}", None) for each in batch))
-        for node, answer in zip(batch, answers, strict=True):
-            if isinstance(answer, tuple):
-                facts = told(answer[0])
-                limit = facts.get("permits")
-                permits = limit if isinstance(limit, int) else 1
-                holds = recipe.verdict(line, node, permits).mine
-                seen.append(Seen(node, _shown(node, facts, answer), permits, holds))
+        pairs = zip(batch, answers, strict=True)
+        found += [(node, answer) for node, answer in pairs if isinstance(answer, tuple)]
+    facts = [told(data) for _, (data, _) in found]
+    limits = [each.get("permits") for each in facts]
+    most = max((each for each in limits if isinstance(each, int)), default=1)
+    seen: list[Seen] = []
+    for (node, answer), about, limit in zip(found, facts, limits, strict=True):
+        permits = limit if isinstance(limit, int) else most
+        holds = recipe.verdict(line, node, permits).mine
+        seen.append(Seen(node, _shown(node, about, answer), permits, holds))
     return seen
 
 

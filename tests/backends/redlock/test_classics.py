@@ -1,0 +1,152 @@
+"""The classic failures of Redlock on real servers: the published one has them, this one has not.
+
+Both tell their history, and the checker judges. A clock that jumps is not made here: servers of one
+machine share its clock. The simulator has that (`test_simulated.py`).
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+import holdfast
+from holdfast.runtimes.clock import now
+from holdfast.testing.checker import check
+from holdfast.testing.history import Event, Kind
+from holdfast.testing.proxy import FaultProxy
+from holdfast.testing.recording import Recorder
+from tests.backends.redlock.naive import NaiveRedlock
+from tests.servers.redis import RedisServer
+from tests.servers.redlock import RedlockNodes
+from tests.servers.resp import Wire
+
+pytestmark = pytest.mark.redis
+TTL = 2.0
+PATIENCE = 30.0
+
+
+@pytest.fixture
+def three() -> Iterator[RedlockNodes]:
+    with RedlockNodes(3) as nodes:
+        yield nodes
+
+
+def eventually(call: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + PATIENCE
+    while not call():
+        assert time.monotonic() < give_up
+        time.sleep(0.02)
+
+
+class Told:
+    """A naive client whose history is told: it believes in its lock until it gives it back."""
+
+    def __init__(self, who: str, nodes: RedlockNodes, history: list[Event]) -> None:
+        self._naive = NaiveRedlock(nodes.nodes)
+        self._who = who
+        self._history = history
+
+    def acquire(self) -> bool:
+        asked = Event(now(), self._who, Kind.CALLED, "x", self._who)
+        if not self._naive.acquire("x", TTL):
+            return False
+        self._history += [asked, Event(now(), self._who, Kind.ACQUIRED, "x", self._who)]
+        return True
+
+
+def rules(history: list[Event]) -> set[str]:
+    return {violation.rule for violation in check(history)}
+
+
+def test_a_slow_holder_of_the_published_one_is_not_alone(three: RedlockNodes) -> None:
+    history: list[Event] = []
+    slow, other = Told("slow", three, history), Told("other", three, history)
+    assert slow.acquire()
+    eventually(other.acquire)
+    assert "a" in rules(history), "two hold it, and the first does not know"
+
+
+def test_a_slow_holder_of_ours_knows_that_it_is_over(three: RedlockNodes) -> None:
+    history: list[Event] = []
+    with holdfast.connect(three.url) as first, holdfast.connect(three.url) as second:
+        slow, other = Recorder(history.append, "slow"), Recorder(history.append, "other")
+        lock = first.lock("x", ttl=TTL, auto_renew=False)
+        story = slow.called(lock)
+        lease = lock.acquire(timeout=PATIENCE)
+        assert lease is not None
+        slow.acquired(story, lease)
+        with other.holding(second.lock("x", ttl=TTL), timeout=PATIENCE) as got:
+            assert got is not None
+            assert not slow.checked(story, lease)
+            assert got.fence > lease.fence
+    assert not rules(history)
+
+
+@pytest.fixture
+def ways(three: RedlockNodes) -> Iterator[list[FaultProxy]]:
+    """The way to each node."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(FaultProxy((n.host, n.port))) for n in three.nodes]
+
+
+def test_a_vote_that_comes_after_the_release_blocks_the_published_one(
+    three: RedlockNodes, ways: list[FaultProxy]
+) -> None:
+    """Sent on one connection, released on another: what was stuck comes later, to stay."""
+    naive = NaiveRedlock(three.nodes)
+    stuck = []
+    for way in ways[1:]:
+        way.requests.hold()
+        wire = Wire(socket.create_connection((way.host, way.port), PATIENCE))
+        stuck.append(wire)
+        wire.send("SET", "x", naive.id, "NX", "PX", 60_000)
+        way.requests.wait_for(b"SET")
+    naive.release("x")
+    for way in ways[1:]:
+        way.requests.release()
+    eventually(lambda: all(node.ask("EXISTS", "x") for node in three.nodes[1:]))
+    assert not NaiveRedlock(three.nodes).acquire("x", TTL), "nobody holds it, and nobody gets it"
+    for wire in stuck:
+        wire.close()
+
+
+def test_a_vote_that_comes_after_the_release_is_refused_by_ours(
+    three: RedlockNodes, ways: list[FaultProxy]
+) -> None:
+    """The connection it was sent on is half-open: the release goes another way, and is faster."""
+    hosts = ",".join(f"{way.host}:{way.port}" for way in ways)
+    late = ways[2]
+    with holdfast.connect(f"redlock://{hosts}?durable=true&socket_timeout=0.5") as locks:
+        with locks.lock("warm"):
+            pass
+        old = late.connections
+        for connection in old:
+            connection.requests.hold()
+
+        def given_up() -> bool:
+            """Whether the node is spoken to on another connection by now."""
+            with locks.lock("other"):
+                pass
+            return any(
+                each.requests.seen(b"{other}") for each in late.connections if each not in old
+            )
+
+        with locks.lock("x", ttl=60):
+            late.requests.wait_for(b"{x}")
+            eventually(given_up)
+        eventually(lambda: three.nodes[2].ask("EXISTS", "holdfast:{x}:redlock:alive") == 1)
+        before = asked(three.nodes[2])
+        for connection in old:
+            connection.requests.release()
+        eventually(lambda: asked(three.nodes[2]) > before)
+        assert not three.nodes[2].ask("EXISTS", "holdfast:{x}:redlock")
+
+
+def asked(node: RedisServer) -> int:
+    """How often scripts were run there."""
+    stats = node.info("commandstats")
+    return int(stats["cmdstat_evalsha"].partition("calls=")[2].partition(",")[0])
