@@ -142,7 +142,9 @@ class RedlockBackend(Asking):
         self._waiting.pop(claim.id, None)
         ballot = self._set.ballots.pop(claim.id, None)
         # Of a claim that is not known, or no longer, anything may still arrive anywhere.
-        late = set(self._all) if ballot is None else ballot.unsettled(self._eras())
+        # Nor is a connection sure to be the same when this is sent: it may turn out to be broken.
+        same = [None] * len(self._all)
+        late = set(self._all) if ballot is None else ballot.unsettled(same)
         ended = Round(self._all, len(self._all))
         heard = self._hears(ended, _ended, guarded=False)
         words = self._recipe.withdraw(claim, doubtful=doubtful)
