@@ -169,6 +169,10 @@ class Peer:
             self.ask(question, hear)
 
     def _send(self, script: Script, packed: bytes, hear: Hear, question: Question | None) -> None:
+        if self._socket is None:  # it broke a moment ago, while something else was sent
+            if question is not None:
+                self._refuse(question, hear)
+            return
         self._pending.append(_Sent(script, packed, hear, now(), question))
         self._write(packed)  # last: a connection that breaks here tells whoever waits
 
