@@ -16,7 +16,7 @@ from benchmarks.crews import Board, Lock, Member, wait_for
 from benchmarks.kinds import Kind
 
 Shape = Literal["processes", "threads", "tasks"]
-START, LAST, INSIDE, BROKEN, READY = range(5)
+START, LAST, INSIDE, BROKEN, SERVED, READY = range(6)
 
 
 class Turns(NamedTuple):
@@ -30,6 +30,8 @@ class Turns(NamedTuple):
     cpu: float
     handed: int
     """Changes of the owner, the last ones that came too late included."""
+    before: int
+    """The most that others were served between a question and its grant: in a line, its length."""
 
 
 class Slice(NamedTuple):
@@ -43,6 +45,7 @@ class Slice(NamedTuple):
     sleeps: float
     cpu: float
     handed: int
+    before: int
 
     @property
     def longest_of_mean(self) -> float:
@@ -91,6 +94,7 @@ def _slice(turns: list[list[Turns]], seconds: float) -> Slice:
         sum(max(each.sleeps for each in team) for team in turns) / grants,
         sum(max(each.cpu for each in team) for team in turns) / grants,
         sum(each.handed for each in every),
+        max(each.before for each in every),
     )
 
 
@@ -103,13 +107,16 @@ async def _want(board: Board, me: int, seconds: float, lock: Lock) -> Turns:
         await lock.pause(0.001)
     start = board[START]
     await lock.pause(max(0.0, (start - time.monotonic_ns()) / 1e9))
-    grants = changes = handed = longest = waited = 0
+    grants = changes = handed = longest = waited = before = 0
     sleeps, cpu = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw, time.process_time()
     asked, until = time.monotonic_ns(), start + int(seconds * 1e9)
     while asked < until:
+        served = board[SERVED]
         await lock.acquire()
         got = time.monotonic_ns()
         longest = max(longest, got - asked)
+        before = max(before, board[SERVED] - served)
+        board[SERVED] += 1
         if board[INSIDE]:
             board[BROKEN] = 1
         board[INSIDE] = me + 1
@@ -126,4 +133,4 @@ async def _want(board: Board, me: int, seconds: float, lock: Lock) -> Turns:
         asked = time.monotonic_ns()
     sleeps = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - sleeps
     cpu = time.process_time() - cpu
-    return Turns(grants, changes, longest / 1e9, waited / 1e9, sleeps, cpu, handed)
+    return Turns(grants, changes, longest / 1e9, waited / 1e9, sleeps, cpu, handed, before)

@@ -2,7 +2,8 @@
 
 1.00 is the bare grant in the same shape: a server-side line and an inbox per waiter, without any
 hand-over inside the process. "Commands" are what clients send; "calls" is all that the server then
-does, the commands inside scripts included.
+does, the commands inside scripts included. "Most served before" is how many others were served, at
+most, between a question and its grant: in a line that is its length, however long the wait was.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ COLUMNS = (
     "share spread",
     "mean wait ms",
     "longest ms",
+    "most served before",
     "commands per change",
     "calls per change",
 )
@@ -127,6 +129,7 @@ def _race(crowd: Crowd, table: Table, plan: Plan) -> Found:
             f"{measuring.median([measuring.spread(each.shares) for each in slices]):.0%}",
             measuring.median([each.mean * 1000 for each in slices]),
             max(each.longest * 1000 for each in slices),
+            max(each.before for each in slices),
             measuring.median([each.commands for each in found[name]]),
             measuring.median([each.calls for each in found[name]]),
         )

@@ -169,7 +169,7 @@ class Peer:
             self.ask(question, hear)
 
     def _send(self, script: Script, packed: bytes, hear: Hear, question: Question | None) -> None:
-        if self._socket is None:  # it broke a moment ago, while something else was sent
+        if self._socket is None:  # broken by what was sent before: nobody would answer this one
             if question is not None:
                 self._refuse(question, hear)
             return

@@ -169,7 +169,7 @@ BUGS: dict[str, Bug] = {
         faults=RedlockFaults(emptied=1.5),
     ),
     "redlock-validity-from-reply": naive(
-        Patch(entering, "_win", core.counted_from_the_reply),
+        Patch(entering, "lend", core.counted_from_the_reply),
         rules="ad",
         faults=_STOPS,
         only=("grip",),
