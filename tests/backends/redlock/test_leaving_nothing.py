@@ -69,6 +69,7 @@ def test_an_answered_vote_leaves_no_tombstone(three: RedlockNodes, colour: str) 
 
     async def body() -> None:
         locks = paint.locks(open_engine(three.url)[0], Settings("holdfast"))
+        await locks.info("x")  # asks all of them, so that they are all connected
         for _ in range(20):
             async with locks.lock("x"):
                 pass

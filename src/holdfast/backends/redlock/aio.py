@@ -37,9 +37,11 @@ class Channel:
 
     @property
     def era(self) -> object | None:
-        """The connection that there is, or is being made: what is asked on it arrives in order."""
+        """The connection that there is: what is asked on it arrives in order. While it is made
+        there is no order: each who waits for it greets the node by himself.
+        """
         stream = self._stream
-        return None if stream is not None and stream.closed else self._era
+        return None if stream is None or stream.closed else self._era
 
     async def ask(self, question: Question) -> Any:
         """The answer, or the error that stands for it: nobody else is spoiled by it."""
