@@ -30,6 +30,10 @@ class Wire:
         bulk = b"".join(b"$%d\r\n%b\r\n" % (len(part), part) for part in parts)
         self._socket.sendall(b"*%d\r\n%b" % (len(parts), bulk))
 
+    def send_packed(self, command: bytes) -> None:
+        """One that is packed already."""
+        self._socket.sendall(command)
+
     def read(self) -> Answer:
         line = self._reader.readline()
         if not line.endswith(b"\r\n"):

@@ -202,20 +202,19 @@ def test_a_node_that_forgot_does_not_say_who_attached_it() -> None:
     assert adopted(taken)
 
 
-def test_what_went_another_way_may_arrive_later() -> None:
-    """On the connection that carried the vote the release comes behind it; on no other."""
-    old, new = object(), object()
+def test_what_was_not_answered_may_arrive_later() -> None:
+    """Also when it was asked again, and that was answered; also where the connection broke."""
     ballot = Ballot(0)
-    ballot.asked_on([old, old, old, None, old])
-    ballot.votes = Round(range(5), 5)
-    ballot.votes.answers = {0: (VOTED, 7), 1: (VOTED, 7)}
-    assert ballot.unsettled([old, old, old, None, new]) == {3, 4}
-    ballot.asked_on([old, old, new, old, old])
-    ballot.votes = Round(range(5), 5)
-    ballot.votes.answers = dict.fromkeys(range(5), (VOTED, 7))
-    assert ballot.unsettled([old, old, new, old, old]) == {2, 3}, "the first one was not answered"
+    first, second = Round(range(5), 5), Round(range(5), 5)
+    ballot.attempted(first)
+    first.answers = {0: (VOTED, 7), 1: (VOTED, 7), 2: (VOTED, 7)}
+    first.failures = {3: ConnectionResetError()}
+    assert ballot.unsettled() == {3, 4}
+    ballot.attempted(second)
+    second.answers = dict.fromkeys(range(5), (VOTED, 7))
+    assert ballot.unsettled() == {3, 4}
     ballot.mended.add(0)
-    assert ballot.unsettled([old] * 5) == {0, 3}
+    assert ballot.unsettled() == {0, 3, 4}
 
 
 def test_a_proposal_that_was_refused_is_not_built_upon() -> None:

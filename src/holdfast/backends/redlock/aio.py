@@ -33,15 +33,6 @@ class Channel:
         self._link = Link(node.place, dial, (name,))
         self._stream: Stream | None = None
         self._run = b""
-        self._era = object()
-
-    @property
-    def era(self) -> object | None:
-        """The connection that there is: what is asked on it arrives in order. While it is made
-        there is no order: each who waits for it greets the node by himself.
-        """
-        stream = self._stream
-        return None if stream is None or stream.closed else self._era
 
     async def ask(self, question: Question) -> Any:
         """The answer, or the error that stands for it: nobody else is spoiled by it."""
@@ -80,7 +71,6 @@ class Channel:
             self.node.met(stream.welcome, kind_of(info))
         except BaseException as error:
             self.node.unreached(error)
-            self._era = object()
             raise
         self.node.reached()
         self._stream = stream
@@ -93,7 +83,6 @@ class Channel:
 
     def _lost(self, stream: Stream) -> None:  # noqa: ARG002 -- who waits asks again every second
         self._stream = None
-        self._era = object()
 
     async def close(self) -> None:
         await self._link.close()
@@ -134,9 +123,6 @@ class AsyncioBackend(RedlockBackend):
             await decided
         finally:
             timer.cancel()
-
-    def _eras(self) -> Sequence[object | None]:
-        return [channel.era for channel in self._channels]
 
     def _tell(self, questions: Sequence[Question]) -> None:
         for question in questions:

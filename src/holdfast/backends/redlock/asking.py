@@ -46,10 +46,6 @@ class Asking(ABC):
         What comes later is still told to `heard`, where somebody is there to hear it.
         """
 
-    def _eras(self) -> Sequence[object | None]:
-        """The connection to each node, on which everything arrives in order; None: who knows."""
-        return [None] * len(self._all)
-
     @abstractmethod
     def _tell(self, questions: Sequence[Question]) -> None:
         """Send behind what was sent before, and do not wait. Unanswered, it is a node's debt."""

@@ -60,16 +60,15 @@ class RedlockBackend(Asking):
         number = ballot.raw or self._set.propose(time.time_ns() // 32_000)
         waiting = self._waiting.get(claim.id)
         ring = b"" if waiting is None else waiting.channel()
-        words = self._recipe.vote(claim, number, ballot.since, ring)
-        ballot.asked_on(self._eras())
+        ballot.tries += 1
+        words = self._recipe.vote(claim, number, ballot.since, ring, ballot.tries)
         decided = ballots.decided if ballot.raw is None else ballots.decided_again
         votes = await self._round(words, decided)
         if votes.enough(*VOTES, UNSURE) and not votes.enough(*VOTES):
             # The connections stand now, so an answer takes less time, and tells more of a clock.
-            ballot.doubt(late_ones(votes))
-            ballot.asked_on(self._eras())
+            ballot.attempted(votes)
             votes = await self._round(words, decided)
-        ballot.votes = votes
+        ballot.attempted(votes)
         raw = await self._number(claim, votes, number)
         if raw is not None:
             ballot.raw, ballot.splits = raw, 0
@@ -103,11 +102,12 @@ class RedlockBackend(Asking):
 
     def _give_back(self, claim: Claim, ballot: Ballot, votes: Round, *, stay: bool) -> None:
         """On all nodes that voted or may have: also those that did not answer. The claim lives on,
-        so there is no tombstone yet: where it may still arrive, its release leaves one.
+        so there is no tombstone yet: where it may still arrive, its release leaves one. What gives
+        this try back may itself come late, and takes nothing away from the next.
         """
         late = late_ones(votes)
         ballot.doubt(late)
-        words = self._recipe.withdraw(claim, doubtful=False, stay=stay)
+        words = self._recipe.withdraw(claim, doubtful=False, stay=stay, tries=ballot.tries)
         for at in late.union(votes.said(*VOTES, ballots.NOT_COUNTED, UNSURE)):
             self._tell([Question(at, words)])
 
@@ -142,9 +142,7 @@ class RedlockBackend(Asking):
         self._waiting.pop(claim.id, None)
         ballot = self._set.ballots.pop(claim.id, None)
         # Of a claim that is not known, or no longer, anything may still arrive anywhere.
-        # Nor is a connection sure to be the same when this is sent: it may turn out to be broken.
-        same = [None] * len(self._all)
-        late = set(self._all) if ballot is None else ballot.unsettled(same)
+        late = set(self._all) if ballot is None else ballot.unsettled()
         ended = Round(self._all, len(self._all))
         heard = self._hears(ended, _ended, guarded=False)
         words = self._recipe.withdraw(claim, doubtful=doubtful)

@@ -62,11 +62,6 @@ class Crew:
         with suppress(KeyError):
             self._poll.unregister(fd)
 
-    def eras(self) -> list[object | None]:
-        """The connections that carry what is asked now."""
-        with self._mutex:
-            return [peer.era or peer.reach() for peer in self.peers]
-
     def ask(
         self,
         questions: Sequence[Question],

@@ -117,41 +117,39 @@ class Node:
 class Ballot:
     """What is known of one claim, from its first question to its release."""
 
-    __slots__ = ("_doubtful", "_eras", "mended", "missing", "raw", "since", "splits", "votes")
+    __slots__ = ("_doubtful", "mended", "missing", "raw", "since", "splits", "tries", "votes")
 
     def __init__(self, since: int):
         self.since = since
         """Since when it asks, in microseconds: its place in the lines."""
         self.raw: int | None = None
         self.votes: Round | None = None
+        """The last attempt; what it was not answered may still come in."""
+        self.tries = 0
         self.splits = 0
-        self._eras: Sequence[object | None] = ()
-        """The connections that carried the last attempt."""
-        self._doubtful: dict[int, object | None] = {}
-        """Nodes that did not answer some attempt, and the connection that carried it: None if it
-        was not one alone."""
+        self._doubtful: set[int] = set()
+        """Nodes that did not answer some attempt before."""
         self.missing: set[int] = set()
         """Nodes that answered a renewal, and have not got this hold."""
         self.mended: set[int] = set()
         """Nodes that were asked to set it anew: a late such command must find a tombstone."""
 
-    def asked_on(self, eras: Sequence[object | None]) -> None:
-        """It is asked for again, on these connections; what was not answered before stays so."""
+    def unsettled(self) -> set[int]:
+        """Nodes at which something of it may arrive after its release. One connection carries both
+        in order; but it may turn out to be broken when the release is sent, and what is stuck in it
+        may come later.
+        """
+        late = set() if self.votes is None else late_ones(self.votes)
+        return late | self._doubtful | self.mended
+
+    def attempted(self, votes: Round) -> None:
+        """It was asked for once more; what was not answered before stays so."""
         if self.votes is not None:
             self.doubt(late_ones(self.votes))
-        self._eras = eras
+        self.votes = votes
 
     def doubt(self, nodes: Iterable[int]) -> None:
-        for at in nodes:
-            era = self._eras[at]
-            self._doubtful[at] = era if self._doubtful.get(at, era) is era else None
-
-    def unsettled(self, eras: Sequence[object | None]) -> set[int]:
-        """Nodes at which something of it may arrive after what is sent on these connections."""
-        if self.votes is not None:
-            self.doubt(late_ones(self.votes))
-        late = {at for at, era in self._doubtful.items() if era is None or era is not eras[at]}
-        return late | self.mended
+        self._doubtful.update(nodes)
 
 
 def late_ones(votes: Round) -> set[int]:

@@ -58,9 +58,6 @@ class Peer:
         self._socket: socket.socket | None = None
         self._reader = wire.reader()
         self._ready = False
-        self.era: object | None = None
-        """This very connection, while there is one, or is being made: what is asked on it arrives
-        in order, or not at all."""
         self._run = b""
         self._pending: deque[_Sent] = deque()
         self._held_back: list[tuple[Question, Hear]] = []
@@ -80,20 +77,14 @@ class Peer:
         self._send(script, packed, hear, question)
 
     def _ask_later(self, question: Question, hear: Hear) -> None:
-        if self._socket is None:
-            self.reach()
+        if self._socket is None and self.node.reachable():
+            self._connect()
         if self._socket is None:
             self._refuse(question, hear)
         elif len(self._pending) + len(self._held_back) > MOST_PENDING:
             self._refuse(question, hear, "has not answered for a while")
         else:
             self._held_back.append((question, hear))
-
-    def reach(self) -> object | None:
-        """Begin to connect, if that is worth trying now; the connection that there is then."""
-        if self._socket is None and self.node.reachable():
-            self._connect()
-        return self.era
 
     def _refuse(self, question: Question, hear: Hear, why: str = "") -> None:
         if question.owed is not None:
@@ -128,7 +119,6 @@ class Peer:
             self.node.unreached(error)
             return
         self._socket = sock
-        self.era = object()
         self._reader = wire.reader()
         self._watch(writing=True)
         self._greet()
@@ -266,7 +256,6 @@ class Peer:
             self._socket.close()
         self._socket = None
         self._ready = False
-        self.era = None
         self._out = b""
 
     def hang_up(self) -> None:

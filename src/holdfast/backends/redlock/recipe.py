@@ -50,9 +50,10 @@ class Recipe:
         self._places: dict[str, bytes] = {}
         self._tails: dict[bytes, bytes] = {}
 
-    def vote(self, claim: Claim, number: int, since: int, ring: bytes) -> Words:
+    def vote(self, claim: Claim, number: int, since: int, ring: bytes, tries: int) -> Words:
         value, ttl = self._redis.value(claim), self._ttl(claim)
-        words = (value, ttl, mode_of(claim), b"%d" % number, b"%d" % since, ring)
+        counts = b"%d" % number, b"%d" % since, ring, b"%d" % tries
+        words = (value, ttl, mode_of(claim), *counts)
         return self._about(VOTE, claim.key, words, node=True)
 
     def raise_to(self, claim: Claim, number: int) -> Words:
@@ -64,9 +65,12 @@ class Recipe:
         words = (value, left, mode_of(claim), b"%d" % raw, b"1" if anew else b"0")
         return self._about(EXTEND, claim.key, words, node=True)
 
-    def withdraw(self, claim: Claim, *, doubtful: bool, stay: bool = False) -> Words:
+    def withdraw(
+        self, claim: Claim, *, doubtful: bool, stay: bool = False, tries: int = 0
+    ) -> Words:
+        """The claim, or only what so many tries of it got, for it will be tried again."""
         stone = self._stone() if doubtful else b"0"
-        words = (claim.id.encode(), stone, b"1" if stay else b"0")
+        words = (claim.id.encode(), stone, b"1" if stay else b"0", b"%d" % tries)
         return self._about(WITHDRAW, claim.key, words)
 
     def downgrade(self, claim: Claim) -> Words:

@@ -28,9 +28,6 @@ class BlockingBackend(RedlockBackend):
     async def _ask(self, questions: Sequence[Question], heard: Heard, until: Until) -> None:
         self._crew().ask(questions, heard, until)
 
-    def _eras(self) -> Sequence[object | None]:
-        return self._crew().eras()
-
     def _tell(self, questions: Sequence[Question]) -> None:
         self._crew().tell(questions)
 

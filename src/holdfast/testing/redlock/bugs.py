@@ -78,8 +78,8 @@ def never(_: Any) -> Callable[[list[Clock]], bool]:
 def no_doubt(withdraw: Callable[..., Any]) -> Callable[..., Any]:
     """Nothing that was sent can come later than this."""
 
-    def words(known: Recipe, claim: Claim, *, doubtful: bool, stay: bool = False) -> Any:
-        return withdraw(known, claim, doubtful=doubtful and False, stay=stay)
+    def words(known: Recipe, claim: Claim, *, doubtful: bool, **more: Any) -> Any:  # passed on
+        return withdraw(known, claim, doubtful=doubtful and False, **more)
 
     return words
 
@@ -142,7 +142,8 @@ def builds_on_what_was_refused(_: Any) -> Callable[[Set, int], int]:
 _FORGETS = RedlockFaults(engine_restarts=0.8, data_lost=1.0, emptied=0.5, slow=0.05)
 _STOPS = RedlockFaults(processes_stop=3.0, slow=0.3)
 _JUMPS = RedlockFaults(clock_jumps=1.0, request_lost=0.1)
-_LATE = RedlockFaults(late=0.15, request_lost=0.05, reply_lost=0.05, connections_cut=0.5)
+_LATE = RedlockFaults(late=0.15, slow=0.3, connections_cut=0.5)
+_CUT = RedlockFaults(late=0.15, connections_cut=1.0)
 _LOSSY = RedlockFaults(request_lost=0.1, reply_lost=0.1, slow=0.2, server_stops=0.5)
 _RUSH = replace(DUEL, workers=(2,), rest=0.05, rounds=20)
 _WAIT = replace(FULL, disturbed=3.0, settling=1.0, busy=16.0, processes=(2,), workers=(1,))
@@ -208,10 +209,16 @@ BUGS: dict[str, Bug] = {
     "redlock-tombstone-ignored": naive(
         Edit("vote", "elseif buried(id) then", "elseif false then"), rules="g", faults=_LATE
     ),
+    "redlock-give-back-takes-all": naive(
+        Edit("withdraw", "if ARGV[4] ~= '0' and try_of(id) >", "if false and try_of(id) >"),
+        rules="ad",
+        faults=_CUT,
+        size=_RUSH,
+    ),
     "redlock-every-node-counts": naive(
         Edit(
             "vote",
-            "local accepted, largest = accept(id, number, ARGV[7] .. ':' .. ARGV[8], shown)",
+            "local accepted, largest = accept(id, number, ARGV[8] .. ':' .. ARGV[9], shown)",
             f"local accepted, largest = true, {_READ} + 1\n      {_KEEP}",
         ),
         Patch(RedlockBackend, "_number", largest),

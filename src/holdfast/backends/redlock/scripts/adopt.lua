@@ -17,8 +17,8 @@ if not old or (buried(id) and not back) then
 end
 local mode, raw = string.match(told_of(old) or 'x 0', '^(%S+) (%d+)')
 redis.call('zrem', HOLD, old)
-redis.call('hdel', INFO, '=' .. old)
-put(id, mode, tonumber(ARGV[3]), tonumber(raw), shown)
+redis.call('hdel', INFO, '=' .. old, '#' .. old)
+put(id, mode, tonumber(ARGV[3]), tonumber(raw), shown, GRANTED)
 if back then
   redis.call('zrem', ALIVE, '-' .. id)
 else

@@ -11,6 +11,7 @@ local id, shown = string.sub(ARGV[1], 1, 32), string.sub(ARGV[1], 33)
 local ttl, mode = tonumber(ARGV[2]), ARGV[3]
 if redis.call('zscore', HOLD, id) then
   redis.call('zadd', HOLD, text(now + ttl), id)
+  redis.call('hset', INFO, '#' .. id, GRANTED)
   redis.call('pexpire', FENCE, text(DAY)) -- it may tell of this hold; a later end is always safe
   keep()
   return {1, 0, clock}
@@ -18,7 +19,7 @@ end
 if ARGV[5] == '1' and not buried(id) and quarantine(ARGV[6], tonumber(ARGV[7]), ARGV[8] == '1') == 0 then
   local held = held_as()
   if not held or (held == mode and mode ~= 'x') then
-    put(id, mode, ttl, tonumber(ARGV[4]), shown)
+    put(id, mode, ttl, tonumber(ARGV[4]), shown, GRANTED)
     keep()
     return {2, 0, clock}
   end

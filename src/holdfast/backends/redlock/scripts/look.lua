@@ -16,7 +16,7 @@ for at = 1, #all, 2 do
     holders[#holders + 1] = {handle(id), mode or '?', tonumber(raw or 0), tonumber(all[at + 1]) - now, shown or ''}
     if breaking then
       redis.call('zrem', HOLD, id)
-      redis.call('hdel', INFO, '=' .. id)
+      redis.call('hdel', INFO, '=' .. id, '#' .. id)
       leave(id)
     end
   end

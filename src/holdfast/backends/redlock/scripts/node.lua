@@ -8,12 +8,14 @@
 --      4 alive   sorted set: waiting claim id -> taken for dead at; '-' and id -> tombstone ends at
 --      5 line    sorted set: waiting claim id -> since when it waits, by its own clock
 --      6 info    hash: '=' and id -> what a holder has (one that came the short way has it with the
---                number); id -> what a waiter asked for
+--                number); '#' and id -> by which of its tries (none: the first); id -> what a waiter
+--                asked for
 -- Modes: x exclusive, s shared, o and the owner's name for claims of one owner.
 -- Times are milliseconds of this server's clock. Every answer ends with that clock in microseconds.
 local MARKER, HOLD, FENCE, ALIVE, LINE, INFO = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local SILENCE = 3000 -- a waiter not heard of for so long is dead; live ones ask every second
 local DAY = 86400000
+local GRANTED = '1000000000' -- the try of a hold that is granted: what gives a try back is not for it
 
 local time = redis.call('time')
 local clock = time[1] * 1000000 + time[2]
@@ -25,7 +27,7 @@ end
 
 for _, id in ipairs(redis.call('zrangebyscore', HOLD, '-inf', text(now))) do
   redis.call('zrem', HOLD, id)
-  redis.call('hdel', INFO, '=' .. id)
+  redis.call('hdel', INFO, '=' .. id, '#' .. id)
 end
 for _, id in ipairs(redis.call('zrangebyscore', ALIVE, '-inf', text(now))) do
   redis.call('zrem', ALIVE, id)
@@ -62,9 +64,14 @@ local function is_reader(id)
   return string.sub(redis.call('hget', INFO, id) or '', 1, 2) == 's '
 end
 
-local function put(id, mode, ttl, raw, shown)
+local function put(id, mode, ttl, raw, shown, try)
   redis.call('zadd', HOLD, text(now + ttl), id)
-  redis.call('hset', INFO, '=' .. id, mode .. ' ' .. text(raw) .. ' ' .. shown)
+  redis.call('hset', INFO, '=' .. id, mode .. ' ' .. text(raw) .. ' ' .. shown, '#' .. id, try)
+end
+
+-- By which of its tries a claim has this node's vote.
+local function try_of(id)
+  return tonumber(redis.call('hget', INFO, '#' .. id) or 1)
 end
 
 local function leave(id)

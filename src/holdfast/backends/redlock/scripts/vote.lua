@@ -6,15 +6,15 @@
 --   {-1, ms}: no votes for so long; {-2, max_ttl}: other clients count on another max_ttl;
 --   {-3, 0}: this claim was withdrawn.
 -- ARGV 1 claim id and what people may see, 2 ttl, 3 mode, 4 number, 5 since when it waits,
---      6 where to ring ('' for a mere try), 7 run of the server as the client knows it, 8 max_ttl,
---      9 '1' if the nodes never lose data
+--      6 where to ring ('' to stay out of the line), 7 how often it was tried, with this,
+--      8 run of the server as the client knows it, 9 max_ttl, 10 '1' if the nodes never lose data
 
--- The short way: an exclusive claim, nobody holds, nobody waits or was buried, and the last number was
+-- The short way: the first try of an exclusive claim, nobody holds, nobody waits or was buried, and the last number was
 -- accepted by this run of the server for clients with the same max_ttl: so it votes, and nothing was
 -- lost since, for the number would be lost too. What does not fit goes the long way.
-if ARGV[3] == 'x' then
+if ARGV[3] == 'x' and ARGV[7] == '1' then
   local before, terms = string.match(redis.call('get', KEYS[3]) or '', '^(%d+) %S+ (%S+)')
-  if terms == ARGV[7] .. ':' .. ARGV[8] and redis.call('exists', KEYS[2], KEYS[4]) == 0 then
+  if terms == ARGV[8] .. ':' .. ARGV[9] and redis.call('exists', KEYS[2], KEYS[4]) == 0 then
     local time = redis.call('time')
     local clock = time[1] * 1000000 + time[2]
     local number, largest = tonumber(ARGV[4]), math.max(tonumber(before), clock / 32 - 1875000) -- LEAD
@@ -35,7 +35,7 @@ end
 
 local id, shown = string.sub(ARGV[1], 1, 32), string.sub(ARGV[1], 33)
 local ttl, mode, number = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
-local wait, other = quarantine(ARGV[7], tonumber(ARGV[8]), ARGV[9] == '1')
+local wait, other = quarantine(ARGV[8], tonumber(ARGV[9]), ARGV[10] == '1')
 if not wait then
   return {-2, other, clock}
 elseif wait > 0 then
@@ -80,12 +80,13 @@ if mine or not held or (held == mode and mode ~= 'x') then
       raw, what = known or 0, known and 3 or 2
     end
     if what == 2 then
-      local accepted, largest = accept(id, number, ARGV[7] .. ':' .. ARGV[8], shown)
+      local accepted, largest = accept(id, number, ARGV[8] .. ':' .. ARGV[9], shown)
       what, raw = accepted and 1 or 2, largest
     end
     -- Asked again after a lost answer: the full ttl from now on (S8).
     -- A number that was not accepted is nobody's: a co-owner who joins must not take it for the hold's.
-    put(id, mode, ttl, what == 2 and 0 or raw, shown)
+    local try = math.max(tonumber(ARGV[7]), mine and try_of(id) or 1)
+    put(id, mode, ttl, what == 2 and 0 or raw, shown, text(try))
     keep()
     return {what, raw, clock}
   end

@@ -1,9 +1,10 @@
 -- Give a vote back, and leave the line. Answers {1, 0, clock}, or {0, 0, clock}: there was none.
--- ARGV 1 claim id, 2 how long a tombstone has to stand (0: none is needed), 3 '1' to stay in line
+-- ARGV 1 claim id, 2 how long a tombstone has to stand (0: none is needed), 3 '1' to stay in line,
+--      4 the try that is given back ('0': all of it, the claim is over)
 
 -- The short way: it was the only one here, and nobody waits or was buried.
 local gone = 0
-if ARGV[2] == '0' and ARGV[3] == '0' then
+if ARGV[2] == '0' and ARGV[3] == '0' and ARGV[4] == '0' then
   gone = redis.call('zrem', KEYS[2], ARGV[1])
   if gone == 1 and redis.call('exists', KEYS[2], KEYS[4], KEYS[6]) == 0 then
     local time = redis.call('time')
@@ -14,8 +15,11 @@ end
 -- include node
 
 local id = ARGV[1]
+if ARGV[4] ~= '0' and try_of(id) > tonumber(ARGV[4]) then
+  return {0, 0, clock} -- it was long on its way: a later try has the vote now
+end
 local held = redis.call('zrem', HOLD, id) + gone
-redis.call('hdel', INFO, '=' .. id)
+redis.call('hdel', INFO, '=' .. id, '#' .. id)
 if ARGV[3] ~= '1' then
   leave(id)
 end
