@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -44,8 +45,14 @@ def forgetful(nodes: RedlockNodes, max_ttl: float = TTL) -> str:
 def ready(nodes: RedlockNodes, max_ttl: float = TTL) -> holdfast.Locks:
     """New nodes vote when the longest ttl has passed since their start."""
     locks = holdfast.connect(forgetful(nodes, max_ttl))
-    with locks.lock("ready", timeout=30):
-        pass
+
+    def votes() -> bool:
+        with suppress(BackendUnavailable):
+            return locks.lock("ready").acquire(timeout=5) is not None
+        return False
+
+    until(votes, "the nodes vote")
+    locks.lock("ready").release()
     return locks
 
 
