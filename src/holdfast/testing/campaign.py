@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 import time
 from collections import Counter
@@ -18,6 +19,9 @@ from holdfast.testing.sizes import SIZES
 
 SHOWN = 3
 """So many broken seeds are told in full."""
+_TIDY = 20
+"""After so many seeds their worlds are collected. Nothing is while one runs, and in between Python
+takes its time: thousands of them would fill the memory."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -92,12 +96,19 @@ def _all(seeds: range, setting: Setting, jobs: int) -> Iterator[Run]:
         with ProcessPoolExecutor(jobs) as pool:
             yield from pool.map(partial(_short, setting=setting), seeds, chunksize=8)
     else:
-        yield from (run(seed, setting) for seed in seeds)
+        yield from (_one(seed, setting) for seed in seeds)
 
 
 def _short(seed: int, setting: Setting) -> Run:
     """A history travels between processes only if somebody will read it."""
-    return run(seed, setting).briefly()
+    return _one(seed, setting).briefly()
+
+
+def _one(seed: int, setting: Setting) -> Run:
+    outcome = run(seed, setting)
+    if seed % _TIDY == 0:
+        gc.collect()
+    return outcome
 
 
 def _story(outcome: Run, engine: str, bug: str | None) -> str:

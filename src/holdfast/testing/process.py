@@ -48,6 +48,10 @@ class Process:
         self.dead = False
         self.stopped = False
         self.tasks: list[Task] = []
+        self.files: dict[int, Any] = {}
+        """What it has open, by number, where an engine's own connections run."""
+        self.loop: Any = None
+        """Its event loop, where they run on one."""
         self._held_up: list[Callable[[], None]] = []
         self._on_end: dict[Callable[[], None], None] = {}
 

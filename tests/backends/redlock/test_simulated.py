@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from holdfast.testing.redlock.engine import EVERYTHING, REDLOCK
 from holdfast.testing.redlock.looping import SimAsyncio
 from holdfast.testing.simulator import Setting, run
 from holdfast.testing.sizes import DUEL, FULL, Size
+from holdfast.testing.world import World
 
 pytestmark = [pytest.mark.redis, pytest.mark.timeout(600)]
 
@@ -112,6 +114,15 @@ def test_a_naive_redlock_is_found(bug: Bug) -> None:
         if broken & set(bug.rules):
             return
     pytest.fail("not found")
+
+
+def test_nothing_stays_of_a_world_that_is_over() -> None:
+    """A million of them would not fit."""
+    for seed in range(4):
+        run(seed, Setting(REDLOCK, size=DUEL))
+    for _ in range(3):  # what is collected may leave something to be collected
+        gc.collect()
+    assert not [each for each in gc.get_objects() if type(each) is World]
 
 
 def test_the_command_line_runs_it(capsys: pytest.CaptureFixture[str]) -> None:

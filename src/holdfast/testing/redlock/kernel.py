@@ -17,7 +17,6 @@ from holdfast.testing.redis.lines import LineEnd
 from holdfast.testing.stepping import Died, Future
 
 _numbers = count(3)
-_open: dict[int, Socket] = {}
 
 
 class Socket:
@@ -33,14 +32,14 @@ class Socket:
         self._end: LineEnd | None = None
         self.other: Socket | None = None
         self.poll: Poll | None = None
-        _open[self._fd] = self
+        self._process.files[self._fd] = self
 
     def connect(self, host: str) -> None:
         node = self._process.world.servers[host]
         network = node.network
 
         def answer() -> None:
-            if self._fd not in _open:
+            if self._fd not in self._process.files:
                 return
             if node.up:
                 self._end = LineEnd(self._process, node)
@@ -95,7 +94,7 @@ class Socket:
         return self._fd
 
     def close(self) -> None:
-        _open.pop(self._fd, None)
+        self._process.files.pop(self._fd, None)
         end, self._end = self._end, None
         if end is not None:
             end.received, end.over = _nothing, _nothing
@@ -118,14 +117,15 @@ class Poll:
 
     def register(self, which: Any, mask: int) -> None:
         fd = which if isinstance(which, int) else which.fileno()
-        _open[fd].poll = self
+        self._process.files[fd].poll = self
         self._watched[fd] = mask
 
     def unregister(self, fd: int) -> None:
         del self._watched[fd]
 
     def poll(self, _: float = 0.0) -> list[tuple[int, int]]:
-        ready = [(fd, _open[fd].events() & mask) for fd, mask in self._watched.items()]
+        files = self._process.files
+        ready = [(fd, files[fd].events() & mask) for fd, mask in self._watched.items()]
         return [(fd, event) for fd, event in ready if event]
 
     def stir(self) -> None:

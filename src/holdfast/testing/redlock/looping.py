@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from holdfast.backends.redlock.aio import AsyncioBackend
 from holdfast.backends.redlock.questions import Question
@@ -14,8 +13,6 @@ from holdfast.testing.process import Process
 from holdfast.testing.redis import looping
 from holdfast.testing.redlock.blocking import LIMIT
 from holdfast.testing.redlock.cluster import Cluster, marked
-
-_loops: WeakKeyDictionary[Process, Loop] = WeakKeyDictionary()
 
 
 class Handle:
@@ -94,9 +91,9 @@ class Asyncio:
     def get_running_loop() -> Loop:
         process = Process.running
         assert process is not None
-        loop = _loops.get(process)
-        if loop is None:
-            loop = _loops[process] = Loop(process)
+        if process.loop is None:
+            process.loop = Loop(process)
+        loop: Loop = process.loop
         return loop
 
     @staticmethod
