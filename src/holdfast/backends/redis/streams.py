@@ -49,9 +49,8 @@ class Stream(asyncio.BufferedProtocol):
         self._lost = lost
         self._reader = wire.reader()
         self._buffer = bytearray(_AT_ONCE)
-        self._view = memoryview(
-            self._buffer
-        )  # TLS fills it piece by piece: a slice must be no copy
+        # TLS fills it piece by piece: a slice must be no copy.
+        self._view = memoryview(self._buffer)
         self._pending: deque[tuple[Reply, float]] = deque()
         self._out: list[bytes] = []
         self._leaving: set[Reply] = set()
