@@ -11,7 +11,7 @@ from hiredis import ReplyError
 from holdfast.backends.redis import wire
 from holdfast.backends.redlock import ballots
 from holdfast.backends.redlock.ballots import VOTES, Round
-from holdfast.backends.redlock.nodes import Set
+from holdfast.backends.redlock.nodes import Set, in_words
 from holdfast.backends.redlock.questions import Question
 from holdfast.backends.redlock.recipe import Recipe, Words
 from holdfast.errors import BackendUnavailable, HoldfastError
@@ -148,7 +148,7 @@ class Asking(ABC):
         for node in self._set.nodes:
             place, at = node.name, node.at
             if at in answers.failures:
-                told.append(f"{place}: {answers.failures[at]}")
+                told.append(f"{place}: {in_words(answers.failures[at])}")
             elif at in answers.out or at not in answers.asked:
                 told.append(f"{place}: no answer")
             elif answers.answers[at][0] == ballots.QUARANTINED:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from holdfast.backends.redlock import ballots, looking
 from holdfast.backends.redlock.asking import Asking
 from holdfast.backends.redlock.ballots import TOLD, UNSURE, VOTES, Round, missed
-from holdfast.backends.redlock.nodes import Ballot, Set, late_ones
+from holdfast.backends.redlock.nodes import Ballot, Set, in_words, late_ones
 from holdfast.backends.redlock.questions import Question
 from holdfast.backends.redlock.recipe import GUARD, Recipe, Words
 from holdfast.backends.redlock.waiting import Waiting, Watch
@@ -245,7 +245,7 @@ class RedlockBackend(Asking):
     async def _look(self, key: str) -> LockInfo:
         views = await self._views(self._recipe.look(key))
         places = [node.name for node in self._set.nodes]
-        problems = {at: str(why) for at, why in views.failures.items()}
+        problems = {at: in_words(why) for at, why in views.failures.items()}
         return looking.majority_view(key, places, views.answers, problems)
 
     async def _views(self, words: Words) -> Round:

@@ -29,6 +29,11 @@ _AGAIN: Final = (0.05, 0.2, 1.0, 2.0)
 """Seconds until a node that could not be reached is tried again."""
 
 
+def in_words(error: BaseException) -> str:
+    """Why, without where: that is told beside it."""
+    return error.message if isinstance(error, HoldfastError) else str(error)
+
+
 class NotSent(BackendUnavailable):
     """Nothing went out to this node, so there is nothing to take back."""
 
@@ -96,7 +101,7 @@ class Node:
         """What is told instead of asking it."""
         if isinstance(self.trouble, ConfigurationError):
             return self.trouble
-        reason = why or f"could not be reached: {self.trouble}"
+        reason = why or f"could not be reached: {in_words(self.trouble)}"
         return NotSent(reason, backend="redlock")
 
     def owe(self, claim: Claim) -> None:
