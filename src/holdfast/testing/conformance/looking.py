@@ -9,8 +9,12 @@ import pytest
 
 from holdfast.core.values import State
 from holdfast.errors import LeaseLost, StaleFence
+from holdfast.testing.conformance.colours import GLANCE
 from holdfast.testing.conformance.scene import Scene
 from holdfast.testing.conformance.suite import Part
+
+_LOOKS = 400
+"""So often a waiter is looked for: an engine may list none."""
 
 
 class Looking(Part):
@@ -50,10 +54,15 @@ class Looking(Part):
 
         async with holder.lock("x"):
             crowd = []
-            for locks in (first, second):
+            for number, locks in enumerate((first, second), 1):
                 news = scene.news(locks)
                 crowd.append(scene.spawn(lambda each=locks: wait(each)))  # type: ignore[misc]
                 await news.heard("waiting")
+                # Its place in the line may come a little after the news, and must come first.
+                for _ in range(_LOOKS):
+                    if len((await holder.info("x")).waiters) == number:
+                        break
+                    await scene.pause(GLANCE)
 
             async def in_order() -> bool:
                 """An engine may list no waiters, or learn a little late what they are called."""
