@@ -212,6 +212,7 @@ class RedlockBackend(Asking):
             return None
         ballot = self._set.ballots[claim.id] = Ballot(time.time_ns() // 1000)
         ballot.raw = max(raws)
+        ballot.attempted(taken)  # where it was not answered yet, it may come after the release
         return Granted(ballot.raw)
 
     def _swap_back(self, parked: Claim, claim: Claim, taken: Round) -> None:

@@ -14,5 +14,6 @@ local mode, shown = string.match(told_of(id) or 'x 0 ', '^(%S+) %d+ (.*)$')
 local accepted, largest = accept(id, tonumber(ARGV[2]), '-', shown)
 if accepted then
   redis.call('hset', INFO, '=' .. id, mode .. ' ' .. text(largest) .. ' ' .. shown)
+  keep() -- a vote that came the short way had nothing there
 end
 return {accepted and 1 or 2, largest, clock}
