@@ -7,8 +7,7 @@ machine share its clock. The simulator has that (`test_simulated.py`).
 from __future__ import annotations
 
 import socket
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
@@ -20,6 +19,7 @@ from holdfast.testing.history import Event, Kind
 from holdfast.testing.proxy import FaultProxy
 from holdfast.testing.recording import Recorder
 from tests.backends.redlock.naive import NaiveRedlock
+from tests.servers.processes import until
 from tests.servers.redis import RedisServer
 from tests.servers.redlock import RedlockNodes
 from tests.servers.resp import Wire
@@ -33,13 +33,6 @@ PATIENCE = 30.0
 def three() -> Iterator[RedlockNodes]:
     with RedlockNodes(3) as nodes:
         yield nodes
-
-
-def eventually(call: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + PATIENCE
-    while not call():
-        assert time.monotonic() < give_up
-        time.sleep(0.02)
 
 
 class Told:
@@ -66,7 +59,7 @@ def test_a_slow_holder_of_the_published_one_is_not_alone(three: RedlockNodes) ->
     history: list[Event] = []
     slow, other = Told("slow", three, history), Told("other", three, history)
     assert slow.acquire()
-    eventually(other.acquire)
+    until(other.acquire, "the other has it")
     assert "a" in rules(history), "two hold it, and the first does not know"
 
 
@@ -108,7 +101,7 @@ def test_a_vote_that_comes_after_the_release_blocks_the_published_one(
     naive.release("x")
     for way in ways[1:]:
         way.requests.release()
-    eventually(lambda: all(node.ask("EXISTS", "x") for node in three.nodes[1:]))
+    until(lambda: all(node.ask("EXISTS", "x") for node in three.nodes[1:]), "both voted")
     assert not NaiveRedlock(three.nodes).acquire("x", TTL), "nobody holds it, and nobody gets it"
     for wire in stuck:
         wire.close()
@@ -137,12 +130,13 @@ def test_a_vote_that_comes_after_the_release_is_refused_by_ours(
 
         with locks.lock("x", ttl=60):
             late.requests.wait_for(b"{x}")
-            eventually(given_up)
-        eventually(lambda: three.nodes[2].ask("EXISTS", "holdfast:{x}:redlock:alive") == 1)
+            until(given_up, "it gave up")
+        stone = "holdfast:{x}:redlock:alive"
+        until(lambda: three.nodes[2].ask("EXISTS", stone) == 1, "a tombstone")
         before = asked(three.nodes[2])
         for connection in old:
             connection.requests.release()
-        eventually(lambda: asked(three.nodes[2]) > before)
+        until(lambda: asked(three.nodes[2]) > before, "the vote has come")
         assert not three.nodes[2].ask("EXISTS", "holdfast:{x}:redlock")
 
 

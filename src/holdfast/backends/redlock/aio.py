@@ -38,6 +38,8 @@ class Channel:
         """The answer, or the error that stands for it: nobody else is spoiled by it."""
         try:
             stream = await self._ready()
+            if question.over():
+                return self.node.refusal("came too late for this")
             script, packed = question.words(self._run)
             reply = await stream.send(packed)
             if wire.unscripted(reply):

@@ -63,11 +63,15 @@ class RedlockBackend(Asking):
         ballot.tries += 1
         words = self._recipe.vote(claim, number, ballot.since, ring, ballot.tries)
         decided = ballots.decided if ballot.raw is None else ballots.decided_again
-        votes = await self._round(words, decided)
+
+        def over() -> bool:
+            return claim.id not in self._set.ballots
+
+        votes = await self._round(words, decided, over=over)
         if votes.enough(*VOTES, UNSURE) and not votes.enough(*VOTES):
             # The connections stand now, so an answer takes less time, and tells more of a clock.
             ballot.attempted(votes)
-            votes = await self._round(words, decided)
+            votes = await self._round(words, decided, over=over)
         ballot.attempted(votes)
         raw = await self._number(claim, votes, number)
         if raw is not None:

@@ -156,7 +156,10 @@ class Peer:
             self.ask(self._crew.repay(self.node.at, claim), nobody_waits)
         held_back, self._held_back = self._held_back, []
         for question, hear in held_back:
-            self.ask(question, hear)
+            if question.over():
+                hear(self.node.refusal("came too late for this"))
+            else:
+                self.ask(question, hear)
 
     def _send(self, script: Script, packed: bytes, hear: Hear, question: Question | None) -> None:
         if self._socket is None:  # broken by what was sent before: nobody would answer this one
