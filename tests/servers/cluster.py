@@ -8,6 +8,7 @@ from typing import Any, Self
 from tests.servers.processes import free_ports, until
 from tests.servers.redis import RedisServer
 from tests.servers.resp import Word
+from tests.servers.serving import Started
 
 SLOTS = 16384
 NODE_TIMEOUT = 1000
@@ -52,7 +53,7 @@ class Node(RedisServer):
         ]
 
 
-class RedisCluster:
+class RedisCluster(Started):
     """Three masters that share the slots evenly; replicas, if any, follow them in turn."""
 
     def __init__(self, *, masters: int = 3, replicas: int = 0, **settings: Any) -> None:
@@ -139,16 +140,6 @@ class RedisCluster:
 
     def close(self) -> None:
         self._open.close()
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.close()
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _whole(self) -> bool:
         states = [node.state() for node in self.nodes]

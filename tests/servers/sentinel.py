@@ -9,6 +9,7 @@ from typing import Any, Self
 from tests.servers.processes import until
 from tests.servers.redis import RedisServer
 from tests.servers.resp import Answer, Refused
+from tests.servers.serving import Started
 
 SERVICE = "mymaster"
 QUORUM = 2
@@ -79,7 +80,7 @@ class Sentinel(RedisServer):
         (self.folder / "sentinel.conf").unlink(missing_ok=True)
 
 
-class SentinelService:
+class SentinelService(Started):
     """One master, two replicas, three Sentinels."""
 
     def __init__(self, *, replicas: int = 2, sentinels: int = 3, **settings: Any) -> None:
@@ -140,16 +141,6 @@ class SentinelService:
 
     def close(self) -> None:
         self._open.close()
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.close()
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _until(self, question: Callable[[], bool], what: str) -> None:
         try:

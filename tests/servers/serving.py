@@ -15,7 +15,27 @@ ATTEMPTS = 3
 """A port can be taken by another between finding it and using it: then with a new one."""
 
 
-class Server(ABC):
+class Started(ABC):
+    """What is there for the length of a `with`; a start that fails leaves nothing."""
+
+    @abstractmethod
+    def start(self) -> Self: ...
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Server(Started):
     """Use it in a `with`, or call `start` and `close`. The address stays the same over restarts."""
 
     def __init__(self) -> None:
@@ -80,16 +100,6 @@ class Server(ABC):
         """Ended, and its folder removed."""
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.close()
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _choose_ports(self) -> None:
         (self.port,) = free_ports(1)

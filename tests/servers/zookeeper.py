@@ -11,7 +11,7 @@ from typing import Self
 
 from tests.servers.certificates import Certificates
 from tests.servers.processes import free_ports, program, until
-from tests.servers.serving import HOST, Server
+from tests.servers.serving import HOST, Server, Started
 
 TICK = 200
 """Milliseconds: sessions of a second are possible, and a lost node is noticed soon."""
@@ -147,7 +147,7 @@ class ZooKeeperServer(Server):
         return both
 
 
-class ZooKeeperEnsemble:
+class ZooKeeperEnsemble(Started):
     """Three servers, of which two are enough."""
 
     def __init__(self, *, sync_limit: int = 10) -> None:
@@ -192,16 +192,6 @@ class ZooKeeperEnsemble:
     def close(self) -> None:
         for server in self.servers:
             server.close()
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.close()
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _with_mode(self, mode: str) -> list[ZooKeeperServer]:
         return [server for server in self.servers if server.running and server.mode == mode]
