@@ -95,7 +95,7 @@ async def acquire(
     answer = await backend.attempt(wanted, 0.0)
     if isinstance(answer, Granted):
         return answer.raw
-    with backend.watch(wanted, _no_signal) as bell:
+    with backend.watch(wanted, no_signal) as bell:
         while True:
             answer = await backend.attempt(wanted, 0.0)
             if isinstance(answer, Granted):
@@ -109,7 +109,7 @@ async def acquire(
     return None
 
 
-def _no_signal() -> Any:
+def no_signal() -> Any:
     raise AssertionError("the file engine has bells of its own")
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from holdfast.backends.file import parking, slots
+from holdfast.backends.file import line, parking, slots
 from holdfast.backends.file.backend import FileBackend
 from holdfast.core.values import Busy, Claim, Mode, Renewal
 from holdfast.errors import Unsupported
@@ -20,6 +21,7 @@ from tests.backends.file.driving import (
     claim,
     engine_in,
     granted,
+    no_signal,
     permit,
     reader,
     release,
@@ -277,6 +279,47 @@ def test_who_holds_and_who_waits(backend: FileBackend, child: Start) -> None:
     assert [waiter.mode for waiter in info.waiters] == [Mode.EXCLUSIVE, Mode.SHARED]
     assert info.waiters[0].label == "first"
     assert [one.name for one in run(backend.inspect())] == ["ns:a"]
+
+
+def test_nobody_who_waits_is_written_over(
+    backend: FileBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names have 64 rooms, by the moment one came: who finds a waiter in his takes the next."""
+    first = line.now_ticket()
+    moments = iter([first, first + 64, first + 65])
+    monkeypatch.setattr(line, "now_ticket", lambda: next(moments))
+    take(backend, claim())
+    with ExitStack() as watching:
+        for label in ("one", "two"):
+            wanted = claim(label=label)
+            assert busy(backend, wanted)
+            watching.enter_context(backend.watch(wanted, no_signal))
+            assert busy(backend, wanted)
+        (info,) = run(backend.inspect("ns:a"))
+    assert [waiter.label for waiter in info.waiters] == ["one", "two"]
+
+
+def test_a_room_of_one_who_left_is_taken(
+    backend: FileBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while the holder, who came through the line, has all moments before his own."""
+    first = line.now_ticket()
+    moments = iter([first, first + 1, first + 64, first + 2])
+    monkeypatch.setattr(line, "now_ticket", lambda: next(moments))
+    held, gone, holder, late = claim(), claim(), claim(), claim(label="late")
+    take(backend, held)
+    with ExitStack() as watching:
+        for wanted in (gone, holder):
+            watching.enter_context(backend.watch(wanted, no_signal))
+            assert busy(backend, wanted)
+        release(backend, gone)
+        release(backend, held)
+        take(backend, holder)
+        watching.enter_context(backend.watch(late, no_signal))
+        assert busy(backend, late)
+        (info,) = run(backend.inspect("ns:a"))
+    assert [waiter.label for waiter in info.waiters] == ["late"]
+    assert next(moments) == first + 2
 
 
 def test_readers_permits_and_owners_are_listed(backend: FileBackend) -> None:

@@ -136,6 +136,11 @@ def numbers(data: bytes) -> tuple[int, int] | None:
     return raw, until
 
 
+def number(data: bytes) -> int:
+    """The same number where nothing depends on it; 0 where nothing was written."""
+    return _NUMBERS.unpack_from(data, _TIMES_AT)[0] if len(data) == RECORD else 0
+
+
 def sound(data: bytes) -> bool:
     return (
         len(data) >= RECORD

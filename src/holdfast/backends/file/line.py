@@ -31,8 +31,9 @@ ANYBODY: Final = asked(WRITE, QUEUE, END)
 _JOINS: Final = 300
 
 
-def _nobody(ticket: int) -> None:
+def _nobody(_ticket: int) -> bool:
     """To be told."""
+    return True
 
 
 def now_ticket() -> int:
@@ -45,19 +46,20 @@ def came_at(ticket: int) -> int:
 
 
 def join(
-    fd: int, kind: int, former: int | None = None, tell: Callable[[int], None] = _nobody
+    fd: int, kind: int, former: int | None = None, tell: Callable[[int], bool] = _nobody
 ) -> int:
     """Take the last place, or the one had in the line of a former file if it is still to be had.
 
-    Where the range of somebody who came later covers the moment, take the next moment. Who it is,
-    is told before: nobody who looks sees a ticket without a name.
+    Where the range of somebody who came later covers the moment, or there is no room left to say
+    who came then, take the next moment. Who it is, is told before: nobody who looks sees a ticket
+    without a name.
     """
     ticket = former or now_ticket()
     for _ in range(_JOINS):
-        tell(ticket)
-        if take(fd, kind, ticket, 1):
-            return ticket
-        os.sched_yield()
+        if tell(ticket):
+            if take(fd, kind, ticket, 1):
+                return ticket
+            os.sched_yield()
         ticket = now_ticket()
     raise Crowded
 
@@ -92,6 +94,11 @@ def walk(fd: int) -> Iterator[Span]:
     while (found := after(fd, ticket)) is not None:
         yield found
         ticket = found.start
+
+
+def waits(fd: int, ticket: int) -> bool:
+    """Whether somebody else has this ticket; a holder's range may cover one that is given up."""
+    return start_in_the_way(fd, asked(WRITE, ticket, 1)) == ticket
 
 
 def ahead(fd: int, ticket: int) -> int:

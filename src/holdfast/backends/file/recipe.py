@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from functools import partial
 from typing import Final
 from weakref import finalize
 
@@ -236,7 +235,7 @@ class Recipe:
 
     def _take_ticket(self, place: Place) -> None:
         kind = READ if place.mode == SHARED else WRITE
-        tell = partial(waiting.tell_people, place, self.me)
+        tell = waiting.Teller(place, self.me)
         place.ticket = ticket = line.join(place.file.fd, kind, place.former, tell)
         place.request = kernel.asked(WRITE, LOCK, ticket - LOCK)
 

@@ -23,6 +23,7 @@ _SPREAD_NS: Final = 1_000_000_000
 """The others look after 3 to 4 seconds, by what their ticket says, so not all at once: a hundred of
 them are a hundred processes woken for nothing, however often the lock changes hands meanwhile."""
 _MOST_SLOTS: Final = 64
+_ROOMS_TRIED: Final = 16
 
 
 def settle(place: Place, me: Identity) -> bool:
@@ -45,10 +46,31 @@ def settle(place: Place, me: Identity) -> bool:
     return place.bell.follow(_pids(file, last, me), anew=changed)
 
 
-def tell_people(place: Place, me: Identity, ticket: int) -> None:
-    """Write down who waits, in a place by ticket; a later waiter may write over it."""
-    record = place.record(WAITING, ticket, time.time_ns(), me)
-    os.pwrite(place.file.fd, layout.encode(record), _waiter_at(ticket))
+class Teller:
+    """Writes down who waits, in a room by ticket."""
+
+    __slots__ = ("_me", "_patience", "_place")
+
+    def __init__(self, place: Place, me: Identity) -> None:
+        self._place = place
+        self._me = me
+        self._patience = 0 if place.former else _ROOMS_TRIED
+
+    def __call__(self, ticket: int) -> bool:
+        """False if somebody else who waits is written down there: another moment has another room.
+
+        Where most rooms are taken we write over him: a hundred waiters shall not look for room all
+        day, and who keeps his place from a former file has no other moment.
+        """
+        fd, at = self._place.file.fd, _waiter_at(ticket)
+        if self._patience:
+            self._patience -= 1
+            other = layout.number(os.pread(fd, RECORD, at))
+            if other and line.waits(fd, other):
+                return False
+        record = self._place.record(WAITING, ticket, time.time_ns(), self._me)
+        os.pwrite(fd, layout.encode(record), at)
+        return True
 
 
 def waiter(fd: int, ticket: int) -> Record | None:
