@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import threading
 import time
@@ -31,17 +29,6 @@ def program(name: str) -> str:
         # For pytest this is a skip, which fails in CI (tests/conftest.py).
         raise SkipTest(f"no {name} here: run `make servers`")
     return found
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of the loopback that nobody uses now, all different."""
-    with contextlib.ExitStack() as open_sockets:
-        ports = []
-        for _ in range(count):
-            listener = open_sockets.enter_context(socket.socket())
-            listener.bind(("127.0.0.1", 0))
-            ports.append(int(listener.getsockname()[1]))
-        return ports
 
 
 def until(question: Callable[[], object], what: str, patience: float = PATIENCE) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tests.servers.certificates import Certificates
+from tests.servers.ports import HOST
 from tests.servers.processes import program
-from tests.servers.serving import HOST
 
 ADMIN = ("admin", "admin-password")
 """With a user of its own: who may do everything, so that a test can always look and disturb."""

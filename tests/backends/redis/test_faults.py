@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -280,7 +279,7 @@ def engine_with(server: RedisServer, options: str) -> Any:
     return open_engine(f"{server.url}?{options}")[0]
 
 
-def test_nobody_at_home(free_port: Callable[[], int]) -> None:
-    url = f"redis://127.0.0.1:{free_port()}"
+def test_nobody_at_home(free_port: int) -> None:
+    url = f"redis://127.0.0.1:{free_port}"
     with holdfast.connect(url) as locks, pytest.raises(BackendUnavailable, match="no answer from"):
         locks.info("x")
