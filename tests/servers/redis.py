@@ -72,6 +72,12 @@ class RedisServer(Server):
         lines = [line.partition(":") for line in told.decode().splitlines()]
         return {name: value for name, colon, value in lines if colon}
 
+    def scripts_run(self) -> int:
+        """How often it was asked to run one, by its name or in full."""
+        stats = self.info("commandstats")
+        told = [stats.get(f"cmdstat_{verb}", "calls=0,") for verb in ("eval", "evalsha")]
+        return sum(int(each.partition("calls=")[2].partition(",")[0]) for each in told)
+
     def restart(self, *, keep_data: bool) -> None:
         """Gone and back at the same address, with all its data or none."""
         if keep_data and self.running and not self.settings.durable:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
+from threading import Thread
 
 import pytest
 
@@ -19,7 +20,6 @@ from holdfast.testing.proxy import FaultProxy
 from holdfast.testing.recording import Recorder
 from tests.backends.redlock.naive import NaiveRedlock
 from tests.servers.processes import until
-from tests.servers.redis import RedisServer
 from tests.servers.redlock import RedlockNodes
 from tests.servers.resp import Wire
 
@@ -184,14 +184,34 @@ def test_a_vote_that_comes_after_the_release_is_refused_by_ours(
             until(given_up, "it gave up")
         stone = "holdfast:{x}:redlock:alive"
         until(lambda: three.nodes[2].ask("EXISTS", stone) == 1, "a tombstone")
-        before = asked(three.nodes[2])
+        before = three.nodes[2].scripts_run()
         for connection in old:
             connection.requests.release()
-        until(lambda: asked(three.nodes[2]) > before, "the vote has come")
+        until(lambda: three.nodes[2].scripts_run() > before, "the vote has come")
         assert not three.nodes[2].ask("EXISTS", "holdfast:{x}:redlock")
 
 
-def asked(node: RedisServer) -> int:
-    """How often scripts were run there."""
-    stats = node.info("commandstats")
-    return int(stats["cmdstat_evalsha"].partition("calls=")[2].partition(",")[0])
+def test_a_vote_that_comes_after_the_release_of_another_thread_is_refused(
+    three: RedlockNodes, ways: list[FaultProxy]
+) -> None:
+    """Another thread has connections of its own: nothing of it comes behind what is stuck."""
+    hosts = ",".join(f"{way.host}:{way.port}" for way in ways)
+    late = ways[2]
+    with holdfast.connect(f"redlock://{hosts}?durable=true") as locks:
+        with locks.lock("warm"):
+            pass
+        for connection in late.connections:
+            connection.requests.hold()
+        lease = locks.lock("x", ttl=60).acquire()
+        assert lease is not None
+        late.requests.wait_for(b"{x}")
+        before = three.nodes[2].scripts_run()
+        thread = Thread(target=lease.release)
+        thread.start()
+        thread.join(PATIENCE)
+        until(lambda: three.nodes[2].scripts_run() > before, "it was released there")
+        before = three.nodes[2].scripts_run()
+        for connection in late.connections:
+            connection.requests.release()
+        until(lambda: three.nodes[2].scripts_run() > before, "the vote has come")
+        assert not three.nodes[2].ask("EXISTS", "holdfast:{x}:redlock")
