@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks import measuring, placing
 from benchmarks import slices as slices_
-from benchmarks.kinds import NAME, Field, Kind, Pair, bare, kinds_of, ours
+from benchmarks.kinds import NAME, Field, Kind, Pair, kinds_of
 from benchmarks.plan import Plan
 from benchmarks.slices import Contender, Sample, Slice
 
@@ -40,16 +40,15 @@ def race(  # noqa: PLR0913  # all of it is what the question is
 ) -> Samples:
     """Seconds per pair of everybody, by the wall and by the processor, in every round; `finer`
     makes more rounds of shorter slices, in which a spell of noise spoils less. With the pids of
-    `servers`, also what those used; a peer who does not end a slice within `patience` is left out.
+    `servers`, also what those used; a peer that does not end a slice within `patience` is left out.
     """
     contenders: dict[str, Contender] = {}
     counts: dict[str, int] = {}
     with ExitStack() as stack:
         for name in field:
             options = {"engine": engine, "name": name, "place": place, "callers": callers}
-            needed = ours(name) or bare(name)  # then it is not left out, but an error
-            limit = slices_.PATIENCE if needed else patience
-            made = Contender(f"{__name__}:slices", options, core=core, patience=limit)
+            given = patience if field.may_fail(name) else slices_.PATIENCE
+            made = Contender(f"{__name__}:slices", options, core=core, patience=given)
             contender = stack.enter_context(made)
             try:
                 once = _warm(contender, callers, plan)
