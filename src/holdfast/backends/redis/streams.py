@@ -27,6 +27,8 @@ UNASKED: Final = frozenset({b"message", b"smessage", b"unsubscribe", b"sunsubscr
 _AT_ONCE: Final = 65536
 """Bytes that are read at a time, into a buffer that is kept: asyncio's own way makes one of 256 KiB
 for every read, which costs more than all the rest of it."""
+_HANGING: Final = 0.05
+"""Seconds without an answer after which a server may hang."""
 MOST_UNSENT: Final = 16 * 1024 * 1024
 """Bytes that may wait for a server that does not read: more will not be answered in time."""
 
@@ -86,13 +88,17 @@ class Stream(asyncio.BufferedProtocol):
         self.ask(packed, answer)
         return answer
 
-    def ask(self, packed: bytes, answer: Answer) -> None:
-        """The answer is told to whoever this is."""
+    def ask(self, packed: bytes, answer: Answer, few: int = 0) -> None:
+        """The answer is told to whoever this is. With no more than a few commands unanswered it
+        does not wait for others to go with it; nor if the server has not answered for a while.
+        """
         sent = now()  # before it is: from here on it may count
         if self._transport is None:  # lost since the caller looked
             answer.set_exception(wire.unreachable(self._settings, self._why))
             return
-        if not self._pending and not self._out:  # what was said before goes out before
+        waiting = len(self._pending)
+        at_once = waiting <= few or (few and sent - self._pending[0][1] > _HANGING)
+        if at_once and not self._out:  # what was said before goes out before
             self._transport.write(packed)
         else:
             if not self._out:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.backends.redis import wire
 from holdfast.backends.redis.links import Link, LoopDial
@@ -26,6 +26,11 @@ from holdfast.runtimes.clock import now
 if TYPE_CHECKING:
     from holdfast.backends.redis.scripts import Script
     from holdfast.backends.redlock.aio import AsyncioBackend
+
+
+_FEW: Final = 8
+"""Unanswered commands to one node that are no crowd: the next one goes out at once, for the others
+of its round do."""
 
 
 class Channel:
@@ -52,7 +57,7 @@ class Channel:
     def send(self, stream: Stream, line: Line, question: Question, hear: Hear) -> None:
         script, packed = question.words(line)
         if packed:
-            stream.ask(packed, Asked(self, stream, line, question, hear, script))
+            stream.ask(packed, Asked(self, stream, line, question, hear, script), _FEW)
         else:
             hear(question, self.node.refusal("came too late for this"), now())
 
