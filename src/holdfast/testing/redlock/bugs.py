@@ -16,7 +16,7 @@ from holdfast.backends.redlock.ballots import Clock, Round
 from holdfast.backends.redlock.lines import Line
 from holdfast.backends.redlock.nodes import Ballot, Set
 from holdfast.backends.redlock.questions import Question
-from holdfast.backends.redlock.recipe import Packed, Recipe, Words
+from holdfast.backends.redlock.recipe import Recipe
 from holdfast.core import entering, pacing
 from holdfast.core.values import Answer, Claim, Granted
 from holdfast.testing.bugs import Bug, core
@@ -88,23 +88,6 @@ def no_doubt(withdraw: Callable[..., Any]) -> Callable[..., Any]:
 def went_anyhow(_: Any) -> Callable[[Ballot, Line], bool]:
     """It does not matter by which connection a release goes."""
     return lambda _ballot, _line: True
-
-
-def sends_what_is_over(_: Any) -> Callable[..., Words]:
-    """A vote that had to wait, or to be sent again, is sent though its claim is over."""
-
-    def voting(
-        engine: RedlockBackend, claim: Claim, ballot: Ballot, number: int, ring: bytes
-    ) -> Words:
-        vote = engine._recipe.vote(claim, number, ballot.since, ring, ballot.tries)
-
-        def words(line: Line) -> Packed:
-            ballot.goes_by(line)
-            return vote(line)
-
-        return words
-
-    return voting
 
 
 Verb = Callable[..., Coroutine[Any, Any, Any]]
@@ -270,6 +253,7 @@ BUGS: dict[str, Bug] = {
         rules="d",
         faults=RedlockFaults(emptied=1.0),
         given=replace(ASSUMED, minority=1),
+        size=replace(DUEL, rest=1.0, rounds=4),
     ),
     "redlock-lost-before-all-said-so": naive(
         Patch(backend, "missed", hopeless), rules="d", faults=_LOSSY, sizes=(5,)
