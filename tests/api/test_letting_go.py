@@ -59,9 +59,9 @@ def test_a_thread_that_dies_inside_with_frees(locks: holdfast.Locks) -> None:
 
 
 def test_a_lease_that_was_handed_on_survives_its_thread(locks: holdfast.Locks) -> None:
-    lease = in_thread(locks.lock("x", ttl=3).acquire)
+    lease = in_thread(locks.lock("x", ttl=8).acquire)
     gc.collect()
-    assert not lease.lost.wait(4)
+    assert not lease.lost.wait(9)
     assert lease.held
     assert locks.lock("x").acquire(blocking=False) is None
     lease.release()

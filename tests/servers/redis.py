@@ -10,7 +10,7 @@ from typing import Any
 from tests.servers.processes import PATIENCE
 from tests.servers.resp import Answer, Refused, Wire, Word
 from tests.servers.serving import Server
-from tests.servers.settings import Settings, socket_in
+from tests.servers.settings import Settings, clock_in, socket_in
 
 
 class RedisServer(Server):
@@ -110,6 +110,14 @@ class RedisServer(Server):
             cut = [wire.ask("CLIENT", "KILL", "TYPE", kind) for kind in ("normal", "pubsub")]
         return sum(count for count in cut if isinstance(count, int))
 
+    def set_clock(self, ahead: float) -> None:
+        """From now on its clock is so many seconds ahead of the machine's, or behind it."""
+        assert self.settings.clock, "this one has the machine's clock"
+        clock = clock_in(self.folder)
+        new = clock.with_suffix(".new")
+        new.write_text(f"{ahead:+}")
+        new.replace(clock)  # in one step: the server looks at any moment
+
     def freeze(self, seconds: float) -> Wire:
         """DEBUG SLEEP: nothing is done meanwhile; read from the wire to wait for its end."""
         wire = self.connect()
@@ -119,6 +127,8 @@ class RedisServer(Server):
     # How it is started.
 
     def _command(self) -> list[str]:
+        if self.settings.clock and not clock_in(self.folder).exists():
+            self.set_clock(0)
         return self.settings.command(self.folder, self.port)
 
     def _answers(self) -> bool:
