@@ -3,7 +3,8 @@
 -- ARGV 1 claim id and what people may see, 2 ttl, 3 mode, 4 limit of permits, 5 where to tell it:
 -- nowhere if it does not wait
 local raw = false
-if ARGV[3] == 'x' and redis.call('exists', KEYS[3]) == 0
+local sleeps = string.byte(ARGV[5]) == 98 -- b: its BLPOP came with this and is next
+if not sleeps and ARGV[3] == 'x' and redis.call('exists', KEYS[3]) == 0
     and redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
   raw = redis.call('incr', KEYS[2])
   if raw > 1 then
@@ -35,7 +36,11 @@ else
 
   -- Asked again after a lost answer.
   if holds(id) then
-    return again(id, ttl)
+    raw = again(id, ttl)
+    if sleeps then
+      tell(id, ARGV[5], raw, ttl)
+    end
+    return raw
   end
 
   settle(id)
@@ -46,6 +51,9 @@ else
     if (rejoins or not first or first == id) and fits(mode, limit) then
       leave(id)
       raw = enter(id, mode, ttl, limit, shown)
+      if sleeps then
+        tell(id, ARGV[5], raw, ttl)
+      end
       settle()
       keep()
       return raw
