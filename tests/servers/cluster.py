@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Any, Self
 
-from tests.servers.processes import free_ports, until
+from tests.servers.processes import until
 from tests.servers.redis import RedisServer
 from tests.servers.resp import Word
 from tests.servers.serving import Started
@@ -38,7 +38,7 @@ class Node(RedisServer):
         return dict(line.split(":") for line in told.decode().splitlines())
 
     def _choose_ports(self) -> None:
-        self.port, self.bus = free_ports(2)
+        self.port, self.bus = self._ports.reserve(2)
 
     def _command(self) -> list[str]:
         own = {

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import threading
 import time
@@ -16,8 +14,9 @@ from pathlib import Path
 from unittest import SkipTest
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 30.0
-"""Seconds until a server that does not answer has failed; it takes some milliseconds."""
+PATIENCE = 60.0
+"""Seconds until a server that does not answer has failed; it takes some milliseconds, and three of
+Java's on a busy machine many seconds."""
 LOOK_EVERY = 0.01
 
 _spawner = ThreadPoolExecutor(1, thread_name_prefix="spawner")
@@ -31,17 +30,6 @@ def program(name: str) -> str:
         # For pytest this is a skip, which fails in CI (tests/conftest.py).
         raise SkipTest(f"no {name} here: run `make servers`")
     return found
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of the loopback that nobody uses now, all different."""
-    with contextlib.ExitStack() as open_sockets:
-        ports = []
-        for _ in range(count):
-            listener = open_sockets.enter_context(socket.socket())
-            listener.bind(("127.0.0.1", 0))
-            ports.append(int(listener.getsockname()[1]))
-        return ports
 
 
 def until(question: Callable[[], object], what: str, patience: float = PATIENCE) -> None:

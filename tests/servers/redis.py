@@ -10,7 +10,7 @@ from typing import Any
 from tests.servers.processes import PATIENCE
 from tests.servers.resp import Answer, Refused, Wire, Word
 from tests.servers.serving import Server
-from tests.servers.settings import Settings, socket_in
+from tests.servers.settings import Settings, clock_in, socket_in
 
 
 class RedisServer(Server):
@@ -72,6 +72,12 @@ class RedisServer(Server):
         lines = [line.partition(":") for line in told.decode().splitlines()]
         return {name: value for name, colon, value in lines if colon}
 
+    def scripts_run(self) -> int:
+        """How often it was asked to run one, by its name or in full."""
+        stats = self.info("commandstats")
+        told = [stats.get(f"cmdstat_{verb}", "calls=0,") for verb in ("eval", "evalsha")]
+        return sum(int(each.partition("calls=")[2].partition(",")[0]) for each in told)
+
     def restart(self, *, keep_data: bool) -> None:
         """Gone and back at the same address, with all its data or none."""
         if keep_data and self.running and not self.settings.durable:
@@ -104,6 +110,14 @@ class RedisServer(Server):
             cut = [wire.ask("CLIENT", "KILL", "TYPE", kind) for kind in ("normal", "pubsub")]
         return sum(count for count in cut if isinstance(count, int))
 
+    def set_clock(self, ahead: float) -> None:
+        """From now on its clock is so many seconds ahead of the machine's, or behind it."""
+        assert self.settings.clock, "this one has the machine's clock"
+        clock = clock_in(self.folder)
+        new = clock.with_suffix(".new")
+        new.write_text(f"{ahead:+}")
+        new.replace(clock)  # in one step: the server looks at any moment
+
     def freeze(self, seconds: float) -> Wire:
         """DEBUG SLEEP: nothing is done meanwhile; read from the wire to wait for its end."""
         wire = self.connect()
@@ -113,6 +127,8 @@ class RedisServer(Server):
     # How it is started.
 
     def _command(self) -> list[str]:
+        if self.settings.clock and not clock_in(self.folder).exists():
+            self.set_clock(0)
         return self.settings.command(self.folder, self.port)
 
     def _answers(self) -> bool:

@@ -75,10 +75,6 @@ class Sentinel(RedisServer):
             )
         return [self.settings.program, str(file), "--sentinel"]
 
-    def _choose_ports(self) -> None:
-        super()._choose_ports()
-        (self.folder / "sentinel.conf").unlink(missing_ok=True)
-
 
 class SentinelService(Started):
     """One master, two replicas, three Sentinels."""

@@ -8,11 +8,8 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Self
 
-from tests.servers.processes import Ended, Process, free_ports
-
-HOST = "127.0.0.1"
-ATTEMPTS = 3
-"""A port can be taken by another between finding it and using it: then with a new one."""
+from tests.servers.ports import HOST, Ports
+from tests.servers.processes import Process
 
 
 class Started(ABC):
@@ -42,6 +39,7 @@ class Server(Started):
         self.folder = Path(tempfile.mkdtemp(prefix="holdfast-"))
         self.host = HOST
         self.port = 0
+        self._ports = Ports()
         self._process: Process | None = None
 
     @property
@@ -59,18 +57,10 @@ class Server(Started):
 
     def start(self) -> Self:
         """Start and wait until it answers; one that stands still goes on."""
-        fresh = not self.port
-        for left in reversed(range(ATTEMPTS)):
-            if fresh:
-                self._choose_ports()
-            self.launch()
-            try:
-                self.wait()
-            except Ended:
-                if not fresh or not left:
-                    raise
-            else:
-                break
+        if not self.port:
+            self._choose_ports()
+        self.launch()
+        self.wait()
         return self
 
     def launch(self) -> None:
@@ -97,12 +87,13 @@ class Server(Started):
         self.process.cont()
 
     def close(self) -> None:
-        """Ended, and its folder removed."""
+        """Ended, its folder removed, and its address anybody's."""
         self.kill()
+        self._ports.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _choose_ports(self) -> None:
-        (self.port,) = free_ports(1)
+        (self.port,) = self._ports.reserve(1)
 
     @abstractmethod
     def _command(self) -> list[str]: ...

@@ -10,8 +10,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tests.servers.certificates import Certificates
+from tests.servers.ports import HOST
 from tests.servers.processes import program
-from tests.servers.serving import HOST
 
 ADMIN = ("admin", "admin-password")
 """With a user of its own: who may do everything, so that a test can always look and disturb."""
@@ -34,11 +34,15 @@ class Settings:
     """Speaks TLS alone; a client may show a certificate, and need not."""
     durable: bool = False
     """Keeps its data also over SIGKILL."""
+    clock: bool = False
+    """Has a clock of its own, that can be set (`RedisServer.set_clock`)."""
     more: dict[str, str] = field(default_factory=dict)
     """Goes to the server as it is: `{"maxmemory-policy": "allkeys-lru"}`."""
 
     def __post_init__(self) -> None:
         assert self.password or not self.user, "a user needs a password"
+        # The allocator of Debian's Redis asks for the time before the clock is there.
+        assert not self.clock or self.flavour == "valkey", "this one cannot have its own clock"
 
     @property
     def program(self) -> str:
@@ -63,7 +67,8 @@ class Settings:
         return f"redis://{login}{HOST}:{port}/0"
 
     def command(self, folder: Path, port: int) -> list[str]:
-        words = [self.program]
+        words = [program("with-clock"), str(clock_in(folder))] if self.clock else []
+        words.append(self.program)
         for name, value in {**self._own(folder, port), **self.more}.items():
             words += [f"--{name}", value]
         return words
@@ -107,6 +112,11 @@ class Settings:
         ]
         acl.write_text("\n".join(lines) + "\n")
         return acl
+
+
+def clock_in(folder: Path) -> Path:
+    """Says by how many seconds the server's clock is ahead."""
+    return folder / "clock"
 
 
 def socket_in(folder: Path) -> Path:

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from tests.servers.certificates import Certificates, make_certificates
+from tests.servers.ports import HOST
 from tests.servers.processes import ROOT, exists, until
 from tests.servers.redis import RedisServer
 from tests.servers.resp import Refused
-from tests.servers.serving import HOST
 
 pytestmark = pytest.mark.redis
 

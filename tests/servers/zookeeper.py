@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Self
 
 from tests.servers.certificates import Certificates
-from tests.servers.processes import free_ports, program, until
-from tests.servers.serving import HOST, Server, Started
+from tests.servers.ports import HOST
+from tests.servers.processes import program, until
+from tests.servers.serving import Server, Started
 
 TICK = 200
 """Milliseconds: sessions of a second are possible, and a lost node is noticed soon."""
@@ -85,6 +86,11 @@ class ZooKeeperServer(Server):
         """How many watches clients have left here."""
         told = self.command("mntr")
         return int(_value(told, "zk_watch_count"))
+
+    def choose_ports(self) -> Peer:
+        """Where it will listen; for its fellows too."""
+        self.port, quorum, election = self._ports.reserve(3)
+        return Peer(quorum, election)
 
     def restart(self) -> None:
         """Gone and back at the same address, with its sessions and data."""
@@ -175,10 +181,8 @@ class ZooKeeperEnsemble(Started):
 
     def choose_ports(self) -> None:
         """Who listens where; a test may then give a server another way to its fellows."""
-        ports = free_ports(9)
-        peers = [Peer(*ports[2 * each : 2 * each + 2]) for each in range(3)]
-        for server, port in zip(self.servers, ports[6:], strict=True):
-            server.port = port
+        peers = [server.choose_ports() for server in self.servers]
+        for server in self.servers:
             server.peers = peers
 
     def wait_until_whole(self) -> None:

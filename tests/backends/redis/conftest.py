@@ -13,7 +13,7 @@ from holdfast import aio
 from holdfast.backends.redis.engine import RedisEngine
 from holdfast.connect import open_engine
 from holdfast.core.values import Claim
-from tests.servers.processes import free_ports
+from tests.servers.ports import Ports
 from tests.servers.redis import RedisServer
 
 PATIENCE = 20.0
@@ -67,9 +67,11 @@ def _left(server: RedisServer, name: str) -> int:
 
 
 @pytest.fixture
-def free_port() -> Callable[[], int]:
+def free_port() -> Iterator[int]:
     """A port on which nobody listens."""
-    return lambda: free_ports(1)[0]
+    ports = Ports()
+    yield from ports.reserve(1)
+    ports.close()
 
 
 async def somebody_waits(locks: aio.Locks, name: str = "x") -> None:

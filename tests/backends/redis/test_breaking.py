@@ -81,7 +81,7 @@ def test_after_a_cut_connection_it_is_told_again(server: RedisServer) -> None:
 
 def test_a_thread_learns_of_it_by_the_next_renewal(server: RedisServer) -> None:
     with holdfast.connect(server.url, namespace="t") as locks:
-        lease = locks.lock("x", ttl=1.5).acquire()
+        lease = locks.lock("x", ttl=3).acquire()
         assert lease is not None
         assert locks.force_release("x", fence=lease.fence)
         assert lease.lost.wait(PATIENCE)

@@ -384,7 +384,7 @@ def test_a_silent_node_is_its_own_locks_trouble(colour: str) -> None:
     with RedisCluster(more=more) as cluster:
         names = names_on_every_node(cluster)
         silent = cluster.nodes[1]
-        made = engine(cluster, "?socket_timeout=0.5")
+        made = engine(cluster, "?socket_timeout=2")
 
         async def story() -> None:
             port: ClusterBackend | AsyncioClusterBackend

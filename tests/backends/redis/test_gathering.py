@@ -55,7 +55,7 @@ def test_on_a_loop_both_ways_are_one_packet(server: RedisServer) -> None:
 
 def test_lost_answers_are_asked_for_again(server: RedisServer) -> None:
     with FaultProxy((server.host, server.port)) as proxy:
-        url = server.url_through(proxy.port) + "?socket_timeout=0.2"
+        url = server.url_through(proxy.port) + "?socket_timeout=1"
         with holdfast.connect(url, namespace="t") as locks:
             with locks.all("a", "b"):
                 pass

@@ -15,7 +15,7 @@ from holdfast.core import pacing
 from holdfast.core.values import Answer, Busy, Claim, Granted, Mode
 from holdfast.runtimes import clock
 from holdfast.runtimes.threads import ThreadRuntime, run
-from tests.backends.redis.conftest import claim, engine, eventually
+from tests.backends.redis.conftest import PATIENCE, claim, engine, eventually
 from tests.servers.redis import RedisServer
 
 pytestmark = pytest.mark.redis
@@ -48,7 +48,7 @@ def test_a_grant_that_lay_in_the_inbox_counts_from_before_it(server: RedisServer
         assert isinstance(raw, bytes)
         old = first.id + str(int(raw) - 1)
         server.ask("RPUSH", f"t:{{x}}:inbox:{first.id[:16]}0", old)
-        assert run(inbox.wait(clock.now() + 1.0))
+        assert run(inbox.wait(clock.now() + PATIENCE))
         place = port._waiting[first.id]
         pushed = place.pushed
         assert pushed is not None
@@ -167,10 +167,10 @@ def test_a_dead_waiter_holds_the_lock_up_for_its_short_grant_only(server: RedisS
 
 def test_only_the_first_two_are_told_when_the_hold_runs_out(server: RedisServer) -> None:
     port = engine(server).blocking()
-    holder, waiters = claim(ttl=0.5), [claim() for _ in range(4)]
+    holder, waiters = claim(ttl=0.9), [claim() for _ in range(4)]
     granted(ask(port, holder))
     told = [ask(port, each) for each in waiters]
-    assert [isinstance(each, Busy) and each.retry_in <= 0.502 for each in told] == [
+    assert [isinstance(each, Busy) and each.retry_in <= 0.902 for each in told] == [
         True, True, False, False
     ]  # fmt: skip
     for each in [holder, *waiters]:

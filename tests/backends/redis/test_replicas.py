@@ -144,7 +144,7 @@ def test_the_caller_is_told_on_a_loop(pair: Pair) -> None:
 
 def test_a_renewal_that_is_not_confirmed_does_not_extend(pair: Pair) -> None:
     with holdfast.connect(pair.url, namespace="t") as locks:
-        lease = locks.lock("x", ttl=1.5).acquire(timeout=PATIENCE)
+        lease = locks.lock("x", ttl=4).acquire(timeout=PATIENCE)
         assert lease is not None
         pair.replica.stop()
         with pytest.raises(BackendError, match="not confirmed"):
@@ -185,7 +185,8 @@ def test_a_pushed_grant_is_confirmed_before_it_is_given_out(pair: Pair, colour: 
 
 def test_waiting_for_replicas_holds_up_nobody_else(pair: Pair) -> None:
     async def story() -> None:
-        port = pair.port("asyncio")
+        slowly = "wait_replicas=1&wait_timeout=2&socket_timeout=20"
+        port = open_engine(f"{pair.master.url}?{slowly}")[0].asyncio()
         await port.inspect("t:y")
         pair.replica.stop()
         before = waits(pair)

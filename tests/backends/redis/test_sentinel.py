@@ -165,7 +165,7 @@ def test_nobody_knows_a_master(service: SentinelService) -> None:
 def test_the_loop_goes_on_while_sentinels_are_silent(service: SentinelService) -> None:
     async def story(silent: Liar) -> None:
         hosts = service.url.removeprefix("redis+sentinel://")
-        url = f"redis+sentinel://{silent.place},{hosts}?socket_timeout=0.3"
+        url = f"redis+sentinel://{silent.place},{hosts}?socket_timeout=2"
         async with aio.connect(url) as locks:
             asking = asyncio.create_task(locks.info("x"))
             turns = 0

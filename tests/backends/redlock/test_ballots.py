@@ -25,6 +25,7 @@ from holdfast.backends.redlock.ballots import (
     renewed,
     right,
 )
+from holdfast.backends.redlock.lines import Line
 from holdfast.backends.redlock.nodes import Ballot, Set
 from holdfast.backends.redlock.questions import Question
 from holdfast.backends.redlock.recipe import Recipe
@@ -234,3 +235,22 @@ def test_a_renewal_waits_for_those_who_may_make_the_loss_known() -> None:
     assert renewed(answers)
     answers.answers, answers.failures = {0: (0, 0), 1: (1, 0)}, {2: OSError(), 3: OSError()}
     assert renewed(answers), "whatever the last one says"
+
+
+def test_a_release_is_behind_the_votes_only_by_the_connection_that_carried_them_all() -> None:
+    ballot, old, new = Ballot(0), Line(1, b"run"), Line(1, b"run")
+    assert not ballot.went_by(old), "nobody knows by which way anything went"
+    ballot.goes_by(old)
+    ballot.goes_by(old)
+    assert ballot.went_by(old)
+    assert not ballot.went_by(new), "the same node, and yet another way"
+    ballot.goes_by(new)
+    assert not ballot.went_by(old)
+    assert not ballot.went_by(new)
+
+
+def test_nor_is_it_behind_what_may_have_been_set_anew() -> None:
+    ballot, line = Ballot(0), Line(1, b"run")
+    ballot.goes_by(line)
+    ballot.mended.add(1)
+    assert not ballot.went_by(line)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast.backends.redlock.ballots import HELD_BY_ANOTHER, VOTED
+from holdfast.backends.redlock.lines import Line
 from holdfast.backends.redlock.recipe import Recipe, Words
 from holdfast.core.values import Claim
 from tests.servers.redis import RedisServer
@@ -22,11 +23,11 @@ class OneNode:
 
     def __init__(self, server: RedisServer, wire: Wire):
         self.recipe = Recipe(max_ttl=10.0, durable=True)
-        self._run = server.info()["run_id"].encode()
+        self._line = Line(0, server.info()["run_id"].encode())
         self._wire = wire
 
     def ask(self, words: Words) -> int:
-        script, packed = words(self._run)
+        script, packed = words(self._line)
         self._wire.ask("SCRIPT", "LOAD", script.text)
         self._wire.send_packed(packed)
         answer = self._wire.read()

@@ -175,13 +175,24 @@ def _placed(info: LockInfo) -> LockInfo:
 
 
 _named: weakref.WeakValueDictionary[str, MemoryEngine] = weakref.WeakValueDictionary()
+_naming = threading.Lock()
 
 
 def open_engine(url: Url) -> MemoryEngine:
     """`memory:` is one engine for the process, `memory:name` another one."""
     if url.options:
         raise ConfigurationError(f"memory: knows no option {next(iter(url.options))!r}")
-    engine = _named.get(url.path)
-    if engine is None:
-        engine = _named[url.path] = MemoryEngine(url.path)
-    return engine
+    with _naming:  # or two who come first would have one each, and both the lock
+        engine = _named.get(url.path)
+        if engine is None:
+            engine = _named[url.path] = MemoryEngine(url.path)
+        return engine
+
+
+def _after_fork() -> None:
+    global _naming  # noqa: PLW0603  # the parent's may be held by a thread that is not here
+    _naming = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

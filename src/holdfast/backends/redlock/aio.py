@@ -13,6 +13,7 @@ from holdfast.backends.redis.links import Link, LoopDial
 from holdfast.backends.redis.streams import Stream
 from holdfast.backends.redlock.asking import Heard, Until
 from holdfast.backends.redlock.backend import RedlockBackend
+from holdfast.backends.redlock.lines import Line
 from holdfast.backends.redlock.nodes import Node, Set
 from holdfast.backends.redlock.questions import Question, hello, kind_of, run_of, script_load
 from holdfast.backends.redlock.recipe import Recipe
@@ -32,21 +33,25 @@ class Channel:
         dial = LoopDial(self._pushed, self._lost)
         self._link = Link(node.place, dial, (name,))
         self._stream: Stream | None = None
-        self._run = b""
+        self._line = Line(node.at, b"")
 
     async def ask(self, question: Question) -> Any:
         """The answer, or the error that stands for it: nobody else is spoiled by it."""
         try:
             stream = await self._ready()
-            if question.over():
+            line = self._line  # the stream's: by now there may be another when it is asked again
+            script, packed = question.words(line)
+            if not packed:
                 return self.node.refusal("came too late for this")
-            script, packed = question.words(self._run)
             reply = await stream.send(packed)
             if wire.unscripted(reply):
                 load = stream.send(script_load(script))
                 if script is VOTE and stream.waiting > 1:
                     # It may have been taken back meanwhile, and must not arrive behind that.
                     return self.node.refusal("did not know the script, and does now")
+                _, packed = question.words(line)
+                if not packed:
+                    return self.node.refusal("came too late for this")
                 _, reply = await asyncio.gather(load, stream.send(packed))
             if wire.elsewhere(reply):  # it is no master any more: who is, is to be found out
                 self._link.forget()
@@ -69,13 +74,14 @@ class Channel:
         try:
             stream = await self._link.connected()
             *_, info = await asyncio.gather(*map(stream.send, hello()))
-            self._run = run_of(info)
+            run = run_of(info)
             self.node.met(stream.welcome, kind_of(info))
         except BaseException as error:
             self.node.unreached(error)
             raise
         self.node.reached()
-        self._stream = stream
+        if stream is not self._stream:  # others may have waited for it too
+            self._stream, self._line = stream, Line(self.node.at, run)
         for claim in self.node.debts():
             _ = self._backend.begin(self._backend.repay(self.node.at, claim))
         return stream

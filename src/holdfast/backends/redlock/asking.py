@@ -58,12 +58,11 @@ class Asking(ABC):
         *,
         plain: bool = False,
         guarded: bool = True,
-        over: Callable[[], bool] = lambda: False,
     ) -> Round:
         asked = self._all if nodes is None else nodes
         answers = Round(asked, len(self._all))
         heard = self._hears(answers, decided, plain=plain, guarded=guarded)
-        questions = [Question(at, words, over=over) for at in asked]
+        questions = [Question(at, words) for at in asked]
         await self._ask(questions, heard, self._until(answers))
         if guarded and not plain and not answers.decided:
             self._doubt(answers)

@@ -9,15 +9,16 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
-from holdfast.backends.redlock import ballots, looking
-from holdfast.backends.redlock.asking import Asking
+from holdfast.backends.redlock import ballots
 from holdfast.backends.redlock.ballots import TOLD, UNSURE, VOTES, Round, missed
-from holdfast.backends.redlock.nodes import Ballot, Set, in_words, late_ones
+from holdfast.backends.redlock.inspecting import Inspecting
+from holdfast.backends.redlock.lines import Line
+from holdfast.backends.redlock.nodes import Ballot, Set, late_ones
 from holdfast.backends.redlock.questions import Question
-from holdfast.backends.redlock.recipe import GUARD, Recipe, Words
+from holdfast.backends.redlock.recipe import GUARD, UNSAID, Packed, Recipe, Words
 from holdfast.backends.redlock.waiting import Waiting, Watch
 from holdfast.core.ports import Signal
-from holdfast.core.values import Answer, Busy, Capability, Claim, Granted, LockInfo, Renewal
+from holdfast.core.values import Answer, Busy, Capability, Claim, Granted, Renewal
 from holdfast.errors import BackendUnavailable, ConfigurationError
 
 CAPABILITIES: Final = frozenset(
@@ -36,7 +37,7 @@ _ROUNDS: Final = 3
 """Numbers proposed to those who voted: one is enough, unless voters fall or late ones know more."""
 
 
-class RedlockBackend(Asking):
+class RedlockBackend(Inspecting):
     """A colour adds how to send to all nodes, and how to be rung by them."""
 
     name = "redlock"
@@ -61,17 +62,13 @@ class RedlockBackend(Asking):
         waiting = self._waiting.get(claim.id)
         ring = b"" if waiting is None else waiting.channel()
         ballot.tries += 1
-        words = self._recipe.vote(claim, number, ballot.since, ring, ballot.tries)
+        words = self._voting(claim, ballot, number, ring)
         decided = ballots.decided if ballot.raw is None else ballots.decided_again
-
-        def over() -> bool:
-            return claim.id not in self._set.ballots
-
-        votes = await self._round(words, decided, over=over)
+        votes = await self._round(words, decided)
         if votes.enough(*VOTES, UNSURE) and not votes.enough(*VOTES):
             # The connections stand now, so an answer takes less time, and tells more of a clock.
             ballot.attempted(votes)
-            votes = await self._round(words, decided, over=over)
+            votes = await self._round(words, decided)
         ballot.attempted(votes)
         raw = await self._number(claim, votes, number)
         if raw is not None:
@@ -80,6 +77,16 @@ class RedlockBackend(Asking):
             return Granted(raw)
         self._give_back(claim, ballot, votes, stay=bool(ring))
         return self._refused(ballot, votes)
+
+    def _voting(self, claim: Claim, ballot: Ballot, number: int, ring: bytes) -> Words:
+        vote = self._recipe.vote(claim, number, ballot.since, ring, ballot.tries)
+        under_way = self._set.ballots
+
+        def words(line: Line) -> Packed:
+            ballot.goes_by(line)
+            return vote(line) if claim.id in under_way else UNSAID
+
+        return words
 
     async def _number(self, claim: Claim, votes: Round, number: int) -> int | None:
         """The number that a majority accepted; None without a majority of votes."""
@@ -145,18 +152,30 @@ class RedlockBackend(Asking):
     async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
         self._waiting.pop(claim.id, None)
         ballot = self._set.ballots.pop(claim.id, None)
-        # Of a claim that is not known, or no longer, anything may still arrive anywhere.
-        late = set(self._all) if ballot is None else ballot.unsettled()
         ended = Round(self._all, len(self._all))
         heard = self._hears(ended, _ended, guarded=False)
-        words = self._recipe.withdraw(claim, doubtful=doubtful)
+        words = self._recipe.withdraw(claim, doubtful=True)
+        if ballot is not None and not doubtful:
+            words = self._ending(claim, ballot, words)
         questions = [Question(at, words, owed=claim) for at in self._all]
-        for at in () if doubtful else late:
-            questions[at] = self.repay(at, claim)
         await self._ask(questions, heard, self._until(ended))
         if len(ended.answers) < ended.needed:
             raise self._too_few(ended)
         return not missed(ended)
+
+    def _ending(self, claim: Claim, ballot: Ballot, stone: Words) -> Words:
+        """A tombstone where a vote may still arrive: not where all has been answered, nor where
+        this goes by the connection by which all of it went. That is known when it is sent, for a
+        connection may turn out to be broken until then.
+        """
+        late = ballot.unsettled()
+        plain = self._recipe.withdraw(claim, doubtful=False)
+
+        def words(line: Line) -> Packed:
+            behind = line.node not in late or ballot.went_by(line)
+            return plain(line) if behind else stone(line)
+
+        return words
 
     async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
         answers: list[Renewal] = []
@@ -231,50 +250,6 @@ class RedlockBackend(Asking):
         if max(others.values(), default=0) < taken.needed:
             message = "somebody else attaches the same text at this moment"
             raise BackendUnavailable(message, backend=self.name)
-
-    async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
-        handle = None
-        if raw is not None:
-            views = await self._views(self._recipe.look(key))
-            handle = looking.handle_of(list(views.answers.values()), raw)
-            if handle is None:
-                return None
-        broken = await self._views(self._recipe.break_hold(key, handle))
-        return looking.broken(key, list(broken.answers.values()))
-
-    async def inspect(self, key: str | None = None) -> list[LockInfo]:
-        keys = [key] if key is not None else await self._keys()
-        found = [await self._look(each) for each in keys]
-        return [info for info in found if info.holders or info.waiters]
-
-    async def _look(self, key: str) -> LockInfo:
-        views = await self._views(self._recipe.look(key))
-        places = [node.name for node in self._set.nodes]
-        problems = {at: in_words(why) for at, why in views.failures.items()}
-        return looking.majority_view(key, places, views.answers, problems)
-
-    async def _views(self, words: Words) -> Round:
-        views = await self._round(words, lambda each: not each.out, plain=True)
-        if len(views.answers) < views.needed:
-            raise self._too_few(views)
-        return views
-
-    async def _keys(self) -> list[str]:
-        """Every lock that any node has a key of."""
-        found: set[str] = set()
-        cursors = dict.fromkeys(self._all, b"0")
-        while cursors:
-            scans = Round(list(cursors), len(self._all))
-            heard = self._hears(scans, lambda each: not each.out, plain=True)
-            asked = [Question(at, looking.scan(cursor)) for at, cursor in cursors.items()]
-            await self._ask(asked, heard, self._until(scans))
-            if len(scans.failures) + len(scans.out) > len(self._all) - scans.needed:
-                raise self._too_few(scans)
-            for cursor, keys in scans.answers.values():
-                del cursor
-                found.update(each for key in keys if (each := looking.key_of(key)) is not None)
-            cursors = {at: answer[0] for at, answer in scans.answers.items() if answer[0] != b"0"}
-        return sorted(found)
 
     def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
         waiting = self._waiting[claim.id] = Waiting(claim.id, len(self._all))

@@ -77,7 +77,7 @@ def _waiters(views: Sequence[View]) -> tuple[Holder, ...]:
 
 def scan(cursor: bytes) -> Words:
     packed = wire.pack(b"SCAN", cursor, b"MATCH", b"*:{*}" + SUFFIX + b"*", b"COUNT", b"1000")
-    return lambda _run: (_NONE, packed)
+    return lambda _line: (_NONE, packed)
 
 
 def key_of(found: bytes) -> str | None:

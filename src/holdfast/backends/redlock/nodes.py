@@ -20,6 +20,7 @@ from holdfast.backends.redlock.ballots import (
     right,
 )
 from holdfast.backends.redlock.groups import name_of
+from holdfast.backends.redlock.lines import Line
 from holdfast.core.values import Claim
 from holdfast.errors import BackendUnavailable, ConfigurationError, HoldfastError
 from holdfast.runtimes.clock import now
@@ -122,7 +123,17 @@ class Node:
 class Ballot:
     """What is known of one claim, from its first question to its release."""
 
-    __slots__ = ("_doubtful", "mended", "missing", "raw", "since", "splits", "tries", "votes")
+    __slots__ = (
+        "_doubtful",
+        "_lines",
+        "mended",
+        "missing",
+        "raw",
+        "since",
+        "splits",
+        "tries",
+        "votes",
+    )
 
     def __init__(self, since: int):
         self.since = since
@@ -138,12 +149,24 @@ class Ballot:
         """Nodes that answered a renewal, and have not got this hold."""
         self.mended: set[int] = set()
         """Nodes that were asked to set it anew: a late such command must find a tombstone."""
+        self._lines: dict[int, Line | None] = {}
+        """By which connection it went to each node; None where there were several."""
+
+    def goes_by(self, line: Line) -> None:
+        """A vote of this node is asked for. To be told before it is sent, and before it is looked
+        whether the claim is over: so whoever ends it meanwhile knows of this, or this of the end.
+        """
+        if self._lines.setdefault(line.node, line) is not line:
+            self._lines[line.node] = None
+
+    def went_by(self, line: Line) -> bool:
+        """Whether all that could make this node vote went by this connection: then what goes by it
+        now arrives behind all of it, answered or not.
+        """
+        return self._lines.get(line.node) is line and line.node not in self.mended
 
     def unsettled(self) -> set[int]:
-        """Nodes at which something of it may arrive after its release. One connection carries both
-        in order; but it may turn out to be broken when the release is sent, and what is stuck in it
-        may come later.
-        """
+        """Nodes at which something of it may arrive after its release, if that goes another way."""
         late = set() if self.votes is None else late_ones(self.votes)
         return late | self._doubtful | self.mended
 

@@ -12,6 +12,7 @@ from holdfast.backends.redis.places import Place
 from holdfast.backends.redis.settings import Settings
 from holdfast.backends.redis.sockets import Connection
 from holdfast.backends.redlock.groups import located, name_of
+from holdfast.backends.redlock.lines import Line
 from holdfast.backends.redlock.questions import in_full, run_of
 from holdfast.backends.redlock.recipe import GUARD, MARKER, Recipe
 from holdfast.core.values import NodeInfo
@@ -46,7 +47,7 @@ def look(place: Place, max_ttl: float) -> NodeInfo:
 
 def begin(place: Place, recipe: Recipe) -> None:
     """This node votes from now on: to be said of nodes that nobody has used, or not for max_ttl."""
-    script, packed = recipe.begin()(b"")
+    script, packed = recipe.begin()(Line(0, b""))
     _ask(located(place), [in_full(script, packed)])
 
 

@@ -16,6 +16,7 @@ from hiredis import HiredisError, PushNotification, ReplyError
 from holdfast.backends.redis import wire
 from holdfast.backends.redis.scripts import Script
 from holdfast.backends.redlock.groups import HANDSHAKE, located
+from holdfast.backends.redlock.lines import Line
 from holdfast.backends.redlock.nodes import Node
 from holdfast.backends.redlock.questions import (
     Question,
@@ -25,6 +26,7 @@ from holdfast.backends.redlock.questions import (
     run_of,
     script_load,
 )
+from holdfast.backends.redlock.recipe import UNSAID
 from holdfast.backends.redlock.scripts import VOTE
 from holdfast.errors import BackendError, HoldfastError
 from holdfast.runtimes.clock import now
@@ -43,7 +45,6 @@ class _Sent(NamedTuple):
     """A command that waits for its answer."""
 
     script: Script
-    packed: bytes
     hear: Hear
     at: float
     question: Question | None
@@ -58,7 +59,7 @@ class Peer:
         self._socket: socket.socket | None = None
         self._reader = wire.reader()
         self._ready = False
-        self._run = b""
+        self._line = Line(node.at, b"")
         self._pending: deque[_Sent] = deque()
         self._held_back: list[tuple[Question, Hear]] = []
         """What waits for the connection."""
@@ -71,7 +72,10 @@ class Peer:
         if not self._ready or len(pending) > MOST_PENDING:
             self._ask_later(question, hear)
             return
-        script, packed = question.words(self._run)
+        script, packed = question.words(self._line)
+        if not packed:
+            hear(self.node.refusal("came too late for this"))
+            return
         if pending and question.owed is not None and now() - pending[0].at > HANGING:
             packed = in_full(script, packed)
         self._send(script, packed, hear, question)
@@ -136,8 +140,8 @@ class Peer:
             if len(replies) == len(greeting):
                 self._greeted(replies)
 
-        for packed in greeting:
-            self._pending.append(_Sent(Script(b"", b""), packed, greeted, now(), None))
+        for _ in greeting:
+            self._pending.append(_Sent(UNSAID[0], greeted, now(), None))
         self._write(b"".join(greeting))  # one write: it may find that nobody is there
 
     def _greeted(self, replies: Sequence[Any]) -> None:
@@ -145,7 +149,7 @@ class Peer:
             if isinstance(replies[-1], ReplyError):
                 raise wire.failed(replies[-1])
             welcome = wire.welcome(replies[: -len(hello()) - 1], curious=True)
-            self._run = run_of(replies[-2])
+            self._line = Line(self.node.at, run_of(replies[-2]))
             self.node.met(welcome, kind_of(replies[-2]))
         except Exception as error:  # noqa: BLE001  # whoever asked is told
             self._break(error)
@@ -156,17 +160,14 @@ class Peer:
             self.ask(self._crew.repay(self.node.at, claim), nobody_waits)
         held_back, self._held_back = self._held_back, []
         for question, hear in held_back:
-            if question.over():
-                hear(self.node.refusal("came too late for this"))
-            else:
-                self.ask(question, hear)
+            self.ask(question, hear)
 
     def _send(self, script: Script, packed: bytes, hear: Hear, question: Question | None) -> None:
         if self._socket is None:  # broken by what was sent before: nobody would answer this one
             if question is not None:
                 self._refuse(question, hear)
             return
-        self._pending.append(_Sent(script, packed, hear, now(), question))
+        self._pending.append(_Sent(script, hear, now(), question))
         self._write(packed)  # last: a connection that breaks here tells whoever waits
 
     def _write(self, packed: bytes = b"") -> None:
@@ -222,8 +223,8 @@ class Peer:
             if sent.script is VOTE and len(self._pending) > 1:
                 # It may have been taken back meanwhile, and must not arrive behind that.
                 sent.hear(self.node.refusal("did not know the script, and does now"))
-            else:  # nothing was done, so asking again is safe
-                self._send(sent.script, sent.packed, sent.hear, sent.question)
+            elif sent.question is not None:  # nothing was done, so asking again is safe
+                self.ask(sent.question, sent.hear)
         else:
             sent.hear(reply)
             if type(reply) is not list and wire.elsewhere(reply):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from holdfast.backends.redis import wire
@@ -22,8 +21,6 @@ class Question(NamedTuple):
     """Which of several things it is about."""
     owed: Claim | None = None
     """A claim that this takes back: if it is not answered, the node is told again later."""
-    over: Callable[[], bool] = lambda: False
-    """Whether it is of no use any more: then what was held back for a connection is not sent."""
 
 
 def hello() -> list[bytes]:

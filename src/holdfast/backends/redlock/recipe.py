@@ -10,6 +10,7 @@ from holdfast.backends.redis import naming
 from holdfast.backends.redis.recipe import Recipe as RedisRecipe
 from holdfast.backends.redis.recipe import bulk, mode_of
 from holdfast.backends.redis.scripts import Script
+from holdfast.backends.redlock.lines import Line
 from holdfast.backends.redlock.scripts import (
     ADOPT,
     DOWNGRADE,
@@ -32,8 +33,11 @@ the others' need not agree exactly."""
 
 _MOST_KEPT: Final = 4096
 
-Words = Callable[[bytes], tuple[Script, bytes]]
-"""What to send to a node, given the run of the server that it is."""
+Packed = tuple[Script, bytes]
+Words = Callable[[Line], Packed]
+"""What to send to a node, given the connection by which it goes in this moment; empty if there is
+nothing to be said any more."""
+UNSAID: Final = (Script(b"", b""), b"")
 
 
 def milliseconds(seconds: float) -> bytes:
@@ -103,8 +107,8 @@ class Recipe:
         head = b"*%d\r\n$7\r\nEVALSHA\r\n$40\r\n%b\r\n$1\r\n6\r\n" % (count, script.sha)
         packed = b"".join((head, self._place(key), *map(bulk, words)))
         if not node:
-            return lambda _run: (script, packed)
-        return lambda run: (script, packed + (self._tails.get(run) or self._tail(run)))
+            return lambda _line: (script, packed)
+        return lambda line: (script, packed + (self._tails.get(line.run) or self._tail(line.run)))
 
     def _place(self, key: str) -> bytes:
         """The six keys of a lock, packed; they come again and again."""

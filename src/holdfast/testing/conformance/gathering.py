@@ -121,10 +121,10 @@ class Gathering(Part):
     async def test_validity_is_the_smallest(self, scene: Scene) -> None:
         locks = scene.connect()
         pair = scene.colour.all_of(
-            locks.lock("a", ttl=scene.ttl, auto_renew=False), locks.lock("b")
+            locks.lock("a", ttl=scene.safe_ttl, auto_renew=False), locks.lock("b")
         )
         leases = await pair.acquire()
-        assert leases.remaining <= scene.ttl
+        assert leases.remaining <= scene.safe_ttl
         first, second = leases
         assert await first.lost.wait(20)
         assert not leases.held
@@ -153,7 +153,7 @@ class Gathering(Part):
 
     async def test_who_lost_them_does_not_release_the_next_ones(self, scene: Scene) -> None:
         locks = scene.connect()
-        pair = locks.all("a", "b", ttl=scene.ttl, auto_renew=False)
+        pair = locks.all("a", "b", ttl=scene.safe_ttl, auto_renew=False)
         over, inside = scene.gate(), scene.gate()
 
         async def next_one() -> None:

@@ -134,10 +134,10 @@ class Losing(Part):
     async def test_a_release_is_no_loss(self, scene: Scene) -> None:
         told: list[object] = []
         locks = scene.connect()
-        lease = await locks.lock("x", ttl=scene.ttl, on_lost=told.append).acquire()
+        lease = await locks.lock("x", ttl=scene.safe_ttl, on_lost=told.append).acquire()
         lease.on_lost(told.append)
         await lease.release()
-        async with locks.lock("x", ttl=scene.ttl, auto_renew=False, on_lost="ignore") as second:
+        async with locks.lock("x", auto_renew=False, on_lost=told.append) as second:
             await second.lost.wait(scene.ttl / 2)
         assert not told
 
@@ -164,9 +164,9 @@ class Losing(Part):
 
     async def test_max_hold_ends_the_renewal_for_good(self, scene: Scene) -> None:
         locks, other = scene.connect(), scene.connect()
-        lock = locks.lock("x", ttl=scene.ttl, max_hold=scene.ttl * 1.5)
+        lock = locks.lock("x", ttl=scene.safe_ttl, max_hold=scene.safe_ttl * 1.2)
         lease = await lock.acquire()
-        assert lease.remaining <= scene.ttl * 1.5
+        assert lease.remaining <= scene.safe_ttl * 1.2
         assert await lease.lost.wait(PATIENCE)
         assert lease.reason == "max_hold"
         with pytest.raises(LeaseLost):

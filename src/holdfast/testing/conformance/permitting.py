@@ -109,7 +109,7 @@ class Permitting(Part):
     async def test_a_dead_holder_gives_its_permit_back(self, scene: Scene) -> None:
         port = scene.port()
         for _ in range(2):
-            claim = scene.claim("x", mode=Mode.PERMIT, permits=2, ttl=scene.ttl)
+            claim = scene.claim("x", mode=Mode.PERMIT, permits=2, ttl=scene.safe_ttl)
             assert isinstance(await port.attempt(claim, 0.0), Granted)
         semaphore = scene.connect().semaphore("x", 2)
         assert await semaphore.acquire(blocking=False) is None

@@ -125,7 +125,7 @@ class Waiting(Part):
             return lease is not None
 
         async with holder.lock("x"):
-            quitter = scene.spawn(lambda: wait(0.3))
+            quitter = scene.spawn(lambda: wait(1.0))
             await news.heard("waiting", 1)
             patient = scene.spawn(wait)
             await news.heard("waiting", 2)
@@ -181,7 +181,7 @@ class Waiting(Part):
     @needs(Capability.LEASE)
     async def test_a_dead_holder_is_outlived(self, scene: Scene) -> None:
         port, locks = scene.port(), scene.connect()
-        await port.attempt(scene.claim("x", ttl=scene.ttl), 0.0)
+        await port.attempt(scene.claim("x", ttl=scene.safe_ttl), 0.0)
         assert await locks.lock("x").acquire(blocking=False) is None
         lease = await locks.lock("x").acquire(timeout=20)
         assert lease.held

@@ -13,7 +13,8 @@ from typing import Any
 from holdfast.backends.redlock import backend, ballots, nodes, recipe
 from holdfast.backends.redlock.backend import RedlockBackend
 from holdfast.backends.redlock.ballots import Clock, Round
-from holdfast.backends.redlock.nodes import Set
+from holdfast.backends.redlock.lines import Line
+from holdfast.backends.redlock.nodes import Ballot, Set
 from holdfast.backends.redlock.questions import Question
 from holdfast.backends.redlock.recipe import Recipe
 from holdfast.core import entering, pacing
@@ -82,6 +83,11 @@ def no_doubt(withdraw: Callable[..., Any]) -> Callable[..., Any]:
         return withdraw(known, claim, doubtful=doubtful and False, **more)
 
     return words
+
+
+def went_anyhow(_: Any) -> Callable[[Ballot, Line], bool]:
+    """It does not matter by which connection a release goes."""
+    return lambda _ballot, _line: True
 
 
 Verb = Callable[..., Coroutine[Any, Any, Any]]
@@ -206,6 +212,13 @@ BUGS: dict[str, Bug] = {
         only=("grip",),
     ),
     "redlock-no-tombstone": naive(Patch(Recipe, "withdraw", no_doubt), rules="g", faults=_LATE),
+    "redlock-no-tombstone-by-another-way": naive(
+        Patch(Ballot, "went_by", went_anyhow),
+        rules="g",
+        faults=RedlockFaults(late=0.02),
+        only=("grip",),
+        size=BOUT,
+    ),
     "redlock-tombstone-ignored": naive(
         Edit("vote", "elseif buried(id) then", "elseif false then"), rules="g", faults=_LATE
     ),

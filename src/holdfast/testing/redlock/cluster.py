@@ -7,11 +7,11 @@ from functools import cache
 from typing import NamedTuple
 
 from holdfast.backends.redis import settings
-from holdfast.backends.redis.scripts import Script
 from holdfast.backends.redlock.ballots import majority
+from holdfast.backends.redlock.lines import Line
 from holdfast.backends.redlock.nodes import Set
 from holdfast.backends.redlock.questions import Question
-from holdfast.backends.redlock.recipe import Recipe
+from holdfast.backends.redlock.recipe import Packed, Recipe
 from holdfast.connect import parse
 from holdfast.testing.network import Faults, Network
 from holdfast.testing.process import Process
@@ -101,8 +101,8 @@ def marked(question: Question) -> Question:
         return question
     words = question.words
 
-    def last(run: bytes) -> tuple[Script, bytes]:
-        script, packed = words(run)
+    def last(line: Line) -> Packed:
+        script, packed = words(line)
         count, _, rest = packed.partition(b"\r\n")
         return script, b"*%d\r\n%b$%d\r\n%b\r\n" % (int(count[1:]) + 1, rest, len(LAST), LAST)
 

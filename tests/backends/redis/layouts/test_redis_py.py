@@ -138,7 +138,7 @@ class TestTogether(_Layout):
             await each.result()
 
     async def test_theirs_that_runs_out(self, scene: Scene, client: Any) -> None:
-        lock = theirs(client, scene, timeout=0.3)
+        lock = theirs(client, scene, timeout=2)
         assert lock.acquire()
         waiting = await _waiting(scene)
         lease = await waiting.result()

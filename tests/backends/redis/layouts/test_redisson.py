@@ -283,7 +283,7 @@ class TestWakingUp(_Layout):
     async def test_a_java_holder_that_dies_is_waited_for_no_longer_than_its_lease(
         self, scene: Scene, java: Java
     ) -> None:
-        waiting = await _waiting(scene, java, 400)
+        waiting = await _waiting(scene, java, 2000)
         java.close()
         assert (await waiting).held
 
@@ -319,7 +319,7 @@ class TestKeeping(_Layout):
 
     async def test_their_watchdog_keeps_us_out(self, scene: Scene, java: Java) -> None:
         lock = java.lock(key(scene))
-        waiting = await _waiting(scene, java, 500)
+        waiting = await _waiting(scene, java, 2000)
         assert lock.renew(), "30 s from now on"
         assert not waiting.done()
         lock.unlock()
