@@ -34,13 +34,16 @@ else
   end
   local ttl, mode, limit = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 
+  local function granted(number)
+    if sleeps then
+      tell(id, ARGV[5], number, math.min(GRANT, ttl)) -- or its BLPOP would wait for nothing
+    end
+    return number
+  end
+
   -- Asked again after a lost answer.
   if holds(id) then
-    raw = again(id, ttl)
-    if sleeps then
-      tell(id, ARGV[5], raw, ttl)
-    end
-    return raw
+    return granted(again(id, ttl))
   end
 
   settle(id)
@@ -51,12 +54,9 @@ else
     if (rejoins or not first or first == id) and fits(mode, limit) then
       leave(id)
       raw = enter(id, mode, ttl, limit, shown)
-      if sleeps then
-        tell(id, ARGV[5], raw, ttl)
-      end
       settle()
       keep()
-      return raw
+      return granted(raw)
     end
   end
   if kind == 'zset' then
