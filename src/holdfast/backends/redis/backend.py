@@ -102,9 +102,9 @@ class RedisBackend(ABC):
         """To which server this would be sent now: see `Pool.era`."""
         return None
 
-    async def _ask_and_sleep(self, claim: Claim, patience: float) -> Answer:
-        """The first attempt for a lock that is crowded."""
-        raise NotImplementedError
+    async def _ask_and_sleep(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002 -- just asks
+        """The first attempt for a lock that is crowded; who cannot sleep with it just asks."""
+        return await self.attempt(claim, 0.0)
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: C901  # one path
         waiting = self._waiting.get(claim.id) if self._waiting else None
