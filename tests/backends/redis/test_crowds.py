@@ -26,7 +26,11 @@ LONG = 60.0
 
 
 @pytest.fixture
-def port(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[BlockingBackend]:
+def port(
+    server: RedisServer,
+    monkeypatch: pytest.MonkeyPatch,
+    other: Backend,
+) -> Iterator[BlockingBackend]:
     """A client that has found "t:x" crowded, and sleeps for so long that no test sees its end."""
     monkeypatch.setattr(sync, "SLICE", LONG / 2)
     made = open_engine(f"{server.url}?socket_timeout={LONG}")[0].blocking()
@@ -38,7 +42,7 @@ def port(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Block
 
 @pytest.fixture
 def other(server: RedisServer) -> Iterator[Backend]:
-    """Another client; the server knows all scripts by now."""
+    """Another client, which has used all scripts."""
     made = engine(server).blocking()
     wish = claim("warm")
     run(made.attempt(wish, 0.0))
