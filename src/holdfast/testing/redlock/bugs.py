@@ -253,6 +253,7 @@ BUGS: dict[str, Bug] = {
         rules="d",
         faults=RedlockFaults(emptied=1.0),
         given=replace(ASSUMED, minority=1),
+        size=replace(DUEL, rest=1.0, rounds=4),
     ),
     "redlock-lost-before-all-said-so": naive(
         Patch(backend, "missed", hopeless), rules="d", faults=_LOSSY, sizes=(5,)
