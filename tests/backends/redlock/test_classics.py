@@ -6,7 +6,7 @@ Both tell their history, and the checker judges.
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from threading import Thread
 
@@ -206,12 +206,48 @@ def test_a_vote_that_comes_after_the_release_of_another_thread_is_refused(
         assert lease is not None
         late.requests.wait_for(b"{x}")
         before = three.nodes[2].scripts_run()
-        thread = Thread(target=lease.release)
-        thread.start()
-        thread.join(PATIENCE)
-        until(lambda: three.nodes[2].scripts_run() > before, "it was released there")
+
+        def released() -> bool:
+            """There too: one that has no connection yet comes to it when it asks for more."""
+            with locks.lock("other"):
+                return three.nodes[2].scripts_run() > before
+
+        def release() -> None:
+            lease.release()
+            until(released, "it was released there")
+
+        in_thread(release)
         before = three.nodes[2].scripts_run()
         for connection in late.connections:
             connection.requests.release()
         until(lambda: three.nodes[2].scripts_run() > before, "the vote has come")
         assert not three.nodes[2].ask("EXISTS", "holdfast:{x}:redlock")
+
+
+def test_what_a_thread_could_not_take_back_is_taken_back_by_the_others(
+    three: RedlockNodes, ways: list[FaultProxy]
+) -> None:
+    """It released by two nodes and was gone before the third had answered its greeting."""
+    hosts = ",".join(f"{way.host}:{way.port}" for way in ways)
+    with holdfast.connect(f"redlock://{hosts}?durable=true") as locks:
+        lease = locks.lock("x", ttl=60).acquire()
+        assert lease is not None
+        held = "holdfast:{x}:redlock"
+        until(lambda: three.nodes[2].ask("EXISTS", held) == 1, "it voted too")
+        ways[2].requests.hold()
+        in_thread(lease.release)
+        ways[2].requests.release()
+
+        def gone() -> bool:
+            with locks.lock("other"):
+                return three.nodes[2].ask("EXISTS", held) == 0
+
+        until(gone, "it was released there", 20)
+
+
+def in_thread(work: Callable[[], object]) -> None:
+    """One that is gone afterwards, with its connections."""
+    thread = Thread(target=work)
+    thread.start()
+    thread.join(PATIENCE)
+    assert not thread.is_alive()

@@ -46,6 +46,8 @@ class Crew:
         self._mutex = threading.Lock()
         """Held while the crew is at work: closing comes from another thread."""
         self._retired = False
+        self.owes = False
+        """Whether something is to be taken back that waits for a connection."""
         self._worked = 0.0
         """When it last looked for what had happened."""
         self._looked = 0.0
@@ -117,6 +119,10 @@ class Crew:
     def _last_word(self) -> None:
         if self._retired:  # closed meanwhile
             self._hang_up()
+        if self.owes:
+            self.owes = False
+            for peer in self.peers:
+                peer.leave_to_others()
 
     def _work(self, patience: float) -> None:
         for fd, event in self._poll.poll(max(0.0, patience) * 1000):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from holdfast.backends.redis.places import Place, Single
@@ -108,9 +109,18 @@ class Node:
     def owe(self, claim: Claim) -> None:
         self._debts.append((claim, now() + self._keep))
 
+    @property
+    def in_debt(self) -> bool:
+        return bool(self._debts)
+
     def debts(self) -> list[Claim]:
-        """What is to be taken back there, now that it can be reached; told once."""
-        debts, self._debts = self._debts, deque(maxlen=MOST_DEBTS)
+        """What is to be taken back there, now that it can be reached; told once. One by one, for
+        other threads add to it, or ask as well.
+        """
+        debts: list[tuple[Claim, float]] = []
+        with suppress(IndexError):
+            while True:
+                debts.append(self._debts.popleft())
         return [claim for claim, until in debts if now() < until]
 
     def distrust(self, seconds: float) -> None:

@@ -7,7 +7,7 @@ import select
 import socket
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -65,6 +65,8 @@ class Peer:
 
     def ask(self, question: Question, hear: Hear, at: float) -> None:
         """`at` is now, or a moment ago."""
+        if self.node.in_debt and self._ready and not self._pending:
+            self._repay()  # what another thread could not say: here it is heard
         pending = self._pending
         if not self._ready or len(pending) > MOST_PENDING:
             self._ask_later(question, hear)
@@ -87,6 +89,20 @@ class Peer:
             self._refuse(question, hear, "has not answered for a while")
         else:
             self._held_back.append((question, hear))
+            self._crew.owes = self._crew.owes or question.owed is not None
+
+    def leave_to_others(self) -> None:
+        """What this thread wanted to take back, and has no connection for yet: nobody knows when it
+        will look again, if ever.
+        """
+        owed = [each for each in self._held_back if each[0].owed is not None]
+        self._held_back = [each for each in self._held_back if each[0].owed is None]
+        self._owe(question for question, _ in owed)
+
+    def _owe(self, questions: Iterable[Question]) -> None:
+        for question in questions:
+            if question.owed is not None:
+                self.node.owe(question.owed)
 
     def _refuse(self, question: Question, hear: Hear, why: str = "") -> None:
         if question.owed is not None:
@@ -154,11 +170,14 @@ class Peer:
             return
         self._ready = True
         self.node.reached()
-        for claim in self.node.debts():
-            self.ask(self._crew.repay(self.node.at, claim), nobody_waits, now())
+        self._repay()
         held_back, self._held_back = self._held_back, []
         for question, hear in held_back:
             self.ask(question, hear, now())
+
+    def _repay(self) -> None:
+        for claim in self.node.debts():
+            self.ask(self._crew.repay(self.node.at, claim), nobody_waits, now())
 
     def _write(self, packed: bytes = b"") -> None:
         sock, sent = self._socket, 0
@@ -262,7 +281,9 @@ class Peer:
         self._break(ConnectionAbortedError("this Locks was closed"))
 
     def drop(self) -> None:
-        """Without a word to anybody."""
+        """Its thread is gone, and what was not answered may not have been read."""
+        self._owe(question for _, question, *_ in self._pending)
+        self._owe(question for question, _ in self._held_back)
         if self._socket is not None:
             self._socket.close()
             self._socket = None
