@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
+import socket
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -20,6 +23,10 @@ from benchmarks.kinds import Kind, Opened, Pair
 _FLOCK = struct.Struct("hhqqi4x")
 _LOCK = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
 _UNLOCK = _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, 0, 1, 0)
+_UNLOCK_ALL = _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, 0, 0, 0)
+_ANYBODY = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 1, 0, 0)
+_NET = 1000
+"""Milliseconds until somebody who waits looks again."""
 
 
 def bare(folder: str) -> Opened:
@@ -35,6 +42,48 @@ def bare(folder: str) -> Opened:
 
         def release() -> None:
             fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _UNLOCK)
+
+        return Pair(acquire, release)
+
+    return opened
+
+
+def doorbell(folder: str) -> Opened:
+    """The limit for a wait that can end early: nobody may sleep in the kernel's lock, so who waits
+    locks a byte of its own and sleeps in `poll`, and who leaves looks for one and rings there.
+    """
+
+    def opened(name: str) -> Pair:
+        fd = os.open(f"{folder}/{name}.bell", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        ringer = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        bell = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        bell.bind(f"\0{folder}/{name}-{os.getpid()}")
+        mine = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, os.getpid(), 1, 0)
+        poll = select.poll()
+        poll.register(bell, select.POLLIN)
+
+        def taken() -> bool:
+            try:
+                fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _LOCK)
+            except BlockingIOError:
+                return False
+            return True
+
+        def acquire() -> None:
+            if taken():
+                return
+            fcntl.fcntl(fd, fcntl.F_OFD_SETLK, mine)
+            while not taken():
+                poll.poll(_NET)
+                with suppress(BlockingIOError):
+                    bell.recv(1, socket.MSG_DONTWAIT)
+
+        def release() -> None:
+            fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _UNLOCK_ALL)
+            found = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _ANYBODY))
+            if found[0] != fcntl.F_UNLCK:
+                with suppress(ConnectionRefusedError):
+                    ringer.sendto(b"!", f"\0{folder}/{name}-{found[2]}")
 
         return Pair(acquire, release)
 
@@ -77,6 +126,7 @@ def fasteners(folder: str) -> Opened:
 
 
 BARE = "bare OFD lock"
+DOORBELL = "bare doorbell"
 BLOCKING = "holdfast"
 FAIR = "holdfast, fair"
 ASYNCIO = "holdfast.aio"
@@ -84,6 +134,7 @@ ASYNCIO_FAIR = "holdfast.aio, fair"
 PEERS = ("fasteners", "portalocker", "filelock")
 KINDS = {
     BARE: Kind(bare),
+    DOORBELL: Kind(doorbell),
     BLOCKING: Kind(ours),
     FAIR: Kind(partial(ours, fair=True)),
     ASYNCIO: Kind(ours_asyncio, asyncio=True),

@@ -117,9 +117,12 @@ class Field:
     def __getitem__(self, name: str) -> Kind:
         return self.kinds[name]
 
+    def may_fail(self, name: str) -> bool:
+        return not ours(name) and not bare(name)
+
     def excuse(self, name: str, problem: Exception) -> None:
         """A peer that fails is left out from here on; the limit or Holdfast failing is an error."""
-        if ours(name) or bare(name):
+        if not self.may_fail(name):
             raise problem
         del self.kinds[name]
         self.notes.append(f"{name} failed and is left out: {type(problem).__name__}: {problem}")

@@ -40,14 +40,15 @@ def race(  # noqa: PLR0913  # all of it is what the question is
 ) -> Samples:
     """Seconds per pair of everybody, by the wall and by the processor, in every round; `finer`
     makes more rounds of shorter slices, in which a spell of noise spoils less. With the pids of
-    `servers`, also what those used; who does not end a slice within `patience` is left out.
+    `servers`, also what those used; a peer that does not end a slice within `patience` is left out.
     """
     contenders: dict[str, Contender] = {}
     counts: dict[str, int] = {}
     with ExitStack() as stack:
         for name in field:
             options = {"engine": engine, "name": name, "place": place, "callers": callers}
-            made = Contender(f"{__name__}:slices", options, core=core, patience=patience)
+            given = patience if field.may_fail(name) else slices_.PATIENCE
+            made = Contender(f"{__name__}:slices", options, core=core, patience=given)
             contender = stack.enter_context(made)
             try:
                 once = _warm(contender, callers, plan)

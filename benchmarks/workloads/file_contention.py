@@ -15,7 +15,7 @@ from benchmarks.kinds import Field
 from benchmarks.plan import Plan
 from benchmarks.reporting import Table
 
-SECONDS = 1.0
+SECONDS = 2.0
 FEW, SOME, MANY = 2, 8, 30
 OF_BARE, CROWD_SHARE, JAIN, SLEEPS = 2.0, 0.8, 0.99, 1.1
 SPREAD = 0.02
@@ -28,6 +28,7 @@ COLUMNS = (
     "Jain",
     "share spread",
     "longest wait ms",
+    "most served before",
     "sleeps per grant",
     "CPU us per grant",
 )
@@ -88,6 +89,7 @@ def _add(table: Table, name: str, size: int, found: list[Slice], of_bare: float)
         f"{jain:.3f}",
         f"{spread:.1%}",
         max(each.longest for each in found) * 1000,
+        max(each.before for each in found),
         measuring.median([each.sleeps for each in found]),
         measuring.median([each.cpu * 1e6 for each in found]),
     )

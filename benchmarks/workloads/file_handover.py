@@ -5,13 +5,13 @@ from __future__ import annotations
 import tempfile
 
 from benchmarks import exchanging
-from benchmarks.file_locks import ASYNCIO, BARE, BLOCKING, FAIR, KINDS, PEERS
+from benchmarks.file_locks import ASYNCIO, BARE, BLOCKING, DOORBELL, FAIR, KINDS, PEERS
 from benchmarks.kinds import Field
 from benchmarks.plan import Plan
 from benchmarks.reporting import Table
 
 TIMES_BARE, TIMES_BARE_ASYNCIO, P99_US = 5.0, 7.0, 300.0
-NAMES = (BARE, BLOCKING, FAIR, ASYNCIO, *PEERS, "filelock, asyncio")
+NAMES = (BARE, DOORBELL, BLOCKING, FAIR, ASYNCIO, *PEERS, "filelock, asyncio")
 
 
 def measure(plan: Plan) -> Table:

@@ -91,7 +91,7 @@ class Lock:
         try:
             lease = self._current()
             count = lease._count
-            lease.release()
+            carry_out(begin_release(self._client, lease))
         except Exception:
             raise
         except BaseException:  # interrupted (Ctrl-C) on the way: released all the same

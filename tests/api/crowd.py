@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 PATIENCE = 20.0
+TTL = 9.0
+"""Of what must not run out though the machine stands still for seconds; renewed every third."""
 
 
 def in_thread(work: Callable[..., Any], *args: Any) -> Any:
     """What it returns, or raises, when another thread does it."""
     return Started(work, *args).result()
+
+
+def renewed(lease: Any) -> None:
+    """Until somebody has: nothing else adds to what remains of it."""
+    give_up, before = time.monotonic() + PATIENCE, lease.remaining
+    while (left := lease.remaining) <= before:
+        assert left > 0, "lost"
+        assert time.monotonic() < give_up, "not renewed"
+        before = left
+        time.sleep(0.01)
 
 
 class Started:

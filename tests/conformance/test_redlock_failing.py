@@ -17,7 +17,7 @@ MAX_TTL = 5.0
 @pytest.fixture(scope="module")
 def unlucky_url() -> Iterator[str]:
     with RedlockNodes() as nodes, Mishaps(nodes, MAX_TTL):
-        yield f"redlock://{nodes.hosts}?max_ttl={MAX_TTL:g}"
+        yield f"redlock://{nodes.hosts}?max_ttl={MAX_TTL:g}&node_timeout=1"
 
 
 @pytest.mark.redis

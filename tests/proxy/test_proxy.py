@@ -15,6 +15,7 @@ from typing import Self
 import pytest
 
 from holdfast.testing.proxy import FaultProxy
+from tests.servers.ports import HOST, Ports
 
 SHORT = 0.05
 """How long a reply that must not come is waited for."""
@@ -325,11 +326,12 @@ def test_connections_are_refused_and_the_port_stays(proxy: FaultProxy) -> None:
             assert another.line() == b"did c\n"
 
 
-def test_a_server_that_is_not_there_ends_the_connection(server: Server) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as nobody:
-        address = nobody.getsockname()
-    with FaultProxy(address) as proxy, Client(proxy) as client:
+def test_a_server_that_is_not_there_ends_the_connection() -> None:
+    ports = Ports()
+    (nobodys,) = ports.reserve(1)
+    with FaultProxy((HOST, nobodys)) as proxy, Client(proxy) as client:
         assert client.read() == b""
+    ports.close()
 
 
 def test_what_passes_can_be_waited_for_and_counted(proxy: FaultProxy) -> None:

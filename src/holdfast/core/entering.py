@@ -186,7 +186,7 @@ async def _win(client: Client, want: Want, turn: Turn, answer: Answer, sent: flo
                 break
             answer, sent = found
         hold = Hold(claim, want.terms, answer, sent, turn.line)
-        hold.doubtful = turn.doubtful
+        hold.doubtful = turn.unanswered > 0
         if answer.anchor is not None:
             await _refresh(client, hold)
         if runtime.now() < hold.valid_until:

@@ -96,18 +96,20 @@ class Timetable:
         while len(due) < most and self._heap and self._heap[0][0] <= now:
             time, _, hold = heapq.heappop(self._heap)
             if hold.due == time:
+                self.remove(hold)  # at once: it may stand there twice, with the same time
                 due.append(hold)
+        near: list[Hold] = []
         if due or self.next_due() <= now:
             for delay, fifo in self._fifos.items():
                 soon = now + delay * EARLY
                 # One pass: a dict whose first ones were taken out is slow to find its first.
-                for hold in islice(fifo, most - len(due)):
+                for hold in islice(fifo, most - len(due) - len(near)):
                     if hold.due > soon:
                         break
-                    due.append(hold)
-        for hold in due:
+                    near.append(hold)
+        for hold in near:
             self.remove(hold)
-        return due
+        return due + near
 
     def next_due(self) -> float:
         while self._heap and self._heap[0][0] != self._heap[0][2].due:

@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import traceback
-from collections.abc import Callable
 
 import pytest
 
 import holdfast
 from holdfast import aio
 from holdfast.errors import ConfigurationError, NotHeld
+from tests.api.test_forking import in_child
 from tests.servers.redis import RedisServer
 
 pytestmark = [pytest.mark.redis, pytest.mark.faults]
-
-
-def in_child(work: Callable[[], None]) -> int:
-    """Run it in a forked child; its exit code."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            work()
-        except BaseException:  # noqa: BLE001  # whatever it was, the child must not go on as a test
-            traceback.print_exc()
-            os._exit(1)
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def test_the_childs_lease_is_inert_and_the_parents_lives(server: RedisServer) -> None:
@@ -43,7 +28,7 @@ def test_the_childs_lease_is_inert_and_the_parents_lives(server: RedisServer) ->
                 with own.lock("y", timeout=0):
                     pass
 
-        assert in_child(child) == 0
+        in_child(child)
         lease.renew()
         assert locks.info("x").locked
 
@@ -58,7 +43,7 @@ def test_a_loops_connection_survives_the_child(server: RedisServer) -> None:
                 with holdfast.connect(server.url, namespace="t") as own:
                     assert own.lock("x").acquire(timeout=0) is None
 
-            assert in_child(child) == 0
+            in_child(child)
             for _ in range(3):
                 await lease.renew()
             assert (await locks.info("x")).locked

@@ -11,7 +11,7 @@ from holdfast.connect import open_engine
 from holdfast.errors import AcquireTimeout, BackendUnavailable, HoldfastError
 from holdfast.opening import Settings
 from holdfast.testing.conformance.colours import COLOURS
-from tests.servers.processes import until
+from tests.backends.redlock.reaching import reach_all
 from tests.servers.redlock import RedlockNodes
 
 pytestmark = [pytest.mark.redis, pytest.mark.parametrize("colour", list(COLOURS))]
@@ -74,6 +74,7 @@ def test_a_vote_leaves_no_tombstone_where_its_release_goes_the_same_way(
 
     async def body() -> None:
         locks = paint.locks(open_engine(three.url)[0], Settings("holdfast"))
+        await reach_all(paint, locks, three, "warm")
         for _ in range(20):
             async with locks.lock("x"):
                 pass
@@ -81,7 +82,7 @@ def test_a_vote_leaves_no_tombstone_where_its_release_goes_the_same_way(
         async with locks.lock("x"):
             pass
         three.nodes[0].cont()
-        until(lambda: len({node.scripts_run() for node in three.nodes}) == 1, "all has come")
+        await reach_all(paint, locks, three, "behind all of it")
         for node in three.nodes:
             assert node.ask("EXISTS", "holdfast:{x}:redlock:alive", "holdfast:{x}:redlock") == 0
         await locks.close()

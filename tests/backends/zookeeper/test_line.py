@@ -210,9 +210,11 @@ def test_numbers_that_wrap_do_not_stop_the_line(url: str, kazoo: KazooClient) ->
 
 def test_a_parked_hold_that_nobody_takes_is_removed_by_who_waits(url: str) -> None:
     with holdfast.connect(url) as web, holdfast.connect(url) as others:
+        with others.lock("warm"):
+            pass
         lease = web.lock("x").acquire()
         assert lease is not None
-        text = lease.detach(ttl=1.0)
+        text = lease.detach(ttl=3.0)
         web.close()  # it does not go with its session
         assert others.lock("x").acquire(timeout=0) is None
         with others.lock("x", timeout=PATIENCE):

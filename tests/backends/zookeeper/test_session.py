@@ -341,7 +341,7 @@ def test_a_stopped_follower_is_left_for_another_server(
 def test_a_killed_process_is_gone_with_its_session_and_a_closed_one_at_once(
     zookeeper_server: ZooKeeperServer, path: str
 ) -> None:
-    url = f"{zookeeper_server.url}/{path}?session_timeout=2"
+    url = f"{zookeeper_server.url}/{path}?session_timeout=5"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with holdfast.connect(url) as locks:
         command = [sys.executable, "-c", HOLDER, url]

@@ -97,11 +97,12 @@ class Bell(ABC):
         self._hung = at
         try:
             self._socket.bind(at)
+            self._address = at
         except OSError as error:
             if error.errno != EADDRINUSE:
                 raise
             self._socket.bind("")  # two readers in the same nanosecond: the kernel finds a name
-        self._address = self._socket.getsockname()
+            self._address = self._socket.getsockname()
         if self._early:
             self.notify()
 

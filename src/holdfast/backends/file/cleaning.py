@@ -24,6 +24,7 @@ UNUSED_FOR: Final = 24 * 3600.0
 EVERY: Final = 64
 """Files made between two such looks."""
 _AT_ONCE: Final = 64
+_THE_LOCK: Final = kernel.asked(WRITE, layout.LOCK, 1)
 
 
 def clean(files: Files, me: Identity, unused_for: float, most: int | None = None) -> int:
@@ -70,8 +71,7 @@ def finish_burial(file: LockFile) -> None:
 
 def in_progress(fd: int) -> bool:
     """Whether what refused us was a cleaner, which nobody should call busy."""
-    found = kernel.in_the_way(fd, WRITE, layout.LOCK, 1)
-    return found is not None and found.start == 0
+    return kernel.start_in_the_way(fd, _THE_LOCK) == 0
 
 
 def _clean_one(files: Files, name: str, me: Identity, unused_for: float) -> bool:

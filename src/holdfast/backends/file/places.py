@@ -16,6 +16,7 @@ from holdfast.backends.file.layout import (
     OWNED,
     PERMIT,
     SHARED,
+    WAITING,
     Record,
     assemble,
 )
@@ -83,25 +84,29 @@ class Place:
             self.mode = OWNED
             self.owner_digest = layout.digest(claim.owner)
 
-    def stamp(self, raw: int, now: int, me: Identity) -> bytes:
-        """The record of an exclusive grant, encoded."""
-        claim = self.claim
+    def stamp(self, mode: int, raw: int, now: int, me: Identity) -> bytes:
+        """The record of an exclusive grant, or of who waits for one, encoded."""
+        claim, kept = self.claim, _parts[mode]
         who = claim.who
-        found = _parts.get(who)
+        found = kept.get(who)
         if found is None or found[0] is not me or found[1] != claim.label:
-            found = _parts[who] = (me, claim.label, *_plain_parts(claim, me))
+            if len(kept) >= _MOST_PARTS:
+                kept.clear()
+            plain = record_of(claim, mode, _NOTHING, 0, 0, me)
+            found = kept[who] = (me, claim.label, *layout.parts(plain))
         return assemble(found[2], raw, now // 1000, found[3])
+
+    def told(self, mode: int, raw: int, now: int, me: Identity) -> bytes:
+        """The same for every other claim."""
+        return layout.encode(self.record(mode, raw, now, me))
 
     def record(self, mode: int, raw: int, now: int, me: Identity) -> Record:
         return record_of(self.claim, mode, self.owner_digest, raw, now, me)
 
 
-_parts: dict[str, tuple[Identity, str, bytes, bytes]] = {}
-"""What of a record is the same at every grant to the same thread or task, with the label it had."""
+_parts: Final[dict[int, dict[str, tuple[Identity, str, bytes, bytes]]]] = {
+    EXCLUSIVE: {},
+    WAITING: {},
+}
+"""What of a record is the same for all claims of one thread or task, with the label they had."""
 _MOST_PARTS: Final = 512
-
-
-def _plain_parts(claim: Claim, me: Identity) -> tuple[bytes, bytes]:
-    if len(_parts) >= _MOST_PARTS:
-        _parts.clear()
-    return layout.parts(record_of(claim, EXCLUSIVE, _NOTHING, 0, 0, me))

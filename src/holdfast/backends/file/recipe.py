@@ -68,6 +68,8 @@ class Recipe:
 
     def _ask(self, place: Place) -> Answer:
         try:
+            if place.ticket is not None and place.bell is not None and place.hung != place.ticket:
+                return self._ask_again(place)  # first the bell: with that we ask anyway
             return self._enter(place) or self._ask_again(place)
         except Orphaned:
             return self._move_house(place)

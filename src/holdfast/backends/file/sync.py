@@ -17,24 +17,30 @@ class PollBell(Bell):
     def __init__(self, ringer: Ringer) -> None:
         super().__init__(ringer)
         self._poll = select.poll()
-        self._rung = False
+        self._woken: list[tuple[int, int]] = []
         self._listen_to(self._socket.fileno())
 
     async def wait(self, until: float) -> bool:
-        # The ring that woke us last is taken only now: the attempt it was for came first.
-        if self._rung:
-            self._rung = False
-            self._take_ring()
+        self._attend()
         while (left := until - now()) > 0:
             ready = self._poll.poll(math.ceil(min(left, _LONGEST) * 1000))
-            for fd, _ in ready:
-                if fd == self._socket.fileno():
-                    self._rung = True
-                else:
-                    self._ended(fd)
             if ready:
+                self._woken = ready
                 return True
         return False
+
+    def follow(self, pids: set[int], *, anew: bool) -> bool:
+        self._attend()
+        return super().follow(pids, anew=anew)
+
+    def _attend(self) -> None:
+        # Only now: the attempt for which we were woken came first.
+        for fd, _ in self._woken:
+            if fd == self._socket.fileno():
+                self._take_ring()
+            else:
+                self._ended(fd)
+        self._woken = []
 
     def close_later(self) -> bool:
         return False

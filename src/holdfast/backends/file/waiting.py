@@ -62,14 +62,15 @@ class Teller:
         Where most rooms are taken we write over him: a hundred waiters shall not look for room all
         day, and who keeps his place from a former file has no other moment.
         """
-        fd, at = self._place.file.fd, _waiter_at(ticket)
+        place, at = self._place, _waiter_at(ticket)
+        fd = place.file.fd
         if self._patience:
             self._patience -= 1
             other = layout.number(os.pread(fd, RECORD, at))
             if other and line.waits(fd, other):
                 return False
-        record = self._place.record(WAITING, ticket, time.time_ns(), self._me)
-        os.pwrite(fd, layout.encode(record), at)
+        told = place.stamp if place.mode == EXCLUSIVE else place.told
+        os.pwrite(fd, told(WAITING, ticket, time.time_ns(), self._me), at)
         return True
 
 

@@ -42,7 +42,7 @@ def _alone(place: Place, me: Identity) -> int | None:
     raw = now // RAW_STEP
     if raw <= file.raw:
         raw = file.raw + 1  # as in `_next`, without a call
-    file.write_plain(place.stamp(raw, now, me), raw)
+    file.write_plain(place.stamp(EXCLUSIVE, raw, now, me), raw)
     return raw
 
 

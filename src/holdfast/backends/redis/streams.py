@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from hiredis import HiredisError, PushNotification, ReplyError
 
@@ -27,8 +27,23 @@ UNASKED: Final = frozenset({b"message", b"smessage", b"unsubscribe", b"sunsubscr
 _AT_ONCE: Final = 65536
 """Bytes that are read at a time, into a buffer that is kept: asyncio's own way makes one of 256 KiB
 for every read, which costs more than all the rest of it."""
+_HANGING: Final = 0.05
+"""Seconds without an answer after which a server may hang."""
 MOST_UNSENT: Final = 16 * 1024 * 1024
 """Bytes that may wait for a server that does not read: more will not be answered in time."""
+
+
+class Answer(Protocol):
+    """Who is told what a command was answered, in the step that reads it."""
+
+    def done(self) -> bool:
+        """Whether nobody wants to know any more."""
+
+    def set_result(self, result: Any) -> None:
+        """The answer."""
+
+    def set_exception(self, error: BaseException) -> None:
+        """There will be none."""
 
 
 class Stream(asyncio.BufferedProtocol):
@@ -51,9 +66,9 @@ class Stream(asyncio.BufferedProtocol):
         self._buffer = bytearray(_AT_ONCE)
         # TLS fills it piece by piece: a slice must be no copy.
         self._view = memoryview(self._buffer)
-        self._pending: deque[tuple[Reply, float]] = deque()
+        self._pending: deque[tuple[Answer, float]] = deque()
         self._out: list[bytes] = []
-        self._leaving: set[Reply] = set()
+        self._leaving: set[Answer] = set()
         """Answers behind which a subscription has ended: see `leave`."""
         self._watched = False
         self._why: BaseException = ConnectionResetError("the server closed the connection")
@@ -68,12 +83,22 @@ class Stream(asyncio.BufferedProtocol):
         """When the command was sent whose answer came last: a message after it is younger (S1)."""
 
     def send(self, packed: bytes) -> Reply:
-        sent = now()  # before it is: from here on it may count
+        """The answer is awaited by a task."""
         answer = self._new_reply(self._loop)
+        self.ask(packed, answer)
+        return answer
+
+    def ask(self, packed: bytes, answer: Answer, few: int = 0) -> None:
+        """The answer is told to whoever this is. With no more than a few commands unanswered it
+        does not wait for others to go with it; nor if the server has not answered for a while.
+        """
+        sent = now()  # before it is: from here on it may count
         if self._transport is None:  # lost since the caller looked
             answer.set_exception(wire.unreachable(self._settings, self._why))
-            return answer
-        if not self._pending and not self._out:  # what was said before goes out before
+            return
+        waiting = len(self._pending)
+        at_once = waiting <= few or (few and sent - self._pending[0][1] > _HANGING)
+        if at_once and not self._out:  # what was said before goes out before
             self._transport.write(packed)
         else:
             if not self._out:
@@ -83,7 +108,6 @@ class Stream(asyncio.BufferedProtocol):
         if not self._watched:
             self._watched = True
             self._loop.call_later(self._settings.limit, self._watch)
-        return answer
 
     def leave(self, verb: bytes, channel: bytes) -> None:
         """End a subscription. What comes of it is pushed, and is nobody's answer; but a refusal (by
@@ -184,7 +208,7 @@ class Stream(asyncio.BufferedProtocol):
     def retire(self) -> None:
         """Close once the last answer has come: the commands of others are not to be doubted."""
         if self._pending:
-            self._pending[-1][0].add_done_callback(lambda _: self.close())
+            self.send(wire.pack(b"HELLO")).add_done_callback(lambda _: self.close())
         else:
             self.close()
 

@@ -72,11 +72,11 @@ class Asking(ABC):
         began = now()
 
         def until() -> float:
-            unanswered = [each for each in rounds if len(each.answers) < each.needed]
-            if not unanswered or self._set.silent(unanswered[0].out):
+            first = next((each for each in rounds if len(each.answers) < each.needed), None)
+            if first is None or self._set.silent(first):
                 return began + self.limit
             if now() >= began + PATIENCE:
-                self._set.fell_silent(unanswered[0].out)
+                self._set.fell_silent(first.out)
             return began + PATIENCE
 
         return until
@@ -98,9 +98,8 @@ class Asking(ABC):
         def heard(question: Question, answer: Any, sent: float) -> bool:
             at = question.node
             if type(answer) is list and not plain:
-                what, number, clock, *more = answer
-                self._set.heard(at, clock, sent, now(), self.max_ttl)
-                answers.answers[at] = (what, number, *more)
+                self._set.heard(at, answer.pop(2), sent, now(), self.max_ttl)
+                answers.answers[at] = answer
             elif isinstance(answer, ReplyError):
                 answers.failures[at] = wire.failed(answer)
             elif isinstance(answer, BaseException):

@@ -65,7 +65,7 @@ class RedlockBackend(Inspecting):
         words = self._voting(claim, ballot, number, ring)
         decided = ballots.decided if ballot.raw is None else ballots.decided_again
         votes = await self._round(words, decided)
-        if votes.enough(*VOTES, UNSURE) and not votes.enough(*VOTES):
+        if not votes.enough(*VOTES) and votes.enough(*VOTES, UNSURE):
             # The connections stand now, so an answer takes less time, and tells more of a clock.
             ballot.attempted(votes)
             votes = await self._round(words, decided)
@@ -154,16 +154,17 @@ class RedlockBackend(Inspecting):
         ballot = self._set.ballots.pop(claim.id, None)
         ended = Round(self._all, len(self._all))
         heard = self._hears(ended, _ended, guarded=False)
-        words = self._recipe.withdraw(claim, doubtful=True)
-        if ballot is not None and not doubtful:
-            words = self._ending(claim, ballot, words)
+        if ballot is None or doubtful:
+            words = self._recipe.withdraw(claim, doubtful=True)
+        else:
+            words = self._ending(claim, ballot)
         questions = [Question(at, words, owed=claim) for at in self._all]
         await self._ask(questions, heard, self._until(ended))
         if len(ended.answers) < ended.needed:
             raise self._too_few(ended)
         return not missed(ended)
 
-    def _ending(self, claim: Claim, ballot: Ballot, stone: Words) -> Words:
+    def _ending(self, claim: Claim, ballot: Ballot) -> Words:
         """A tombstone where a vote may still arrive: not where all has been answered, nor where
         this goes by the connection by which all of it went. That is known when it is sent, for a
         connection may turn out to be broken until then.
@@ -172,8 +173,9 @@ class RedlockBackend(Inspecting):
         plain = self._recipe.withdraw(claim, doubtful=False)
 
         def words(line: Line) -> Packed:
-            behind = line.node not in late or ballot.went_by(line)
-            return plain(line) if behind else stone(line)
+            if line.node not in late or ballot.went_by(line):
+                return plain(line)
+            return self._recipe.withdraw(claim, doubtful=True)(line)
 
         return words
 

@@ -12,12 +12,11 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import Any, Final
 
 from holdfast.backends.redlock.nodes import Node
-from holdfast.backends.redlock.peers import Peer, nobody_waits
-from holdfast.backends.redlock.questions import Question
+from holdfast.backends.redlock.peers import Peer
+from holdfast.backends.redlock.questions import Question, nobody_waits
 from holdfast.runtimes.clock import now
 
 IDLE_UNCHECKED: Final = 0.01
@@ -80,26 +79,27 @@ class Crew:
         heard: Callable[[Question, Any, float], bool],
         until: Callable[[], float],
     ) -> None:
-        if now() - self._worked > IDLE_UNCHECKED:
+        at = now()
+        if at - self._worked > IDLE_UNCHECKED:
             self._work(0.0)  # answers that came meanwhile, and nodes that hung up
+            at = now()
         left = len(questions)
         decided = False
 
-        def hear(question: Question, sent: float, reply: Any) -> None:
+        def hear(question: Question, reply: Any, sent: float) -> None:
             nonlocal left, decided
             left -= 1
             decided = heard(question, reply, sent) or decided
 
         for question in questions:
-            sent = now()
-            self.peers[question.node].ask(question, partial(hear, question, sent))
+            self.peers[question.node].ask(question, hear, at)
         while left and not decided and (patience := until() - now()) > 0:
             self._work(patience)
 
     def tell(self, questions: Sequence[Question]) -> None:
         with self._at_work():
             for question in questions:
-                self.peers[question.node].ask(question, nobody_waits)
+                self.peers[question.node].ask(question, nobody_waits, now())
 
     def work(self, patience: float) -> None:
         """Wait for something to happen on any connection, and let it."""

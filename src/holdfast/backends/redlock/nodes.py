@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from holdfast.backends.redis.places import Place, Single
@@ -205,10 +205,11 @@ class Set:
         for at in nodes:
             self.nodes[at].silent = True
 
-    def silent(self, nodes: Collection[int]) -> bool:
-        """Whether so many of these are known not to answer that the others are no majority."""
-        known = sum(self.nodes[at].silent for at in nodes)
-        return known > len(self.nodes) - majority(len(self.nodes))
+    def silent(self, answers: Round) -> bool:
+        """Whether of those asked so many are known not to answer that the rest is no majority."""
+        known = [node.at for node in self.nodes if node.silent]
+        spare = len(self.nodes) - answers.needed
+        return len(known) > spare and len(answers.out.intersection(known)) > spare
 
     def heard(self, node: int, clock: int, sent: float, received: float, max_ttl: float) -> None:
         """Take in a node's clock: one that was set is not believed for a while."""

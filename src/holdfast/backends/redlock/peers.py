@@ -7,9 +7,9 @@ import select
 import socket
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from hiredis import HiredisError, PushNotification, ReplyError
 
@@ -19,10 +19,12 @@ from holdfast.backends.redlock.groups import HANDSHAKE, located
 from holdfast.backends.redlock.lines import Line
 from holdfast.backends.redlock.nodes import Node
 from holdfast.backends.redlock.questions import (
+    Hear,
     Question,
     hello,
     in_full,
     kind_of,
+    nobody_waits,
     run_of,
     script_load,
 )
@@ -38,16 +40,10 @@ _AT_ONCE: Final = 65536
 MOST_PENDING: Final = 1000
 HANGING: Final = 0.05
 """Seconds without an answer after which a node may hang for longer than anybody listens."""
-Hear = Callable[[Any], object]
-
-
-class _Sent(NamedTuple):
-    """A command that waits for its answer."""
-
-    script: Script
-    hear: Hear
-    at: float
-    question: Question | None
+Sent = tuple[Script, Question, Hear, float]
+"""A command that waits for its answer, and since when."""
+_UNASKED: Final = Question(0, lambda _line: UNSAID)
+"""What is sent for our own sake."""
 
 
 class Peer:
@@ -60,25 +56,27 @@ class Peer:
         self._reader = wire.reader()
         self._ready = False
         self._line = Line(node.at, b"")
-        self._pending: deque[_Sent] = deque()
+        self._pending: deque[Sent] = deque()
         self._held_back: list[tuple[Question, Hear]] = []
         """What waits for the connection."""
         self._out = b""
         self._writing = False
         """Whether the poll tells when there is room for more."""
 
-    def ask(self, question: Question, hear: Hear) -> None:
+    def ask(self, question: Question, hear: Hear, at: float) -> None:
+        """`at` is now, or a moment ago."""
         pending = self._pending
         if not self._ready or len(pending) > MOST_PENDING:
             self._ask_later(question, hear)
             return
         script, packed = question.words(self._line)
         if not packed:
-            hear(self.node.refusal("came too late for this"))
+            hear(question, self.node.refusal("came too late for this"), at)
             return
-        if pending and question.owed is not None and now() - pending[0].at > HANGING:
+        if pending and question.owed is not None and at - pending[0][-1] > HANGING:
             packed = in_full(script, packed)
-        self._send(script, packed, hear, question)
+        pending.append((script, question, hear, at))
+        self._write(packed)  # last: a connection that breaks here tells whoever waits
 
     def _ask_later(self, question: Question, hear: Hear) -> None:
         if self._socket is None and self.node.reachable():
@@ -93,7 +91,7 @@ class Peer:
     def _refuse(self, question: Question, hear: Hear, why: str = "") -> None:
         if question.owed is not None:
             self.node.owe(question.owed)
-        hear(self.node.refusal(why))
+        hear(question, self.node.refusal(why), now())
 
     def _connect(self) -> None:
         sock: socket.socket | None = None
@@ -135,13 +133,13 @@ class Peer:
         ]
         replies: list[Any] = []
 
-        def greeted(reply: Any) -> None:
+        def greeted(_question: Question, reply: Any, _sent: float) -> None:
             replies.append(reply)
             if len(replies) == len(greeting):
                 self._greeted(replies)
 
         for _ in greeting:
-            self._pending.append(_Sent(UNSAID[0], greeted, now(), None))
+            self._pending.append((UNSAID[0], _UNASKED, greeted, now()))
         self._write(b"".join(greeting))  # one write: it may find that nobody is there
 
     def _greeted(self, replies: Sequence[Any]) -> None:
@@ -157,18 +155,10 @@ class Peer:
         self._ready = True
         self.node.reached()
         for claim in self.node.debts():
-            self.ask(self._crew.repay(self.node.at, claim), nobody_waits)
+            self.ask(self._crew.repay(self.node.at, claim), nobody_waits, now())
         held_back, self._held_back = self._held_back, []
         for question, hear in held_back:
-            self.ask(question, hear)
-
-    def _send(self, script: Script, packed: bytes, hear: Hear, question: Question | None) -> None:
-        if self._socket is None:  # broken by what was sent before: nobody would answer this one
-            if question is not None:
-                self._refuse(question, hear)
-            return
-        self._pending.append(_Sent(script, hear, now(), question))
-        self._write(packed)  # last: a connection that breaks here tells whoever waits
+            self.ask(question, hear, now())
 
     def _write(self, packed: bytes = b"") -> None:
         sock, sent = self._socket, 0
@@ -217,22 +207,27 @@ class Peer:
         if type(reply) is PushNotification and reply[0] == b"message":
             self._crew.rung(self.node.at, reply[2])
             return
-        sent = self._pending.popleft()
-        if type(reply) is not list and wire.unscripted(reply):
-            self._send(sent.script, script_load(sent.script), nobody_waits, None)
-            if sent.script is VOTE and len(self._pending) > 1:
+        script, question, hear, at = self._pending.popleft()
+        if type(reply) is list:
+            hear(question, reply, at)
+        elif wire.unscripted(reply):
+            self._pending.append((script, _UNASKED, nobody_waits, now()))
+            self._write(script_load(script))
+            if not self._ready:  # broken by that
+                self._refuse(question, hear)
+            elif script is VOTE and len(self._pending) > 1:
                 # It may have been taken back meanwhile, and must not arrive behind that.
-                sent.hear(self.node.refusal("did not know the script, and does now"))
-            elif sent.question is not None:  # nothing was done, so asking again is safe
-                self.ask(sent.question, sent.hear)
+                hear(question, self.node.refusal("did not know the script, and does now"), at)
+            else:  # nothing was done, so asking again is safe
+                self.ask(question, hear, now())
         else:
-            sent.hear(reply)
-            if type(reply) is not list and wire.elsewhere(reply):
+            hear(question, reply, at)
+            if wire.elsewhere(reply):
                 raise ConnectionResetError("it is no master any more")
 
     def age(self, at: float) -> None:
         """A node that has not answered for long is hung up on: what it may have is a debt."""
-        if self._pending and at - self._pending[0].at > self.node.settings.limit:
+        if self._pending and at - self._pending[0][-1] > self.node.settings.limit:
             self._break(TimeoutError())
 
     def _break(self, error: BaseException) -> None:
@@ -243,16 +238,16 @@ class Peer:
         why = error if known else wire.unreachable(self.node.settings, error)
         pending, self._pending = self._pending, deque()
         held_back, self._held_back = self._held_back, []
-        for sent in pending:
-            if sent.question is not None:
-                self._lose(sent.question, sent.hear, why)
+        for _, question, hear, _ in pending:
+            if question is not _UNASKED:
+                self._lose(question, hear, why)
         for question, hear in held_back:
             self._lose(question, hear, why)
 
     def _lose(self, question: Question, hear: Hear, why: BaseException) -> None:
         if question.owed is not None:
             self.node.owe(question.owed)
-        hear(why)
+        hear(question, why, now())
 
     def close(self) -> None:
         if self._socket is not None:
@@ -274,7 +269,3 @@ class Peer:
 
 
 _CONNECTING: Final = {errno.ENOTCONN, errno.EINPROGRESS}
-
-
-def nobody_waits(_reply: Any) -> None:
-    """Nobody waits for this answer."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from holdfast.backends.redis import wire
@@ -21,6 +22,14 @@ class Question(NamedTuple):
     """Which of several things it is about."""
     owed: Claim | None = None
     """A claim that this takes back: if it is not answered, the node is told again later."""
+
+
+Hear = Callable[[Question, Any, float], object]
+"""Is told the answer, or the error that stands for it, and when the question was sent."""
+
+
+def nobody_waits(_question: Question, _answer: Any, _sent: float) -> None:
+    """Nobody waits for this answer."""
 
 
 def hello() -> list[bytes]:

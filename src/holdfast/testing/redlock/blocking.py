@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -35,13 +34,13 @@ class SimCrew(Crew):
             self._work(0.0)
             left, decided = len(questions), False
 
-            def hear(question: Question, sent: float, reply: Any) -> None:
+            def hear(question: Question, reply: Any, sent: float) -> None:
                 nonlocal left, decided
                 left -= 1
                 decided = heard(question, reply, sent) or decided
 
             for question in questions:
-                self.peers[question.node].ask(question, partial(hear, question, now()))
+                self.peers[question.node].ask(question, hear, now())
             while left and not decided and (patience := until() - now()) > 0:
                 await self._sleep(patience)
                 self._work(0.0)

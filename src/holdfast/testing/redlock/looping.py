@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 from holdfast.backends.redlock.aio import AsyncioBackend
+from holdfast.backends.redlock.asking import Heard, Until
 from holdfast.backends.redlock.questions import Question
+from holdfast.core.values import Claim
 from holdfast.testing.history import Kind
 from holdfast.testing.process import Process
 from holdfast.testing.redis import looping
@@ -29,8 +32,8 @@ class Loop(looping.Loop):
         super().__init__(process)
         self._ready: deque[Callable[[], None]] = deque()
 
-    def call_soon(self, call: Callable[[], None]) -> None:
-        self._ready.append(call)
+    def call_soon(self, call: Callable[..., None], *words: Any) -> None:
+        self._ready.append(partial(call, *words))
         self._process.soon(self._turn)
 
     def _turn(self) -> None:
@@ -81,7 +84,7 @@ class LoopTask:
             return
         self._ended = True
         for call in self._callbacks:
-            self._loop.call_soon(lambda call=call: call(self))  # type: ignore[misc]
+            self._loop.call_soon(lambda call=call: call(self))
 
 
 class Asyncio:
@@ -104,15 +107,20 @@ class Asyncio:
 class SimAsyncio(AsyncioBackend):
     """The asyncio colour."""
 
+    _new_reply: Any = looping.LoopFuture
+
     def __init__(self, process: Process, cluster: Cluster) -> None:
         _, nodes, recipe = cluster.known_by(process)
         super().__init__(nodes, recipe, LIMIT)
         self._cluster = cluster
         for channel, node in zip(self._channels, cluster.nodes, strict=True):
-            link = channel._link
+            link = channel.link
             dial: Any = looping.Dial(channel, process, node, Asyncio.get_running_loop)
             joint: Any = looping.Joint(process, link._connect)
             link._dial, link._connecting = dial, joint
 
-    def begin(self, question: Question) -> Any:
-        return super().begin(marked(question))
+    async def _ask(self, questions: Sequence[Question], heard: Heard, until: Until) -> None:
+        await super()._ask([marked(each) for each in questions], heard, until)
+
+    def repay(self, node: int, claim: Claim) -> Question:
+        return marked(super().repay(node, claim))

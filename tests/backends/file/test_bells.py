@@ -1,0 +1,89 @@
+"""What a thread sleeps on: a ring, or the end of a process that is followed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from holdfast.backends.file.bells import Ringer
+from holdfast.backends.file.sync import PollBell
+from holdfast.runtimes.clock import now
+from holdfast.runtimes.threads import run
+
+LONG = 30.0
+SHORT = 0.05
+
+
+@pytest.fixture
+def bell() -> Iterator[PollBell]:
+    ringer = Ringer()
+    made = PollBell(ringer)
+    made.hang(b"\0holdfast-test-" + str(id(made)).encode())
+    yield made
+    made.close()
+    ringer.close()
+
+
+@pytest.fixture
+def processes() -> Iterator[list[subprocess.Popen[bytes]]]:
+    command = [sys.executable, "-c", "input()"]
+    started = [subprocess.Popen(command, stdin=subprocess.PIPE) for _ in range(2)]
+    yield started
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+
+
+def test_who_is_followed_next_is_not_taken_for_the_one_that_ended(
+    bell: PollBell, processes: list[subprocess.Popen[bytes]]
+) -> None:
+    # What woke us is attended to late, and the kernel gives the second the first one's number.
+    first, second = processes
+    assert bell.follow({first.pid}, anew=True)
+    _end(first)
+    assert run(bell.wait(now() + LONG))
+
+    assert bell.follow({second.pid}, anew=True)
+    assert not run(bell.wait(now() + SHORT))
+    _end(second)
+    assert run(bell.wait(now() + LONG))
+
+
+def test_a_process_that_ended_wakes_once(
+    bell: PollBell, processes: list[subprocess.Popen[bytes]]
+) -> None:
+    first, _ = processes
+    assert bell.follow({first.pid}, anew=True)
+    _end(first)
+    assert run(bell.wait(now() + LONG))
+    assert bell.follow({first.pid}, anew=False)
+    assert not run(bell.wait(now() + SHORT))
+
+
+def test_every_ring_wakes_once(bell: PollBell) -> None:
+    bell.notify()
+    bell.notify()
+    assert run(bell.wait(now() + LONG))
+    assert run(bell.wait(now() + LONG))
+    assert not run(bell.wait(now() + SHORT))
+
+
+def test_a_ring_is_not_lost_when_a_process_ends_at_the_same_time(
+    bell: PollBell, processes: list[subprocess.Popen[bytes]]
+) -> None:
+    first, _ = processes
+    assert bell.follow({first.pid}, anew=True)
+    _end(first)
+    bell.notify()
+    bell.notify()
+    assert run(bell.wait(now() + LONG))
+    assert run(bell.wait(now() + LONG))
+    assert not run(bell.wait(now() + SHORT))

@@ -1,0 +1,88 @@
+"""A vote that could not be sent at once is not sent any more when its claim is over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from holdfast.backends.redlock.lines import Line
+from holdfast.backends.redlock.nodes import Ballot
+from holdfast.backends.redlock.scripts import WITHDRAW
+from holdfast.connect import open_engine
+from holdfast.core.values import Claim
+from holdfast.opening import Settings
+from holdfast.testing.conformance.colours import COLOURS
+from tests.backends.redlock.reaching import reach_all
+from tests.servers.redis import RedisServer
+from tests.servers.redlock import RedlockNodes
+
+pytestmark = pytest.mark.redis
+MINE = Claim("holdfast:x", f"{7:032x}", 5.0)
+
+
+@pytest.fixture
+def three() -> Iterator[RedlockNodes]:
+    with RedlockNodes(3) as nodes:
+        yield nodes
+        for node in nodes.nodes:
+            node.start()
+
+
+class Looked(dict[str, Ballot]):
+    """Notes what was known of the ways when it was looked whether the claim is over."""
+
+    def __init__(self, ballot: Ballot, line: Line) -> None:
+        super().__init__({MINE.id: ballot})
+        self._ballot, self._line = ballot, line
+        self.known: list[bool] = []
+
+    def __contains__(self, key: object) -> bool:
+        self.known.append(self._ballot.went_by(self._line))
+        return super().__contains__(key)
+
+
+def test_where_it_goes_is_known_before_it_is_looked_whether_it_is_over() -> None:
+    """Whoever ends the claim in another thread sees the one, or is seen by the other."""
+    engine: Any = open_engine("redlock://a,b,c")[0]
+    backend, ballot, line = engine.blocking(), Ballot(0), Line(1, b"run")
+    ballots = backend._set.ballots = Looked(ballot, line)
+    words = backend._voting(MINE, ballot, 1, b"")
+    assert words(line)[1]
+    assert ballots.known == [True]
+    del ballots[MINE.id]
+    assert not words(line)[1], "it is over"
+
+
+def loads(node: RedisServer) -> int:
+    told = node.info("commandstats").get("cmdstat_script|load", "calls=0,")
+    return int(told.partition("calls=")[2].partition(",")[0])
+
+
+@pytest.mark.parametrize("colour", list(COLOURS))
+def test_a_script_that_was_forgotten_brings_no_vote_back_behind_its_release(
+    three: RedlockNodes, colour: str
+) -> None:
+    """The node knows how to release, and not how to vote, and says so when both are through."""
+    paint = COLOURS[colour]()
+    late = three.nodes[2]
+
+    async def body() -> None:
+        locks = paint.locks(open_engine(three.url)[0], Settings("holdfast"))
+        await reach_all(paint, locks, three, "warm")
+        late.script_flush()
+        late.ask("SCRIPT", "LOAD", WITHDRAW.text)
+        before = loads(late)
+        late.stop()
+        async with locks.lock("x", ttl=60):
+            pass
+        late.cont()
+        while loads(late) == before:  # it has not heard of it yet
+            async with locks.lock("other"):
+                await paint.pause(0.01)
+        await reach_all(paint, locks, three, "behind whatever was sent again")
+        assert late.ask("EXISTS", "holdfast:{x}:redlock") == 0
+        await locks.close()
+
+    paint.run(body())
