@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -53,6 +54,14 @@ def other(server: RedisServer) -> Iterator[Backend]:
 
 def asleep(server: RedisServer) -> bool:
     return server.info("clients")["blocked_clients"] == "1"
+
+
+def sleeper(server: RedisServer) -> str:
+    """The connection that sleeps, by the server's number."""
+    told = server.ask("CLIENT", "LIST")
+    assert isinstance(told, bytes)
+    (found,) = re.findall(r"^id=(\d+) .* cmd=blpop ", told.decode(), re.MULTILINE)
+    return str(found)
 
 
 def in_a_thread(port: RedisBackend, wish: Claim, patience: float = LONG) -> Future[Answer]:
@@ -164,7 +173,7 @@ def test_after_a_broken_connection_another_inbox_is_read(
     assert isinstance(run(other.attempt(holder, 0.0)), Granted)
     answer = in_a_thread(port, wish)
     eventually(lambda: asleep(server), "it does not sleep in BLPOP")
-    server.ask("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    server.ask("CLIENT", "KILL", "ID", sleeper(server))
     with pytest.raises(BackendUnavailable):
         answer.result(LONG)
     assert port._waiting[wish.id].generation == 1
