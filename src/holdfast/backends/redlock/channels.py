@@ -82,7 +82,7 @@ class Channel:
     def lose(self, question: Question, hear: Hear, why: BaseException) -> None:
         self.node.silent = True
         if question.owed is not None:
-            self.node.owe(question.owed)
+            self.node.owe(question.owed, now())
         hear(question, why, now())
 
     async def _ready(self) -> Stream:

@@ -106,8 +106,9 @@ class Node:
         reason = why or f"could not be reached: {in_words(self.trouble)}"
         return NotSent(reason, backend="redlock")
 
-    def owe(self, claim: Claim) -> None:
-        self._debts.append((claim, now() + self._keep))
+    def owe(self, claim: Claim, asked: float) -> None:
+        """It was to be taken back then."""
+        self._debts.append((claim, asked + self._keep))
 
     @property
     def in_debt(self) -> bool:

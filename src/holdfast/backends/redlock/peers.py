@@ -57,7 +57,7 @@ class Peer:
         self._ready = False
         self._line = Line(node.at, b"")
         self._pending: deque[Sent] = deque()
-        self._held_back: list[tuple[Question, Hear]] = []
+        self._held_back: list[tuple[Question, Hear, float]] = []
         """What waits for the connection."""
         self._out = b""
         self._writing = False
@@ -69,7 +69,7 @@ class Peer:
             self._repay()  # what another thread could not say: here it is heard
         pending = self._pending
         if not self._ready or len(pending) > MOST_PENDING:
-            self._ask_later(question, hear)
+            self._ask_later(question, hear, at)
             return
         script, packed = question.words(self._line)
         if not packed:
@@ -80,7 +80,7 @@ class Peer:
         pending.append((script, question, hear, at))
         self._write(packed)  # last: a connection that breaks here tells whoever waits
 
-    def _ask_later(self, question: Question, hear: Hear) -> None:
+    def _ask_later(self, question: Question, hear: Hear, at: float) -> None:
         if self._socket is None and self.node.reachable():
             self._connect()
         if self._socket is None:
@@ -88,25 +88,25 @@ class Peer:
         elif len(self._pending) + len(self._held_back) > MOST_PENDING:
             self._refuse(question, hear, "has not answered for a while")
         else:
-            self._held_back.append((question, hear))
+            self._held_back.append((question, hear, at))
             self._crew.owes = self._crew.owes or question.owed is not None
 
     def leave_to_others(self) -> None:
         """What this thread wanted to take back, and has no connection for yet: nobody knows when it
         will look again, if ever.
         """
-        owed = [each for each in self._held_back if each[0].owed is not None]
-        self._held_back = [each for each in self._held_back if each[0].owed is None]
-        self._owe(question for question, _ in owed)
+        held_back = self._held_back
+        self._held_back = [each for each in held_back if each[0].owed is None]
+        self._owe((question, at) for question, _, at in held_back)
 
-    def _owe(self, questions: Iterable[Question]) -> None:
-        for question in questions:
+    def _owe(self, questions: Iterable[tuple[Question, float]]) -> None:
+        for question, asked in questions:
             if question.owed is not None:
-                self.node.owe(question.owed)
+                self.node.owe(question.owed, asked)
 
     def _refuse(self, question: Question, hear: Hear, why: str = "") -> None:
         if question.owed is not None:
-            self.node.owe(question.owed)
+            self.node.owe(question.owed, now())
         hear(question, self.node.refusal(why), now())
 
     def _connect(self) -> None:
@@ -172,7 +172,7 @@ class Peer:
         self.node.reached()
         self._repay()
         held_back, self._held_back = self._held_back, []
-        for question, hear in held_back:
+        for question, hear, _ in held_back:
             self.ask(question, hear, now())
 
     def _repay(self) -> None:
@@ -260,12 +260,12 @@ class Peer:
         for _, question, hear, _ in pending:
             if question is not _UNASKED:
                 self._lose(question, hear, why)
-        for question, hear in held_back:
+        for question, hear, _ in held_back:
             self._lose(question, hear, why)
 
     def _lose(self, question: Question, hear: Hear, why: BaseException) -> None:
         if question.owed is not None:
-            self.node.owe(question.owed)
+            self.node.owe(question.owed, now())
         hear(question, why, now())
 
     def close(self) -> None:
@@ -282,8 +282,8 @@ class Peer:
 
     def drop(self) -> None:
         """Its thread is gone, and what was not answered may not have been read."""
-        self._owe(question for _, question, *_ in self._pending)
-        self._owe(question for question, _ in self._held_back)
+        self._owe((question, at) for _, question, _, at in self._pending)
+        self._owe((question, at) for question, _, at in self._held_back)
         if self._socket is not None:
             self._socket.close()
             self._socket = None
