@@ -91,3 +91,13 @@ def test_who_comes_late_to_a_fifo_is_not_late_by_more_than_its_slack() -> None:
     assert (first.due, near.due, far.due) == (15.0, 15.0, 11.0)
     assert timetable.next_due() == 11.0
     assert timetable.pop_due(11.0) == [far]
+
+
+def test_what_was_put_in_twice_for_the_same_moment_is_due_once() -> None:
+    """What is taken out of the heap stays in it, to be passed over."""
+    timetable, hold = Timetable(), a_hold()
+    timetable.add_once(hold, 10.0)
+    timetable.remove(hold)
+    timetable.add_once(hold, 10.0)
+    assert timetable.pop_due(10.0) == [hold]
+    assert timetable.pop_due(10.0) == []

@@ -103,6 +103,8 @@ class Client:
         self.fence_step = customs.fence_step
         self.steps_back = not customs.hand_over or Capability.FAIR not in backend.capabilities
         """Whether others, who have no line in the engine, get a chance after us (L14)."""
+        self.patient = getattr(backend, "patient", False)
+        """Whether it is of any use to let the first question of a claim wait in the engine."""
         self.heartbeat = backend.heartbeat
         self.id = id
         self.serial = next(_serials)
@@ -145,6 +147,12 @@ class Client:
             mine.who, self.label, waits, not want.terms.hand_over,
         )  # fmt: skip
         return _new_tuple(Claim, new)  # half the price of Claim(...), and every attempt makes one
+
+    def patience(self, left: float) -> float:
+        """How long a first question may wait in the engine: not at all where somebody wants to be
+        told of it.
+        """
+        return 0.0 if self.ear.wants("waiting") else left
 
     def ensure_open(self) -> None:
         if self.closed:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core import pacing
 from holdfast.core.acquiring import Turn, ask_again, attempt, wait
-from holdfast.core.holding import NEVER, Hold, LeaseCore, Mine
+from holdfast.core.holding import Hold, LeaseCore, Mine
 from holdfast.core.leaving import end, pass_on, release, withdraw
 from holdfast.core.queueing import Line, Waiter
 from holdfast.core.values import Answer, Granted, Kept, Mode, Renewal
@@ -43,7 +43,8 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
             claim = turn.claim = client.claim(want, mine, waits=until > asked)
             turn.unanswered = 1
             try:
-                answer = await runtime.finish(client.backend.attempt(claim, 0.0))
+                patience = client.patience(until - asked) if client.patient else 0.0
+                answer = await runtime.finish(client.backend.attempt(claim, patience))
                 turn.unanswered = 0
             except BackendUnavailable:
                 answer, sent = await ask_again(client, turn, attempt(client, claim))
@@ -77,12 +78,15 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
 
 
 def _plain(client: Client, want: Want, turn: Turn, answer: Answer, sent: float) -> Hold | None:
-    """The hold, where the first answer is a grant like most: not pushed, and in time."""
-    if isinstance(answer, Granted) and answer.anchor is None and turn.claim is not None:
-        hold = Hold(turn.claim, want.terms, answer, sent, turn.line)
+    """The hold, where the first answer is a grant like most: in time, and if it was pushed, with
+    half of its time left.
+    """
+    if isinstance(answer, Granted) and turn.claim is not None:
+        now, pushed = client.runtime.now(), answer.anchor is not None
+        hold = Hold(turn.claim, want.terms, answer, now if pushed else sent, turn.line)
         if turn.unanswered:
             hold.doubtful = True
-        if hold.valid_until is NEVER or client.runtime.now() < hold.valid_until:
+        if now < hold.valid_until and not (pushed and _half_used_up(hold, now)):
             turn.hold = hold
     return turn.hold
 
@@ -208,7 +212,8 @@ async def _ask(client: Client, want: Want, turn: Turn) -> tuple[Answer, float]:
         claim = turn.claim = client.claim(want, turn.mine, waits=turn.until > sent)
     turn.unanswered += 1
     try:
-        answer = await client.runtime.finish(client.backend.attempt(claim, 0.0))
+        patience = client.patience(turn.until - sent) if client.patient else 0.0
+        answer = await client.runtime.finish(client.backend.attempt(claim, patience))
     except BackendUnavailable:
         return await ask_again(client, turn, attempt(client, claim))
     turn.unanswered -= 1
@@ -223,10 +228,14 @@ def _inherit(client: Client, line: Line, turn: Turn) -> None:
             line.left = None
 
 
+def _half_used_up(hold: Hold, now: float) -> bool:
+    return hold.ttl is not None and hold.valid_until - now < hold.ttl / 2
+
+
 async def _refresh(client: Client, hold: Hold) -> None:
     """A pushed grant that is half used up is renewed before it is given out (S1)."""
     sent = client.runtime.now()
-    if hold.ttl is None or hold.valid_until - sent >= hold.ttl / 2:
+    if not _half_used_up(hold, sent):
         return
     hold.valid_until = min(hold.valid_until, sent)  # worth nothing until the answer is there
     (answer,) = await client.runtime.finish(client.backend.renew([hold.claim]))

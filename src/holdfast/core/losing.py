@@ -100,7 +100,7 @@ def renewed(client: Client, hold: Hold, answer: Renewed, sent: float) -> None:
     if answer is Renewal.LOST:
         lose(client, hold, "taken")
         return
-    if now >= hold.ends_at():
+    if now >= hold.valid_until or now >= hold.hold_until:
         look(client, hold)
         return
     with client.guard:

@@ -111,7 +111,8 @@ class Backend(Protocol):
     """How often a hold without ttl is renewed all the same, to learn of its loss; None: never."""
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:
-        """Ask for the key; may wait in the engine for up to `patience` seconds.
+        """Ask for the key; may wait in the engine for up to `patience` seconds. The first question
+        of a claim has none, except on a backend that says it is `patient`.
 
         A claim that is refused may be put in the engine's line, unless it is a mere try
         (`claim.waits` is False); one that is sure to have left nothing is `Busy(lined=False)`.

@@ -205,15 +205,16 @@ class Keeper:
             self._take_in()
             now = self.runtime.now()
             due = self.timetable.pop_due(now)
-        over = [hold for hold in due if hold.ends_at() <= now]
-        for hold in over:
-            self.client.look(hold)
-        rest = [hold for hold in due if hold.ends_at() > now]
-        renewable = [hold for hold in rest if self._interval(hold) != NEVER]
-        with self.client.guard:
-            for hold in rest:
-                if self._interval(hold) == NEVER and not hold.ending:
-                    self.timetable.add_once(hold, hold.ends_at())
+        renewable: list[Hold] = []
+        for hold in due:
+            if now >= hold.valid_until or now >= hold.hold_until:
+                self.client.look(hold)
+            elif self._interval(hold) != NEVER:
+                renewable.append(hold)
+            else:
+                with self.client.guard:
+                    if not hold.ending:
+                        self.timetable.add_once(hold, hold.ends_at())
         return renewable if due else None
 
     async def _renew(self, holds: list[Hold], backend: Backend) -> None:
@@ -231,15 +232,16 @@ class Keeper:
         """Under the guard: when to look at it again, after a renewal was answered or not."""
         if hold.bucket is NEW:
             self._take_in()  # those before it too, or they would never be seen
-        self.timetable.remove(hold)
+        if hold.due != NEVER:  # or else it was taken out because it was due
+            self.timetable.remove(hold)
         interval = self._interval(hold)
-        end = hold.ends_at()
         if hold.failures:
             retry = now + pacing.backoff(hold.failures, self.runtime.random())
-            early = self.timetable.add_once(hold, min(retry, end))
+            early = self.timetable.add_once(hold, min(retry, hold.ends_at()))
         elif now + interval < hold.hold_until and interval != NEVER:
             early = self.timetable.add(hold, now, interval)
         else:
+            end = hold.ends_at()
             early = end != NEVER and self.timetable.add_once(hold, end)
         if early:
             self.ring()

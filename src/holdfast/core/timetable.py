@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from itertools import count
+from itertools import count, islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -38,8 +38,10 @@ class Timetable:
         It may be looked at later by `slack`, to share the FIFO of its fellows.
         """
         due = start + delay
-        fifo = self._fifos.setdefault(delay, {})
-        if fifo:
+        fifo = self._fifos.get(delay)
+        if fifo is None:
+            fifo = self._fifos.setdefault(delay, {})
+        elif fifo:
             last = next(reversed(fifo)).due
             if due + slack < last:
                 return self.add_once(hold, due)
@@ -91,24 +93,26 @@ class Timetable:
     def pop_due(self, now: float, most: int = BATCH) -> list[Hold]:
         """Those whose time has come, and if there is one, those whose time is near."""
         due: list[Hold] = []
-        while len(due) < most and (hold := self._first(now, EARLY if due else 0.0)) is not None:
+        while len(due) < most and self._heap and self._heap[0][0] <= now:
+            time, _, hold = heapq.heappop(self._heap)
+            if hold.due == time:
+                self.remove(hold)  # at once: it may stand there twice, with the same time
+                due.append(hold)
+        near: list[Hold] = []
+        if due or self.next_due() <= now:
+            for delay, fifo in self._fifos.items():
+                soon = now + delay * EARLY
+                # One pass: a dict whose first ones were taken out is slow to find its first.
+                for hold in islice(fifo, most - len(due) - len(near)):
+                    if hold.due > soon:
+                        break
+                    near.append(hold)
+        for hold in near:
             self.remove(hold)
-            due.append(hold)
-        return due
+        return due + near
 
     def next_due(self) -> float:
         while self._heap and self._heap[0][0] != self._heap[0][2].due:
             heapq.heappop(self._heap)
         heads = [next(iter(fifo)).due for fifo in self._fifos.values() if fifo]
         return min([*heads, self._heap[0][0]] if self._heap else heads, default=NEVER)
-
-    def _first(self, now: float, early: float) -> Hold | None:
-        while self._heap and self._heap[0][0] <= now:
-            due, _, hold = heapq.heappop(self._heap)
-            if hold.due == due:
-                return hold
-        for delay, fifo in self._fifos.items():
-            head = next(iter(fifo), None)
-            if head is not None and head.due <= now + delay * early:
-                return head
-        return None

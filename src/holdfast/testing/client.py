@@ -39,10 +39,13 @@ class SimClient(Client):
 
 
 class Ear:
-    """Hears everything."""
+    """Hears everything; of some processes all but who waits: a client that nobody listens to may
+    go another way there.
+    """
 
-    def __init__(self, tell: Callable[[CoreEvent], None]) -> None:
+    def __init__(self, tell: Callable[[CoreEvent], None], name: str) -> None:
         self.tell = tell
+        self._hears_waiting = sum(name.encode()) % 2 == 0
 
-    def wants(self, _: str) -> bool:
-        return True
+    def wants(self, kind: str) -> bool:
+        return self._hears_waiting or kind != "waiting"

@@ -34,7 +34,7 @@ class Customer:
             keeper_runtime=self.runtime,
             keeper_backend=lambda: (variant.keeper or variant.backend)(process, node),
             keeper_start=lambda work: process.spawn(work, "keeper"),
-            ear=Ear(self._heard),
+            ear=Ear(self._heard, process.name),
             lease_type=Visit,
             namespace="sim",
         )

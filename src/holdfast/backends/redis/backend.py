@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
@@ -72,6 +72,8 @@ class RedisBackend(ABC):
         """Grants that were read in one piece with the answer "not yet", whose asker has yet to run:
         the message, and from when it counts.
         """
+        self._crowded: set[str] = set()
+        """Locks that had to be waited for when they were asked for last, where that is of use."""
 
     @abstractmethod
     async def _ask(self, script: Script, packed: bytes) -> Any:
@@ -100,9 +102,16 @@ class RedisBackend(ABC):
         """To which server this would be sent now: see `Pool.era`."""
         return None
 
-    async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002 -- `watch` waits
+    async def _ask_and_sleep(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002 -- just asks
+        """The first attempt for a lock that is crowded; who cannot sleep with it just asks."""
+        return await self.attempt(claim, 0.0)
+
+    async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: C901  # one path
         waiting = self._waiting.get(claim.id) if self._waiting else None
-        if waiting is not None and (known := waiting.answer()) is not None:
+        if waiting is None:
+            if self._crowded and patience > 0.0 and claim.key in self._crowded:
+                return await self._ask_and_sleep(claim, patience)
+        elif (known := waiting.answer()) is not None:
             if type(known) is Busy:
                 return known
             if self._confirmation is None:  # or else asking once more has it confirmed (S19)
@@ -189,7 +198,7 @@ class RedisBackend(ABC):
         batch = [self._recipe.inspect(key, permits=permits) for permits in (False, True)]
         replies = await self._ask_many(INSPECT, batch)
         found = [self._seen(key, bool(permits), reply) for permits, reply in enumerate(replies)]
-        return _by_name(each for each in found if each is not None)
+        return recipe.by_name(each for each in found if each is not None)
 
     async def inspect_all(self, prefix: str) -> list[LockInfo]:
         """The database is looked through in steps, so that others are served in between."""
@@ -204,7 +213,7 @@ class RedisBackend(ABC):
                 info = self._seen(*place, reply)
                 if info is not None:
                     found.append(info)
-        return _by_name(found)
+        return recipe.by_name(found)
 
     async def _servers(self) -> list[SendMany]:
         """Who has keys: this one server, or all the masters of a cluster."""
@@ -306,12 +315,3 @@ def _renewal(reply: Any) -> Renewal:
     if isinstance(reply, Exception):  # refused, not confirmed, or in a cluster without an answer
         return Renewal.UNKNOWN
     return Renewal.HELD if reply == 1 else Renewal.LOST
-
-
-def _by_name(found: Iterable[LockInfo]) -> list[LockInfo]:
-    """A lock and a semaphore of one name are shown together."""
-    known: dict[str, LockInfo] = {}
-    for info in found:
-        before = known.get(info.name)
-        known[info.name] = info if before is None else recipe.merged(before, info)
-    return list(known.values())

@@ -7,7 +7,7 @@ import math
 import os
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
@@ -203,8 +203,16 @@ def seen(key: str, permits: bool, reply: Any) -> LockInfo | None:
     return LockInfo(key, holders, waiters, max(limits) if permits else None)
 
 
-def merged(first: LockInfo, second: LockInfo) -> LockInfo:
+def by_name(found: Iterable[LockInfo]) -> list[LockInfo]:
     """A lock and a semaphore of one name are shown together."""
+    known: dict[str, LockInfo] = {}
+    for info in found:
+        before = known.get(info.name)
+        known[info.name] = info if before is None else _merged(before, info)
+    return list(known.values())
+
+
+def _merged(first: LockInfo, second: LockInfo) -> LockInfo:
     return LockInfo(
         first.name,
         first.holders + second.holders,

@@ -69,7 +69,7 @@ class Connection:
         self._sendall(packed)
         self._feed(self._recv(_AT_ONCE))
         reply = self._gets()  # nearly always the whole answer
-        return self._next() if reply is wire.NOTHING else reply
+        return self.next() if reply is wire.NOTHING else reply
 
     def send_many(self, packed: Sequence[bytes]) -> list[Any]:
         self.post(packed)
@@ -80,12 +80,12 @@ class Connection:
         self._sendall(b"".join(packed))
 
     def collect(self, count: int) -> list[Any]:
-        return [self._next() for _ in range(count)]
+        return [self.next() for _ in range(count)]
 
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def _next(self) -> Any:
+    def next(self) -> Any:
         reply = self._gets()
         while reply is wire.NOTHING:
             self._feed(self._recv(_AT_ONCE) or _hung_up())

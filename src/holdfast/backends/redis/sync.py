@@ -15,7 +15,9 @@ from holdfast.backends.redis.scripts import Script
 from holdfast.backends.redis.settings import Settings
 from holdfast.backends.redis.sockets import Connection
 from holdfast.backends.redis.waiting import Waiting
+from holdfast.backends.redis.wire import NOTHING
 from holdfast.core.ports import Signal
+from holdfast.core.values import Answer, Busy, Claim, Granted
 from holdfast.errors import BackendError, BackendUnavailable
 from holdfast.runtimes.clock import now
 
@@ -25,6 +27,8 @@ _PAUSE: Final = 0.1
 """After a slice that found no server; asking again has its own patience."""
 _UNASKED: Final = object()
 _FIRST_INBOX: Final = bulk(b"l0")
+_BLPOP_FOLLOWS: Final = bulk(b"b0")
+_MOST_CROWDED: Final = 1000
 
 
 class Connections(Protocol):
@@ -51,9 +55,15 @@ class Connections(Protocol):
 class BlockingBackend(RedisBackend):
     """A connection per caller, kept for the next one."""
 
+    patient = True
+    """See `ports.Backend.attempt`: who probably has to wait goes to sleep with its question."""
+
     def __init__(self, pool: Connections):
         super().__init__(pool.settings)
         self._pool = pool
+        self._closed = False
+        self._asleep: set[Connection] = set()
+        """Where somebody sleeps that closing has to wake: the core does not know of it."""
 
     async def _ask(self, script: Script, packed: bytes) -> Any:
         reply = self._pool.send(packed)
@@ -76,14 +86,72 @@ class BlockingBackend(RedisBackend):
         return bulk(b"l%d" % waiting.generation)
 
     def _signal(self, waiting: Waiting, plain: Callable[[], Signal]) -> Signal:
+        if self._confirmation is None:
+            if len(self._crowded) >= _MOST_CROWDED:
+                self._crowded.clear()
+            self._crowded.add(waiting.claim.key)
         return Inbox(self._pool, self._recipe, waiting, plain)
 
+    async def _ask_and_sleep(self, claim: Claim, patience: float) -> Answer:
+        """Ask, and sleep in BLPOP for a slice, in one write: one that has to wait goes to sleep
+        at once, and has its grant in a few steps. Who is let in at once finds a message as well,
+        so that BLPOP does not hold up the connection.
+        """
+        most = min(patience, self._pool.longest_slice(SLICE))
+        packed = self._recipe.acquire(claim, _BLPOP_FOLLOWS) + self._recipe.pop(claim, 0, most)
+        waiting = Waiting(claim)
+        sent = now()
+        try:
+            answer, popped = await self._send_two(packed, most)
+        except BaseException:
+            self._waiting[claim.id] = waiting
+            waiting.move()  # that connection may be read by the server for a while (L5)
+            raise
+        if type(answer) is int:
+            self._crowded.discard(claim.key)
+            return Granted(answer)
+        if type(answer) is list:
+            waiting.last_raw = answer[1]
+            if type(popped) is list and waiting.told(popped[1], sent):
+                known = waiting.answer()
+                if known is not None:
+                    return known
+        self._waiting[claim.id] = waiting  # from here on in the usual way
+        if popped is NOTHING:
+            waiting.move()
+        return Busy(0.0) if type(answer) is list else await self.attempt(claim, 0.0)
+
+    async def _send_two(self, packed: bytes, most: float) -> tuple[Any, Any]:
+        """The answers to a question and to the BLPOP behind it: NOTHING if that one may sleep for
+        longer than it should. Then nobody uses its connection any more.
+        """
+        with self._pool.lent(packed) as connection:
+            self._asleep.add(connection)
+            try:
+                if self._closed:  # just now: whoever closed it did not see this connection yet
+                    raise ConnectionAbortedError("closed")
+                answer = connection.send(packed)
+                if type(answer) is int or (type(answer) is list and answer[0] >= most * 1000):
+                    return answer, connection.next()
+                popped = NOTHING
+                if type(answer) is list:
+                    popped = connection.next_within(answer[0] / 1000)
+                if popped is NOTHING:
+                    connection.era = None
+                return answer, popped
+            finally:
+                self._asleep.discard(connection)
+
     async def close(self) -> None:
+        self._closed = True
+        for connection in list(self._asleep):
+            connection.interrupt()
         self._pool.close()
 
     def forked(self) -> None:
         self._pool.close()
         self._waiting.clear()
+        self._asleep.clear()
 
 
 class Inbox:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from hiredis import Reader, ReplyError
@@ -14,7 +15,7 @@ from holdfast.backends.redis.settings import Settings
 from holdfast.backends.redis.sync import BlockingBackend, Inbox
 from holdfast.backends.redis.waiting import Waiting
 from holdfast.core.ports import Signal
-from holdfast.errors import BackendError
+from holdfast.errors import BackendError, BackendUnavailable
 from holdfast.testing.process import Process
 from holdfast.testing.redis.lines import SETTINGS, LineEnd, connected
 from holdfast.testing.redis.server import RedisNode
@@ -40,16 +41,23 @@ class Connection:
         return self._end.closed
 
     async def send_many(self, packed: Sequence[bytes]) -> list[Any]:
+        self._answers = []
+        if not self.closed:
+            self._end.wire.request(b"".join(packed))
+        return await self.answers(len(packed))
+
+    async def answers(self, wanted: int, seconds: float = SETTINGS.limit) -> list[Any]:
+        """As soon as there are so many, of those that came since something was sent last."""
         process = self._end.process
-        if self.closed:
-            raise wire.unreachable(SETTINGS, ConnectionResetError("closed"))
-        self._answers, self._wanted, self._waits = [], len(packed), Future()
-        call_off = process.at(process.now() + SETTINGS.limit, self._too_late)
-        self._end.wire.request(b"".join(packed))
-        try:
-            await self._waits
-        finally:
-            call_off()
+        self._wanted, self._waits = wanted, Future()
+        if len(self._answers) < wanted:
+            if self.closed:
+                raise wire.unreachable(SETTINGS, ConnectionResetError("closed"))
+            call_off = process.at(process.now() + seconds, self._too_late)
+            try:
+                await self._waits
+            finally:
+                call_off()
         return self._answers
 
     def interrupt(self) -> None:
@@ -117,16 +125,41 @@ class Pool:
         try:
             answers = await connection.send_many(packed)
         except BaseException:
-            connection.close()
-            self.close()
+            self._drop(connection)
             raise
         finally:
             lent(None)
+        self._give_back(connection)
+        return answers, connection.era
+
+    async def send_two(self, packed: bytes, most: float) -> tuple[Any, Any]:
+        """As `BlockingBackend` does it."""
+        connection = await self._take()
+        try:
+            answer, *_ = await connection.send_many([packed])
+            if type(answer) is int or (type(answer) is list and answer[0] >= most * 1000):
+                _, popped = await connection.answers(2)
+                self._give_back(connection)
+                return answer, popped
+        except BaseException:
+            self._drop(connection)
+            raise
+        popped = wire.NOTHING
+        if type(answer) is list:
+            with suppress(BackendUnavailable):
+                _, popped = await connection.answers(2, answer[0] / 1000)
+        connection.close()
+        return answer, popped
+
+    def _drop(self, connection: Connection) -> None:
+        connection.close()
+        self.close()
+
+    def _give_back(self, connection: Connection) -> None:
         if connection.era is self.era:
             self._idle.append(connection)
         else:
             connection.close()
-        return answers, connection.era
 
     async def _take(self) -> Connection:
         while self._idle:
@@ -167,7 +200,11 @@ class SimBlocking(BlockingBackend):
         answers, _ = await self._connections.send_many(packed)
         return answers
 
+    async def _send_two(self, packed: bytes, most: float) -> tuple[Any, Any]:
+        return await self._connections.send_two(packed, most)
+
     def _signal(self, waiting: Waiting, plain: Callable[[], Signal]) -> Signal:
+        super()._signal(waiting, plain)
         return SimInbox(self._pool, self._recipe, waiting, plain)
 
 

@@ -149,7 +149,6 @@ _FORGETS = RedlockFaults(engine_restarts=0.8, data_lost=1.0, emptied=0.5, slow=0
 _STOPS = RedlockFaults(processes_stop=3.0, slow=0.3)
 _JUMPS = RedlockFaults(clock_jumps=1.0, request_lost=0.1)
 _LATE = RedlockFaults(late=0.15, slow=0.3, connections_cut=0.5)
-_CUT = RedlockFaults(late=0.15, connections_cut=1.0)
 _LOSSY = RedlockFaults(request_lost=0.1, reply_lost=0.1, slow=0.2, server_stops=0.5)
 _RUSH = replace(DUEL, workers=(2,), rest=0.05, rounds=20)
 _WAIT = replace(FULL, disturbed=3.0, settling=1.0, busy=16.0, processes=(2,), workers=(1,))
@@ -225,8 +224,9 @@ BUGS: dict[str, Bug] = {
     "redlock-give-back-takes-all": naive(
         Edit("withdraw", "if ARGV[4] ~= '0' and try_of(id) >", "if false and try_of(id) >"),
         rules="ad",
-        faults=_CUT,
-        size=_RUSH,
+        faults=RedlockFaults(late=0.05),
+        only=("grip",),
+        size=replace(BOUT, rest=0.05, rounds=30),
     ),
     "redlock-every-node-counts": naive(
         Edit(

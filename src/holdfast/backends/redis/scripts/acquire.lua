@@ -3,7 +3,8 @@
 -- ARGV 1 claim id and what people may see, 2 ttl, 3 mode, 4 limit of permits, 5 where to tell it:
 -- nowhere if it does not wait
 local raw = false
-if ARGV[3] == 'x' and redis.call('exists', KEYS[3]) == 0
+local sleeps = string.byte(ARGV[5]) == 98 -- b: its BLPOP came with this and is next
+if not sleeps and ARGV[3] == 'x' and redis.call('exists', KEYS[3]) == 0
     and redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
   raw = redis.call('incr', KEYS[2])
   if raw > 1 then
@@ -33,9 +34,16 @@ else
   end
   local ttl, mode, limit = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 
+  local function granted(number)
+    if sleeps then
+      tell(id, ARGV[5], number, math.min(GRANT, ttl)) -- or its BLPOP would wait for nothing
+    end
+    return number
+  end
+
   -- Asked again after a lost answer.
   if holds(id) then
-    return again(id, ttl)
+    return granted(again(id, ttl))
   end
 
   settle(id)
@@ -48,7 +56,7 @@ else
       raw = enter(id, mode, ttl, limit, shown)
       settle()
       keep()
-      return raw
+      return granted(raw)
     end
   end
   if kind == 'zset' then

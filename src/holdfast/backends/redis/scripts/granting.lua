@@ -48,7 +48,7 @@ local function denied(answer)
   return type(answer) == 'table' and answer['err'] and not string.find(answer['err'], 'non local', 1, true)
 end
 
--- An inbox of its own for a waiter that pops (from one connection: L5), a channel for one that
+-- An inbox of its own (l, b) for a waiter that pops (from one connection: L5), a channel for one that
 -- listens: c its own, s and p (sharded or not) in this lock's slot. What nobody reads is gone with
 -- the grant it speaks of. A message that cannot be left, because the slot is on its way to another
 -- node, is one that was lost: the grant stands, and its owner finds it when it asks again.
@@ -56,7 +56,7 @@ local function tell(id, reply_to, raw, ttl)
   local message, kind_of, name = id .. text(raw), string.sub(reply_to, 1, 1), string.sub(reply_to, 2)
   if kind_of == 'c' then
     redis.call('publish', name, message)
-  elseif kind_of == 'l' then
+  elseif kind_of == 'l' or kind_of == 'b' then
     local inbox = HOLD .. ':inbox:' .. string.sub(id, 1, 16) .. name
     if denied(redis.pcall('rpush', inbox, message)) then
       redis.call('rpush', inbox, message) -- this time the error is told
