@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ SHORT = 0.05
 def bell() -> Iterator[PollBell]:
     ringer = Ringer()
     made = PollBell(ringer)
-    made.hang(b"\0holdfast-test-" + str(id(made)).encode())
+    made.hang(b"\0holdfast-test-" + secrets.token_hex(8).encode())
     yield made
     made.close()
     ringer.close()

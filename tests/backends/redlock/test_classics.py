@@ -158,6 +158,20 @@ def test_a_vote_that_comes_after_the_release_blocks_the_published_one(
         wire.close()
 
 
+def meet(locks: holdfast.Locks, nodes: RedlockNodes) -> None:
+    """Until every node has been spoken to, the last one too, and nothing is on its way to any."""
+
+    def standing() -> list[bool]:
+        return [node.ask("EXISTS", "holdfast:{met}:redlock") == 1 for node in nodes.nodes]
+
+    def voted() -> bool:
+        with locks.lock("met"):
+            return all(standing())
+
+    until(voted, "all have voted")
+    until(lambda: not any(standing()), "all have heard of the release")
+
+
 def test_a_vote_that_comes_after_the_release_is_refused_by_ours(
     three: RedlockNodes, ways: list[FaultProxy]
 ) -> None:
@@ -165,8 +179,7 @@ def test_a_vote_that_comes_after_the_release_is_refused_by_ours(
     hosts = ",".join(f"{way.host}:{way.port}" for way in ways)
     late = ways[2]
     with holdfast.connect(f"redlock://{hosts}?durable=true&socket_timeout=0.5") as locks:
-        with locks.lock("warm"):
-            pass
+        meet(locks, three)
         old = late.connections
         for connection in old:
             connection.requests.hold()
@@ -198,8 +211,7 @@ def test_a_vote_that_comes_after_the_release_of_another_thread_is_refused(
     hosts = ",".join(f"{way.host}:{way.port}" for way in ways)
     late = ways[2]
     with holdfast.connect(f"redlock://{hosts}?durable=true") as locks:
-        with locks.lock("warm"):
-            pass
+        meet(locks, three)
         for connection in late.connections:
             connection.requests.hold()
         lease = locks.lock("x", ttl=60).acquire()
