@@ -242,6 +242,7 @@ def test_what_a_thread_could_not_take_back_is_taken_back_by_the_others(
     """It released by two nodes and was gone before the third had answered its greeting."""
     hosts = ",".join(f"{way.host}:{way.port}" for way in ways)
     with holdfast.connect(f"redlock://{hosts}?durable=true") as locks:
+        meet(locks, three)
         lease = locks.lock("x", ttl=60).acquire()
         assert lease is not None
         held = "holdfast:{x}:redlock"
