@@ -88,3 +88,22 @@ def test_a_ring_is_not_lost_when_a_process_ends_at_the_same_time(
     assert run(bell.wait(now() + LONG))
     assert run(bell.wait(now() + LONG))
     assert not run(bell.wait(now() + SHORT))
+
+
+@pytest.mark.parametrize("at", ["_listen_to", "_stop_listening_to"])
+def test_a_bell_is_closed_wherever_hanging_it_anew_was_interrupted(
+    bell: PollBell, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    """Ctrl-C: the old socket is not listened to any more, or closed, and the new one not yet."""
+    step = getattr(bell, at)
+
+    def interrupted(fd: int) -> None:
+        if at == "_stop_listening_to":
+            step(fd)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bell, at, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            bell.hang(b"\0holdfast-test-" + secrets.token_hex(8).encode())
+    bell.close()

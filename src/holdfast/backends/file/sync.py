@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import select
+from contextlib import suppress
 
 from holdfast.backends.file.bells import Bell, Ringer
 from holdfast.runtimes.clock import now
@@ -49,4 +50,5 @@ class PollBell(Bell):
         self._poll.register(fd, select.POLLIN)
 
     def _stop_listening_to(self, fd: int) -> None:
-        self._poll.unregister(fd)
+        with suppress(KeyError, ValueError):  # never begun, or closed: Ctrl-C came in between
+            self._poll.unregister(fd)
