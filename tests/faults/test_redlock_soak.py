@@ -13,12 +13,13 @@ import pytest
 
 from holdfast.testing.checker import Assumptions
 from tests.faults.test_soak import SECONDS, WORKERS, Victims, judge
+from tests.servers.mishaps import quarantine
 from tests.servers.redlock import RedlockNodes
 
 pytestmark = [pytest.mark.faults, pytest.mark.redis]
 TTL = 2.0
-QUARANTINE = (TTL + 0.25) * 1.02 + 2.0
-"""Seconds until a node that lost its data votes again, and a little: then the next one may fall."""
+QUARANTINE = quarantine(TTL)
+"""Then the next one may fall."""
 
 
 class Victim(Victims):

@@ -16,8 +16,10 @@ from tests.servers.redlock import RedlockNodes
 
 
 def quarantine(max_ttl: float) -> float:
-    """Seconds that a node which lost its data does not vote (`ready.lua`)."""
-    return (max_ttl + GUARD) * 1.02 + 1.0
+    """Seconds after its start when a node that lost its data votes at the latest (`ready.lua`): it
+    counts its uptime in whole seconds, which may be one too few as well as one too many.
+    """
+    return (max_ttl + GUARD) * 1.02 + 2.0
 
 
 class Mishaps:

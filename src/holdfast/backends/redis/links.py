@@ -112,7 +112,7 @@ class Link:
         stream = self.stream
         if stream is None or stream.closed:
             stream = await self.connected()
-        return list(await asyncio.gather(*[stream.send(each) for each in packed]))
+        return await stream.send_many(packed)
 
     def forget(self) -> None:
         """Whatever comes next is asked on a new stream; what is under way here is not disturbed."""

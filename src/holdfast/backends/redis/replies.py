@@ -16,7 +16,7 @@ Callback = Callable[[Any], object]
 
 
 class Reply:
-    """To a task, and to `asyncio.gather`, it is a future: `asyncio.isfuture` tells by the mark."""
+    """To a task it is a future (`asyncio.isfuture` tells by the mark); not to `asyncio.gather`."""
 
     __slots__ = ("_asyncio_future_blocking", "_callbacks", "_done", "_error", "_loop", "_result")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Protocol, cast
 
 from hiredis import HiredisError, PushNotification, ReplyError
@@ -87,6 +87,11 @@ class Stream(asyncio.BufferedProtocol):
         answer = self._new_reply(self._loop)
         self.ask(packed, answer)
         return answer
+
+    async def send_many(self, packed: Iterable[bytes]) -> list[Any]:
+        """Several commands in one round trip."""
+        # Awaited one by one: `gather` of what is no future of asyncio's never ends once cancelled.
+        return [await answer for answer in [self.send(each) for each in packed]]
 
     def ask(self, packed: bytes, answer: Answer, few: int = 0) -> None:
         """The answer is told to whoever this is. With no more than a few commands unanswered it
@@ -214,8 +219,8 @@ class Stream(asyncio.BufferedProtocol):
 
     async def greet(self, *, curious: bool = False) -> None:
         """Who we are, and which database; the server says who it is."""
-        said = map(self.send, wire.greeting(self._settings, b"3", curious=curious))
-        self.welcome = wire.welcome(await asyncio.gather(*said), curious=curious)
+        said = await self.send_many(wire.greeting(self._settings, b"3", curious=curious))
+        self.welcome = wire.welcome(said, curious=curious)
 
     async def subscribe(self, *channels: bytes) -> None:
         """Where grants are told to us, and what was broken."""

@@ -162,6 +162,6 @@ class Asking(ABC):
             elif answers.answers[at][0] == ballots.UNSURE:
                 told.append(f"{place}: it answers too slowly to know its clock")
             else:
-                told.append(f"{place}: {answers.answers[at]}")
+                told.append(f"{place}: it answered")
         message = f"no majority of {len(self._all)} nodes: {'; '.join(told)}"
         return BackendUnavailable(message, backend=self.name)

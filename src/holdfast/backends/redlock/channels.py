@@ -90,7 +90,7 @@ class Channel:
             raise self.node.refusal()
         try:
             stream = await self.link.connected()
-            *_, info = await asyncio.gather(*map(stream.send, hello()))
+            *_, info = await stream.send_many(hello())
             run = run_of(info)
             self.node.met(stream.welcome, kind_of(info))
         except BaseException as error:
