@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -117,10 +118,16 @@ def no_signal() -> Any:
 def _nothing() -> None: ...
 
 
-def open_descriptors() -> int:
-    """Of this process; what earlier tests let go is not left to be closed between two counts."""
+def open_descriptors() -> set[tuple[str, str]]:
+    """Of this process, each with what it is open to: what others close meanwhile, be it a thread of
+    an earlier test, hides nothing that was opened and not closed.
+    """
     gc.collect()
-    return len(os.listdir("/proc/self/fd"))
+    found = set()
+    for each in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # this listing itself
+            found.add((each, os.readlink(f"/proc/self/fd/{each}")))
+    return found
 
 
 def program(

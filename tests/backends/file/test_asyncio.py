@@ -57,7 +57,7 @@ def test_a_cancelled_waiter_leaves_nothing(engine: FileEngine) -> None:
         for one in wanted:
             assert not await backend.release(one)
         await backend.close()
-        assert open_descriptors() == settled
+        assert open_descriptors() <= settled
         assert (await backend.inspect("ns:a"))[0].waiters == ()
 
     asyncio.run(main())

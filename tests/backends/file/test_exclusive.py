@@ -208,9 +208,9 @@ def test_nothing_stays_open(directory: Path) -> None:
         take(backend, first)
         assert run(acquire(backend, second, timeout=0.0)) is None
         release(backend, first)
-    assert open_descriptors() - before < 200
+    assert len(open_descriptors() - before) < 200
     run(backend.close())
-    assert open_descriptors() == before
+    assert open_descriptors() <= before
 
 
 def test_an_engine_that_is_dropped_closes_its_files(directory: Path) -> None:
@@ -220,7 +220,7 @@ def test_an_engine_that_is_dropped_closes_its_files(directory: Path) -> None:
     take(backend, held)
     release(backend, held)
     del backend
-    assert open_descriptors() == before
+    assert open_descriptors() <= before
 
 
 def test_it_promises_no_more_than_it_keeps(backend: FileBackend) -> None:

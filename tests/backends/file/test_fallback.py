@@ -67,7 +67,7 @@ def test_one_holds_at_a_time_with_growing_numbers(backend: FallbackBackend) -> N
     assert not release(backend, first)
     assert take(backend, second) > raw
     release(backend, second)
-    assert open_descriptors() == before
+    assert open_descriptors() <= before
 
 
 def test_readers_share(backend: FallbackBackend) -> None:
