@@ -28,12 +28,6 @@ TTL = 2.0
 PATIENCE = 30.0
 
 
-@pytest.fixture
-def three() -> Iterator[RedlockNodes]:
-    with RedlockNodes(3) as nodes:
-        yield nodes
-
-
 class Told:
     """A naive client whose history is told: it believes in its lock until it gives it back."""
 

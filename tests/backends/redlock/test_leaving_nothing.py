@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,14 +14,6 @@ from tests.backends.redlock.reaching import reach_all
 from tests.servers.redlock import RedlockNodes
 
 pytestmark = [pytest.mark.redis, pytest.mark.parametrize("colour", list(COLOURS))]
-
-
-@pytest.fixture
-def three() -> Iterator[RedlockNodes]:
-    with RedlockNodes(3) as nodes:
-        yield nodes
-        for node in nodes.nodes:
-            node.start()
 
 
 def test_no_ballot_is_kept_of_what_is_over(three: RedlockNodes, colour: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,12 +15,6 @@ from holdfast.testing.conformance.colours import COLOURS
 from tests.servers.redlock import RedlockNodes
 
 pytestmark = pytest.mark.redis
-
-
-@pytest.fixture
-def five() -> Iterator[RedlockNodes]:
-    with RedlockNodes() as nodes:
-        yield nodes
 
 
 def places(nodes: RedlockNodes) -> list[str]:

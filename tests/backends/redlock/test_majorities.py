@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -19,14 +19,6 @@ TROUBLES = {"killed": RedisServer.kill, "hung": RedisServer.stop}
 SLOW = 10.0
 """Seconds that a node is given to answer: so many that nobody can have waited for one of them."""
 PAIRS = 20
-
-
-@pytest.fixture
-def five() -> Iterator[RedlockNodes]:
-    with RedlockNodes() as nodes:
-        yield nodes
-        for node in nodes.nodes:
-            node.start()
 
 
 def run(colour: str, url: str, body: Callable[[Any], Coroutine[Any, Any, None]]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
@@ -24,17 +23,6 @@ from tests.servers.redlock import RedlockNodes
 
 pytestmark = pytest.mark.redis
 TTL = 2.0
-
-
-@pytest.fixture
-def five() -> Iterator[RedlockNodes]:
-    """For this test alone: what happens to them stays."""
-    with RedlockNodes() as nodes:
-        for node in nodes.nodes:
-            node.start()
-        yield nodes
-        for node in nodes.nodes:
-            node.start()
 
 
 def forgetful(nodes: RedlockNodes, max_ttl: float = TTL) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
@@ -17,19 +16,13 @@ from tests.servers.redlock import RedlockNodes
 pytestmark = pytest.mark.redis
 
 
-@pytest.fixture
-def new() -> Iterator[RedlockNodes]:
-    with RedlockNodes(3) as nodes:
-        yield nodes
-
-
 def command(*words: str) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-m", "holdfast", "redlock", *words]
     return subprocess.run(line, capture_output=True, text=True, check=False, timeout=60)
 
 
-def test_a_new_set_votes_at_once_when_an_operator_says_so(new: RedlockNodes) -> None:
-    url = f"redlock://{new.hosts}"
+def test_a_new_set_votes_at_once_when_an_operator_says_so(three: RedlockNodes) -> None:
+    url = f"redlock://{three.hosts}"
     with holdfast.connect(url) as locks:
         with pytest.raises(BackendUnavailable):
             locks.lock("x").acquire(timeout=0)
@@ -38,8 +31,8 @@ def test_a_new_set_votes_at_once_when_an_operator_says_so(new: RedlockNodes) -> 
             pass
 
 
-def test_the_command_tells_and_begins(new: RedlockNodes) -> None:
-    url = f"redlock://{new.hosts}"
+def test_the_command_tells_and_begins(three: RedlockNodes) -> None:
+    url = f"redlock://{three.hosts}"
     before = command("status", "-u", url)
     assert before.returncode == 69, "no majority votes"
     assert before.stdout.count("it has not been asked yet") == 3
@@ -48,17 +41,17 @@ def test_the_command_tells_and_begins(new: RedlockNodes) -> None:
     begun = command("init", "--yes", "--json", "-u", url)
     assert begun.returncode == 0
     assert [node["votes_in"] for node in json.loads(begun.stdout)] == [0, 0, 0]
-    new.nodes[0].kill()
+    three.nodes[0].kill()
     after = command("status", "-u", url)
     assert after.returncode == 0, "two of three are enough"
     assert "refused" in after.stdout
 
 
-def test_a_node_that_restarted_is_told(new: RedlockNodes) -> None:
-    url = f"redlock://{new.hosts}"
+def test_a_node_that_restarted_is_told(three: RedlockNodes) -> None:
+    url = f"redlock://{three.hosts}"
     redlocks.begin(url)
-    new.nodes[0].restart(keep_data=True)
-    new.nodes[1].flushall()
+    three.nodes[0].restart(keep_data=True)
+    three.nodes[1].flushall()
     restarted, flushed, fine = redlocks.nodes(url)
     assert "restarted" in restarted.problem
     assert "lost its data" in flushed.problem
@@ -67,9 +60,9 @@ def test_a_node_that_restarted_is_told(new: RedlockNodes) -> None:
     assert abs(fine.clock_ahead or 9) < 1
 
 
-def test_the_wrong_longest_ttl_is_told(new: RedlockNodes) -> None:
-    redlocks.begin(f"redlock://{new.hosts}?max_ttl=30")
-    (node, *_) = redlocks.nodes(f"redlock://{new.hosts}")
+def test_the_wrong_longest_ttl_is_told(three: RedlockNodes) -> None:
+    redlocks.begin(f"redlock://{three.hosts}?max_ttl=30")
+    (node, *_) = redlocks.nodes(f"redlock://{three.hosts}")
     assert "max_ttl=30" in node.problem
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,14 +19,6 @@ from tests.servers.redlock import RedlockNodes
 
 pytestmark = pytest.mark.redis
 MINE = Claim("holdfast:x", f"{7:032x}", 5.0)
-
-
-@pytest.fixture
-def three() -> Iterator[RedlockNodes]:
-    with RedlockNodes(3) as nodes:
-        yield nodes
-        for node in nodes.nodes:
-            node.start()
 
 
 class Looked(dict[str, Ballot]):
