@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import secrets
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 
 import pytest
 
+from holdfast.backends.file import descriptors
+from holdfast.backends.file.bells import _MANY as MANY
 from holdfast.backends.file.bells import Ringer
 from holdfast.backends.file.sync import PollBell
 from holdfast.runtimes.clock import now
@@ -107,3 +110,30 @@ def test_a_bell_is_closed_wherever_hanging_it_anew_was_interrupted(
         with pytest.raises(KeyboardInterrupt):
             bell.hang(b"\0holdfast-test-" + secrets.token_hex(8).encode())
     bell.close()
+
+
+def test_an_interrupted_ringer_rings_again(bell: PollBell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while its full socket makes room for a new one: it kept the closed one for ever."""
+    ringer = bell._ringer
+    for _ in range(MANY):
+        bell.notify()
+        run(bell.wait(now() + LONG))
+        bell._attend()
+    close = descriptors.close_socket
+
+    def interrupted(made: socket.socket) -> None:
+        close(made)
+        raise KeyboardInterrupt
+
+    def ring_until_it_is_full() -> None:
+        while True:
+            ringer.ring(bell._address)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(descriptors, "close_socket", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            ring_until_it_is_full()
+    for _ in range(MANY):
+        bell._take_ring()
+    bell.notify()
+    assert run(bell.wait(now() + LONG))

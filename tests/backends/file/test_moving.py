@@ -369,6 +369,6 @@ def test_a_lock_stopped_inside_its_few_microseconds_is_asked_again(backend: File
     held, wanted = reader(), reader()
     take(backend, held)
     fd = backend._recipe.places[held.id].file.fd
-    with slots.meta(fd):
+    with slots.Meta(fd):
         assert isinstance(attempt(backend, wanted), Busy)
     take(backend, wanted)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from holdfast.backends.file import descriptors, kernel, layout, slots
 from holdfast.backends.file.backend import FileBackend
 from holdfast.core.values import Claim, Mode
 from holdfast.errors import Unsupported
@@ -267,3 +269,17 @@ def test_the_last_co_owner_wakes_who_waits(backend: FileBackend, child: Start) -
     assert other.silent()
     release(backend, two)
     assert other.hear()
+
+
+def test_meta_is_not_taken_from_who_has_the_descriptor_next(backend: FileBackend) -> None:
+    """Ctrl-C at its end leaves it to whoever drops everything; not to the collector, later."""
+    file, other = (backend._recipe.files.open("ns:a", Mode.PERMIT) for _ in range(2))
+    interrupted = slots.Meta(file.fd)
+    interrupted.__enter__()
+    kernel.drop_all(file.fd)
+    with slots.Meta(file.fd):
+        del interrupted
+        gc.collect()
+        assert not kernel.take(other.fd, kernel.WRITE, layout.META, 1)
+    for each in (file, other):
+        descriptors.close(each.fd)

@@ -71,9 +71,10 @@ class Ringer:
                 self._open().sendto(_RING, to)
 
     def _close(self) -> None:
-        if self._socket is not None:
-            descriptors.close_socket(self._socket)
-            self._socket = None
+        # Forgotten first: an interrupt in between must not leave a closed one to ring with.
+        used, self._socket = self._socket, None
+        if used is not None:
+            descriptors.close_socket(used)
 
 
 class Bell(ABC):

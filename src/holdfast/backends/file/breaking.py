@@ -28,7 +28,7 @@ def _break(recipe: Recipe, key: str, mode: Mode, raw: int | None) -> LockInfo | 
     if file is None:
         return None
     try:
-        with slots.meta(file.fd):
+        with slots.Meta(file.fd):
             info = look(file, recipe.me)
             if info is None or not _meant(info, raw):
                 return None

@@ -64,7 +64,7 @@ def take_name(file: LockFile) -> None:
 
 def finish_burial(file: LockFile) -> None:
     """Who buried this file may have been killed before the name was gone: nobody could get in."""
-    with slots.meta(file.fd):
+    with slots.Meta(file.fd):
         if file.grave():
             take_name(file)
 

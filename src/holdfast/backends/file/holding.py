@@ -57,7 +57,7 @@ def _turn_shared(recipe: Recipe, place: Place) -> None:
     """Take the reader's bytes while still alone, then turn the lock itself: it is never free."""
     file, fd = place.file, place.file.fd
     kernel.take(fd, READ, READERS, 1)
-    with slots.meta(fd):
+    with slots.Meta(fd):
         record = file.read(time.time_ns())._replace(mode=SHARED)
         place.slot = slots.take_listed(file, record, recipe.me)
         if place.slot is not None:

@@ -63,7 +63,7 @@ def adopt(recipe: Recipe, parked: Claim, claim: Claim) -> Granted | None:
 
 def _write_parked(recipe: Recipe, place: Place, until: int) -> None:
     file, fd = place.file, place.file.fd
-    with slots.meta(fd):
+    with slots.Meta(fd):
         last = file.read(time.time_ns())
         if place.slot is None:
             place.slot = slots.take_listed(file, last, recipe.me)
@@ -107,7 +107,7 @@ def _lock(place: Place, mode: int) -> bool:
 
 def _take_over(recipe: Recipe, place: Place, wanted: bytes) -> int | None:
     file, fd, me = place.file, place.file.fd, recipe.me
-    with slots.meta(fd):
+    with slots.Meta(fd):
         found = _find(recipe, place, wanted)
         if found is None:
             return None

@@ -7,8 +7,6 @@ tells people who it is. Slots are taken, written and counted under META only.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
 from holdfast.backends.file import kernel, layout
@@ -25,20 +23,28 @@ _SPINS: Final = 300
 _YIELD_AFTER: Final = 5
 
 
-@contextmanager
-def meta(fd: int) -> Iterator[None]:
-    """Alone with the shared parts of the file; held for microseconds, so worth spinning for."""
-    for spin in range(_SPINS):
-        if take(fd, WRITE, META, 1):
-            break
-        if spin > _YIELD_AFTER:
-            os.sched_yield()
-    else:
+class Meta:
+    """Alone with the shared parts of the file; held for microseconds, so worth spinning for.
+
+    No generator: one that was interrupted in its `__exit__` goes on when it is collected, and would
+    take META from whichever claim has the descriptor by then.
+    """
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def __enter__(self) -> None:
+        for spin in range(_SPINS):
+            if take(self._fd, WRITE, META, 1):
+                return
+            if spin > _YIELD_AFTER:
+                os.sched_yield()
         raise Crowded
-    try:
-        yield
-    finally:
-        kernel.drop(fd, META, 1)
+
+    def __exit__(self, *_: object) -> None:
+        kernel.drop(self._fd, META, 1)
 
 
 def table(fd: int) -> list[Record | None]:

@@ -52,7 +52,7 @@ def _with_readers(place: Place, me: Identity) -> int | None:
     end = line.now_ticket() + 1 if place.ticket is None else place.ticket
     if not take(fd, READ, READERS, end - READERS):
         return None
-    with slots.meta(fd):
+    with slots.Meta(fd):
         now = time.time_ns()
         last = file.read(now)
         if last.mode == OWNED and in_the_way(fd, WRITE, OWNERS, 1):
@@ -67,7 +67,7 @@ def _with_owner(place: Place, me: Identity) -> int | None:
     file, fd = place.file, place.file.fd
     if not take(fd, READ, LOCK, 1):
         return None
-    with slots.meta(fd):
+    with slots.Meta(fd):
         now = time.time_ns()
         last = file.read(now)
         joins = _joins(place, last, me)
@@ -98,7 +98,7 @@ def _with_permit(place: Place, me: Identity) -> int | None:
     file, fd = place.file, place.file.fd
     if not _in_turn(place):
         return None
-    with slots.meta(fd):
+    with slots.Meta(fd):
         now = time.time_ns()
         last = file.read(now)
         place.slot = slots.take_permit(file, place.claim.permits, last, me)

@@ -10,8 +10,8 @@ import os
 import select
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from holdfast.backends.redlock.nodes import Node
@@ -44,7 +44,8 @@ class Crew:
         self._clapper.setblocking(False)
         self._poll.register(self._bell, select.POLLIN)
         self._mutex = threading.Lock()
-        """Held while the crew is at work: closing comes from another thread."""
+        """Held while the crew is at work: closing comes from another thread. Not by a generator: if
+        that is interrupted in its `__exit__`, it keeps the mutex until it is collected."""
         self._retired = False
         self.owes = False
         """Whether something is to be taken back that waits for a connection."""
@@ -99,20 +100,18 @@ class Crew:
             self._work(patience)
 
     def tell(self, questions: Sequence[Question]) -> None:
-        with self._at_work():
-            for question in questions:
-                self.peers[question.node].ask(question, nobody_waits, now())
+        with self._mutex:
+            try:
+                for question in questions:
+                    self.peers[question.node].ask(question, nobody_waits, now())
+            finally:
+                self._last_word()
 
     def work(self, patience: float) -> None:
         """Wait for something to happen on any connection, and let it."""
-        with self._at_work():
-            self._work(patience)
-
-    @contextmanager
-    def _at_work(self) -> Iterator[None]:
         with self._mutex:
             try:
-                yield
+                self._work(patience)
             finally:
                 self._last_word()
 

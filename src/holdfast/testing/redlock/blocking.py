@@ -30,26 +30,35 @@ class SimCrew(Crew):
 
     async def asked(self, questions: Sequence[Question], heard: Heard, until: Until) -> None:
         """As `ask`."""
-        with self._at_work():
+        with self._mutex:
+            try:
+                await self._asked(questions, heard, until)
+            finally:
+                self._last_word()
+
+    async def _asked(self, questions: Sequence[Question], heard: Heard, until: Until) -> None:
+        self._work(0.0)
+        left, decided = len(questions), False
+
+        def hear(question: Question, reply: Any, sent: float) -> None:
+            nonlocal left, decided
+            left -= 1
+            decided = heard(question, reply, sent) or decided
+
+        for question in questions:
+            self.peers[question.node].ask(question, hear, now())
+        while left and not decided and (patience := until() - now()) > 0:
+            await self._sleep(patience)
             self._work(0.0)
-            left, decided = len(questions), False
-
-            def hear(question: Question, reply: Any, sent: float) -> None:
-                nonlocal left, decided
-                left -= 1
-                decided = heard(question, reply, sent) or decided
-
-            for question in questions:
-                self.peers[question.node].ask(question, hear, now())
-            while left and not decided and (patience := until() - now()) > 0:
-                await self._sleep(patience)
-                self._work(0.0)
 
     async def worked(self, patience: float) -> None:
         """As `work`."""
-        with self._at_work():
-            await self._sleep(patience)
-            self._work(0.0)
+        with self._mutex:
+            try:
+                await self._sleep(patience)
+                self._work(0.0)
+            finally:
+                self._last_word()
 
     async def _sleep(self, patience: float) -> None:
         poll: Poll = self._poll
