@@ -46,6 +46,9 @@ class Crew:
         self._mutex = threading.Lock()
         """Held while the crew is at work: closing comes from another thread. Not by a generator: if
         that is interrupted in its `__exit__`, it keeps the mutex until it is collected."""
+        self._torn = False
+        """Set while it is at work, so it stays set if that is interrupted (Ctrl-C): then what was
+        sent and what was read is not known, and no connection can be used any more."""
         self._retired = False
         self.owes = False
         """Whether something is to be taken back that waits for a connection."""
@@ -61,7 +64,7 @@ class Crew:
 
     def forget(self, fd: int) -> None:
         self._by_fd.pop(fd, None)
-        with suppress(KeyError):
+        with suppress(KeyError, ValueError):  # gone already, or closed: Ctrl-C came in between
             self._poll.unregister(fd)
 
     def ask(
@@ -71,10 +74,9 @@ class Crew:
         until: Callable[[], float],
     ) -> None:
         with self._mutex:
-            try:
-                self._ask(questions, heard, until)
-            finally:
-                self._last_word()
+            self._begin()
+            self._ask(questions, heard, until)
+            self._end()
 
     def _ask(
         self,
@@ -101,19 +103,28 @@ class Crew:
 
     def tell(self, questions: Sequence[Question]) -> None:
         with self._mutex:
-            try:
-                for question in questions:
-                    self.peers[question.node].ask(question, nobody_waits, now())
-            finally:
-                self._last_word()
+            self._begin()
+            for question in questions:
+                self.peers[question.node].ask(question, nobody_waits, now())
+            self._end()
 
     def work(self, patience: float) -> None:
         """Wait for something to happen on any connection, and let it."""
         with self._mutex:
-            try:
-                self._work(patience)
-            finally:
-                self._last_word()
+            self._begin()
+            self._work(patience)
+            self._end()
+
+    def _begin(self) -> None:
+        if self._torn:
+            for peer in self.peers:
+                peer.tear()
+        self._torn = True
+
+    def _end(self) -> None:
+        self._torn = False
+        if self._retired or self.owes:
+            self._last_word()
 
     def _last_word(self) -> None:
         if self._retired:  # closed meanwhile

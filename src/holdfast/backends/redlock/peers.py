@@ -247,26 +247,28 @@ class Peer:
     def age(self, at: float) -> None:
         """A node that has not answered for long is hung up on: what it may have is a debt."""
         if self._pending and at - self._pending[0][-1] > self.node.settings.limit:
-            self._break(TimeoutError())
+            self._break(TimeoutError("no answer for too long"))
 
     def _break(self, error: BaseException) -> None:
         if not self._ready or self._pending:  # one that was idle may just have been restarted
             self.node.unreached(error)
+        self._give_up(error)
+
+    def tear(self) -> None:
+        """Whoever was at work was interrupted: the next answer may be to another question."""
+        self._give_up(InterruptedError("interrupted"))
+
+    def _give_up(self, error: BaseException) -> None:
         self.close()
         known = isinstance(error, HoldfastError)
         why = error if known else wire.unreachable(self.node.settings, error)
-        pending, self._pending = self._pending, deque()
-        held_back, self._held_back = self._held_back, []
-        for _, question, hear, _ in pending:
-            if question is not _UNASKED:
-                self._lose(question, hear, why)
-        for question, hear, _ in held_back:
-            self._lose(question, hear, why)
-
-    def _lose(self, question: Question, hear: Hear, why: BaseException) -> None:
-        if question.owed is not None:
-            self.node.owe(question.owed, now())
-        hear(question, why, now())
+        lost = [each[1:3] for each in self._pending if each[1] is not _UNASKED]
+        lost += [each[:2] for each in self._held_back]
+        at = now()
+        self._owe((question, at) for question, _ in lost)  # before they are forgotten
+        self._pending, self._held_back = deque(), []
+        for question, hear in lost:
+            hear(question, why, at)
 
     def close(self) -> None:
         if self._socket is not None:

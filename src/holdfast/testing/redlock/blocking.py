@@ -31,10 +31,9 @@ class SimCrew(Crew):
     async def asked(self, questions: Sequence[Question], heard: Heard, until: Until) -> None:
         """As `ask`."""
         with self._mutex:
-            try:
-                await self._asked(questions, heard, until)
-            finally:
-                self._last_word()
+            self._begin()
+            await self._asked(questions, heard, until)
+            self._end()
 
     async def _asked(self, questions: Sequence[Question], heard: Heard, until: Until) -> None:
         self._work(0.0)
@@ -54,11 +53,10 @@ class SimCrew(Crew):
     async def worked(self, patience: float) -> None:
         """As `work`."""
         with self._mutex:
-            try:
-                await self._sleep(patience)
-                self._work(0.0)
-            finally:
-                self._last_word()
+            self._begin()
+            await self._sleep(patience)
+            self._work(0.0)
+            self._end()
 
     async def _sleep(self, patience: float) -> None:
         poll: Poll = self._poll
