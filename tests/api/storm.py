@@ -1,6 +1,7 @@
 """A program whose main thread is interrupted thousands of times around its locks (F-P6).
 
-Run as `python storm.py URL KIND SECONDS SEED`; prints how often it was hit and what was left.
+Run as `python storm.py URL KIND SECONDS SEED LONGEST`: it is hit again after LONGEST seconds at the
+latest. Prints how often it was, and what was left.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ KINDS: dict[str, Callable[[holdfast.Locks], None]] = {
 }
 
 
-def main(url: str, kind: str, seconds: float, seed: int) -> None:
+def main(url: str, kind: str, seconds: float, seed: int, longest: float) -> None:
     work = KINDS[kind]
     chance = random.Random(seed)
     locks = holdfast.connect(url)
@@ -86,7 +87,7 @@ def main(url: str, kind: str, seconds: float, seed: int) -> None:
 
     while not enough():
         try:
-            signal.setitimer(signal.ITIMER_REAL, chance.uniform(2e-5, 8e-4))
+            signal.setitimer(signal.ITIMER_REAL, chance.uniform(2e-5, longest))
             while True:
                 work(locks)
                 rounds += 1
@@ -150,4 +151,4 @@ def report(locks: holdfast.Locks, url: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4]))
+    main(sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4]), float(sys.argv[5]))

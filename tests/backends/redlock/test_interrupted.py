@@ -1,17 +1,25 @@
-"""Ctrl-C in a thread that speaks with the nodes: no answer is ever taken for another's.
-
-It comes between two steps of one connection: noted as sent and not sent, or read and not told.
+"""Ctrl-C in a thread that speaks with the nodes leaves no ghost there, and no answer is taken for
+another's. It comes between noting a question and sending it, or reading an answer and telling it.
 """
 
 from __future__ import annotations
 
+import secrets
 import threading
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 import holdfast
+from holdfast.backends.redis.settings import read
+from holdfast.backends.redlock.crews import Crew
+from holdfast.backends.redlock.nodes import Set
 from holdfast.backends.redlock.peers import Peer
+from holdfast.connect import parse
+from holdfast.core.values import Claim
+from holdfast.runtimes.clock import now
+from tests.api import interrupting, stepped, storm
 from tests.servers.redlock import RedlockNodes
 
 pytestmark = pytest.mark.redis
@@ -96,3 +104,37 @@ def test_a_second_one_while_the_first_is_cleared_up(
 
 def _refuse(*_: Any) -> None:
     raise KeyboardInterrupt
+
+
+def test_who_is_interrupted_while_he_takes_something_back_leaves_it_to_others() -> None:
+    node = Set([read(parse("redis://nowhere"))], max_ttl=5.0).nodes[0]
+    claims = [Claim("holdfast:x", f"{each:032x}", 5.0) for each in range(3)]
+    for claim in claims:
+        node.owe(claim, now())
+    for at, claim in enumerate(node.debts()):
+        assert claim == claims[at]
+        if at == 1:
+            break
+    assert list(node.debts()) == claims[1:]
+    assert not node.in_debt
+
+
+def test_a_crew_may_be_interrupted_while_it_is_made() -> None:
+    Crew.__new__(Crew).__del__()
+
+
+def _able(kinds: Iterable[str]) -> list[str]:
+    return [kind for kind in kinds if kind not in ("permit", "fair")]
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("kind", _able(stepped.KINDS))
+def test_at_each_moment(redlock_nodes: RedlockNodes, kind: str) -> None:
+    interrupting.stepping(f"{redlock_nodes.url}&namespace={secrets.token_hex(4)}", kind, 61)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("kind", _able(storm.KINDS))
+def test_in_a_storm(redlock_nodes: RedlockNodes, kind: str) -> None:
+    url = f"{redlock_nodes.url}&namespace={secrets.token_hex(4)}"
+    interrupting.storm(url, kind, longest=8e-3)

@@ -31,7 +31,9 @@ CAPABILITIES: Final = frozenset(
     }
 )
 _SPLIT: Final = 0.005
-"""After a split vote, everybody tries again after a while that is random and doubles."""
+"""After a split vote, everybody tries again after a while that is random and doubles ..."""
+_SPLITS: Final = 7
+"""... so often."""
 _BATCH: Final = 500
 _ROUNDS: Final = 3
 """Numbers proposed to those who voted: one is enough, unless voters fall or late ones know more."""
@@ -135,8 +137,8 @@ class RedlockBackend(Inspecting):
         if not votes.enough(*TOLD):
             raise self._too_few(votes)
         if votes.said(*VOTES, UNSURE):
-            ballot.splits += 1
-            return Busy(random.random() * min(0.5, _SPLIT * 2**ballot.splits))  # noqa: S311  # jitter
+            ballot.splits = min(ballot.splits + 1, _SPLITS)
+            return Busy(random.random() * _SPLIT * 2**ballot.splits)  # noqa: S311  # jitter
         self._learn(votes)
         waits = sorted(votes.answers[at][1] for at in votes.said(ballots.HELD_BY_ANOTHER))
         return Busy(waits[min(len(waits), votes.needed) - 1] / 1000 if waits else 1.0)

@@ -27,6 +27,10 @@ hung up. What came in the meantime is read with the next answer otherwise."""
 class Crew:
     """One thread's connections to all nodes."""
 
+    peers: Sequence[Peer] = ()
+    _wires: Sequence[socket.socket] = ()
+    """The bell and what it is rung with. (Here as well: `__init__` may be interrupted.)"""
+
     def __init__(
         self,
         nodes: Sequence[Node],
@@ -39,7 +43,7 @@ class Crew:
         """Where the nodes ring us."""
         self._poll = select.poll()
         self._by_fd: dict[int, Peer] = {}
-        self._bell, self._clapper = socket.socketpair()
+        self._bell, self._clapper = self._wires = socket.socketpair()
         self._bell.setblocking(False)
         self._clapper.setblocking(False)
         self._poll.register(self._bell, select.POLLIN)
@@ -171,5 +175,5 @@ class Crew:
     def __del__(self) -> None:
         for peer in self.peers:
             peer.drop()
-        self._bell.close()
-        self._clapper.close()
+        for each in self._wires:
+            each.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -114,15 +114,17 @@ class Node:
     def in_debt(self) -> bool:
         return bool(self._debts)
 
-    def debts(self) -> list[Claim]:
-        """What is to be taken back there, now that it can be reached; told once. One by one, for
-        other threads add to it, or ask as well.
+    def debts(self) -> Iterator[Claim]:
+        """What is to be taken back there, now that it can be reached. Each is struck off when the
+        next one is asked for: if whoever takes it back is interrupted, somebody else does it again.
         """
-        debts: list[tuple[Claim, float]] = []
-        with suppress(IndexError):
-            while True:
-                debts.append(self._debts.popleft())
-        return [claim for claim, until in debts if now() < until]
+        with suppress(IndexError):  # other threads strike off as well
+            for _ in range(len(self._debts)):  # what is added meanwhile is for another time
+                debt = claim, until = self._debts[0]
+                if now() < until:
+                    yield claim
+                with suppress(ValueError):
+                    self._debts.remove(debt)
 
     def distrust(self, seconds: float) -> None:
         self._distrusted_until = now() + seconds

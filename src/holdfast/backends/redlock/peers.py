@@ -67,6 +67,9 @@ class Peer:
         """`at` is now, or a moment ago."""
         if self.node.in_debt and self._ready and not self._pending:
             self._repay()  # what another thread could not say: here it is heard
+        self._say(question, hear, at)
+
+    def _say(self, question: Question, hear: Hear, at: float) -> None:
         pending = self._pending
         if not self._ready or len(pending) > MOST_PENDING:
             self._ask_later(question, hear, at)
@@ -177,7 +180,7 @@ class Peer:
 
     def _repay(self) -> None:
         for claim in self.node.debts():
-            self.ask(self._crew.repay(self.node.at, claim), nobody_waits, now())
+            self._say(self._crew.repay(self.node.at, claim), nobody_waits, now())
 
     def _write(self, packed: bytes = b"") -> None:
         sock, sent = self._socket, 0

@@ -1,0 +1,32 @@
+"""Programs that are interrupted around their locks, and what they say when nothing was left."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+CLEAN = ["hits True rounds True rival stuck False", "left [] [] {}", "next True"]
+
+
+def storm(url: str, kind: str, longest: float = 8e-4) -> None:
+    """At random moments, and with a rival in another thread."""
+    assert _program("storm", url, kind, "2", "1", str(longest)) == CLEAN
+
+
+def stepping(url: str, kind: str, every: int) -> None:
+    """Once at every so many-th moment there is."""
+    found = _program("stepping", url, kind, str(every))
+    assert len(found) == 1, found
+    assert int(found[0].split()[0]) > 10  # CPython 3.13.0 shows few of them
+
+
+def _program(name: str, *arguments: str) -> list[str]:
+    # A coroutine interrupted before its first step "was never awaited": true, and harmless.
+    quiet = ("-W", "ignore::RuntimeWarning")
+    result = subprocess.run(
+        [sys.executable, *quiet, "-m", f"tests.api.{name}", *arguments],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert result.stderr == ""
+    print(result.stdout)
+    return result.stdout.splitlines()
