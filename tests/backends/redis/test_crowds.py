@@ -228,3 +228,30 @@ def test_who_waited_once_is_expected_to_wait_again(server: RedisServer) -> None:
             assert backend._crowded == {"t:x"}
     assert len(fences) == 6
     assert fences == sorted(fences)
+
+
+def test_a_timeout_is_kept_on_a_server_that_has_nothing_to_do(server: RedisServer) -> None:
+    """It looks ten times a second whether a BLPOP is over, so one of 10 ms takes 100."""
+    with holdfast.connect(server.url) as other, holdfast.connect(server.url) as locks:
+        other.lock("x").acquire()
+
+        def took() -> float:
+            asked = clock.now()
+            assert locks.lock("x").acquire(timeout=0.01) is None
+            return clock.now() - asked
+
+        took()
+        assert min(took() for _ in range(8)) < 0.06  # each of them but for the machine's own pauses
+
+
+def test_no_grant_is_lost_to_a_sleep_that_was_given_up(server: RedisServer) -> None:
+    """The server may still answer it, to a connection that nobody reads any more."""
+    with holdfast.connect(server.url) as other, holdfast.connect(server.url) as locks:
+        for _ in range(20):
+            lease = other.lock("x").acquire(timeout=LONG)
+            assert lease is not None
+            assert locks.lock("x").acquire(timeout=0.001) is None
+            lease.release()
+            ours = locks.lock("x").acquire(timeout=LONG)
+            assert ours is not None
+            ours.release()

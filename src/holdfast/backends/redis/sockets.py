@@ -7,6 +7,7 @@ the server. A connection is dropped after any doubt: an answer that comes late i
 from __future__ import annotations
 
 import contextlib
+import math
 import select
 import socket
 import ssl
@@ -92,8 +93,17 @@ class Connection:
             reply = self._gets()
         return reply
 
+    def send_within(self, packed: bytes, seconds: float) -> Any:
+        """The answer, or NOTHING if there is none within so long."""
+        if seconds == math.inf:
+            return self.send(packed)
+        self._sendall(packed)
+        return self.next_within(seconds)
+
     def next_within(self, seconds: float) -> Any:
         """What the server says next on its own, or NOTHING if it is silent for so long."""
+        if seconds == math.inf:
+            return self.next()
         until = monotonic() + seconds
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)

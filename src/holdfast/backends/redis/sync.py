@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -23,6 +24,9 @@ from holdfast.runtimes.clock import now
 
 SLICE: Final = 1.0
 """The longest BLPOP: after it the claim is shown to be alive again."""
+_LATE: Final = 0.005
+"""How late the end of a BLPOP may be told where somebody's time runs out. A busy server tells it at
+once, an idle one looks only ten times a second: then the connection is given up."""
 _PAUSE: Final = 0.1
 """After a slice that found no server; asking again has its own patience."""
 _UNASKED: Final = object()
@@ -97,12 +101,12 @@ class BlockingBackend(RedisBackend):
         at once, and has its grant in a few steps. Who is let in at once finds a message as well,
         so that BLPOP does not hold up the connection.
         """
-        most = min(patience, self._pool.longest_slice(SLICE))
+        most, within = _slice(patience, self._pool)
         packed = self._recipe.acquire(claim, _BLPOP_FOLLOWS) + self._recipe.pop(claim, 0, most)
         waiting = Waiting(claim)
         sent = now()
         try:
-            answer, popped = await self._send_two(packed, most)
+            answer, popped = await self._send_two(packed, most, within)
         except BaseException:
             self._waiting[claim.id] = waiting
             waiting.move()  # that connection may be read by the server for a while (L5)
@@ -121,7 +125,7 @@ class BlockingBackend(RedisBackend):
             waiting.move()
         return Busy(0.0) if type(answer) is list else await self.attempt(claim, 0.0)
 
-    async def _send_two(self, packed: bytes, most: float) -> tuple[Any, Any]:
+    async def _send_two(self, packed: bytes, most: float, within: float) -> tuple[Any, Any]:
         """The answers to a question and to the BLPOP behind it: NOTHING if that one may sleep for
         longer than it should. Then nobody uses its connection any more.
         """
@@ -131,11 +135,12 @@ class BlockingBackend(RedisBackend):
                 if self._closed:  # just now: whoever closed it did not see this connection yet
                     raise ConnectionAbortedError("closed")
                 answer = connection.send(packed)
-                if type(answer) is int or (type(answer) is list and answer[0] >= most * 1000):
+                if type(answer) is int:
                     return answer, connection.next()
                 popped = NOTHING
                 if type(answer) is list:
-                    popped = connection.next_within(answer[0] / 1000)
+                    told = answer[0] / 1000
+                    popped = connection.next_within(told if told < most else within)
                 if popped is NOTHING:
                     connection.era = None
                 return answer, popped
@@ -200,11 +205,10 @@ class Inbox:
             left = until - sent
             if left <= 0:
                 return False
-            most = min(left, self._pool.longest_slice(SLICE))
+            most, within = _slice(left, self._pool)
+            packed = self._recipe.pop(waiting.claim, waiting.generation, most)
             try:
-                reply, era = await self._send(
-                    self._recipe.pop(waiting.claim, waiting.generation, most)
-                )
+                reply, era = await self._send(packed, within)
                 if isinstance(reply, ReplyError):
                     raise self._pool.refused(reply)
             except BackendUnavailable:
@@ -214,6 +218,8 @@ class Inbox:
                 return True
             if reply is None:
                 waiting.anchor, waiting.era = sent, era
+            elif reply is NOTHING:
+                waiting.move()
             elif reply is _UNASKED:
                 continue
             elif era is not waiting.era:
@@ -229,14 +235,23 @@ class Inbox:
             await pause.wait(min(until, now() + _PAUSE))
         self._pause = None
 
-    async def _send(self, packed: bytes) -> tuple[Any, object]:
+    async def _send(self, packed: bytes, within: float) -> tuple[Any, object]:
         """What came, if anything, and in which of the pool's eras."""
         with self._pool.lent(packed) as connection:
             self._sleeping = connection
             try:
                 if self._rung:  # just now: whoever rang did not see this connection yet
                     return _UNASKED, None
-                return connection.send(packed), connection.era
+                reply, era = connection.send_within(packed, within), connection.era
+                if reply is NOTHING:
+                    connection.era = None
+                return reply, era
             finally:
                 with self._mutex:  # from here on it is not ours to interrupt
                     self._sleeping = None
+
+
+def _slice(left: float, pool: Connections) -> tuple[float, float]:
+    """For how long to sleep in BLPOP, and to wait for its answer."""
+    most = pool.longest_slice(SLICE)
+    return (most, math.inf) if left > most else (left, left + _LATE)

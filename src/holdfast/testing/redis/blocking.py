@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 from hiredis import Reader, ReplyError
 
@@ -32,6 +32,7 @@ class Connection:
         self._reader: Reader = wire.reader()
         self._answers: list[Any] = []
         self._wanted = 0
+        self._late = False
         self._waits: Future[None] = Future()
         end.received = self._received
         end.over = self._over
@@ -41,10 +42,23 @@ class Connection:
         return self._end.closed
 
     async def send_many(self, packed: Sequence[bytes]) -> list[Any]:
+        self.post(packed)
+        return await self.answers(len(packed))
+
+    def post(self, packed: Sequence[bytes]) -> None:
         self._answers = []
         if not self.closed:
             self._end.wire.request(b"".join(packed))
-        return await self.answers(len(packed))
+
+    async def answer_within(self, which: int, seconds: float) -> Any:
+        """The so many-th, or NOTHING if it takes longer."""
+        self._late = False
+        try:
+            return (await self.answers(which, min(seconds, SETTINGS.limit)))[which - 1]
+        except BackendUnavailable:
+            if self._late and seconds < SETTINGS.limit:
+                return wire.NOTHING
+            raise
 
     async def answers(self, wanted: int, seconds: float = SETTINGS.limit) -> list[Any]:
         """As soon as there are so many, of those that came since something was sent last."""
@@ -76,6 +90,7 @@ class Connection:
         self._waits.fail(wire.unreachable(SETTINGS, ConnectionResetError("cut")))
 
     def _too_late(self) -> None:
+        self._late = True
         self._waits.fail(wire.unreachable(SETTINGS, TimeoutError()))
 
 
@@ -115,40 +130,55 @@ class Pool:
     def longest_slice(self, wanted: float) -> float:
         return min(wanted, SETTINGS.limit / 2)
 
-    async def send_many(
-        self,
-        packed: Sequence[bytes],
-        lent: Callable[[Connection | None], None] = lambda _: None,
-    ) -> tuple[list[Any], object]:
+    async def send_many(self, packed: Sequence[bytes]) -> list[Any]:
         connection = await self._take()
-        lent(connection)
         try:
             answers = await connection.send_many(packed)
         except BaseException:
             self._drop(connection)
             raise
-        finally:
-            lent(None)
         self._give_back(connection)
-        return answers, connection.era
+        return answers
 
-    async def send_two(self, packed: bytes, most: float) -> tuple[Any, Any]:
-        """As `BlockingBackend` does it."""
+    async def send_within(
+        self, packed: bytes, within: float, lent: Callable[[Connection | None], None]
+    ) -> tuple[Any, object]:
+        """As `Inbox` does it."""
         connection = await self._take()
+        lent(connection)
         try:
-            answer, *_ = await connection.send_many([packed])
-            if type(answer) is int or (type(answer) is list and answer[0] >= most * 1000):
-                _, popped = await connection.answers(2)
-                self._give_back(connection)
-                return answer, popped
+            connection.post([packed])
+            reply = await connection.answer_within(1, within)
         except BaseException:
             self._drop(connection)
             raise
+        finally:
+            lent(None)
+        era = connection.era
+        if reply is wire.NOTHING:
+            connection.close()
+        else:
+            self._give_back(connection)
+        return reply, era
+
+    async def send_two(self, packed: bytes, most: float, within: float) -> tuple[Any, Any]:
+        """As `BlockingBackend` does it."""
+        connection = await self._take()
         popped = wire.NOTHING
-        if type(answer) is list:
-            with suppress(BackendUnavailable):
-                _, popped = await connection.answers(2, answer[0] / 1000)
-        connection.close()
+        try:
+            answer, *_ = await connection.send_many([packed])
+            if type(answer) is int:
+                popped = await connection.answer_within(2, math.inf)
+            elif type(answer) is list:
+                told = answer[0] / 1000
+                popped = await connection.answer_within(2, told if told < most else within)
+        except BaseException:
+            self._drop(connection)
+            raise
+        if popped is wire.NOTHING:
+            connection.close()
+        else:
+            self._give_back(connection)
         return answer, popped
 
     def _drop(self, connection: Connection) -> None:
@@ -193,15 +223,14 @@ class SimBlocking(BlockingBackend):
         self._connections: Pool = pool
 
     async def _ask(self, script: Script, packed: bytes) -> Any:
-        (reply,), _ = await self._connections.send_many([packed])
+        (reply,) = await self._connections.send_many([packed])
         return reply if type(reply) is int else await self._understood(script, packed, reply)
 
     async def _send_many(self, packed: Sequence[bytes]) -> list[Any]:
-        answers, _ = await self._connections.send_many(packed)
-        return answers
+        return await self._connections.send_many(packed)
 
-    async def _send_two(self, packed: bytes, most: float) -> tuple[Any, Any]:
-        return await self._connections.send_two(packed, most)
+    async def _send_two(self, packed: bytes, most: float, within: float) -> tuple[Any, Any]:
+        return await self._connections.send_two(packed, most, within)
 
     def _signal(self, waiting: Waiting, plain: Callable[[], Signal]) -> Signal:
         super()._signal(waiting, plain)
@@ -211,10 +240,9 @@ class SimBlocking(BlockingBackend):
 class SimInbox(Inbox):
     """Sleeps in BLPOP on a simulated connection."""
 
-    async def _send(self, packed: bytes) -> tuple[Any, object]:
+    async def _send(self, packed: bytes, within: float) -> tuple[Any, object]:
         pool: Any = self._pool
-        (reply,), era = await pool.send_many([packed], self._lent)
-        return reply, era
+        return cast("tuple[Any, object]", await pool.send_within(packed, within, self._lent))
 
     def _lent(self, connection: Any) -> None:
         self._sleeping = connection
