@@ -155,7 +155,7 @@ class Losing(Part):
         lease = await scene.connect().lock("x", ttl=scene.safe_ttl, auto_renew=False).acquire()
         fence = lease.fence
         for _ in range(3):
-            await scene.pause(scene.safe_ttl / 2.5)
+            await scene.pause(scene.safe_ttl / 4)
             before = lease.remaining
             await lease.renew()
             assert lease.remaining > before

@@ -19,7 +19,7 @@ from holdfast.runtimes import clock
 from holdfast.testing.conformance.colours import GLANCE, PATIENCE, Colour, Gate, Work, Worker
 
 SHORT_TTL = 0.4
-SAFE_TTL = 2.0
+SAFE_TTL = 3.0
 
 
 class News:
