@@ -74,19 +74,15 @@ class ZooKeeperBackend(Asker):
     async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002 -- `watch` waits
         await self.ready()
         place = self.session.place(claim)
-        try:
-            if not place.node:
-                return await self._decide(place, await self._stand_in_line(place))
-            behind, place.behind = place.behind, None
-            looked = behind is not None and place.signal is not None  # a moment ago: now watch
-            if looked and await self._watch(place, behind or ""):
-                return Busy(place.retry_in)
-            line, place.line = place.line, None
-            self._check_watch(place)
-            return await self._decide(place, line)
-        except BaseException:
-            place.doubtful = place.doubtful or not place.node
-            raise
+        if not place.node:
+            return await self._decide(place, await self._stand_in_line(place))
+        behind, place.behind = place.behind, None
+        looked = behind is not None and place.signal is not None  # a moment ago: now watch
+        if looked and await self._watch(place, behind or ""):
+            return Busy(place.retry_in)
+        line, place.line = place.line, None
+        self._check_watch(place)
+        return await self._decide(place, line)
 
     def _check_watch(self, place: Place) -> None:
         trouble, place.trouble = place.trouble, None
@@ -128,6 +124,7 @@ class ZooKeeperBackend(Asker):
         mark = naming.owner_mark(claim.owner) if claim.mode is Mode.EXCLUSIVE else ""
         if mark and (line := await moving.join_fellow(self, place, mark)) is not None:
             return line
+        place.doubtful = True  # from here on until it is noted: whoever waits may be interrupted
         for _ in range(10):
             made, children = await self.ask(*self.standing(place))
             if isinstance(made, NoNodeError):
@@ -164,8 +161,8 @@ class ZooKeeperBackend(Asker):
         ((data, stat),) = await self.ask(GetData(f"{folder}/{found.name}", None))
         if stat.ephemeralOwner != self.session.id:
             return None  # of a session that is over: the server is about to remove it
-        place.node, place.doubtful = found.name, False
-        place.raw = looking.raw_of(data, stat)
+        raw = looking.raw_of(data, stat)
+        place.node, place.raw, place.doubtful = found.name, raw, False
         return line
 
     async def _watch(self, place: Place, behind: str) -> bool:
@@ -246,7 +243,7 @@ class ZooKeeperBackend(Asker):
         if place is not None and place.epoch != session.epoch:
             session.places.pop(claim.id, None)
             return False
-        if place is None or not place.node:
+        if place is None or place.doubtful or not place.node:
             return await self._release_unknown(claim, place)
         place.forget_watch()
         (answer,) = await self.ask(Delete(self._path(place), -1))

@@ -50,7 +50,9 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
     def send(self, requests: Sequence[Any], batch: Batch) -> bool:
         """From any thread, without waiting; False if kazoo's thread has to do it."""
         with self._mutex:
-            if not self._flowing:
+            # What was left to kazoo's thread while there was no connection goes out before: a claim
+            # that is withdrawn must not be made after that.
+            if not self._flowing or self.client._queue:
                 return False
             try:
                 self._push(b"".join([self._frame(request, batch) for request in requests]))
@@ -126,7 +128,7 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         self._read_sock.recv(1)
         with self._socket_error_handling():
             with self._mutex:
-                if self.client._queue:
+                while self.client._queue:  # a ring may be missing, where Ctrl-C came before it
                     self._push(self._frame(*self.client._queue.popleft()))
             self._flush(connect_timeout)
 

@@ -39,8 +39,9 @@ async def _stand_in_lines(backend: ZooKeeperBackend, places: Sequence[Place]) ->
     answers: list[Any] = await backend.ask(*requests) if requests else []
     for at, place in enumerate(fresh):
         made, children = answers[2 * at : 2 * at + 2]
-        place.doubtful = False
-        if not isinstance(made, Exception):
+        if isinstance(made, Exception):
+            place.doubtful = False
+        else:
             place.line = backend.stood(place, made, children)
 
 
@@ -49,9 +50,10 @@ async def release_all(backend: ZooKeeperBackend, claims: Sequence[Claim]) -> lis
     known: dict[str, Place] = {}
     for claim in claims:
         place = session.places.get(claim.id)
-        if place is not None and place.node and place.epoch == session.epoch:
-            place.forget_watch()
-            known[claim.id] = place
+        if place is None or place.doubtful or not place.node or place.epoch != session.epoch:
+            continue  # each by itself
+        place.forget_watch()
+        known[claim.id] = place
     gone: dict[str, bool] = {}
     if known and not session.closed:
         paths = [f"{place.folder}/{place.node}" for place in known.values()]

@@ -61,11 +61,13 @@ async def downgrade(asker: ZooKeeperBackend, claim: Claim) -> bool:
     kind = naming.kind_of(shared, asker.session.settings.layout)
     name = naming.prefix(claim.id, "", kind) + old.number
     create = _node(asker, f"{folder}/{name}", asker.shown(shared, raw=place.raw))
+    place.doubtful = True
     if not await asker.all_or_nothing(Delete(f"{folder}/{old.name}", -1), create):
         (found,) = await asker.ask(Exists(f"{folder}/{name}", None))
         if found is None:
+            place.doubtful = False
             return False
-    place.node, place.claim = name, shared
+    place.node, place.claim, place.doubtful = name, shared, False
     return True
 
 

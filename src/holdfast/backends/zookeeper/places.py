@@ -52,7 +52,7 @@ class Place:
         self.raw = 0
         self.granted = False
         self.doubtful = False
-        """Whether a node may have been made of which we were not told."""
+        """Whether a node may have been made, or given another name, of which we were not told."""
         self.waited = False
         self.retry_in = 0.0
         self.behind: str | None = None

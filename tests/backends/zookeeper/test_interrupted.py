@@ -1,0 +1,129 @@
+"""Ctrl-C at any moment around a lock leaves no ghost on the server: nobody stands in line twice.
+
+A thread that is interrupted leaves its claim, as it is, to the next one of its process.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kazoo.protocol.serialization import Create2, GetChildren
+
+from holdfast.backends.zookeeper import looking, naming
+from holdfast.backends.zookeeper.backend import ZooKeeperBackend
+from holdfast.backends.zookeeper.batches import Batch
+from holdfast.core.values import Claim, Granted, Mode
+from holdfast.runtimes.threads import run
+from tests.api import interrupting, storm
+from tests.backends.zookeeper.conftest import claim, engine
+from tests.servers.zookeeper import ZooKeeperServer
+
+pytestmark = [pytest.mark.zookeeper, pytest.mark.faults]
+KINDS = [kind for kind in storm.KINDS if kind != "renewed"]  # its ttl is longer than a session's
+
+
+@pytest.fixture
+def port(url: str) -> Iterator[ZooKeeperBackend]:
+    made: Any = engine(url).blocking()
+    warm = claim("warm")
+    run(made.attempt(warm, 0.0))
+    run(made.release(warm))
+    yield made
+    run(made.close())
+
+
+def line(port: ZooKeeperBackend, of: Claim) -> list[str]:
+    return [each.name for each in run(port.line(naming.place_of(port.session.settings.root, of)))]
+
+
+def interrupted(*_: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_who_was_not_told_of_its_node_finds_it_again(
+    port: ZooKeeperBackend, monkeypatch: pytest.MonkeyPatch, several: bool
+) -> None:
+    """It stood in front of itself, for as long as the process lived."""
+    claims = [claim("x"), claim("y")]
+
+    def ask() -> Any:
+        return run(port.attempt_all(claims) if several else port.attempt(claims[0], 0.0))
+
+    ask_once_and_release(port, claims)  # the lock's own nodes are there
+    with monkeypatch.context() as patched:
+        patched.setattr(port, "stood", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            ask()
+    granted = run(port.attempt(claims[0], 0.0))
+    assert isinstance(granted, Granted)
+    assert granted.raw
+    assert len(line(port, claims[0])) == 1
+    for each in claims:
+        run(port.release(each))
+        assert line(port, each) == []
+
+
+def ask_once_and_release(port: ZooKeeperBackend, claims: list[Claim]) -> None:
+    for each in claims:
+        other = claim(each.key.partition(":")[2])
+        run(port.attempt(other, 0.0))
+        run(port.release(other))
+
+
+def test_who_is_interrupted_while_it_finds_its_node_has_its_number(
+    port: ZooKeeperBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = claim("x")
+    for at, step in [(port, "stood"), (looking, "raw_of")]:
+        with monkeypatch.context() as patched:
+            patched.setattr(at, step, interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                run(port.attempt(mine, 0.0))
+    granted = run(port.attempt(mine, 0.0))
+    assert isinstance(granted, Granted)
+    assert granted.raw > 0
+    assert run(port.release(mine))
+
+
+def test_a_reader_that_was_a_writer_is_found_by_whoever_releases_it(
+    port: ZooKeeperBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = claim("x")
+    run(port.attempt(mine, 0.0))
+    real = port.all_or_nothing
+
+    async def done(*operations: Any) -> bool:
+        await real(*operations)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(port, "all_or_nothing", done)
+        with pytest.raises(KeyboardInterrupt):
+            run(port.downgrade(mine))
+    assert [naming.nodes(line(port, mine))[0].mode] == [Mode.SHARED]
+    run(port.release(mine))
+    assert line(port, mine) == []
+
+
+def test_what_was_left_to_kazoos_thread_is_not_overtaken(port: ZooKeeperBackend) -> None:
+    """There was no connection for a moment, and nothing has been sent since: Ctrl-C before the
+    thread was rung. What is asked now must see it.
+    """
+    mine = claim("x")
+    run(port.attempt(mine, 0.0))
+    folder = naming.place_of(port.session.settings.root, mine)
+    late = Create2(f"{folder}/late", b"", port.session.acl, 0)
+
+    batch = Batch([late], port.session.proof, lambda _: None)
+    port.session._client._queue.append((late, batch))
+    (found,) = run(port.ask(GetChildren(folder, None)))
+    assert "late" in found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_in_a_storm(zookeeper_server: ZooKeeperServer, kind: str) -> None:
+    interrupting.storm(f"{zookeeper_server.url}/{secrets.token_hex(4)}", kind, longest=8e-3)
