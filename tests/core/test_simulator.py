@@ -21,8 +21,8 @@ from holdfast.testing.world import World
 
 SEEDS = 60
 """How many swarms CI looks at; `python -m holdfast.testing.simulator` looks at more."""
-FINDING = 60
-"""Within so many seeds each bug must be found."""
+FINDING = 150
+"""Within so many seeds each bug must be found; most are in the first few."""
 
 
 def test_many_swarms_break_nothing_and_every_fault_was_there() -> None:

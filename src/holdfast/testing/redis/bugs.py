@@ -150,7 +150,7 @@ BUGS: dict[str, Bug] = {
         Edit("acquire", "(rejoins or not first or first == id)", "(rejoins or not first)"),
         Edit("renew", "settle()\n", ""),
         rules="f",
-        faults=RedisFaults(processes_crash=1.0, slow=0.1),
+        faults=RedisFaults(processes_crash=3.0, connections_cut=3.0, slow=0.1),
         only=("fair",),
     ),
     "redis-waiter-not-refreshed": scripted(
