@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import socket
+from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from holdfast.backends.redis.replies import Reply
 from holdfast.backends.redis.settings import read
 from holdfast.backends.redis.streams import Stream
 from holdfast.connect import parse
+from holdfast.errors import BackendUnavailable
 from tests.servers.redis import RedisServer
 
 pytestmark = pytest.mark.redis
@@ -169,4 +172,53 @@ def test_who_is_interrupted_leaves_the_others_their_answers(
     stream.close()
     loop.run_until_complete(stream.ended)
     tasks[1].exception()
+    loop.close()
+
+
+class Interrupted(deque[Any]):
+    """Ctrl-C at one of the steps of a stream, once."""
+
+    def __init__(self, step: str, *, done: bool) -> None:
+        super().__init__()
+        self._step, self._done = step, done
+
+    def append(self, each: Any) -> None:
+        self._at("append", lambda: super(Interrupted, self).append(each))
+
+    def popleft(self) -> Any:
+        return self._at("popleft", super().popleft)
+
+    def _at(self, step: str, do: Callable[[], Any]) -> Any:
+        if self._step != step:
+            return do()
+        self._step = ""
+        if self._done:
+            do()
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("done", [False, True])
+@pytest.mark.parametrize("step", ["append", "popleft"])
+def test_after_an_interrupt_no_answer_is_taken_for_anothers(
+    redis_server: RedisServer, step: str, done: bool
+) -> None:
+    """Between sending a question and noting it, or reading an answer and telling it."""
+    loop = asyncio.new_event_loop()
+    stream = loop.run_until_complete(opened(redis_server.url))
+    stream._pending = Interrupted(step, done=done)
+
+    async def ask(text: bytes) -> Any:
+        return await stream.send(told(text)) == text
+
+    tasks = [loop.create_task(ask(b"%d" % each)) for each in range(6)]
+    with pytest.raises(KeyboardInterrupt):
+        loop.run_until_complete(asyncio.wait(tasks, timeout=30))
+    loop.run_until_complete(asyncio.wait(tasks, timeout=30))
+    assert all(each.done() for each in tasks), "somebody waits for ever"
+    errors = [each.exception() for each in tasks]
+    assert all(
+        error is not None or each.result() for error, each in zip(errors, tasks, strict=True)
+    )
+    assert any(isinstance(error, BackendUnavailable) for error in errors)
+    loop.run_until_complete(stream.ended)
     loop.close()

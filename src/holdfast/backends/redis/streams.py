@@ -103,16 +103,20 @@ class Stream(asyncio.BufferedProtocol):
             return
         waiting = len(self._pending)
         at_once = waiting <= few or (few and sent - self._pending[0][1] > _HANGING)
-        if at_once and not self._out:  # what was said before goes out before
-            self._transport.write(packed)
-        else:
-            if not self._out:
-                self._loop.call_soon(self._flush)
-            self._out.append(packed)
-        self._pending.append((answer, sent))
-        if not self._watched:
-            self._watched = True
-            self._loop.call_later(self._settings.limit, self._watch)
+        try:
+            if at_once and not self._out:  # what was said before goes out before
+                self._transport.write(packed)
+            else:
+                if not self._out:
+                    self._loop.call_soon(self._flush)
+                self._out.append(packed)
+            self._pending.append((answer, sent))
+            if not self._watched:
+                self._watched = True
+                self._loop.call_later(self._settings.limit, self._watch)
+        except BaseException as error:  # Ctrl-C: the next answer may be to another question
+            self.abort(error)
+            raise
 
     def leave(self, verb: bytes, channel: bytes) -> None:
         """End a subscription. What comes of it is pushed, and is nobody's answer; but a refusal (by
@@ -123,13 +127,17 @@ class Stream(asyncio.BufferedProtocol):
             self._leaving.add(self.send(wire.pack(verb, channel) + wire.pack(b"HELLO")))
 
     def _flush(self) -> None:
-        packed = b"".join(self._out)
-        self._out.clear()
         transport = self._transport
-        if transport is not None:
-            transport.write(packed)
-            if transport.get_write_buffer_size() > MOST_UNSENT:
-                self.abort(BufferError("the server does not read what is sent"))
+        try:
+            packed = b"".join(self._out)
+            self._out.clear()
+            if transport is not None:
+                transport.write(packed)
+                if transport.get_write_buffer_size() > MOST_UNSENT:
+                    self.abort(BufferError("the server does not read what is sent"))
+        except BaseException as error:  # Ctrl-C: it may not have been sent
+            self.abort(error)
+            raise
 
     def _watch(self) -> None:
         """The time limit of every command, kept by one timer."""
@@ -154,6 +162,7 @@ class Stream(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         reader = self._reader
+        answer: Answer | None = None
         try:
             reader.feed(self._buffer, 0, nbytes)  # type: ignore[arg-type]  # any buffer will do
             reply = reader.gets()
@@ -162,14 +171,22 @@ class Stream(asyncio.BufferedProtocol):
                     self._pushed(self, reply)
                 elif not self._leaving or not self._refused_to_leave(reply):
                     # In RESP3 the answer to SUBSCRIBE is a push as well.
-                    answer, self.anchor = self._pending.popleft()
+                    answer, self.anchor = self._pending[0]
+                    self._pending.popleft()
                     if not answer.done():
                         answer.set_result(reply)
+                    answer = None
                 reply = reader.gets()
         except (HiredisError, IndexError) as error:
             self.abort(error)
-        except (SystemExit, KeyboardInterrupt):  # of somebody who went on with his answer
-            self._loop.call_soon(self.buffer_updated, 0)  # the others have theirs, if it runs on
+        except (SystemExit, KeyboardInterrupt) as why:
+            if answer is not None and answer.done():
+                # Of somebody who went on with his answer: the others have theirs, if it runs on.
+                self._loop.call_soon(self.buffer_updated, 0)
+            else:  # Ctrl-C in between: what was read may be lost
+                self.abort(why)
+                if answer is not None:
+                    answer.set_exception(wire.unreachable(self._settings, why))
             raise
 
     def _refused_to_leave(self, reply: Any) -> bool:

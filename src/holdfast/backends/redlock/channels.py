@@ -125,7 +125,7 @@ class Channel:
 class Asked:
     """A question that waits for its answer."""
 
-    __slots__ = ("_channel", "_hear", "_line", "_question", "_script", "_sent", "_stream")
+    __slots__ = ("_channel", "_hear", "_line", "_question", "_script", "_sent", "_stream", "_told")
 
     def __init__(  # all that is needed to ask it again
         self,
@@ -143,12 +143,14 @@ class Asked:
         self._hear = hear
         self._script = script
         self._sent = now()
+        self._told = False
 
     def done(self) -> bool:
-        """It is always of use: a late vote too."""
-        return False
+        """Until then it is of use: a late vote too."""
+        return self._told
 
     def set_result(self, reply: Any) -> None:
+        self._told = True
         channel = self._channel
         if type(reply) is not list:
             if wire.unscripted(reply):
@@ -174,6 +176,7 @@ class Asked:
             self._channel.send(stream, self._line, question, self._hear)
 
     def set_exception(self, error: BaseException) -> None:
+        self._told = True
         # As a future does it: whoever waits goes on where nothing else is being done.
         loop = asyncio.get_running_loop()
         loop.call_soon(self._channel.lose, self._question, self._hear, error)
