@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from kazoo.protocol.serialization import Create2, GetChildren
 
-from holdfast.backends.zookeeper import looking, naming
+import holdfast
+from holdfast.backends.zookeeper import driver, looking, naming
 from holdfast.backends.zookeeper.backend import ZooKeeperBackend
 from holdfast.backends.zookeeper.batches import Batch
 from holdfast.core.values import Claim, Granted, Mode
@@ -127,3 +128,16 @@ def test_what_was_left_to_kazoos_thread_is_not_overtaken(port: ZooKeeperBackend)
 @pytest.mark.parametrize("kind", KINDS)
 def test_in_a_storm(zookeeper_server: ZooKeeperServer, kind: str) -> None:
     interrupting.storm(f"{zookeeper_server.url}/{secrets.token_hex(4)}", kind, longest=8e-3)
+
+
+def test_who_is_interrupted_while_it_connects_connects_again(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody else would ever start kazoo's thread."""
+    with holdfast.connect(url) as locks:
+        with monkeypatch.context() as patched:
+            patched.setattr(driver.Client, "start_async", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                locks.lock("x").acquire()
+        with locks.lock("x", timeout=30) as lease:
+            assert lease.held
