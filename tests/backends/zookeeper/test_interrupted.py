@@ -6,6 +6,7 @@ A thread that is interrupted leaves its claim, as it is, to the next one of its 
 from __future__ import annotations
 
 import secrets
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -133,11 +134,21 @@ def test_in_a_storm(zookeeper_server: ZooKeeperServer, kind: str) -> None:
 def test_who_is_interrupted_while_it_connects_connects_again(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody else would ever start kazoo's thread."""
+    """Nobody else would ever start kazoo's thread; and who starts it has no signals."""
+    starters: list[threading.Thread] = []
+    real = driver.Client.start_async
+
+    def start(client: driver.Client) -> None:
+        starters.append(threading.current_thread())
+        real(client)
+
+    monkeypatch.setattr(driver.Client, "start_async", start)
     with holdfast.connect(url) as locks:
         with monkeypatch.context() as patched:
-            patched.setattr(driver.Client, "start_async", interrupted)
+            patched.setattr(threading.Thread, "start", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 locks.lock("x").acquire()
         with locks.lock("x", timeout=30) as lease:
             assert lease.held
+    assert len(starters) == 1
+    assert threading.main_thread() not in starters

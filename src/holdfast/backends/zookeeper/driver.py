@@ -117,9 +117,9 @@ class Client(KazooClient):  # type: ignore[misc]  # kazoo has no types
 
     @property
     def ended(self) -> bool:
-        """Whether its thread is gone, by an error that nobody expected, or was never started."""
+        """Whether its thread is gone, by an error that nobody expected."""
         thread = self._connection._connection_routine
-        return thread is None or not thread.is_alive()
+        return thread is not None and not thread.is_alive()
 
     def _notify_pending(self, state: Any) -> None:
         """The connection is gone: nobody may send on it any more, before those who did are told."""

@@ -96,8 +96,9 @@ class Session:
         with self._mutex:
             if not self._connected:
                 self._gate.append(call)
-                if not self.closed and (self._client is None or self._client.ended):
-                    self._start()
+                if self._unstarted():
+                    # By a thread of its own: Ctrl-C must not come in the middle of it.
+                    threading.Thread(target=self._start, name="holdfast-start", daemon=True).start()
                 return
         call()
 
@@ -134,14 +135,20 @@ class Session:
 
     # Its life.
 
+    def _unstarted(self) -> bool:
+        return not self.closed and (self._client is None or self._client.ended)
+
     def _start(self) -> None:
-        if self._client is not None:
-            self._client.close()  # its thread is gone: only descriptors are left
-        client = self._client = driver.Client(self.settings)
-        client._connection.confirmed = self.proof.connected
-        client._connection.beat = self._beat
-        client.add_listener(self._changed)
-        client.start_async()
+        with self._mutex:
+            if not self._unstarted():
+                return
+            if self._client is not None:
+                self._client.close()  # its thread is gone: only descriptors are left
+            client = self._client = driver.Client(self.settings)
+            client._connection.confirmed = self.proof.connected
+            client._connection.beat = self._beat
+            client.add_listener(self._changed)
+            client.start_async()
 
     def _changed(self, state: str) -> None:
         """On kazoo's thread."""
