@@ -73,6 +73,7 @@ def main(url: str, kind: str, seconds: float, seed: int, longest: float) -> None
     work = KINDS[kind]
     chance = random.Random(seed)
     locks = holdfast.connect(url)
+    work(locks)  # now all is imported: CPython's own locks on imports stand no interrupt
     stop = threading.Event()
     rival = threading.Thread(target=compete, args=(locks, work, stop))
     rival.start()
