@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.backends.redlock.ballots import Round
 from holdfast.backends.redlock.lines import Line
 from holdfast.backends.redlock.nodes import Ballot
 from holdfast.backends.redlock.scripts import WITHDRAW
@@ -77,3 +78,11 @@ def test_a_script_that_was_forgotten_brings_no_vote_back_behind_its_release(
         await locks.close()
 
     paint.run(body())
+
+
+def test_votes_may_be_split_any_number_of_times() -> None:
+    """The while doubles with each of them, up to a point: 1,024 were one too many for a float."""
+    engine: Any = open_engine("redlock://a,b,c")[0]
+    backend, ballot, votes = engine.blocking(), Ballot(0), Round((0, 1, 2), 3)
+    votes.answers = {0: [1, 5], 1: [0, 100, 7], 2: [0, 100, 7]}
+    assert all(backend._refused(ballot, votes).retry_in < 1 for _ in range(2000))
