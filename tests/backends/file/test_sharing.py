@@ -283,3 +283,22 @@ def test_meta_is_not_taken_from_who_has_the_descriptor_next(backend: FileBackend
         assert not kernel.take(other.fd, kernel.WRITE, layout.META, 1)
     for each in (file, other):
         descriptors.close(each.fd)
+
+
+@pytest.mark.parametrize("verb", ["downgrade", "park"])
+def test_an_interrupted_holder_that_holds_on_keeps_nobody_from_meta(
+    backend: FileBackend, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    held = claim("ns:a")
+    take(backend, held)
+    with monkeypatch.context() as patched:
+        patched.setattr(slots.Meta, "__exit__", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run(backend.downgrade(held) if verb == "downgrade" else backend.park(held, 5.0))
+    other = backend._recipe.files.open("ns:a", Mode.EXCLUSIVE)
+    assert kernel.take(other.fd, kernel.WRITE, layout.META, 1)
+    descriptors.close(other.fd)
+    release(backend, held)

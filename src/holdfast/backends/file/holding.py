@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 
 from holdfast.backends.file import kernel, slots
 from holdfast.backends.file.kernel import END, READ
-from holdfast.backends.file.layout import BROKEN, EXCLUSIVE, LOCK, PERMIT, QUEUE, READERS, SHARED
+from holdfast.backends.file.layout import (
+    BROKEN,
+    EXCLUSIVE,
+    LOCK,
+    META,
+    PERMIT,
+    QUEUE,
+    READERS,
+    SHARED,
+)
 from holdfast.backends.file.places import Place
 from holdfast.core.values import Claim, Renewal
 from holdfast.errors import Unsupported
@@ -49,7 +58,11 @@ def downgrade(recipe: Recipe, claim: Claim) -> bool:
         if place.file.lost():
             return False
         if place.mode == EXCLUSIVE:
-            _turn_shared(recipe, place)
+            try:
+                _turn_shared(recipe, place)
+            except BaseException:  # Ctrl-C, perhaps before META was given up: we hold on
+                kernel.drop(place.file.fd, META, 1)
+                raise
     return True
 
 

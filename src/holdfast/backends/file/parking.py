@@ -19,6 +19,7 @@ from holdfast.backends.file.layout import (
     BLANK,
     EXCLUSIVE,
     LOCK,
+    META,
     OWNED,
     OWNERS,
     READERS,
@@ -43,7 +44,11 @@ def park(recipe: Recipe, claim: Claim, ttl: float) -> bool:
     with place.mutex:
         if place.file.lost() or put_out(place):
             return False
-        _write_parked(recipe, place, boot_clock() + int(ttl * 1e9))
+        try:
+            _write_parked(recipe, place, boot_clock() + int(ttl * 1e9))
+        except BaseException:  # Ctrl-C, perhaps before META was given up: we hold on
+            kernel.drop(place.file.fd, META, 1)
+            raise
         recipe.leave(place)  # the head of the line is rung, and learns when to come again
         recipe.put_away(place)
     return True
