@@ -45,16 +45,16 @@ models: setup    ## the models of Redlock, seen through to the end
 	@$(VENV)/python scripts/check_models.py
 
 sim: setup       ## the simulator: many clients, virtual time, seeds SEEDS=0:2000
-	@$(VENV)/python -m holdfast.testing.simulator --seeds $(SEEDS)
-	@$(VENV)/python -m holdfast.testing.simulator --seeds $(SEEDS) --engine redis --jobs 2
-	@$(VENV)/python -m holdfast.testing.simulator --seeds $(SEEDS) --engine redlock --size duel --jobs 2
+	@$(VENV)/python -m locknut.testing.simulator --seeds $(SEEDS)
+	@$(VENV)/python -m locknut.testing.simulator --seeds $(SEEDS) --engine redis --jobs 2
+	@$(VENV)/python -m locknut.testing.simulator --seeds $(SEEDS) --engine redlock --size duel --jobs 2
 
 sim-redlock: setup  ## a million schedules of Redlock, or SCHEDULES=0:1000000: for a night
-	@nice $(VENV)/python -m holdfast.testing.simulator --seeds $(SCHEDULES) --engine redlock --size duel \
+	@nice $(VENV)/python -m locknut.testing.simulator --seeds $(SCHEDULES) --engine redlock --size duel \
 	  --jobs $$(nproc)
 
 soak: setup      ## real kills, stops, forks and cancellations for DURATION=120 seconds
-	@HOLDFAST_SOAK_SECONDS=$(DURATION) $(VENV)/python -m pytest tests/faults --timeout=0 $(ARGS)
+	@LOCKNUT_SOAK_SECONDS=$(DURATION) $(VENV)/python -m pytest tests/faults --timeout=0 $(ARGS)
 
 bench:           ## ratios beside the bare limit and other libraries, as pages in docs/benchmarks
 	@$(BENCH) --report docs/benchmarks $(ARGS)

@@ -1,1 +1,1 @@
-"""How fast Holdfast is, beside the limit and beside others: ratios inside one run, never alone."""
+"""How fast Locknut is, beside the limit and beside others: ratios inside one run, never alone."""

@@ -1,6 +1,6 @@
 """One chart says one thing: bars beside the limit and the peers, as an SVG that needs no library.
 
-Grey is the limit, blue is Holdfast, orange are the others: colours that everybody can tell apart,
+Grey is the limit, blue is Locknut, orange are the others: colours that everybody can tell apart,
 on a light ground of their own, so that a dark page does not swallow the words. Where figures are
 orders of magnitude apart they are dots on a logarithmic scale, because the length of a bar would
 mean nothing there.
@@ -128,7 +128,7 @@ def _colour(name: str) -> str:
 
 def _legend(y: float, *, targets: bool) -> Iterator[str]:
     x = float(LEFT)
-    for colour, word in ((LIMIT, "bare limit"), (OURS, "Holdfast"), (PEER, "others")):
+    for colour, word in ((LIMIT, "bare limit"), (OURS, "Locknut"), (PEER, "others")):
         yield f'<rect x="{x:.0f}" y="{y - 10:.0f}" width="11" height="11" rx="2" fill="{colour}"/>'
         yield _text(x + 17, y, word, colour=FAINT, size=12)
         x += 40 + 7 * len(word)

@@ -20,9 +20,9 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
-from holdfast.backends.memory import MemoryEngine
-from holdfast.core.ports import Signal
-from holdfast.core.values import Claim, Renewal
+from locknut.backends.memory import MemoryEngine
+from locknut.core.ports import Signal
+from locknut.core.values import Claim, Renewal
 
 PR_SET_TIMERSLACK = 29
 COMMANDS = ("attempt", "renew", "release", "downgrade", "park", "adopt", "break_hold", "inspect")

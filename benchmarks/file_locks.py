@@ -1,4 +1,4 @@
-"""The file locks that are compared: the bare kernel, Holdfast in both colours, and the peers.
+"""The file locks that are compared: the bare kernel, Locknut in both colours, and the peers.
 
 The place of each is a folder that all its processes share.
 """
@@ -16,8 +16,8 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-import holdfast
-import holdfast.aio
+import locknut
+import locknut.aio
 from benchmarks.kinds import Kind, Opened, Pair
 
 _FLOCK = struct.Struct("hhqqi4x")
@@ -91,12 +91,12 @@ def doorbell(folder: str) -> Opened:
 
 
 def ours(folder: str, *, fair: bool = False) -> Opened:
-    locks = holdfast.connect(f"file://{folder}/holdfast")
+    locks = locknut.connect(f"file://{folder}/locknut")
     return lambda name: _pair(locks.lock(name, fair=fair))
 
 
 def ours_asyncio(folder: str, *, fair: bool = False) -> Opened:
-    locks = holdfast.aio.connect(f"file://{folder}/holdfast")
+    locks = locknut.aio.connect(f"file://{folder}/locknut")
     return lambda name: _pair(locks.lock(name, fair=fair))
 
 
@@ -127,10 +127,10 @@ def fasteners(folder: str) -> Opened:
 
 BARE = "bare OFD lock"
 DOORBELL = "bare doorbell"
-BLOCKING = "holdfast"
-FAIR = "holdfast, fair"
-ASYNCIO = "holdfast.aio"
-ASYNCIO_FAIR = "holdfast.aio, fair"
+BLOCKING = "locknut"
+FAIR = "locknut, fair"
+ASYNCIO = "locknut.aio"
+ASYNCIO_FAIR = "locknut.aio, fair"
 PEERS = ("fasteners", "portalocker", "filelock")
 KINDS = {
     BARE: Kind(bare),

@@ -1,6 +1,6 @@
 """What a workload compares: kinds of lock, listed per engine, all driven in the same way.
 
-An engine brings one file, `benchmarks/<engine>_locks.py`, with `KINDS`: the bare limit, Holdfast in
+An engine brings one file, `benchmarks/<engine>_locks.py`, with `KINDS`: the bare limit, Locknut in
 both colours, and the peers with the settings they come with. A kind that is not installed, or that
 fails while it is measured, is left out, and the table says so.
 """
@@ -42,7 +42,7 @@ class Kind(NamedTuple):
     """From the place, which is a folder or the URL of a server, to a client."""
     asyncio: bool = False
     uvloop: bool = False
-    module: str = "holdfast"
+    module: str = "locknut"
     """What has to be importable."""
     package: str = ""
     """What it is called where it is installed from, if that is not the module's name."""
@@ -84,7 +84,7 @@ def kinds_of(engine: str) -> Mapping[str, Kind]:
 
 
 def ours(name: str) -> bool:
-    return name.startswith("holdfast")
+    return name.startswith("locknut")
 
 
 def bare(name: str) -> bool:
@@ -121,7 +121,7 @@ class Field:
         return not ours(name) and not bare(name)
 
     def excuse(self, name: str, problem: Exception) -> None:
-        """A peer that fails is left out from here on; the limit or Holdfast failing is an error."""
+        """A peer that fails is left out from here on; the limit or Locknut failing is an error."""
         if not self.may_fail(name):
             raise problem
         del self.kinds[name]

@@ -1,4 +1,4 @@
-"""Every CPython of this machine that Holdfast runs on, each build once."""
+"""Every CPython of this machine that Locknut runs on, each build once."""
 
 from __future__ import annotations
 

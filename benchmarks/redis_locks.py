@@ -1,4 +1,4 @@
-"""The Redis locks that are compared: bare sockets, Holdfast in both colours, and the peers.
+"""The Redis locks that are compared: bare sockets, Locknut in both colours, and the peers.
 
 The place of each is the URL of a server. Peers run with the settings they come with, except that
 they wait for as long as it takes; those that must be given an expiry get 30 seconds.
@@ -11,8 +11,8 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-import holdfast
-import holdfast.aio
+import locknut
+import locknut.aio
 from benchmarks import holding, redis_bare
 from benchmarks.kinds import Kind, Opened, Pair
 from benchmarks.redis_bare import GRANT, PAIR
@@ -21,12 +21,12 @@ TTL, SHORT = 30, int(holding.TTL)
 
 
 def ours(url: str, **options: Any) -> Opened:
-    locks = holdfast.connect(url)
+    locks = locknut.connect(url)
     return lambda name: _pair(locks.lock(name, **options))
 
 
 def ours_asyncio(url: str, **options: Any) -> Opened:
-    locks = holdfast.aio.connect(url)
+    locks = locknut.aio.connect(url)
     return lambda name: _pair(locks.lock(name, **options))
 
 
@@ -115,9 +115,9 @@ BARE_GRANT = "bare grant"
 BARE_ASYNCIO = "bare asyncio"
 BARE_ASYNCIO_GRANT = "bare asyncio grant"
 BARE_BATCH = "bare batch"
-BLOCKING = "holdfast"
-ASYNCIO = "holdfast.aio"
-UVLOOP = "holdfast.aio, uvloop"
+BLOCKING = "locknut"
+ASYNCIO = "locknut.aio"
+UVLOOP = "locknut.aio, uvloop"
 REDIS_PY = "redis-py"
 REDIS_ASYNCIO = "redis.asyncio"
 REDIS_UVLOOP = "redis.asyncio, uvloop"

@@ -1,4 +1,4 @@
-"""The locks on a majority that are compared: bare sockets, Holdfast in both colours, and the peers.
+"""The locks on a majority that are compared: bare sockets, Locknut in both colours, and the peers.
 
 The place of each is a `redlock:` URL. "one node" is the Redis engine on the last server alone.
 Peers run with the settings they come with; those that must be given an expiry get 30 seconds.
@@ -57,10 +57,10 @@ def _holding(acquire: Any, release: Any) -> Pair:
 
 
 BARE = "bare sockets"
-BLOCKING = "holdfast"
-ASYNCIO = "holdfast.aio"
-ONE = "holdfast, one node"
-ONE_ASYNCIO = "holdfast.aio, one node"
+BLOCKING = "locknut"
+ASYNCIO = "locknut.aio"
+ONE = "locknut, one node"
+ONE_ASYNCIO = "locknut.aio, one node"
 PEERS = ("pottery", "redlock-ng", "redlock-py")
 KINDS = {
     BARE: Kind(redlock_bare.blocking),

@@ -1,4 +1,4 @@
-"""The ZooKeeper locks that are compared: a bare socket, Holdfast in both colours, and kazoo.
+"""The ZooKeeper locks that are compared: a bare socket, Locknut in both colours, and kazoo.
 
 The place of each is the URL of a server or of an ensemble. kazoo runs with the settings it comes
 with; callers of one process share a client, and have a `Lock` each.
@@ -9,19 +9,19 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-import holdfast
-import holdfast.aio
+import locknut
+import locknut.aio
 from benchmarks import zookeeper_bare
 from benchmarks.kinds import Kind, Opened, Pair
 
 
 def ours(url: str) -> Opened:
-    locks = holdfast.connect(url)
+    locks = locknut.connect(url)
     return lambda name: _pair(locks.lock(name))
 
 
 def ours_asyncio(url: str) -> Opened:
-    locks = holdfast.aio.connect(url)
+    locks = locknut.aio.connect(url)
     return lambda name: _pair(locks.lock(name))
 
 
@@ -36,8 +36,8 @@ def _pair(lock: Any) -> Pair:
 
 
 BARE = "bare socket"
-BLOCKING = "holdfast"
-ASYNCIO = "holdfast.aio"
+BLOCKING = "locknut"
+ASYNCIO = "locknut.aio"
 KAZOO = "kazoo"
 KINDS = {
     BARE: Kind(zookeeper_bare.blocking, module="kazoo"),

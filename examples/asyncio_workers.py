@@ -6,7 +6,7 @@ import asyncio
 import sys
 import tempfile
 
-import holdfast.aio
+import locknut.aio
 
 LIMIT = 3
 TASKS = 30
@@ -27,14 +27,14 @@ class Api:
         self.calls += 1
 
 
-async def worker(locks: holdfast.aio.Locks, api: Api) -> None:
+async def worker(locks: locknut.aio.Locks, api: Api) -> None:
     async with locks.semaphore("api", LIMIT):
         await api.call()
 
 
 async def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        async with holdfast.aio.connect(f"file://{folder}") as locks:
+        async with locknut.aio.connect(f"file://{folder}") as locks:
             api = Api()
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(worker(locks, api)) for _ in range(TASKS)]

@@ -11,8 +11,8 @@ import tempfile
 import threading
 from pathlib import Path
 
-import holdfast
-from holdfast.guards import FileGuard
+import locknut
+from locknut.guards import FileGuard
 
 
 def deposit(accounts: FileGuard, amount: int) -> None:
@@ -23,7 +23,7 @@ def deposit(accounts: FileGuard, amount: int) -> None:
 
 
 def paused_clerk(
-    locks: holdfast.Locks, path: Path, paused: threading.Event, wake: threading.Event
+    locks: locknut.Locks, path: Path, paused: threading.Event, wake: threading.Event
 ) -> str:
     """Take the lock, look at the balance, and fall asleep for longer than the lock lasts."""
     lease = locks.lock("accounts", ttl=0.3, auto_renew=False).acquire()
@@ -36,7 +36,7 @@ def paused_clerk(
     balances["alice"] += 5
     try:
         accounts.write_text(json.dumps(balances))
-    except holdfast.StaleFence as refusal:
+    except locknut.StaleFence as refusal:
         print(f"slow clerk:  wakes up, wants to write {balances}, and is refused:\n  {refusal}")
         return "refused"
     return "accepted"
@@ -46,7 +46,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "accounts.json")
         path.write_text(json.dumps({"alice": 100}))
-        locks = holdfast.connect(f"file://{folder}/locks")
+        locks = locknut.connect(f"file://{folder}/locks")
         paused, wake = threading.Event(), threading.Event()
         outcome: list[str] = []
         slow = threading.Thread(

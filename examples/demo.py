@@ -1,4 +1,4 @@
-"""See Holdfast work, in a few seconds: `make demo`, or `python examples/demo.py`.
+"""See Locknut work, in a few seconds: `make demo`, or `python examples/demo.py`.
 
 Several processes count in one shared file: first without a lock, then with one. Then a process that
 holds the lock is killed, and the others go on. Nothing is installed, started or left behind.
@@ -17,7 +17,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-import holdfast
+import locknut
 
 PROCESSES = 6
 ROUNDS = 250
@@ -47,7 +47,7 @@ def count_without_lock(folder: Path, tell: Connection) -> None:
 
 
 def count_with_lock(folder: Path, tell: Connection) -> None:
-    locks = holdfast.connect(f"file://{folder}/locks")
+    locks = locknut.connect(f"file://{folder}/locks")
     for _ in range(ROUNDS):
         with locks.lock("counter") as lease:
             add_one(folder / "counter")
@@ -58,7 +58,7 @@ def count_with_lock(folder: Path, tell: Connection) -> None:
 
 def hold(folder: Path, forever: bool, tell: Connection) -> None:
     """Take the lock, say when and with which fence; then keep it, or give it back at once."""
-    locks = holdfast.connect(f"file://{folder}/locks")
+    locks = locknut.connect(f"file://{folder}/locks")
     with locks.lock("printer") as lease:
         tell.send((time.monotonic(), os.getpid(), lease.fence))
         if forever:
@@ -118,7 +118,7 @@ def without(folder: Path) -> bool:
 
 
 def with_lock(folder: Path) -> bool:
-    say('2. The same with Holdfast:  with locks.lock("counter") as lease: ...')
+    say('2. The same with Locknut:  with locks.lock("counter") as lease: ...')
     lost = TOTAL - hammer(folder, count_with_lock)
     fences = [int(line) for line in (folder / "fences").read_text().split()]
     growing = fences == sorted(set(fences))
@@ -131,7 +131,7 @@ def with_lock(folder: Path) -> bool:
 
 def killed(folder: Path) -> bool:
     say("3. A process takes the lock and is KILLED (kill -9) while the others wait for it:")
-    locks = holdfast.connect(f"file://{folder}/locks")
+    locks = locknut.connect(f"file://{folder}/locks")
     told, tell = processes.Pipe(duplex=False)
     victim = processes.Process(target=hold, args=(folder, True, tell))
     victim.start()
@@ -159,11 +159,11 @@ def killed(folder: Path) -> bool:
 
 def main() -> int:
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as name:
+    with tempfile.TemporaryDirectory(prefix="locknut-demo-") as name:
         folder = Path(name)
         promises = {
             "without a lock updates are lost": without(folder),
-            "with Holdfast none are, and fences only grow": with_lock(folder),
+            "with Locknut none are, and fences only grow": with_lock(folder),
             "a killed holder holds nobody up": killed(folder),
         }
     for promise, kept in promises.items():

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import holdfast
+import locknut
 
 TICKETS = 3
 CUSTOMERS = 10
@@ -26,7 +26,7 @@ def buy(folder: str, customer: int) -> None:
 
 def buy_locked(folder: str, customer: int) -> None:
     """The same, one customer at a time."""
-    locks = holdfast.connect(f"file://{folder}/locks", label=f"customer {customer}")
+    locks = locknut.connect(f"file://{folder}/locks", label=f"customer {customer}")
     with locks, locks.lock("tickets"):
         buy(folder, customer)
 
@@ -48,7 +48,7 @@ def sell(way: Callable[[str, int], None]) -> int:
 def main() -> None:
     print(f"without a lock: {sell(buy)} of {TICKETS} tickets sold")
     sold = sell(buy_locked)
-    print(f"with Holdfast:  {sold} of {TICKETS} tickets sold")
+    print(f"with Locknut:  {sold} of {TICKETS} tickets sold")
     if sold != TICKETS:
         sys.exit("NOT proved: the lock did not hold")
     print(f"Proved: {CUSTOMERS} customers, {TICKETS} tickets, {sold} sold.")

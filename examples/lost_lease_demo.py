@@ -6,15 +6,15 @@ import sys
 import tempfile
 import threading
 
-import holdfast
+import locknut
 
 
-def long_job(locks: holdfast.Locks, operator: holdfast.Locks) -> list[str]:
+def long_job(locks: locknut.Locks, operator: locknut.Locks) -> list[str]:
     """Work under a lock that an operator breaks in the middle; what the job noticed, in order."""
     noticed: list[str] = []
     called = threading.Event()
 
-    def call(lost: holdfast.Lease) -> None:  # on a thread of its own
+    def call(lost: locknut.Lease) -> None:  # on a thread of its own
         print(f"callback:  the lock {lost.name!r} is gone")
         called.set()
 
@@ -28,10 +28,10 @@ def long_job(locks: holdfast.Locks, operator: holdfast.Locks) -> list[str]:
             noticed.append(f"state {lease.state}")
             try:
                 lease.check()
-            except holdfast.LeaseLost as loss:
+            except locknut.LeaseLost as loss:
                 noticed.append("check raised")
                 print(f"check():   {loss}")
-    except holdfast.LeaseLost as loss:
+    except locknut.LeaseLost as loss:
         noticed.append("with raised")
         print(f"with:      {loss}")
     if called.wait(timeout=30):
@@ -42,7 +42,7 @@ def long_job(locks: holdfast.Locks, operator: holdfast.Locks) -> list[str]:
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         url = f"file://{folder}"
-        with holdfast.connect(url) as locks, holdfast.connect(url) as operator:
+        with locknut.connect(url) as locks, locknut.connect(url) as operator:
             noticed = long_job(locks, operator)
     if noticed != ["state held", "state lost", "check raised", "with raised", "callback called"]:
         sys.exit(f"NOT proved: the job noticed {noticed}")

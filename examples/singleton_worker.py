@@ -11,12 +11,12 @@ import signal
 import tempfile
 from multiprocessing.connection import Connection
 
-import holdfast
+import locknut
 
 
 def worker(folder: str, tell: Connection) -> None:
     """Wait for the job, say so, and do it until somebody stops us."""
-    locks = holdfast.connect(f"file://{folder}")
+    locks = locknut.connect(f"file://{folder}")
     with locks.lock("nightly-report") as lease:
         tell.send((os.getpid(), lease.fence))
         signal.pause()
@@ -29,7 +29,7 @@ def main() -> None:
         crowd = [processes.Process(target=worker, args=(folder, tell)) for _ in range(3)]
         for process in crowd:
             process.start()
-        locks = holdfast.connect(f"file://{folder}")
+        locks = locknut.connect(f"file://{folder}")
         fences = []
         for _ in crowd:
             pid, fence = told.recv()

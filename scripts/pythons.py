@@ -63,7 +63,7 @@ def main_python() -> Interpreter:
     """The one everything runs on: the machine's `python3`, or the one that runs this."""
     found = ask(shutil.which("python3") or sys.executable) or ask(sys.executable)
     if found is None:
-        raise SystemExit("Holdfast needs CPython 3.11 or newer.")
+        raise SystemExit("Locknut needs CPython 3.11 or newer.")
     return found
 
 

@@ -4,7 +4,7 @@
 
 What the tests need of servers is fetched first (scripts/fetch_servers.py); in CI a server that
 cannot be had is a failure. The others go first, so that the full run's summary is the last thing
-on the screen. With HOLDFAST_PYTHONS=main only the main one is used.
+on the screen. With LOCKNUT_PYTHONS=main only the main one is used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SHORT_LIST = [
     *(f"tests/conformance/test_{engine}.py" for engine in ("memory", "file", "redis", "zookeeper")),
 ]
 """What depends on the interpreter most: the algorithm, the contract, and the two faces."""
-WORKERS = os.environ.get("HOLDFAST_TEST_WORKERS", "3")
+WORKERS = os.environ.get("LOCKNUT_TEST_WORKERS", "3")
 """Files of tests that run at once, each with servers of its own: most tests wait for something."""
 
 
@@ -32,7 +32,7 @@ def main() -> int:
     interpreter = str(prepare(ROOT / ".venv", ["dev"], chosen))
     if not _servers(interpreter) and os.environ.get("CI"):
         return 1
-    everybody = [] if os.environ.get("HOLDFAST_PYTHONS") == "main" else all_pythons()
+    everybody = [] if os.environ.get("LOCKNUT_PYTHONS") == "main" else all_pythons()
     others = [one for one in everybody if one.short != chosen.short]
     passed = {str(other): _short_run(other) for other in others}
     if passed:

@@ -38,7 +38,7 @@ def prepare(
     called like others'.
     """
     interpreter = folder / "bin" / "python"
-    stamp = folder / "holdfast-setup"
+    stamp = folder / "locknut-setup"
     alone, apart = alone or [], apart or []
     wanted = _fingerprint([*groups, *alone, *apart], python)
     if folder.is_symlink():  # somebody shares an environment between trees: it is theirs to keep

@@ -28,7 +28,7 @@ UNDECLARED = "engine does not declare"
 
 pytest_plugins = ["tests.servers.fixtures"]
 
-os.environ.pop("HOLDFAST_URL", None)  # a developer's own engine is not what is tested
+os.environ.pop("LOCKNUT_URL", None)  # a developer's own engine is not what is tested
 
 _forbidden: list[str] = []
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import time
 
-import holdfast
+import locknut
 from benchmarks import measuring
 from benchmarks.engines import CountingEngine
 from benchmarks.plan import Plan
@@ -50,7 +50,7 @@ def measure(plan: Plan) -> Table:
 def slices() -> Slice:
     """In a contender: so many pairs, each on a name of its own."""
     engine = CountingEngine()
-    locks = holdfast.Locks(engine)
+    locks = locknut.Locks(engine)
     timetable = locks._client.keeper.timetable
 
     def churn(pairs: int) -> Sample:

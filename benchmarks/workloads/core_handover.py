@@ -14,14 +14,14 @@ import time
 from contextlib import ExitStack
 from functools import partial
 
-import holdfast
-import holdfast.aio
+import locknut
+import locknut.aio
 from benchmarks import measuring
 from benchmarks.engines import DelayedEngine, sharp_loop, sharp_timers
 from benchmarks.plan import Plan
 from benchmarks.reporting import Table
 from benchmarks.slices import Contender, Sample, Slice
-from holdfast.opening import Settings
+from locknut.opening import Settings
 
 DELAY = 0.0002
 CROWD = 64
@@ -87,14 +87,14 @@ def slices(colour: str, cohort: int) -> Slice:
     sharp_timers()
     settings = Settings(cohort=cohort)
     if colour == "threads":
-        return partial(_threads, holdfast.Locks(DelayedEngine(DELAY), settings))
+        return partial(_threads, locknut.Locks(DelayedEngine(DELAY), settings))
     loop = sharp_loop()
     asyncio.set_event_loop(loop)
-    locks = holdfast.aio.Locks(DelayedEngine(DELAY), settings)
+    locks = locknut.aio.Locks(DelayedEngine(DELAY), settings)
     return lambda milliseconds: loop.run_until_complete(_tasks(locks, milliseconds))
 
 
-def _threads(locks: holdfast.Locks, milliseconds: int) -> Sample:
+def _threads(locks: locknut.Locks, milliseconds: int) -> Sample:
     lock = locks.lock("crowd")
     started = time.perf_counter()
     for _ in range(10):
@@ -118,7 +118,7 @@ def _threads(locks: holdfast.Locks, milliseconds: int) -> Sample:
     return tally.sample(time.perf_counter() - started, lone)
 
 
-async def _tasks(locks: holdfast.aio.Locks, milliseconds: int) -> Sample:
+async def _tasks(locks: locknut.aio.Locks, milliseconds: int) -> Sample:
     lock = locks.lock("crowd")
     started = time.perf_counter()
     for _ in range(10):

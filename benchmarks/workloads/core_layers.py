@@ -15,15 +15,15 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-import holdfast
+import locknut
 from benchmarks import measuring
 from benchmarks.numbers import Cell
 from benchmarks.plan import Plan
 from benchmarks.reporting import Table
 from benchmarks.slices import Contender, Sample, Slice
-from holdfast.core.entering import acquire
-from holdfast.core.leaving import release
-from holdfast.runtimes.threads import carry_out, run
+from locknut.core.entering import acquire
+from locknut.core.leaving import release
+from locknut.runtimes.threads import carry_out, run
 
 PAIRS = 10_000
 ENGINES = ("memory:", "file:")
@@ -66,7 +66,7 @@ def measure(plan: Plan) -> Table:
 
 def slices(url: str, layer: str) -> Slice:
     """In a contender: `count` pairs down to this layer."""
-    locks = holdfast.connect(url)
+    locks = locknut.connect(url)
     lock = locks.lock("pair")
     steps: dict[str, Callable[[], object]] = {
         "nothing": lambda: None,
@@ -87,25 +87,25 @@ def _timed(step: Callable[[], object], count: int) -> Sample:
     return {"cpu": (time.process_time() - started) / count}
 
 
-def _engine(lock: holdfast.Lock) -> None:
+def _engine(lock: locknut.Lock) -> None:
     client, want = lock._client, lock._want
     claim = client.claim(want, client.runtime.mine())
     run(client.backend.attempt(claim, 0.0))
     run(client.backend.release(claim))
 
 
-def _core(lock: holdfast.Lock) -> None:
+def _core(lock: locknut.Lock) -> None:
     made: list[Any] = []
     client = lock._client
     carry_out(acquire(client, lock._want, client.runtime.mine(), float("inf"), made))
     carry_out(release(client, made[0]))
 
 
-def _calls(lock: holdfast.Lock) -> None:
+def _calls(lock: locknut.Lock) -> None:
     lock.acquire()
     lock.release()
 
 
-def _block(lock: holdfast.Lock) -> None:
+def _block(lock: locknut.Lock) -> None:
     with lock:
         pass

@@ -11,8 +11,8 @@ import threading
 import time
 from functools import partial
 
-import holdfast
-import holdfast.aio
+import locknut
+import locknut.aio
 from benchmarks import measuring
 from benchmarks.engines import CountingEngine
 from benchmarks.plan import Plan
@@ -86,7 +86,7 @@ class Idle:
 def _blocking(leases: int, milliseconds: int) -> Sample:
     engine = CountingEngine()
     threads = threading.active_count()
-    with holdfast.Locks(engine) as locks:
+    with locknut.Locks(engine) as locks:
         started = time.process_time()
         held = [locks.lock(f"job-{each}", ttl=TTL).acquire() for each in range(leases)]
         take = (time.process_time() - started) / leases
@@ -104,7 +104,7 @@ def _blocking(leases: int, milliseconds: int) -> Sample:
 async def _asyncio(leases: int, milliseconds: int) -> Sample:
     engine = CountingEngine()
     threads, tasks = threading.active_count(), len(asyncio.all_tasks())
-    async with holdfast.aio.Locks(engine) as locks:
+    async with locknut.aio.Locks(engine) as locks:
         started = time.process_time()
         held = [await locks.lock(f"job-{each}", ttl=TTL).acquire() for each in range(leases)]
         take = (time.process_time() - started) / leases

@@ -1,6 +1,6 @@
 """What one uncontended acquire and release costs above the engine: the core and the two faces.
 
-The memory engine's commands neither wait nor leave the process, so all of this is Holdfast's own
+The memory engine's commands neither wait nor leave the process, so all of this is Locknut's own
 time. Processor time stands beside wall time: the machine's other work shows only in the second.
 """
 
@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 
-import holdfast
-import holdfast.aio
+import locknut
+import locknut.aio
 from benchmarks import measuring
 from benchmarks.plan import Plan
 from benchmarks.pythons import all_pythons
@@ -63,7 +63,7 @@ def measure(plan: Plan) -> Table:
 
 def slices(kind: str) -> Slice:
     """In a contender: what runs `count` pairs."""
-    locks = holdfast.connect("memory:pairs")
+    locks = locknut.connect("memory:pairs")
     lock = locks.lock("pair")
     if kind == "rlock":
         return partial(_timed, partial(_with_each, threading.RLock()))
@@ -88,19 +88,19 @@ def _with_each(lock: AbstractContextManager[object], count: int) -> None:
             pass
 
 
-def _call_each(lock: holdfast.Lock, count: int) -> None:
+def _call_each(lock: locknut.Lock, count: int) -> None:
     for _ in range(count):
         lock.acquire()
         lock.release()
 
 
-_kept: list[holdfast.aio.Locks] = []
+_kept: list[locknut.aio.Locks] = []
 
 
-def _aio_lock() -> holdfast.aio.Lock:
+def _aio_lock() -> locknut.aio.Lock:
     """One client for the loop of this process."""
     if not _kept:
-        _kept.append(holdfast.aio.connect("memory:pairs"))
+        _kept.append(locknut.aio.connect("memory:pairs"))
     return _kept[0].lock("pair")
 
 

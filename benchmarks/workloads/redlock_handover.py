@@ -1,6 +1,6 @@
 """How long a lock on five masters is on its way to another process that sleeps waiting for it.
 
-1.00 is Holdfast on one of those servers: a majority may take twice as long.
+1.00 is Locknut on one of those servers: a majority may take twice as long.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-import holdfast
+import locknut
 
 
 @pytest.fixture
@@ -16,6 +16,6 @@ def url() -> str:
 
 
 @pytest.fixture
-def locks(url: str) -> Iterator[holdfast.Locks]:
-    with holdfast.connect(url) as made:
+def locks(url: str) -> Iterator[locknut.Locks]:
+    with locknut.connect(url) as made:
         yield made

@@ -8,33 +8,33 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-import holdfast
-from holdfast.core.gathering import GATHERED
+import locknut
+from locknut.core.gathering import GATHERED
 from tests.api.storm import KINDS as STORMED
 from tests.api.storm import plain
 
-Work = Callable[[holdfast.Locks], object]
+Work = Callable[[locknut.Locks], object]
 
 
-def two_steps(locks: holdfast.Locks) -> None:
+def two_steps(locks: locknut.Locks) -> None:
     lease = locks.lock("x").acquire()
     assert lease is not None
     lease.release()
 
 
-def two_steps_owned(locks: holdfast.Locks) -> None:
+def two_steps_owned(locks: locknut.Locks) -> None:
     lock = locks.lock("x", owner="me")
     lock.acquire()
     lock.release()
 
 
-def two_steps_together(locks: holdfast.Locks) -> None:
+def two_steps_together(locks: locknut.Locks) -> None:
     leases = locks.all("x", "y").acquire()
     assert leases is not None
     leases.release()
 
 
-def decorated(locks: holdfast.Locks) -> None:
+def decorated(locks: locknut.Locks) -> None:
     @locks.locked("x")
     def work() -> None:
         pass
@@ -42,7 +42,7 @@ def decorated(locks: holdfast.Locks) -> None:
     work()
 
 
-def skipping(locks: holdfast.Locks) -> None:
+def skipping(locks: locknut.Locks) -> None:
     @locks.locked("x", on_busy="skip")
     def work() -> None:
         pass
@@ -50,30 +50,30 @@ def skipping(locks: holdfast.Locks) -> None:
     work()
 
 
-def first(locks: holdfast.Locks) -> None:
+def first(locks: locknut.Locks) -> None:
     """Whatever is done once only, the keeper's start included."""
     with locks.lock("x", ttl=30):
         pass
 
 
-def fair(locks: holdfast.Locks) -> None:
+def fair(locks: locknut.Locks) -> None:
     with locks.lock("x", fair=True):
         pass
 
 
-def refused(locks: holdfast.Locks) -> None:
+def refused(locks: locknut.Locks) -> None:
     with locks.lock("x", owner="other"):
         assert locks.lock("x").acquire(timeout=0.001) is None
 
 
-def waited(locks: holdfast.Locks) -> None:
+def waited(locks: locknut.Locks) -> None:
     """The one before leaves after a while."""
     locks.lock("x", owner="other", max_hold=0.01).acquire()
     with locks.lock("x"):
         pass
 
 
-KINDS: dict[str, Callable[[holdfast.Locks], None]] = STORMED | {
+KINDS: dict[str, Callable[[locknut.Locks], None]] = STORMED | {
     each.__name__: each
     for each in (
         two_steps,
@@ -89,7 +89,7 @@ KINDS: dict[str, Callable[[holdfast.Locks], None]] = STORMED | {
 }
 
 
-def left_by(locks: holdfast.Locks, patience: float) -> str:
+def left_by(locks: locknut.Locks, patience: float) -> str:
     """What is left, once the keeper has cleared up behind the interrupted."""
     client = locks._client
     give_up = time.monotonic() + patience
@@ -105,10 +105,10 @@ def _kept(what: Any) -> bool:  # a lease, a semaphore's leases, or what a `with`
     """Whether this thread believes to have something. A lease that was lost says so when released,
     so it stays.
     """
-    return bool(what.held) if isinstance(what, holdfast.Lease) else bool(what)
+    return bool(what.held) if isinstance(what, locknut.Lease) else bool(what)
 
 
-def _left(locks: holdfast.Locks) -> str:
+def _left(locks: locknut.Locks) -> str:
     client = locks._client
     if client.holds or client.lines:
         return f"holds {list(client.holds.values())} lines {list(client.lines)}"
@@ -117,15 +117,15 @@ def _left(locks: holdfast.Locks) -> str:
 
 
 @contextmanager
-def settled(url: str, work: Work, at: int) -> Iterator[holdfast.Locks]:
+def settled(url: str, work: Work, at: int) -> Iterator[locknut.Locks]:
     """A client that has done this before, so that what is done once only is done."""
-    with holdfast.connect(f"{url}{at}") as locks:
+    with locknut.connect(f"{url}{at}") as locks:
         for _ in range(0 if work is first else 2):
             work(locks)
         yield locks
 
 
-def forget_all(locks: holdfast.Locks) -> None:
+def forget_all(locks: locknut.Locks) -> None:
     locks._client.runtime.mine().clear()
 
 
@@ -144,10 +144,10 @@ def excused(frame: FrameType | None) -> bool:
         return False
     begins = frame.f_code.co_name in LEAVING and frame.f_lasti <= 2
     if frame.f_code.co_name == "__enter__":  # `with lock.acquire()` has it before it enters
-        begins = begins and isinstance(frame.f_locals["self"], holdfast.Lease)
+        begins = begins and isinstance(frame.f_locals["self"], locknut.Lease)
     return begins and frame.f_back.f_code.co_filename in USERS
 
 
 LEAVING = ("__exit__", "release", "__enter__")
-USERS = (__file__, plain.__code__.co_filename, holdfast.locks.__file__)
+USERS = (__file__, plain.__code__.co_filename, locknut.locks.__file__)
 """A decorated function's `with` is in `locks.py`."""

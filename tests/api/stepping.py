@@ -21,7 +21,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any, Final
 
-import holdfast
+import locknut
 from tests.api import stepped
 
 PATIENCE: Final = 5.0
@@ -43,7 +43,7 @@ for each in (trip, nothing):
     each.argtypes = [ctypes.py_object] * 3
     each.restype = None
 
-Work = Callable[[holdfast.Locks], object]
+Work = Callable[[locknut.Locks], object]
 
 
 class Survey:
@@ -114,7 +114,7 @@ class Shot:
         raise KeyboardInterrupt
 
 
-def traced(work: Work, locks: holdfast.Locks, by: Survey | Shot) -> None:
+def traced(work: Work, locks: locknut.Locks, by: Survey | Shot) -> None:
     trace = by.begin  # kept: Python does not while it calls it
     with suppress(KeyboardInterrupt):  # one that is late comes here
         try:

@@ -15,33 +15,33 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import holdfast
+import locknut
 
 PATIENCE = 20.0
 
 
-def plain(locks: holdfast.Locks) -> None:
+def plain(locks: locknut.Locks) -> None:
     with locks.lock("x"):
         pass
 
 
-def timed(locks: holdfast.Locks) -> None:
+def timed(locks: locknut.Locks) -> None:
     with locks.lock("x", timeout=PATIENCE):
         pass
 
 
-def nested(locks: holdfast.Locks) -> None:
+def nested(locks: locknut.Locks) -> None:
     lock = locks.lock("x")
     with lock, lock:
         pass
 
 
-def together(locks: holdfast.Locks) -> None:
+def together(locks: locknut.Locks) -> None:
     with locks.all("x", "y"):
         pass
 
 
-def shared(locks: holdfast.Locks) -> None:
+def shared(locks: locknut.Locks) -> None:
     rw = locks.rwlock("x")
     with rw.write(), rw.read():
         pass
@@ -49,22 +49,22 @@ def shared(locks: holdfast.Locks) -> None:
         pass
 
 
-def permit(locks: holdfast.Locks) -> None:
+def permit(locks: locknut.Locks) -> None:
     with locks.semaphore("x", 1):
         pass
 
 
-def owned(locks: holdfast.Locks) -> None:
+def owned(locks: locknut.Locks) -> None:
     with locks.lock("x", owner="me"):
         pass
 
 
-def renewed(locks: holdfast.Locks) -> None:
+def renewed(locks: locknut.Locks) -> None:
     with locks.lock("x", ttl=30) as lease:
         lease.renew()
 
 
-KINDS: dict[str, Callable[[holdfast.Locks], None]] = {
+KINDS: dict[str, Callable[[locknut.Locks], None]] = {
     each.__name__: each for each in (plain, timed, nested, together, shared, permit, owned, renewed)
 }
 
@@ -72,7 +72,7 @@ KINDS: dict[str, Callable[[holdfast.Locks], None]] = {
 def main(url: str, kind: str, seconds: float, seed: int, longest: float) -> None:
     work = KINDS[kind]
     chance = random.Random(seed)
-    locks = holdfast.connect(url)
+    locks = locknut.connect(url)
     work(locks)  # now all is imported: CPython's own locks on imports stand no interrupt
     stop = threading.Event()
     rival = threading.Thread(target=compete, args=(locks, work, stop))
@@ -94,7 +94,7 @@ def main(url: str, kind: str, seconds: float, seed: int, longest: float) -> None
                 rounds += 1
         except KeyboardInterrupt:
             hits += 1
-        except holdfast.HoldfastError as error:
+        except locknut.LocknutError as error:
             signal.setitimer(signal.ITIMER_REAL, 0)
             print("error", repr(error))
             break
@@ -126,16 +126,16 @@ def in_destructor(frame: Any) -> bool:
 
 
 def compete(
-    locks: holdfast.Locks, work: Callable[[holdfast.Locks], None], stop: threading.Event
+    locks: locknut.Locks, work: Callable[[locknut.Locks], None], stop: threading.Event
 ) -> None:
     while not stop.is_set():
         try:
             work(locks)
-        except holdfast.AcquireTimeout:
+        except locknut.AcquireTimeout:
             continue
 
 
-def report(locks: holdfast.Locks, url: str) -> None:
+def report(locks: locknut.Locks, url: str) -> None:
     """What is left, once the keeper has cleared up behind the interrupted."""
     gc.collect()
     client = locks._client
@@ -144,7 +144,7 @@ def report(locks: holdfast.Locks, url: str) -> None:
         time.sleep(0.01)
     print("left", locks.list(), list(client.holds.values()), dict(client.lines))
     result: list[Any] = []
-    other = holdfast.connect(url)
+    other = locknut.connect(url)
     thread = threading.Thread(target=lambda: result.append(other.lock("x").acquire(timeout=5)))
     thread.start()
     thread.join()

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-import holdfast
-from holdfast import aio
+import locknut
+from locknut import aio
 
 
 @pytest.mark.parametrize("options", [{}, {"ttl": 30}, {"fair": True}])
 def test_a_grant_that_comes_while_closing_is_given_back(
     monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
-    locks, others = holdfast.connect("memory:closing"), holdfast.connect("memory:closing")
+    locks, others = locknut.connect("memory:closing"), locknut.connect("memory:closing")
     backend = locks._client.backend
     real = backend.attempt
 
@@ -26,7 +26,7 @@ def test_a_grant_that_comes_while_closing_is_given_back(
         return answer
 
     monkeypatch.setattr(backend, "attempt", attempt)
-    with pytest.raises(holdfast.ConfigurationError, match="closed"):
+    with pytest.raises(locknut.ConfigurationError, match="closed"):
         locks.lock("x", **options).acquire()
     with others.lock("x", timeout=0):
         pass
@@ -45,7 +45,7 @@ def test_the_same_on_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
             return answer
 
         monkeypatch.setattr(backend, "attempt", attempt)
-        with pytest.raises(holdfast.ConfigurationError, match="closed"):
+        with pytest.raises(locknut.ConfigurationError, match="closed"):
             await locks.lock("x").acquire()
         async with others.lock("x", timeout=0):
             pass
@@ -55,14 +55,14 @@ def test_the_same_on_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_engine_that_hangs_up_because_it_was_closed_is_no_outage(
-    locks: holdfast.Locks, monkeypatch: pytest.MonkeyPatch
+    locks: locknut.Locks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client: Any = locks._client
     gone = threading.Event()
 
     async def hang_up(*_: object, **__: object) -> None:
         gone.set()
-        raise holdfast.BackendUnavailable("it hung up", backend="memory")
+        raise locknut.BackendUnavailable("it hung up", backend="memory")
 
     monkeypatch.setattr(client.backend, "attempt", hang_up)
     told: list[type[BaseException]] = []
@@ -70,7 +70,7 @@ def test_an_engine_that_hangs_up_because_it_was_closed_is_no_outage(
     def ask() -> None:
         try:
             locks.lock("x").acquire()
-        except holdfast.HoldfastError as error:
+        except locknut.LocknutError as error:
             told.append(type(error))
 
     asker = threading.Thread(target=ask)
@@ -78,4 +78,4 @@ def test_an_engine_that_hangs_up_because_it_was_closed_is_no_outage(
     assert gone.wait(30)
     locks.close()
     asker.join(30)
-    assert told == [holdfast.ConfigurationError]
+    assert told == [locknut.ConfigurationError]

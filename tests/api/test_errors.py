@@ -9,20 +9,20 @@ import traceback
 
 import pytest
 
-import holdfast
-from holdfast import errors
-from holdfast.connect import parse
+import locknut
+from locknut import errors
+from locknut.connect import parse
 
 KINDS = [
     each
     for each in vars(errors).values()
-    if isinstance(each, type) and issubclass(each, errors.HoldfastError)
+    if isinstance(each, type) and issubclass(each, errors.LocknutError)
 ]
 SECRET = "hunter2"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_they_pickle_and_copy(kind: type[errors.HoldfastError]) -> None:
+def test_they_pickle_and_copy(kind: type[errors.LocknutError]) -> None:
     error = kind("what happened", key="x", backend="memory")
     error.add_note("and more")
     for again in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
@@ -35,21 +35,21 @@ def test_they_pickle_and_copy(kind: type[errors.HoldfastError]) -> None:
 @pytest.mark.parametrize(
     ("kind", "also"),
     [
-        (holdfast.AcquireTimeout, TimeoutError),
-        (holdfast.NotHeld, RuntimeError),
-        (holdfast.DeadlockDetected, RuntimeError),
-        (holdfast.ConfigurationError, ValueError),
-        (holdfast.BackendUnavailable, ConnectionError),
-        (holdfast.BackendUnavailable, holdfast.BackendError),
+        (locknut.AcquireTimeout, TimeoutError),
+        (locknut.NotHeld, RuntimeError),
+        (locknut.DeadlockDetected, RuntimeError),
+        (locknut.ConfigurationError, ValueError),
+        (locknut.BackendUnavailable, ConnectionError),
+        (locknut.BackendUnavailable, locknut.BackendError),
     ],
 )
 def test_they_are_also_what_python_calls_them(kind: type, also: type) -> None:
     assert issubclass(kind, also)
-    assert issubclass(kind, holdfast.HoldfastError)
+    assert issubclass(kind, locknut.LocknutError)
 
 
-def test_they_say_which_lock_and_which_engine(locks: holdfast.Locks) -> None:
-    with pytest.raises(holdfast.NotHeld) as caught:
+def test_they_say_which_lock_and_which_engine(locks: locknut.Locks) -> None:
+    with pytest.raises(locknut.NotHeld) as caught:
         locks.lock("x").release()
     assert str(caught.value).endswith("[lock 'x' on memory]")
 
@@ -69,8 +69,8 @@ def test_they_say_which_lock_and_which_engine(locks: holdfast.Locks) -> None:
     ],
 )
 def test_no_secret_of_a_url_is_told(url: str, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.DEBUG), pytest.raises(holdfast.ConfigurationError) as caught:
-        holdfast.connect(url)
+    with caplog.at_level(logging.DEBUG), pytest.raises(locknut.ConfigurationError) as caught:
+        locknut.connect(url)
     told = "".join(traceback.format_exception_only(caught.value))
     assert SECRET not in told
     assert SECRET not in caplog.text
@@ -86,10 +86,10 @@ def test_a_url_taken_apart_does_not_show_its_secret() -> None:
 
 
 def test_unknown_options_are_refused_by_name() -> None:
-    with pytest.raises(holdfast.ConfigurationError, match="'tymeout'"):
-        holdfast.connect("memory:?tymeout=5")
+    with pytest.raises(locknut.ConfigurationError, match="'tymeout'"):
+        locknut.connect("memory:?tymeout=5")
 
 
 def test_an_unknown_scheme_lists_the_known() -> None:
-    with pytest.raises(holdfast.ConfigurationError, match="memory"):
-        holdfast.connect("nosuch:")
+    with pytest.raises(locknut.ConfigurationError, match="memory"):
+        locknut.connect("nosuch:")

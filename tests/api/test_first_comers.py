@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-import holdfast
-from holdfast.backends.memory import backend
+import locknut
+from locknut.backends.memory import backend
 from tests.api.crowd import Started
 
 
@@ -25,7 +25,7 @@ def test_two_threads_that_connect_first_share_their_locks(
             super().__init__(*facts)
 
     monkeypatch.setattr(backend, "MemoryEngine", SlowlyMade)
-    first_comers = [Started(holdfast.connect, url) for _ in range(2)]
+    first_comers = [Started(locknut.connect, url) for _ in range(2)]
     one, other = [each.result() for each in first_comers]
     with one, other, one.lock("x"):
         assert other.lock("x").acquire(blocking=False) is None

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-import holdfast
-from holdfast import aio
+import locknut
+from locknut import aio
 from tests.api.crowd import TTL, in_thread, renewed
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -48,7 +48,7 @@ def in_child(check: Callable[[], object]) -> None:
     assert os.waitstatus_to_exitcode(status) == 0
 
 
-def test_the_childs_leases_are_inert(locks: holdfast.Locks) -> None:
+def test_the_childs_leases_are_inert(locks: locknut.Locks) -> None:
     lock = locks.lock("x", ttl=30)
     lease = lock.acquire()
     assert lease is not None
@@ -56,7 +56,7 @@ def test_the_childs_leases_are_inert(locks: holdfast.Locks) -> None:
     def check() -> None:
         of_lease = (lease.check, lease.release, lease.renew, lease.detach)
         for use in (*of_lease, lock.release, lock.acquire):
-            with pytest.raises((holdfast.NotHeld, holdfast.ConfigurationError)) as caught:
+            with pytest.raises((locknut.NotHeld, locknut.ConfigurationError)) as caught:
                 use()
             assert "fork" in str(caught.value) or "held" in str(caught.value)
         assert not lease.held
@@ -71,7 +71,7 @@ def test_the_childs_leases_are_inert(locks: holdfast.Locks) -> None:
     lease.release()
 
 
-def test_dropping_it_in_the_child_frees_nothing(locks: holdfast.Locks) -> None:
+def test_dropping_it_in_the_child_frees_nothing(locks: locknut.Locks) -> None:
     kept = [locks.lock("x", ttl=30).acquire()]
 
     def check() -> None:
@@ -85,9 +85,9 @@ def test_dropping_it_in_the_child_frees_nothing(locks: holdfast.Locks) -> None:
     lease.release()
 
 
-def test_leaving_with_in_the_child_says_so(locks: holdfast.Locks) -> None:
+def test_leaving_with_in_the_child_says_so(locks: locknut.Locks) -> None:
     def check() -> None:
-        with pytest.raises((holdfast.NotHeld, holdfast.ConfigurationError)):
+        with pytest.raises((locknut.NotHeld, locknut.ConfigurationError)):
             context.__exit__(None, None, None)
 
     context = locks.lock("x")
@@ -96,11 +96,11 @@ def test_leaving_with_in_the_child_says_so(locks: holdfast.Locks) -> None:
         assert lease.held
 
 
-def test_a_new_connect_works_in_the_child(locks: holdfast.Locks, url: str) -> None:
+def test_a_new_connect_works_in_the_child(locks: locknut.Locks, url: str) -> None:
     with locks.lock("x", ttl=30) as lease:
 
         def check() -> None:
-            with holdfast.connect(url) as mine, mine.lock("x", ttl=TTL, timeout=0) as again:
+            with locknut.connect(url) as mine, mine.lock("x", ttl=TTL, timeout=0) as again:
                 assert again.held
                 renewed(again)  # by a keeper of its own
 
@@ -108,11 +108,11 @@ def test_a_new_connect_works_in_the_child(locks: holdfast.Locks, url: str) -> No
         assert lease.held
 
 
-def test_the_old_locks_say_that_they_are_old(locks: holdfast.Locks) -> None:
+def test_the_old_locks_say_that_they_are_old(locks: locknut.Locks) -> None:
     def check() -> None:
-        with pytest.raises(holdfast.ConfigurationError, match="fork"):
+        with pytest.raises(locknut.ConfigurationError, match="fork"):
             locks.lock("x").acquire()
-        with pytest.raises(holdfast.ConfigurationError, match="fork"):
+        with pytest.raises(locknut.ConfigurationError, match="fork"):
             locks.list()
         locks.close()
 
@@ -122,19 +122,19 @@ def test_the_old_locks_say_that_they_are_old(locks: holdfast.Locks) -> None:
 
 
 def test_the_default_works_in_the_child(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOLDFAST_URL", "memory:default")
-    monkeypatch.setattr(holdfast, "_default", [])
-    with holdfast.lock("x"):
+    monkeypatch.setenv("LOCKNUT_URL", "memory:default")
+    monkeypatch.setattr(locknut, "_default", [])
+    with locknut.lock("x"):
 
         def check() -> None:
-            with holdfast.lock("x", timeout=0) as lease:
+            with locknut.lock("x", timeout=0) as lease:
                 assert lease.held
 
         in_child(check)
-    holdfast.default().close()
+    locknut.default().close()
 
 
-def test_forking_while_others_hold_and_wait(locks: holdfast.Locks, url: str) -> None:
+def test_forking_while_others_hold_and_wait(locks: locknut.Locks, url: str) -> None:
     """The fork may come while another thread is inside any of the mutexes."""
     import threading
 
@@ -152,7 +152,7 @@ def test_forking_while_others_hold_and_wait(locks: holdfast.Locks, url: str) -> 
         thread.start()
 
     def check() -> None:
-        with holdfast.connect(url) as mine, mine.lock("x0", timeout=0), mine.lock("x1", timeout=0):
+        with locknut.connect(url) as mine, mine.lock("x0", timeout=0), mine.lock("x1", timeout=0):
             pass
         gc.collect()
 
@@ -174,7 +174,7 @@ def test_forking_inside_a_loop(url: str) -> None:
 
             def check() -> None:
                 assert not lease.held
-                with pytest.raises((holdfast.NotHeld, holdfast.ConfigurationError)):
+                with pytest.raises((locknut.NotHeld, locknut.ConfigurationError)):
                     lease.check()
 
             in_child(check)
@@ -184,7 +184,7 @@ def test_forking_inside_a_loop(url: str) -> None:
     asyncio.run(main())
 
 
-def test_multiprocessing_children_exit_quietly(locks: holdfast.Locks) -> None:
+def test_multiprocessing_children_exit_quietly(locks: locknut.Locks) -> None:
     """A child that ends the normal way (atexit and all) must not release the parent's lock."""
     with locks.lock("x", ttl=30) as lease:
         sys.stdout.flush()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import aio
+from locknut import aio
 
 TOGETHER = frozenset({"attempt_all", "release_all"})
 

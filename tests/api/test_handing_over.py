@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-import holdfast
-from holdfast import opening
-from holdfast.testing.clock import FakeThreads
-from holdfast.testing.standins import World
+import locknut
+from locknut import opening
+from locknut.testing.clock import FakeThreads
+from locknut.testing.standins import World
 from tests.api.crowd import PATIENCE, Started
 
 
@@ -22,9 +22,9 @@ class Bench:
         self.world = World()
         self.clients: list[Any] = []
 
-    def connect(self, **settings: Any) -> holdfast.Locks:
+    def connect(self, **settings: Any) -> locknut.Locks:
         runtime = FakeThreads(self.world.clock)
-        made = holdfast.Locks(self.world.engine, opening.Settings(**settings), runtime=runtime)
+        made = locknut.Locks(self.world.engine, opening.Settings(**settings), runtime=runtime)
         self.world.clock.keep_with(made._client)
         self.clients.append(made._client)
         return made
@@ -43,7 +43,7 @@ def bench() -> Iterator[Bench]:
 class Line:
     """Threads that wait for "x" one behind the other, and what they got."""
 
-    def __init__(self, locks: holdfast.Locks):
+    def __init__(self, locks: locknut.Locks):
         self.locks = locks
         self.waiting = threading.Semaphore(0)
         self.kinds: list[str] = []
@@ -51,7 +51,7 @@ class Line:
         self.crowd: list[Started] = []
         locks.on_event(self._hear)
 
-    def _hear(self, event: holdfast.Event) -> None:
+    def _hear(self, event: locknut.Event) -> None:
         if event.kind == "waiting":
             self.waiting.release()
         if event.kind in {"granted", "handed_over"}:
@@ -91,7 +91,7 @@ def test_the_former_lease_is_released_and_not_lost(bench: Bench) -> None:
     line.join(ttl=30)
     lease.release()
     assert line.served() == ["granted", "handed_over"]
-    assert lease.state is holdfast.State.RELEASED
+    assert lease.state is locknut.State.RELEASED
     bench.world.clock.advance(100)
     assert not told
 
@@ -194,7 +194,7 @@ def test_a_break_compares_the_remote_grant_only(bench: Bench) -> None:
     assert lease is not None
     assert operator.force_release("x", fence=lease.fence + 5)
     bench.world.clock.settle()
-    with pytest.raises(holdfast.LeaseLost):
+    with pytest.raises(locknut.LeaseLost):
         lease.release()
-    with locks.lock("x"), pytest.raises(holdfast.StaleFence):
+    with locks.lock("x"), pytest.raises(locknut.StaleFence):
         operator.force_release("x", fence=lease.fence)

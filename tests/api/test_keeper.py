@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-import holdfast
-from holdfast import aio
-from holdfast.backends.memory import MemoryEngine
-from holdfast.core.values import Claim, Renewal
-from holdfast.runtimes import threads
+import locknut
+from locknut import aio
+from locknut.backends.memory import MemoryEngine
+from locknut.core.values import Claim, Renewal
+from locknut.runtimes import threads
 from tests.api.crowd import PATIENCE, TTL, renewed
 
 
@@ -40,23 +40,23 @@ class CountingEngine(MemoryEngine):
 
 
 def ours() -> list[threading.Thread]:
-    return [each for each in threading.enumerate() if each.name.startswith("holdfast")]
+    return [each for each in threading.enumerate() if each.name.startswith("locknut")]
 
 
 def test_ten_thousand_held_leases_are_one_thread() -> None:
     engine = CountingEngine()
     before = set(threading.enumerate())
-    with holdfast.Locks(engine) as locks:
+    with locknut.Locks(engine) as locks:
         leases = [locks.lock(f"x{n}", ttl=10).acquire() for n in range(10_000)]
         assert engine.first.wait(PATIENCE)
         extra = set(threading.enumerate()) - before
-        assert [each.name for each in extra] == ["holdfast-keeper"]
+        assert [each.name for each in extra] == ["locknut-keeper"]
         assert max(engine.renewed) <= 500
         assert all(lease is not None and lease.held for lease in leases)
     assert all(lease is not None and not lease.held for lease in leases)
 
 
-def test_no_lease_no_thread(locks: holdfast.Locks) -> None:
+def test_no_lease_no_thread(locks: locknut.Locks) -> None:
     before = set(threading.enumerate())
     for _ in range(100):
         with locks.lock("x"):
@@ -66,7 +66,7 @@ def test_no_lease_no_thread(locks: holdfast.Locks) -> None:
 
 def test_taken_and_released_ten_thousand_times_costs_no_renewal() -> None:
     engine = CountingEngine()
-    with holdfast.Locks(engine) as locks:
+    with locknut.Locks(engine) as locks:
         lock = locks.lock("x", ttl=60)
         for _ in range(10_000):
             with lock:
@@ -80,7 +80,7 @@ def test_taken_and_released_ten_thousand_times_costs_no_renewal() -> None:
 
 
 def test_closing_ends_the_keeper(url: str) -> None:
-    locks = holdfast.connect(url)
+    locks = locknut.connect(url)
     before = ours()
     lease = locks.lock("x", ttl=30).acquire()
     keepers = [each for each in ours() if each not in before]
@@ -92,10 +92,10 @@ def test_closing_ends_the_keeper(url: str) -> None:
     assert not lease.held
 
 
-def test_a_callback_that_blocks_does_not_stop_renewals(locks: holdfast.Locks) -> None:
+def test_a_callback_that_blocks_does_not_stop_renewals(locks: locknut.Locks) -> None:
     called, go_on = threading.Event(), threading.Event()
 
-    def block(lease: holdfast.Lease) -> None:
+    def block(lease: locknut.Lease) -> None:
         called.set()
         go_on.wait(PATIENCE)
 
@@ -110,7 +110,7 @@ def test_a_callback_that_blocks_does_not_stop_renewals(locks: holdfast.Locks) ->
 
 
 def test_a_callback_that_raises_stops_neither_the_others_nor_renewals(
-    locks: holdfast.Locks, monkeypatch: pytest.MonkeyPatch
+    locks: locknut.Locks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raised: list[object] = []
     monkeypatch.setattr(threading, "excepthook", lambda args: raised.append(args.exc_type))
@@ -120,7 +120,7 @@ def test_a_callback_that_raises_stops_neither_the_others_nor_renewals(
     assert lease is not None
     assert kept is not None
 
-    def explode(lost: holdfast.Lease) -> None:
+    def explode(lost: locknut.Lease) -> None:
         raise ZeroDivisionError(lost.name)
 
     lease.on_lost(explode)
@@ -130,11 +130,11 @@ def test_a_callback_that_raises_stops_neither_the_others_nor_renewals(
     renewed(kept)
 
 
-def test_a_callback_may_use_the_locks(locks: holdfast.Locks) -> None:
+def test_a_callback_may_use_the_locks(locks: locknut.Locks) -> None:
     got: list[Any] = []
     done = threading.Event()
 
-    def take_again(lost: holdfast.Lease) -> None:
+    def take_again(lost: locknut.Lease) -> None:
         got.append(locks.lock("x").acquire(timeout=PATIENCE))
         done.set()
 
@@ -149,7 +149,7 @@ def test_on_a_loop_the_keeper_is_a_thread_too(url: str) -> None:
             before = set(threading.enumerate())
             leases = [await locks.lock(f"x{n}", ttl=30).acquire() for n in range(100)]
             extra = set(threading.enumerate()) - before
-            assert [each.name for each in extra] == ["holdfast-keeper"]
+            assert [each.name for each in extra] == ["locknut-keeper"]
             assert len(asyncio.all_tasks()) == 1
             assert all(leases)
 
@@ -159,8 +159,8 @@ def test_on_a_loop_the_keeper_is_a_thread_too(url: str) -> None:
 def test_an_idle_keeper_is_not_needed_and_comes_back(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.core.renewing.IDLE", 0.02)
-    with holdfast.connect(url) as locks:
+    monkeypatch.setattr("locknut.core.renewing.IDLE", 0.02)
+    with locknut.connect(url) as locks:
         for _ in range(3):
             before = set(ours())
             with locks.lock("x", ttl=3) as lease:

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-import holdfast
+import locknut
 from tests.api.crowd import PATIENCE, TTL, Started, in_thread, renewed
 
 
-def gone(events: list[holdfast.Event], locks: holdfast.Locks) -> threading.Event:
+def gone(events: list[locknut.Event], locks: locknut.Locks) -> threading.Event:
     told = threading.Event()
 
-    def hear(event: holdfast.Event) -> None:
+    def hear(event: locknut.Event) -> None:
         events.append(event)
         if event.kind in {"abandoned", "lost"}:
             told.set()
@@ -31,9 +31,9 @@ def gone(events: list[holdfast.Event], locks: holdfast.Locks) -> threading.Event
 
 @pytest.mark.parametrize("options", [{}, {"ttl": 30}, {"ttl": 30, "auto_renew": False}])
 def test_a_thread_that_dies_frees_what_it_held(
-    locks: holdfast.Locks, options: dict[str, Any]
+    locks: locknut.Locks, options: dict[str, Any]
 ) -> None:
-    events: list[holdfast.Event] = []
+    events: list[locknut.Event] = []
     told = gone(events, locks)
 
     def die() -> None:
@@ -47,7 +47,7 @@ def test_a_thread_that_dies_frees_what_it_held(
     lease.release()
 
 
-def test_a_thread_that_dies_inside_with_frees(locks: holdfast.Locks) -> None:
+def test_a_thread_that_dies_inside_with_frees(locks: locknut.Locks) -> None:
     def die() -> None:
         locks.lock("x", ttl=30).__enter__()
         raise ZeroDivisionError
@@ -58,7 +58,7 @@ def test_a_thread_that_dies_inside_with_frees(locks: holdfast.Locks) -> None:
     assert locks.lock("x").acquire(timeout=PATIENCE) is not None
 
 
-def test_a_lease_that_was_handed_on_survives_its_thread(locks: holdfast.Locks) -> None:
+def test_a_lease_that_was_handed_on_survives_its_thread(locks: locknut.Locks) -> None:
     lease = in_thread(locks.lock("x", ttl=TTL).acquire)
     gc.collect()
     renewed(lease)
@@ -68,7 +68,7 @@ def test_a_lease_that_was_handed_on_survives_its_thread(locks: holdfast.Locks) -
     assert locks.lock("x").acquire(timeout=0) is not None
 
 
-def test_the_last_reference_frees(locks: holdfast.Locks) -> None:
+def test_the_last_reference_frees(locks: locknut.Locks) -> None:
     lease = in_thread(locks.lock("x", ttl=30).acquire)
     assert lease.held
     del lease
@@ -76,19 +76,19 @@ def test_the_last_reference_frees(locks: holdfast.Locks) -> None:
     assert locks.lock("x").acquire(timeout=PATIENCE) is not None
 
 
-def test_a_permit_of_a_dead_thread_comes_back(locks: holdfast.Locks) -> None:
+def test_a_permit_of_a_dead_thread_comes_back(locks: locknut.Locks) -> None:
     in_thread(lambda: bool(locks.semaphore("x", 1).acquire()))
     gc.collect()
     assert locks.semaphore("x", 1).acquire(timeout=PATIENCE) is not None
 
 
-def test_a_read_hold_of_a_dead_thread_comes_back(locks: holdfast.Locks) -> None:
+def test_a_read_hold_of_a_dead_thread_comes_back(locks: locknut.Locks) -> None:
     in_thread(lambda: bool(locks.rwlock("x").read().acquire()))
     gc.collect()
     assert locks.rwlock("x").write().acquire(timeout=PATIENCE) is not None
 
 
-def test_a_waiter_inherits_from_a_dead_thread(locks: holdfast.Locks) -> None:
+def test_a_waiter_inherits_from_a_dead_thread(locks: locknut.Locks) -> None:
     taken, die = threading.Event(), threading.Event()
     waiting = threading.Event()
     locks.on_event(lambda event: waiting.set() if event.kind == "waiting" else None)
@@ -108,15 +108,15 @@ def test_a_waiter_inherits_from_a_dead_thread(locks: holdfast.Locks) -> None:
 
 
 def test_a_locks_that_is_forgotten_does_not_keep_its_holds(url: str) -> None:
-    other = holdfast.connect(url)
-    in_thread(lambda: bool(holdfast.connect(url).lock("x", ttl=30).acquire()))
+    other = locknut.connect(url)
+    in_thread(lambda: bool(locknut.connect(url).lock("x", ttl=30).acquire()))
     gc.collect()
     assert other.lock("x").acquire(timeout=PATIENCE) is not None
     other.close()
 
 
 def script(text: str) -> subprocess.CompletedProcess[str]:
-    head = "import holdfast, threading, asyncio, sys\nfrom holdfast import aio\n"
+    head = "import locknut, threading, asyncio, sys\nfrom locknut import aio\n"
     code = head + textwrap.dedent(text)
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False
@@ -125,10 +125,10 @@ def script(text: str) -> subprocess.CompletedProcess[str]:
 
 EXITS = {
     "holding": """
-        holdfast.connect("memory:").lock("x", ttl=30).acquire()
+        locknut.connect("memory:").lock("x", ttl=30).acquire()
     """,
     "holding in another thread": """
-        locks = holdfast.connect("memory:")
+        locks = locknut.connect("memory:")
         ready = threading.Event()
         def hold():
             with locks.lock("x", ttl=30):
@@ -138,7 +138,7 @@ EXITS = {
         ready.wait()
     """,
     "a daemon waiting": """
-        locks = holdfast.connect("memory:")
+        locks = locknut.connect("memory:")
         ready = threading.Event()
         locks.on_event(lambda event: ready.set() if event.kind == "waiting" else None)
         lease = locks.lock("x", ttl=30).acquire()
@@ -146,7 +146,7 @@ EXITS = {
         ready.wait()
     """,
     "callbacks under way": """
-        locks = holdfast.connect("memory:")
+        locks = locknut.connect("memory:")
         called = threading.Event()
         def block(lease):
             called.set()
@@ -169,15 +169,15 @@ EXITS = {
         asyncio.run(main())
     """,
     "many held": """
-        locks = holdfast.connect("memory:")
+        locks = locknut.connect("memory:")
         leases = [locks.lock(f"x{n}", ttl=30).acquire() for n in range(1000)]
     """,
     "sys.exit inside": """
-        with holdfast.connect("memory:").lock("x", ttl=30):
+        with locknut.connect("memory:").lock("x", ttl=30):
             sys.exit(0)
     """,
     "after close": """
-        locks = holdfast.connect("memory:")
+        locks = locknut.connect("memory:")
         lease = locks.lock("x", ttl=30).acquire()
         locks.close()
     """,
@@ -193,19 +193,19 @@ def test_a_program_ends_whatever_it_holds(name: str) -> None:
 
 
 def test_what_is_held_at_exit_is_given_back() -> None:
-    """Registered before Holdfast's own clean-up, so called after it: it must find nothing held."""
+    """Registered before Locknut's own clean-up, so called after it: it must find nothing held."""
     result = script("""
         import atexit
-        from holdfast.backends.memory import MemoryEngine
+        from locknut.backends.memory import MemoryEngine
         engine = MemoryEngine("kept")
         def look():
             print([info.name for info in threads.run(engine.blocking().inspect(None))])
-        import holdfast.opening as opening
+        import locknut.opening as opening
         atexit.unregister(opening._at_exit)
         atexit.register(look)
         atexit.register(opening._at_exit)
-        from holdfast.runtimes import threads
-        lease = holdfast.Locks(engine).lock("x", ttl=30).acquire()
+        from locknut.runtimes import threads
+        lease = locknut.Locks(engine).lock("x", ttl=30).acquire()
         async def main():
             await aio.Locks(engine).lock("y", ttl=30).acquire()
         asyncio.run(main())
@@ -216,8 +216,8 @@ def test_what_is_held_at_exit_is_given_back() -> None:
 @pytest.mark.parametrize("use", ["connect", "lock"])
 def test_an_exception_at_top_level_says_only_itself(use: str) -> None:
     make: dict[str, Callable[[], str]] = {
-        "connect": lambda: "locks = holdfast.connect('memory:'); lock = locks.lock('x', ttl=30)",
-        "lock": lambda: "lock = holdfast.connect('memory:').lock('x', ttl=30)",
+        "connect": lambda: "locks = locknut.connect('memory:'); lock = locks.lock('x', ttl=30)",
+        "lock": lambda: "lock = locknut.connect('memory:').lock('x', ttl=30)",
     }
     result = script(f"{make[use]()}\nwith lock:\n    1 / 0\n")
     assert result.returncode == 1

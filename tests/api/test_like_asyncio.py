@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-import holdfast
-from holdfast import aio
-from holdfast.runtimes.threads import run
+import locknut
+from locknut import aio
+from locknut.runtimes.threads import run
 from tests.api.crowd import TTL, renewed
 
 PATIENCE = 20
@@ -184,7 +184,7 @@ async def test_a_task_begun_inside_inherits_the_context_and_not_the_hold(locks: 
     async def child() -> None:
         assert not lock.held
         assert await lock.acquire(blocking=False) is None
-        with pytest.raises(holdfast.NotHeld):
+        with pytest.raises(locknut.NotHeld):
             await lock.release()
 
     async with lock:
@@ -226,7 +226,7 @@ def test_a_loop_on_another_thread_is_another_loop(url: str) -> None:
 
         try:
             asyncio.run(main())
-        except holdfast.ConfigurationError as error:
+        except locknut.ConfigurationError as error:
             refused.append(error)
 
     async def main() -> None:
@@ -248,7 +248,7 @@ def test_another_loop_is_refused_clearly(url: str) -> None:
             pass
 
     asyncio.run(use())
-    with pytest.raises(holdfast.ConfigurationError, match="another event loop"):
+    with pytest.raises(locknut.ConfigurationError, match="another event loop"):
         asyncio.run(use())
 
 
@@ -261,7 +261,7 @@ def test_outside_a_loop_nothing_hangs(url: str) -> None:
 
 def test_a_loop_that_ends_while_holding_frees_nothing_behind_our_back(url: str) -> None:
     """The loop is gone without close(): the lease is abandoned with its task, and comes free."""
-    other = holdfast.connect(url)
+    other = locknut.connect(url)
     locks = aio.connect(url)
 
     async def hold() -> None:

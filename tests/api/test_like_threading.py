@@ -12,27 +12,27 @@ import weakref
 
 import pytest
 
-import holdfast
+import locknut
 from tests.api.crowd import PATIENCE, Started, in_thread
 
 
-def test_the_constructor_and_del(locks: holdfast.Locks) -> None:
+def test_the_constructor_and_del(locks: locknut.Locks) -> None:
     lock = locks.lock("x")
     del lock
     gc.collect()
     assert not locks.lock("x").locked()
 
 
-def test_repr(locks: holdfast.Locks) -> None:
+def test_repr(locks: locknut.Locks) -> None:
     lock = locks.lock("x")
-    assert repr(lock) == "<holdfast.lock.Lock 'x' on memory: not held here>"
+    assert repr(lock) == "<locknut.lock.Lock 'x' on memory: not held here>"
     lock.acquire()
-    assert repr(lock) == "<holdfast.lock.Lock 'x' on memory: held here>"
+    assert repr(lock) == "<locknut.lock.Lock 'x' on memory: held here>"
     assert "not held here" in in_thread(repr, lock)
     lock.release()
 
 
-def test_locked(locks: holdfast.Locks) -> None:
+def test_locked(locks: locknut.Locks) -> None:
     lock = locks.lock("x")
     assert not lock.locked()
     lock.acquire()
@@ -42,14 +42,14 @@ def test_locked(locks: holdfast.Locks) -> None:
     assert not lock.locked()
 
 
-def test_acquire_is_true_and_a_failure_is_false(locks: holdfast.Locks) -> None:
+def test_acquire_is_true_and_a_failure_is_false(locks: locknut.Locks) -> None:
     lock = locks.lock("x")
     assert lock.acquire()
     assert not in_thread(lock.acquire, False)
     lock.release()
 
 
-def test_acquire_positionally_as_in_threading(locks: holdfast.Locks) -> None:
+def test_acquire_positionally_as_in_threading(locks: locknut.Locks) -> None:
     lock = locks.lock("x")
     assert lock.acquire(True, 1)
     assert lock.acquire(True, -1)
@@ -59,7 +59,7 @@ def test_acquire_positionally_as_in_threading(locks: holdfast.Locks) -> None:
     lock.release()
 
 
-def test_acquire_contended(locks: holdfast.Locks) -> None:
+def test_acquire_contended(locks: locknut.Locks) -> None:
     lock = locks.lock("x")
     lock.acquire()
     order: list[int] = []
@@ -82,7 +82,7 @@ def test_acquire_contended(locks: holdfast.Locks) -> None:
     assert order == [0, 1, 2, 3, 4]
 
 
-def test_with(locks: holdfast.Locks) -> None:
+def test_with(locks: locknut.Locks) -> None:
     lock = locks.lock("x")
     with lock:
         assert in_thread(lock.acquire, False) is None
@@ -91,7 +91,7 @@ def test_with(locks: holdfast.Locks) -> None:
     assert in_thread(lock.acquire, False) is not None
 
 
-def test_many_threads_leave_no_thread_behind(locks: holdfast.Locks) -> None:
+def test_many_threads_leave_no_thread_behind(locks: locknut.Locks) -> None:
     lock = locks.lock("x", ttl=30)
     lock.acquire()
     lock.release()
@@ -105,21 +105,21 @@ def test_many_threads_leave_no_thread_behind(locks: holdfast.Locks) -> None:
     crowd = [Started(work) for _ in range(15)]
     for each in crowd:
         each.result()
-    after = {each for each in threading.enumerate() if each.name != "holdfast-keeper"}
+    after = {each for each in threading.enumerate() if each.name != "locknut-keeper"}
     assert after <= before
 
 
 @pytest.mark.parametrize(
     "wrong", [{"blocking": False, "timeout": 1}, {"timeout": -100}, {"timeout": "x"}]
 )
-def test_wrong_timeouts_are_value_errors(locks: holdfast.Locks, wrong: dict[str, object]) -> None:
+def test_wrong_timeouts_are_value_errors(locks: locknut.Locks, wrong: dict[str, object]) -> None:
     lock = locks.lock("x")
     with pytest.raises(ValueError, match="timeout"):
         lock.acquire(**wrong)  # type: ignore[arg-type]
     assert not lock.locked()
 
 
-def test_huge_timeouts_are_no_overflow(locks: holdfast.Locks) -> None:
+def test_huge_timeouts_are_no_overflow(locks: locknut.Locks) -> None:
     lock = locks.lock("x")
     for timeout in (threading.TIMEOUT_MAX, threading.TIMEOUT_MAX * 10, 1e300, float("inf")):
         assert lock.acquire(timeout=timeout)
@@ -134,7 +134,7 @@ def test_huge_timeouts_are_no_overflow(locks: holdfast.Locks) -> None:
     waiter.result()
 
 
-def test_a_timeout_lasts_its_time(locks: holdfast.Locks) -> None:
+def test_a_timeout_lasts_its_time(locks: locknut.Locks) -> None:
     lock = locks.lock("x")
     lock.acquire()
 
@@ -147,7 +147,7 @@ def test_a_timeout_lasts_its_time(locks: holdfast.Locks) -> None:
     lock.release()
 
 
-def test_reacquire(locks: holdfast.Locks) -> None:
+def test_reacquire(locks: locknut.Locks) -> None:
     lock = locks.lock("x")
     for _ in range(3):
         lock.acquire()
@@ -158,7 +158,7 @@ def test_reacquire(locks: holdfast.Locks) -> None:
     assert in_thread(lock.acquire, False) is not None
 
 
-def test_release_unacquired(locks: holdfast.Locks) -> None:
+def test_release_unacquired(locks: locknut.Locks) -> None:
     lock = locks.lock("x")
     with pytest.raises(RuntimeError):
         lock.release()
@@ -170,7 +170,7 @@ def test_release_unacquired(locks: holdfast.Locks) -> None:
         lock.release()
 
 
-def test_another_thread_cannot_release(locks: holdfast.Locks) -> None:
+def test_another_thread_cannot_release(locks: locknut.Locks) -> None:
     lock = locks.lock("x")
     with lock:
         with pytest.raises(RuntimeError):
@@ -178,7 +178,7 @@ def test_another_thread_cannot_release(locks: holdfast.Locks) -> None:
         assert lock.locked()
 
 
-def test_weakrefs(locks: holdfast.Locks) -> None:
+def test_weakrefs(locks: locknut.Locks) -> None:
     lock = locks.lock("x")
     lease = lock.acquire()
     of_lock, of_lease = weakref.ref(lock), weakref.ref(lease)
@@ -191,14 +191,14 @@ def test_weakrefs(locks: holdfast.Locks) -> None:
     lease.release()
 
 
-def test_a_lock_dropped_while_held_stays_held_by_its_thread(locks: holdfast.Locks) -> None:
+def test_a_lock_dropped_while_held_stays_held_by_its_thread(locks: locknut.Locks) -> None:
     locks.lock("x").acquire()
     gc.collect()
     assert in_thread(locks.lock("x").acquire, False) is None
     locks.lock("x").release()
 
 
-def test_semaphore_like_threading(locks: holdfast.Locks) -> None:
+def test_semaphore_like_threading(locks: locknut.Locks) -> None:
     semaphore = locks.semaphore("x", 7)
     with pytest.raises(ValueError, match="permits"):
         locks.semaphore("x", 0)
@@ -214,7 +214,7 @@ def test_semaphore_like_threading(locks: holdfast.Locks) -> None:
         semaphore.release()
 
 
-def test_multirelease_wakes_as_many(locks: holdfast.Locks) -> None:
+def test_multirelease_wakes_as_many(locks: locknut.Locks) -> None:
     semaphore = locks.semaphore("x", 3)
     held = [semaphore.acquire() for _ in range(3)]
     waiting, inside = threading.Semaphore(0), threading.Semaphore(0)
@@ -240,7 +240,7 @@ def test_multirelease_wakes_as_many(locks: holdfast.Locks) -> None:
         each.result()
 
 
-def test_one_lock_object_in_many_threads(locks: holdfast.Locks) -> None:
+def test_one_lock_object_in_many_threads(locks: locknut.Locks) -> None:
     lock = locks.lock("x")
     count = [0]
 
@@ -257,7 +257,7 @@ def test_one_lock_object_in_many_threads(locks: holdfast.Locks) -> None:
     assert count == [400]
 
 
-def test_a_condition_can_be_built_on_it(locks: holdfast.Locks) -> None:
+def test_a_condition_can_be_built_on_it(locks: locknut.Locks) -> None:
     condition = threading.Condition(locks.lock("x"))  # type: ignore[arg-type]  # as an RLock
     queue: list[int] = []
 

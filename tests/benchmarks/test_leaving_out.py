@@ -35,10 +35,10 @@ def test_what_is_not_installed_is_named_in_the_report() -> None:
 
 def test_a_target_beside_somebody_who_is_absent_is_named_as_not_checked() -> None:
     table = Table("title", ("", "figure"))
-    table.aim_beside({"holdfast": [1.0]}, "holdfast", "absent", 3.0)
+    table.aim_beside({"locknut": [1.0]}, "locknut", "absent", 3.0)
 
     assert not table.targets
-    assert "not checked: holdfast, times as fast as absent (target >= 3)" in str(table)
+    assert "not checked: locknut, times as fast as absent (target >= 3)" in str(table)
 
 
 def test_a_peer_that_fails_in_the_middle_is_left_out_and_the_others_go_on() -> None:
@@ -58,8 +58,8 @@ def test_a_peer_that_fails_in_the_middle_is_left_out_and_the_others_go_on() -> N
     assert field.notes == ["peer failed and is left out: ValueError: out of order"]
 
 
-@pytest.mark.parametrize("name", ["bare", "holdfast", "holdfast.aio, uvloop"])
-def test_the_limit_and_holdfast_may_not_fail(name: str) -> None:
+@pytest.mark.parametrize("name", ["bare", "locknut", "locknut.aio, uvloop"])
+def test_the_limit_and_locknut_may_not_fail(name: str) -> None:
     field = Field({name: BARE}, (name,))
     with pytest.raises(OSError, match="nobody"):
         field.race(lambda _: _broken("place"), 1, seed=1)

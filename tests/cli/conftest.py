@@ -12,7 +12,7 @@ from tests.cli.harness import Shell
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[Shell]:
-    """A place to start `holdfast` in, with an engine of its own."""
+    """A place to start `locknut` in, with an engine of its own."""
     made = Shell(f"file://{tmp_path}/locks")
     try:
         yield made

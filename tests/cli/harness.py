@@ -1,4 +1,4 @@
-"""Real `holdfast` processes: started, talked to through pipes, and never left behind."""
+"""Real `locknut` processes: started, talked to through pipes, and never left behind."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-import holdfast
+import locknut
 
-SOURCE = str(Path(holdfast.__file__).parent.parent)
+SOURCE = str(Path(locknut.__file__).parent.parent)
 PYTHON = [sys.executable, "-I", "-S", "-u", "-c"]
-HOLDFAST = [sys.executable, "-m", "holdfast"]
+LOCKNUT = [sys.executable, "-m", "locknut"]
 DEADLINE = 60.0
 
 
@@ -26,7 +26,7 @@ def default_signals() -> None:
 
 
 class Running:
-    """A started `holdfast`."""
+    """A started `locknut`."""
 
     def __init__(self, process: subprocess.Popen[str]):
         self.process = process
@@ -60,11 +60,11 @@ class Running:
 
 
 class Shell:
-    """Starts `holdfast` against one engine, in an environment of its own."""
+    """Starts `locknut` against one engine, in an environment of its own."""
 
     def __init__(self, url: str):
-        kept = {key: value for key, value in os.environ.items() if not key.startswith("HOLDFAST")}
-        self.environment = {**kept, "PYTHONPATH": SOURCE, "HOLDFAST_URL": url, "LOGNAME": "tester"}
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("LOCKNUT")}
+        self.environment = {**kept, "PYTHONPATH": SOURCE, "LOCKNUT_URL": url, "LOGNAME": "tester"}
         self._started: list[subprocess.Popen[str]] = []
 
     def start(
@@ -77,7 +77,7 @@ class Shell:
         process_group: int | None = None,
     ) -> Running:
         process = subprocess.Popen(
-            [*HOLDFAST, *words],
+            [*LOCKNUT, *words],
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

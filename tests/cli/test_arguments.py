@@ -1,4 +1,4 @@
-"""What can be written after `holdfast run`, and what it means."""
+"""What can be written after `locknut run`, and what it means."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import signal
 
 import pytest
 
-from holdfast.cli import arguments
-from holdfast.cli.options import BREAK, EVERYWHERE, LS, NEVER, RUN, WAIT
-from holdfast.cli.readings import OnLost
+from locknut.cli import arguments
+from locknut.cli.options import BREAK, EVERYWHERE, LS, NEVER, RUN, WAIT
+from locknut.cli.readings import OnLost
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         arguments.run(words)
     assert end.value.code == 64
     message = capsys.readouterr().err
-    assert message.startswith("holdfast: ")
+    assert message.startswith("locknut: ")
     assert message.count("\n") == 1
     return message
 
@@ -82,10 +82,10 @@ def test_the_last_of_wait_and_nonblock_counts() -> None:
 def test_the_environment_stands_in_and_the_command_line_wins(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("HOLDFAST_RUN_WAIT", "7")
-    monkeypatch.setenv("HOLDFAST_RUN_ON_LOST", "signal:usr1")
-    monkeypatch.setenv("HOLDFAST_RUN_FAIR", "1")
-    monkeypatch.setenv("HOLDFAST_QUIET", "0")
+    monkeypatch.setenv("LOCKNUT_RUN_WAIT", "7")
+    monkeypatch.setenv("LOCKNUT_RUN_ON_LOST", "signal:usr1")
+    monkeypatch.setenv("LOCKNUT_RUN_FAIR", "1")
+    monkeypatch.setenv("LOCKNUT_QUIET", "0")
     found = arguments.run(["x", "true"])
     assert (found.wait, found.fair, found.quiet) == (7.0, True, False)
     assert found.on_lost == OnLost(signal.SIGUSR1, stops=False)
@@ -95,16 +95,16 @@ def test_the_environment_stands_in_and_the_command_line_wins(
 def test_a_mistake_in_the_environment_names_the_variable(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("HOLDFAST_RUN_TTL", "soon")
-    assert "$HOLDFAST_RUN_TTL" in refused(capsys, "x", "true")
+    monkeypatch.setenv("LOCKNUT_RUN_TTL", "soon")
+    assert "$LOCKNUT_RUN_TTL" in refused(capsys, "x", "true")
     assert arguments.run(["--ttl", "9", "x", "true"]).ttl == 9.0
 
 
 def test_what_the_child_is_told_is_no_order_to_a_nested_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("HOLDFAST_TTL", "5")
-    monkeypatch.setenv("HOLDFAST_OWNER", "outer@host:1")
+    monkeypatch.setenv("LOCKNUT_TTL", "5")
+    monkeypatch.setenv("LOCKNUT_OWNER", "outer@host:1")
     found = arguments.run(["x", "true"])
     assert (found.ttl, found.owner) == (None, "")
 

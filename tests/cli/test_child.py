@@ -1,4 +1,4 @@
-"""`holdfast run` and processes: signals, groups, orphans, stops."""
+"""`locknut run` and processes: signals, groups, orphans, stops."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli import kernel
+from locknut.cli import kernel
 from tests.cli.harness import DEADLINE, PYTHON, Shell, gone, state, until
 
 REPORTS = r"""
@@ -51,7 +51,7 @@ def test_without_a_terminal_the_child_leads_a_session(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("policy", ["term", "kill"])
-def test_the_child_dies_with_a_killed_holdfast(shell: Shell, policy: str) -> None:
+def test_the_child_dies_with_a_killed_locknut(shell: Shell, policy: str) -> None:
     ignoring = "trap '' TERM HUP INT; " + ANNOUNCED
     running = shell.start("run", "--on-lost", policy, "x", "--", "sh", "-c", ignoring)
     pid = int(running.line())
@@ -60,7 +60,7 @@ def test_the_child_dies_with_a_killed_holdfast(shell: Shell, policy: str) -> Non
     until(lambda: gone(pid))
 
 
-def test_a_killed_holdfast_sends_the_signal_that_was_asked_for(shell: Shell) -> None:
+def test_a_killed_locknut_sends_the_signal_that_was_asked_for(shell: Shell) -> None:
     running = shell.start(
         *("run", "--on-lost", "signal:USR1", "x", "--", *PYTHON, REPORTS, "SIGUSR1")
     )
@@ -70,8 +70,8 @@ def test_a_killed_holdfast_sends_the_signal_that_was_asked_for(shell: Shell) -> 
     until(lambda: gone(pid))
 
 
-def test_with_warn_the_child_outlives_a_killed_holdfast(shell: Shell) -> None:
-    waits = "import os; print(1); os.read(int(os.environ['HOLDFAST_LOST_FD']), 1); print(2)"
+def test_with_warn_the_child_outlives_a_killed_locknut(shell: Shell) -> None:
+    waits = "import os; print(1); os.read(int(os.environ['LOCKNUT_LOST_FD']), 1); print(2)"
     running = shell.start("run", "--on-lost", "warn", "x", "--", *PYTHON, waits)
     assert running.line() == "1"
     running.send(signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""`holdfast run` when somebody else has the lock: busy, waiting, interrupted, nested."""
+"""`locknut run` when somebody else has the lock: busy, waiting, interrupted, nested."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.harness import PYTHON, Running, Shell, gone, until
 
-HOLD = ("--", "sh", "-c", "echo $HOLDFAST_FENCE; read line; exit 0")
+HOLD = ("--", "sh", "-c", "echo $LOCKNUT_FENCE; read line; exit 0")
 """Says its fence and holds until its stdin ends."""
 
 
@@ -36,9 +36,9 @@ def test_busy_is_75_and_names_the_holder(shell: Shell) -> None:
     assert (code, out) == (75, "")
     busy, hint = err.splitlines()
     who = f"tester@{os.uname().nodename}:{holder.pid}"
-    assert busy.startswith(f'holdfast: "x" is held by {who} since ')
+    assert busy.startswith(f'locknut: "x" is held by {who} since ')
     assert f"fence {fence}" in busy
-    assert hint == f"holdfast: to force it open: holdfast break x --fence {fence}"
+    assert hint == f"locknut: to force it open: locknut break x --fence {fence}"
     let_go(holder)
     assert shell.run("run", "-n", "x", "--", "echo", "ran") == (0, "ran\n", "")
 
@@ -48,7 +48,7 @@ def test_the_hint_can_be_pasted(shell: Shell) -> None:
     holder, _ = hold(shell, "--namespace", "shop", name)
     code, _, err = shell.run("run", "-n", "--namespace", "shop", name, "true")
     assert code == 75
-    command = err.splitlines()[1].removeprefix("holdfast: to force it open: holdfast ")
+    command = err.splitlines()[1].removeprefix("locknut: to force it open: locknut ")
     echo = f'for word in {command}; do echo "$word"; done'
     words = subprocess.run(["sh", "-c", echo], capture_output=True, text=True, check=True).stdout
     assert shell.run(*words.splitlines(), "--yes")[0] == 0
@@ -77,7 +77,7 @@ def test_a_wait_that_runs_out_is_75(shell: Shell) -> None:
 
 def test_a_wait_ends_when_the_lock_is_free(shell: Shell) -> None:
     holder, fence = hold(shell, "x")
-    waiter = shell.start("run", "-w", "60", "x", "-c", "echo $HOLDFAST_FENCE")
+    waiter = shell.start("run", "-w", "60", "x", "-c", "echo $LOCKNUT_FENCE")
     until(lambda: waiting(shell) == 1)
     let_go(holder)
     code, out, err = waiter.finish()
@@ -89,7 +89,7 @@ def test_who_waits_long_is_told_for_whom(shell: Shell) -> None:
     holder, _ = hold(shell, "x")
     waiter = shell.start("run", "-v", "-w", "1m30s", "x", "true")
     assert f":{holder.pid} since" in waiter.error_line()
-    assert waiter.error_line() == "holdfast: waiting up to 1m30s ..."
+    assert waiter.error_line() == "locknut: waiting up to 1m30s ..."
     let_go(holder)
     assert waiter.finish()[0] == 0
 
@@ -107,7 +107,7 @@ def test_a_signal_ends_the_wait_and_leaves_the_line(shell: Shell, name: str) -> 
     assert shell.run("run", "-n", "x", "true")[0] == 0
 
 
-def test_the_lock_of_a_killed_holdfast_is_free(shell: Shell) -> None:
+def test_the_lock_of_a_killed_locknut_is_free(shell: Shell) -> None:
     holder, _ = hold(shell, "x")
     waiter = shell.start("run", "-w", "60", "x", "--", "echo", "ran")
     until(lambda: waiting(shell) == 1)
@@ -132,7 +132,7 @@ def test_slots_let_so_many_run(shell: Shell) -> None:
 def test_names_of_other_namespaces_do_not_meet(shell: Shell) -> None:
     hold(shell, "x")
     assert shell.run("run", "-n", "--namespace", "other", "x", "true")[0] == 0
-    in_environment = {"HOLDFAST_NAMESPACE": "other"}
+    in_environment = {"LOCKNUT_NAMESPACE": "other"}
     assert shell.run("run", "-n", "x", "true", env=in_environment)[0] == 0
 
 
@@ -140,9 +140,9 @@ NESTED = "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).returnco
 
 
 def nested(*words: str) -> list[str]:
-    from tests.cli.harness import HOLDFAST
+    from tests.cli.harness import LOCKNUT
 
-    return ["--", *PYTHON, NESTED, *HOLDFAST, "run", *words]
+    return ["--", *PYTHON, NESTED, *LOCKNUT, "run", *words]
 
 
 def test_the_lock_of_an_ancestor_is_refused_instead_of_waited_for(shell: Shell) -> None:
@@ -159,9 +159,9 @@ def test_another_lock_inside_a_lock_is_fine(shell: Shell) -> None:
 
 
 def test_a_hold_that_ended_is_no_ancestors_hold(shell: Shell) -> None:
-    code, held, _ = shell.run("run", "x", "-c", "echo $HOLDFAST_HELD")
+    code, held, _ = shell.run("run", "x", "-c", "echo $LOCKNUT_HELD")
     assert code == 0
-    assert shell.run("run", "x", "true", env={"HOLDFAST_HELD": held.strip()})[0] == 0
+    assert shell.run("run", "x", "true", env={"LOCKNUT_HELD": held.strip()})[0] == 0
 
 
 def test_at_least_keeps_the_lock_after_the_command(shell: Shell) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.exits import Exit
-from holdfast.cli.options import BREAK, EVERYWHERE, LS, RUN, WAIT
+from locknut.cli.exits import Exit
+from locknut.cli.options import BREAK, EVERYWHERE, LS, RUN, WAIT
 from tests.cli.harness import Shell
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
@@ -20,9 +20,9 @@ EXAMPLES = re.findall(r"^```sh\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=range(len(EXAMPLES)))
 def test_the_examples_run(shell: Shell, tmp_path: Path, example: str) -> None:
-    command = tmp_path / "bin" / "holdfast"
+    command = tmp_path / "bin" / "locknut"
     command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m holdfast "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m locknut "$@"\n')
     command.chmod(0o755)
     environment = {**shell.environment, "PATH": f"{command.parent}:{os.environ['PATH']}"}
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""`holdfast ls`, `show`, `break` and `wait`."""
+"""`locknut ls`, `show`, `break` and `wait`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`holdfast run` when the lock is lost while the command runs."""
+"""`locknut run` when the lock is lost while the command runs."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.cli.test_child import REPORTS
 ON_LOST_FD = """
 import os, signal
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-print(os.environ["HOLDFAST_FENCE"], flush=True)
-os.read(int(os.environ["HOLDFAST_LOST_FD"]), 1)
+print(os.environ["LOCKNUT_FENCE"], flush=True)
+os.read(int(os.environ["LOCKNUT_LOST_FD"]), 1)
 print("lost", flush=True)
 raise SystemExit(5)
 """
 """Says its fence, waits for the loss to be told by the pipe, and exits with 5."""
 
-TELLS_FENCE = "echo $HOLDFAST_FENCE; "
+TELLS_FENCE = "echo $LOCKNUT_FENCE; "
 
 
 def start(shell: Shell, *words: str) -> tuple[Running, str]:
@@ -39,7 +39,7 @@ def test_a_broken_lock_stops_the_child_and_is_79(shell: Shell) -> None:
     assert running.line() == "got SIGTERM"
     code, _, err = running.finish()
     assert code == 79
-    assert err.startswith(f'holdfast: lost "x" (fence {fence}): it was broken by force')
+    assert err.startswith(f'locknut: lost "x" (fence {fence}): it was broken by force')
     assert "(SIGTERM, SIGKILL in 5s)" in err
 
 
@@ -94,9 +94,9 @@ def test_a_stopped_child_is_told_too(shell: Shell) -> None:
 
 
 FAILING = """
-from holdfast.backends.memory import open_engine as memory
-from holdfast.core.values import Busy
-from holdfast.errors import BackendError, BackendUnavailable
+from locknut.backends.memory import open_engine as memory
+from locknut.core.values import Busy
+from locknut.errors import BackendError, BackendUnavailable
 
 def unavailable(url):
     raise BackendUnavailable("no answer", backend="unavailable")
@@ -146,7 +146,7 @@ def failing(shell: Shell, tmp_path: object) -> Shell:
     with open(f"{place}/failing-1.dist-info/METADATA", "w") as metadata:
         metadata.write("Metadata-Version: 2.1\nName: failing\nVersion: 1\n")
     with open(f"{place}/failing-1.dist-info/entry_points.txt", "w") as entries:
-        entries.write("[holdfast.backends]\n")
+        entries.write("[locknut.backends]\n")
         entries.writelines(f"{scheme} = failing:{scheme}\n" for scheme in SCHEMES)
     shell.environment["PYTHONPATH"] += f":{place}"
     return shell
@@ -157,7 +157,7 @@ def test_an_engine_in_trouble_has_its_own_code(failing: Shell, scheme: str, code
     url = f"{scheme}://user:secret@host"
     got, out, err = failing.run("run", "-u", url, "x", "--", "echo", "ran")
     assert (got, out) == (code, "")
-    assert err.startswith("holdfast: ")
+    assert err.startswith("locknut: ")
     assert "secret" not in err
     for verb in ("ls", "show x", "wait x", "break x --fence 1 --yes"):
         assert failing.run(*verb.split(), "-u", url)[0] == code
@@ -179,7 +179,7 @@ def test_without_an_engine_the_command_can_be_skipped(failing: Shell) -> None:
 
 def test_without_an_engine_the_command_can_be_run(failing: Shell) -> None:
     go_on = ("-u", "unavailable:", "--on-backend-error", "run")
-    told = "echo [$HOLDFAST_FENCE] [$HOLDFAST_LOST_FD] [$HOLDFAST_HELD]; exit 3"
+    told = "echo [$LOCKNUT_FENCE] [$LOCKNUT_LOST_FD] [$LOCKNUT_HELD]; exit 3"
     code, out, err = failing.run("run", *go_on, "x", "-c", told)
     assert (code, out) == (3, "[] [] []\n")
     assert "WITHOUT the lock" in err

@@ -1,4 +1,4 @@
-"""HOLDFAST_HELD: what the ancestors hold."""
+"""LOCKNUT_HELD: what the ancestors hold."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-import holdfast
-from holdfast.cli import nesting
+import locknut
+from locknut.cli import nesting
 
 
 @given(some.lists(some.tuples(some.text(min_size=1), some.integers(0, 2**53))))
@@ -19,9 +19,9 @@ def test_any_names_survive_the_list(held: list[tuple[str, int]]) -> None:
 
 
 def test_only_the_very_hold_of_an_ancestor_is_refused() -> None:
-    with holdfast.connect("memory:") as locks, locks.lock("x") as lease:
+    with locknut.connect("memory:") as locks, locks.lock("x") as lease:
         entry = nesting.with_entry("", "x", lease.fence)
-        with pytest.raises(holdfast.DeadlockDetected, match="outer"):
+        with pytest.raises(locknut.DeadlockDetected, match="outer"):
             nesting.refuse_reentry(locks, "x", "other#1:" + entry)
         nesting.refuse_reentry(locks, "y", entry)
         nesting.refuse_reentry(locks, "x", nesting.with_entry("", "x", lease.fence - 32))

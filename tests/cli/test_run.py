@@ -1,4 +1,4 @@
-"""`holdfast run`: exit codes, what the child gets, and what is said."""
+"""`locknut run`: exit codes, what the child gets, and what is said."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
-from tests.cli.harness import HOLDFAST, PYTHON, Shell, default_signals
+import locknut
+from tests.cli.harness import LOCKNUT, PYTHON, Shell, default_signals
 
 
 @pytest.mark.parametrize("code", [0, 1, 64, 75, 79, 255])
@@ -28,7 +28,7 @@ def test_a_child_that_dies_by_a_signal_gives_128_and_its_number(shell: Shell, si
 def test_a_command_that_is_not_there_is_127(shell: Shell) -> None:
     code, out, err = shell.run("run", "x", "--", "no-such-command")
     assert (code, out) == (127, "")
-    assert err == "holdfast: cannot run 'no-such-command': No such file or directory\n"
+    assert err == "locknut: cannot run 'no-such-command': No such file or directory\n"
 
 
 def test_a_file_that_cannot_be_executed_is_126(shell: Shell, tmp_path: Path) -> None:
@@ -68,40 +68,40 @@ def test_stdin_is_the_childs(shell: Shell) -> None:
 
 
 def test_the_child_is_told_about_the_lock(shell: Shell) -> None:
-    secret = {"HOLDFAST_RUN_OWNER": "nightly"}
+    secret = {"LOCKNUT_RUN_OWNER": "nightly"}
     running = shell.start("run", "a:b", "--namespace", "shop", "--", "env", env=secret)
     _, out, _ = running.finish()
-    told = dict(line.split("=", 1) for line in out.splitlines() if line.startswith("HOLDFAST"))
-    assert told["HOLDFAST_LOCK"] == "a:b"
-    assert told["HOLDFAST_NAMESPACE"] == "shop"
-    assert int(told["HOLDFAST_FENCE"]) > 0
-    assert told["HOLDFAST_OWNER"] == f"nightly@{os.uname().nodename}:{running.pid}"
-    assert told["HOLDFAST_BACKEND"] == shell.environment["HOLDFAST_URL"].partition(":")[0]
-    assert told["HOLDFAST_HELD"] == f"a%3Ab#{told['HOLDFAST_FENCE']}"
-    assert told["HOLDFAST_TTL"] == ""
-    assert int(told["HOLDFAST_LOST_FD"]) > 2
+    told = dict(line.split("=", 1) for line in out.splitlines() if line.startswith("LOCKNUT"))
+    assert told["LOCKNUT_LOCK"] == "a:b"
+    assert told["LOCKNUT_NAMESPACE"] == "shop"
+    assert int(told["LOCKNUT_FENCE"]) > 0
+    assert told["LOCKNUT_OWNER"] == f"nightly@{os.uname().nodename}:{running.pid}"
+    assert told["LOCKNUT_BACKEND"] == shell.environment["LOCKNUT_URL"].partition(":")[0]
+    assert told["LOCKNUT_HELD"] == f"a%3Ab#{told['LOCKNUT_FENCE']}"
+    assert told["LOCKNUT_TTL"] == ""
+    assert int(told["LOCKNUT_LOST_FD"]) > 2
 
 
 def test_an_explicit_ttl_is_told(shell: Shell) -> None:
-    assert shell.run("run", "--ttl", "1m", "x", "-c", "echo $HOLDFAST_TTL")[1] == "60\n"
+    assert shell.run("run", "--ttl", "1m", "x", "-c", "echo $LOCKNUT_TTL")[1] == "60\n"
 
 
 def test_fences_grow(shell: Shell) -> None:
-    first, second = (int(shell.run("run", "x", "-c", "echo $HOLDFAST_FENCE")[1]) for _ in "12")
+    first, second = (int(shell.run("run", "x", "-c", "echo $LOCKNUT_FENCE")[1]) for _ in "12")
     assert first < second
 
 
 def test_a_url_given_as_an_option_is_not_told_to_the_child(shell: Shell) -> None:
-    url = shell.environment.pop("HOLDFAST_URL")
+    url = shell.environment.pop("LOCKNUT_URL")
     code, out, _ = shell.run("run", "--url", url, "x", "--", "env")
     assert code == 0
-    assert "HOLDFAST_URL" not in out
+    assert "LOCKNUT_URL" not in out
 
 
 def test_python_m_and_the_console_script_are_the_same(shell: Shell) -> None:
-    assert HOLDFAST[1:] == ["-m", "holdfast"]
+    assert LOCKNUT[1:] == ["-m", "locknut"]
     code, out, err = shell.run("--version")
-    assert (code, out, err) == (0, f"holdfast {holdfast.__version__}\n", "")
+    assert (code, out, err) == (0, f"locknut {locknut.__version__}\n", "")
     assert "break" in shell.run("--help")[1]
 
 
@@ -111,7 +111,7 @@ def test_python_m_and_the_console_script_are_the_same(shell: Shell) -> None:
 def test_wrong_use_is_64_and_one_line(shell: Shell, words: tuple[str, ...]) -> None:
     code, out, err = shell.run(*words)
     assert (code, out) == (64, "")
-    assert err.startswith("holdfast: ")
+    assert err.startswith("locknut: ")
     assert err.count("\n") == 1
 
 
@@ -129,14 +129,14 @@ def test_wrong_use_is_64_and_one_line(shell: Shell, words: tuple[str, ...]) -> N
 def test_what_the_engine_cannot_do_is_78(shell: Shell, words: tuple[str, ...]) -> None:
     code, out, err = shell.run("run", *words, "--", "echo", "ran")
     assert (code, out) == (78, "")
-    assert err.startswith("holdfast: ")
+    assert err.startswith("locknut: ")
     assert err.count("\n") == 1
     assert "secret" not in err
 
 
 def test_debug_shows_where(shell: Shell) -> None:
     words = ("run", "--url", "nosuch://secret:password@host", "x", "true")
-    err = shell.run(*words, env={"HOLDFAST_DEBUG": "1"})[2]
+    err = shell.run(*words, env={"LOCKNUT_DEBUG": "1"})[2]
     assert "Traceback" in err
     assert "password" not in err
 
@@ -148,7 +148,7 @@ def test_own_messages_as_json(shell: Shell) -> None:
 
 
 def test_descriptors_of_the_engine_do_not_leak(shell: Shell) -> None:
-    out = shell.run("run", "x", "-c", "echo $HOLDFAST_LOST_FD; ls /proc/$$/fd")[1]
+    out = shell.run("run", "x", "-c", "echo $LOCKNUT_LOST_FD; ls /proc/$$/fd")[1]
     lost, *open_ones = out.split()
     assert sorted(open_ones) == sorted(["0", "1", "2", lost])
 
@@ -207,7 +207,7 @@ def test_errors_as_json(shell: Shell) -> None:
 
 
 def test_a_closed_stderr_is_no_reason_to_fail(shell: Shell) -> None:
-    words = [*HOLDFAST, "run", "-v", "x", "--", "sh", "-c", "exit 6"]
+    words = [*LOCKNUT, "run", "-v", "x", "--", "sh", "-c", "exit 6"]
     closed = ["sh", "-c", 'exec "$@" 2>&-', "sh", *words]
     done = subprocess.run(closed, env=shell.environment, stdin=subprocess.DEVNULL, check=False)
     assert done.returncode == 6
@@ -218,7 +218,7 @@ HEAVY = {"asyncio", "email", "importlib.metadata", "pathlib", "ssl", "subprocess
 
 def test_nothing_heavy_is_imported_to_start_a_command(shell: Shell) -> None:
     code = (
-        "import sys; from holdfast.cli import main; main(sys.argv[1:]); "
+        "import sys; from locknut.cli import main; main(sys.argv[1:]); "
         f"print(*sorted({HEAVY} & set(sys.modules)))"
     )
     words = ["run", "-u", "memory:", "-n", "x", "--", "true"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.cli import telling
-from holdfast.cli.showing import card, table
-from holdfast.cli.taking import describe
-from holdfast.core.values import Holder, LockInfo, Mode
+from locknut.cli import telling
+from locknut.cli.showing import card, table
+from locknut.cli.taking import describe
+from locknut.core.values import Holder, LockInfo, Mode
 
 
 @pytest.mark.parametrize(

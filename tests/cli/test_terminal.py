@@ -1,4 +1,4 @@
-"""`holdfast run` on a terminal: the keyboard, the foreground group, the stop key."""
+"""`locknut run` on a terminal: the keyboard, the foreground group, the stop key."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.cli.options import NEVER
-from holdfast.cli.readings import OnLost
-from holdfast.cli.signals import Signals
-from holdfast.cli.supervising import Rules, Supervisor
-from holdfast.cli.telling import Teller
-from tests.cli.harness import HOLDFAST, PYTHON, Shell, gone
+from locknut.cli.options import NEVER
+from locknut.cli.readings import OnLost
+from locknut.cli.signals import Signals
+from locknut.cli.supervising import Rules, Supervisor
+from locknut.cli.telling import Teller
+from tests.cli.harness import LOCKNUT, PYTHON, Shell, gone
 from tests.cli.test_child import REPORTS
 from tests.cli.test_contention import hold, let_go
 
@@ -44,12 +44,12 @@ print("job ended", job.returncode, flush=True)
 
 
 class Terminal:
-    """A pseudo-terminal with a job-control shell and `holdfast` as its foreground job."""
+    """A pseudo-terminal with a job-control shell and `locknut` as its foreground job."""
 
     def __init__(self, shell: Shell, *words: str, around: tuple[str, ...] = ()):
         self.master, slave = pty.openpty()
         self.process = subprocess.Popen(
-            [sys.executable, "-c", LEADER, *around, *HOLDFAST, *words],
+            [sys.executable, "-c", LEADER, *around, *LOCKNUT, *words],
             stdin=slave,
             stdout=slave,
             stderr=slave,
@@ -207,7 +207,7 @@ def test_a_child_that_stops_itself_gives_the_prompt_back(
 def test_a_loss_stops_the_whole_command_but_not_its_neighbours(
     terminals: list[Terminal], shell: Shell
 ) -> None:
-    deep = "echo $HOLDFAST_FENCE; sh -c 'echo $$; exec sleep 1000'; echo never"
+    deep = "echo $LOCKNUT_FENCE; sh -c 'echo $$; exec sleep 1000'; echo never"
     script = ("sh", "-c", '"$@"; echo script goes on after $?', "sh")  # in the same group
     terminal = Terminal(shell, "run", "x", "-c", deep, around=script)
     terminals.append(terminal)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
-from holdfast import Capability
-from holdfast.testing.conformance import Conformance
+import locknut
+from locknut import Capability
+from locknut.testing.conformance import Conformance
 
 
 @pytest.mark.file
@@ -21,7 +21,7 @@ class TestFile(Conformance):
 @pytest.mark.file
 def test_what_it_declares(tmp_path: Path) -> None:
     """Pinned, because what is not declared is not tested."""
-    with holdfast.connect(f"file://{tmp_path}") as locks:
+    with locknut.connect(f"file://{tmp_path}") as locks:
         assert set(Capability) - locks.capabilities == {
             Capability.LEASE,
             Capability.DURABLE,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-import holdfast
-from holdfast import Capability
-from holdfast.testing.conformance import Conformance
+import locknut
+from locknut import Capability
+from locknut.testing.conformance import Conformance
 
 
 @pytest.mark.memory
@@ -17,5 +17,5 @@ class TestMemory(Conformance):
 @pytest.mark.memory
 def test_what_it_declares() -> None:
     """Pinned, because what is not declared is not tested."""
-    with holdfast.connect("memory:") as locks:
+    with locknut.connect("memory:") as locks:
         assert set(Capability) - locks.capabilities == {Capability.DURABLE, Capability.REPLICATED}

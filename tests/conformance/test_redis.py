@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-import holdfast
-from holdfast import Capability
-from holdfast.testing.conformance import Conformance
+import locknut
+from locknut import Capability
+from locknut.testing.conformance import Conformance
 from tests.servers.redis import RedisServer
 
 
@@ -20,7 +20,7 @@ class TestRedis(Conformance):
 @pytest.mark.redis
 def test_what_it_declares(redis_server: RedisServer) -> None:
     """Pinned, because what is not declared is not tested."""
-    with holdfast.connect(redis_server.url) as locks:
+    with locknut.connect(redis_server.url) as locks:
         assert set(Capability) - locks.capabilities == {
             Capability.SESSION,
             Capability.DURABLE,

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.testing.conformance.excluding import Excluding
-from holdfast.testing.conformance.looking import Looking
-from holdfast.testing.conformance.moving import Moving
-from holdfast.testing.conformance.owning import Owning
-from holdfast.testing.conformance.permitting import Permitting
-from holdfast.testing.conformance.porting import Porting
-from holdfast.testing.conformance.sharing import Sharing
-from holdfast.testing.conformance.together import Together
-from holdfast.testing.conformance.waiting import Waiting
+from locknut.testing.conformance.excluding import Excluding
+from locknut.testing.conformance.looking import Looking
+from locknut.testing.conformance.moving import Moving
+from locknut.testing.conformance.owning import Owning
+from locknut.testing.conformance.permitting import Permitting
+from locknut.testing.conformance.porting import Porting
+from locknut.testing.conformance.sharing import Sharing
+from locknut.testing.conformance.together import Together
+from locknut.testing.conformance.waiting import Waiting
 from tests.servers.redis import RedisServer
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-import holdfast
-from holdfast import Capability
-from holdfast.testing.conformance import Conformance
+import locknut
+from locknut import Capability
+from locknut.testing.conformance import Conformance
 from tests.servers.redis import RedisServer
 
 
@@ -31,5 +31,5 @@ class TestRedisPy(Conformance):
 )
 def test_what_they_declare(redis_server: RedisServer, layout: str, declared: set[str]) -> None:
     """Pinned, because what is not declared is not tested."""
-    with holdfast.connect(f"{redis_server.url}?layout={layout}") as locks:
+    with locknut.connect(f"{redis_server.url}?layout={layout}") as locks:
         assert locks.capabilities == {Capability(each) for each in declared}

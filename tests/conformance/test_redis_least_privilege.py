@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.testing.conformance import Conformance
+from locknut.testing.conformance import Conformance
 from tests.backends.redis.permissions import documented
 from tests.servers.certificates import Certificates
 from tests.servers.redis import RedisServer

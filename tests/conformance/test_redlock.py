@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-import holdfast
-from holdfast import Capability
-from holdfast.testing.conformance import Conformance
+import locknut
+from locknut import Capability
+from locknut.testing.conformance import Conformance
 from tests.servers.redlock import RedlockNodes
 
 
@@ -21,7 +21,7 @@ class TestRedlock(Conformance):
 @pytest.mark.redis
 def test_what_it_declares(redlock_nodes: RedlockNodes) -> None:
     """Pinned, because what is not declared is not tested."""
-    with holdfast.connect(redlock_nodes.url) as locks:
+    with locknut.connect(redlock_nodes.url) as locks:
         assert set(Capability) - locks.capabilities == {
             Capability.FAIR,
             Capability.PERMITS,

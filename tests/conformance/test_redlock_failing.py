@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.testing.conformance import Conformance
+from locknut.testing.conformance import Conformance
 from tests.servers.mishaps import Mishaps
 from tests.servers.redlock import RedlockNodes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.testing.conformance import Conformance
+from locknut.testing.conformance import Conformance
 from tests.servers.redis import RedisServer
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-import holdfast
-from holdfast import Capability
-from holdfast.testing.conformance import Conformance
-from holdfast.testing.conformance.excluding import Excluding
-from holdfast.testing.conformance.porting import Porting
+import locknut
+from locknut import Capability
+from locknut.testing.conformance import Conformance
+from locknut.testing.conformance.excluding import Excluding
+from locknut.testing.conformance.porting import Porting
 from tests.servers.certificates import Certificates
 from tests.servers.zookeeper import ZooKeeperEnsemble, ZooKeeperServer
 
@@ -43,7 +43,7 @@ class TestTls(Excluding, Porting):
 @pytest.mark.zookeeper
 def test_what_it_declares(zookeeper_server: ZooKeeperServer) -> None:
     """Pinned, because what is not declared is not tested."""
-    with holdfast.connect(zookeeper_server.url) as locks:
+    with locknut.connect(zookeeper_server.url) as locks:
         assert set(Capability) - locks.capabilities == {Capability.LEASE, Capability.REPLICATED}
-    with holdfast.connect("zookeeper://a,b,c") as locks:
+    with locknut.connect("zookeeper://a,b,c") as locks:
         assert set(Capability) - locks.capabilities == {Capability.LEASE}

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "src" / "holdfast"
+PACKAGE = ROOT / "src" / "locknut"
 
 
 class Source:
@@ -31,7 +31,7 @@ class Source:
 
     @property
     def module(self) -> str:
-        """Its dotted name: `holdfast.core.values`."""
+        """Its dotted name: `locknut.core.values`."""
         parts = self.path.relative_to(PACKAGE.parent).with_suffix("").parts
         return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 

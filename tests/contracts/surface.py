@@ -10,8 +10,8 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
-MODULES = ("holdfast", "holdfast.aio", "holdfast.guards", "holdfast.guards.redis",
-           "holdfast.guards.redis.aio")  # fmt: skip
+MODULES = ("locknut", "locknut.aio", "locknut.guards", "locknut.guards.redis",
+           "locknut.guards.redis.aio")  # fmt: skip
 SPECIAL = {
     "__aenter__", "__aexit__", "__bool__", "__enter__", "__exit__", "__init__", "__iter__",
 }  # fmt: skip
@@ -51,7 +51,7 @@ def members(kind: type) -> dict[str, Any]:
     """What a class and its bases of ours define that users reach, by name."""
     found: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
-        if base.__module__.split(".")[0] == "holdfast":
+        if base.__module__.split(".")[0] == "locknut":
             found |= {name: vars(base)[name] for name in vars(base)}
     return {
         name: found[name]

@@ -20,7 +20,7 @@ def run(block: Block, folder: Path) -> None:
     """Run it as a reader would: in an empty folder, with files of its own to lock."""
     program = folder / "example.py"
     program.write_text(block.code)
-    environment = {name: value for name, value in os.environ.items() if name != "HOLDFAST_URL"}
+    environment = {name: value for name, value in os.environ.items() if name != "LOCKNUT_URL"}
     locks = folder / "locks"
     environment |= {
         "PYTHONPATH": str(ROOT / "src"),

@@ -17,12 +17,12 @@ SCRIPTS = sorted((ROOT / "examples").glob("*.sh"))
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """A user of his own, with nothing set and `holdfast` on the PATH."""
-    program = tmp_path / "bin" / "holdfast"
+    """A user of his own, with nothing set and `locknut` on the PATH."""
+    program = tmp_path / "bin" / "locknut"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m holdfast "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m locknut "$@"\n')
     program.chmod(0o755)
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST")}
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("LOCKNUT")}
     for name in ("HOME", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"):
         folder = tmp_path / name.lower()
         folder.mkdir(mode=0o700)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-import holdfast
-import holdfast.aio
+import locknut
+import locknut.aio
 from tests.contracts.surface import members, parameters
 
 TWINS = {"__enter__": "__aenter__", "__exit__": "__aexit__"}
@@ -25,32 +25,32 @@ WAITS = {
 }
 """Methods that talk to the engine or wait: coroutines under asyncio, and nothing else is."""
 
-SHARED = {"holdfast.errors", "holdfast.core.values"}
-"""Errors and values have no colour: both faces give the same ones, and `holdfast` lists them."""
+SHARED = {"locknut.errors", "locknut.core.values"}
+"""Errors and values have no colour: both faces give the same ones, and `locknut` lists them."""
 
 OWN_SENTENCE = {"default"}
 """One for the process, one for each loop: the faces say different things."""
 
-COLOURED = sorted(n for n in holdfast.__all__ if getattr(holdfast, n).__module__ not in SHARED)
-CLASSES = [name for name in COLOURED if inspect.isclass(getattr(holdfast, name))]
-FUNCTIONS = [name for name in COLOURED if inspect.isfunction(getattr(holdfast, name))]
+COLOURED = sorted(n for n in locknut.__all__ if getattr(locknut, n).__module__ not in SHARED)
+CLASSES = [name for name in COLOURED if inspect.isclass(getattr(locknut, name))]
+FUNCTIONS = [name for name in COLOURED if inspect.isfunction(getattr(locknut, name))]
 
 
 def test_both_faces_have_the_same_names() -> None:
-    assert sorted(holdfast.aio.__all__) == COLOURED
+    assert sorted(locknut.aio.__all__) == COLOURED
     assert sorted(WAITS) == CLASSES
     assert sorted(CLASSES + FUNCTIONS) == COLOURED
 
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_class_has_the_same_members_in_both_faces(name: str) -> None:
-    blocking, loop = members(getattr(holdfast, name)), members(getattr(holdfast.aio, name))
+    blocking, loop = members(getattr(locknut, name)), members(getattr(locknut.aio, name))
     assert {TWINS.get(member, member) for member in blocking} == set(loop)
 
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_members_have_the_same_parameters_and_first_sentence(name: str) -> None:
-    blocking, loop = members(getattr(holdfast, name)), members(getattr(holdfast.aio, name))
+    blocking, loop = members(getattr(locknut, name)), members(getattr(locknut.aio, name))
     for member, one in blocking.items():
         other = loop[TWINS.get(member, member)]
         where = f"{name}.{member}"
@@ -62,16 +62,16 @@ def test_members_have_the_same_parameters_and_first_sentence(name: str) -> None:
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_what_waits_is_a_coroutine_and_nothing_else_is(name: str) -> None:
-    loop = members(getattr(holdfast.aio, name))
+    loop = members(getattr(locknut.aio, name))
     waits = {member for member, thing in loop.items() if inspect.iscoroutinefunction(thing)}
     assert waits - set(TWINS.values()) == WAITS[name]
-    blocking = members(getattr(holdfast, name))
+    blocking = members(getattr(locknut, name))
     assert not [member for member, thing in blocking.items() if inspect.iscoroutinefunction(thing)]
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_have_the_same_parameters_and_first_sentence(name: str) -> None:
-    one, other = getattr(holdfast, name), getattr(holdfast.aio, name)
+    one, other = getattr(locknut, name), getattr(locknut.aio, name)
     assert parameters(one) == parameters(other)
     assert sentence(one) == sentence(other) or name in OWN_SENTENCE
     assert not inspect.iscoroutinefunction(other), "making a lock waits for nothing"
@@ -79,7 +79,7 @@ def test_functions_have_the_same_parameters_and_first_sentence(name: str) -> Non
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_everything_public_says_what_it_does(name: str) -> None:
-    kind = getattr(holdfast, name)
+    kind = getattr(locknut, name)
     silent = [
         member
         for member, thing in members(kind).items()

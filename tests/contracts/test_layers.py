@@ -35,11 +35,11 @@ MAY_IMPORT = {
 """Which layer may know which; files at the top of the package are the faces."""
 
 ALLOWED = {
-    "backends": ("holdfast.connect.Url",),  # the address an engine is opened with
+    "backends": ("locknut.connect.Url",),  # the address an engine is opened with
     "cli": (
-        "holdfast.core.values",  # the vocabulary that `holdfast` hands on
-        "holdfast.core.doors",  # "1m30s" reads the same everywhere
-        "holdfast.runtimes.clock",  # there is one clock
+        "locknut.core.values",  # the vocabulary that `locknut` hands on
+        "locknut.core.doors",  # "1m30s" reads the same everywhere
+        "locknut.runtimes.clock",  # there is one clock
     ),
 }
 """The few things that are known across a border, and why."""
@@ -56,7 +56,7 @@ def test_arrows_point_one_way(source: Source) -> None:
     wrong = [
         f"{source}:{line} imports {name}"
         for line, name in source.imports
-        if name.split(".")[0] == "holdfast"
+        if name.split(".")[0] == "locknut"
         and layer(name) not in MAY_IMPORT[own]
         and not name.startswith(ALLOWED.get(own, ()))
     ]
@@ -90,7 +90,7 @@ def test_engines_do_not_know_each_other(source: Source) -> None:
     wrong = [
         f"{source}:{line} imports {name}"
         for line, name in source.imports
-        if name.startswith("holdfast.backends.")
+        if name.startswith("locknut.backends.")
         and name.split(".")[2] not in {parts[2], BUILT_ON.get(parts[2])}
     ]
     assert not wrong
@@ -99,7 +99,7 @@ def test_engines_do_not_know_each_other(source: Source) -> None:
 @pytest.mark.parametrize("source", sources("core", "runtimes"), ids=repr)
 def test_validity_is_never_judged_by_the_wall_clock(source: Source) -> None:
     """Nor by `time.monotonic`, which stops in suspend: there is one clock (S20)."""
-    if source.module == "holdfast.runtimes.clock":
+    if source.module == "locknut.runtimes.clock":
         return
     clocks = {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "now", "utcnow"}
     wrong = [
@@ -114,6 +114,6 @@ def test_validity_is_never_judged_by_the_wall_clock(source: Source) -> None:
 
 
 def test_the_tests_of_layers_can_fail() -> None:
-    assert layer("holdfast.core.values") == "core"
-    assert layer("holdfast") == layer("holdfast.aio") == layer("holdfast.lock.Lock") == FACES
+    assert layer("locknut.core.values") == "core"
+    assert layer("locknut") == layer("locknut.aio") == layer("locknut.lock.Lock") == FACES
     assert "backends" not in MAY_IMPORT["core"] | MAY_IMPORT["cli"] | MAY_IMPORT[FACES]

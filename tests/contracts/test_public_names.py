@@ -19,7 +19,7 @@ TOO_MUCH = {
     "multiprocessing", "socket", "sqlite3", "ssl", "subprocess", "tempfile", "unittest",
     "grpc", "kazoo", "psycopg", "pymemcache", "pymysql", "redis",
 }  # fmt: skip
-"""What `import holdfast` must not cost those who do not use it."""
+"""What `import locknut` must not cost those who do not use it."""
 
 
 def test_the_public_names_are_the_reviewed_ones() -> None:
@@ -28,7 +28,7 @@ def test_the_public_names_are_the_reviewed_ones() -> None:
     assert not change, f"{change}\n\nIf this is meant: see {Path('tests/contracts/surface.py')}"
 
 
-@pytest.mark.parametrize("module", ["holdfast", "holdfast.errors", "holdfast.guards"])
+@pytest.mark.parametrize("module", ["locknut", "locknut.errors", "locknut.guards"])
 def test_importing_pulls_in_nothing_heavy(module: str) -> None:
     program = f"""
 import json, sys
@@ -42,4 +42,4 @@ print(json.dumps(sorted(set(sys.modules) - before)))
     loaded = set(json.loads(told))
     assert module in loaded
     assert not loaded & TOO_MUCH
-    assert not {name for name in loaded if name.startswith("holdfast.backends.")}
+    assert not {name for name in loaded if name.startswith("locknut.backends.")}

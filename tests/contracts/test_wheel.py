@@ -21,18 +21,18 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-c", BUILD, str(folder)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    (built,) = folder.glob("holdfast-*.whl")
+    (built,) = folder.glob("locknut-*.whl")
     return built
 
 
 def test_it_holds_the_whole_package_and_nothing_else(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     ours = {
-        f"holdfast/{path.relative_to(PACKAGE).as_posix()}"
+        f"locknut/{path.relative_to(PACKAGE).as_posix()}"
         for path in PACKAGE.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert "holdfast/py.typed" in names
+    assert "locknut/py.typed" in names
     assert ours == {name for name in names if ".dist-info/" not in name}
     assert any(name.endswith("/licenses/LICENSE") for name in names)
 
@@ -51,8 +51,8 @@ def test_every_entry_point_leads_somewhere(wheel: Path, tmp_path: Path) -> None:
     zipfile.ZipFile(wheel).extractall(tmp_path)
     program = """
 from importlib.metadata import distribution
-entries = [e for e in distribution("holdfast").entry_points if e.group != "pytest11"]
-assert {e.group for e in entries} == {"console_scripts", "holdfast.backends"}, entries
+entries = [e for e in distribution("locknut").entry_points if e.group != "pytest11"]
+assert {e.group for e in entries} == {"console_scripts", "locknut.backends"}, entries
 for entry in entries:
     assert callable(entry.load()), entry
 """

@@ -10,17 +10,17 @@ from functools import partial
 
 import pytest
 
-from holdfast.core.holding import Terms
-from holdfast.core.values import Mode
-from holdfast.testing.bugs import BUGS
-from holdfast.testing.checker import Assumptions, Violation, check
-from holdfast.testing.customer import Customer
-from holdfast.testing.history import Kind
-from holdfast.testing.network import CALM, Faults, Network
-from holdfast.testing.node import Node
-from holdfast.testing.stepping import Task
-from holdfast.testing.variant import REAL, Variant
-from holdfast.testing.world import World
+from locknut.core.holding import Terms
+from locknut.core.values import Mode
+from locknut.testing.bugs import BUGS
+from locknut.testing.checker import Assumptions, Violation, check
+from locknut.testing.customer import Customer
+from locknut.testing.history import Kind
+from locknut.testing.network import CALM, Faults, Network
+from locknut.testing.node import Node
+from locknut.testing.stepping import Task
+from locknut.testing.variant import REAL, Variant
+from locknut.testing.world import World
 
 TTL = 60.0
 LOSSY = Faults(request_lost=0.2, reply_lost=0.2, slow=0.3)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.core.values import Mode
-from holdfast.testing.checker import Assumptions, check
-from holdfast.testing.history import Event, Kind
+from locknut.core.values import Mode
+from locknut.testing.checker import Assumptions, check
+from locknut.testing.history import Event, Kind
 
 K = Kind
 

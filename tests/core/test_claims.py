@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import holdfast
-from holdfast.core.holding import Terms
-from holdfast.core.values import Claim, Mode
+import locknut
+from locknut.core.holding import Terms
+from locknut.core.values import Claim, Mode
 
 
 def test_a_claim_says_what_its_terms_say() -> None:
     terms = Terms(ttl=5.0, fair=True, owner="me", mode=Mode.SHARED, permits=3, hand_over=False)
-    with holdfast.connect("memory:", label="here") as locks:
+    with locknut.connect("memory:", label="here") as locks:
         client = locks._client
         claim = client.claim(client.want("x", terms), client.runtime.mine(), waits=False)
     assert claim == Claim(
-        key="holdfast:x", id=claim.id, ttl=5.0, mode=Mode.SHARED, permits=3, fair=True, owner="me",
+        key="locknut:x", id=claim.id, ttl=5.0, mode=Mode.SHARED, permits=3, fair=True, owner="me",
         who="thread MainThread", label="here", waits=False, writer=True,
     )  # fmt: skip
     assert len(claim) == len(Claim._fields)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from holdfast.runtimes.loop import LoopRuntime
+from locknut.runtimes.loop import LoopRuntime
 
 Story = Callable[[LoopRuntime], Coroutine[Any, Any, None]]
 _PythonTask: Any = asyncio.tasks._PyTask  # type: ignore[attr-defined]

@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from holdfast.core.values import Mode
-from holdfast.testing.history import Event, Journal, Kind, from_json, read, timeline, to_json
+from locknut.core.values import Mode
+from locknut.testing.history import Event, Journal, Kind, from_json, read, timeline, to_json
 
 EVENTS = [
     Event(1.25, "p", Kind.CALLED, "n", "h", mode=Mode.PERMIT, permits=3, owner="o", fair=True),
@@ -21,7 +21,7 @@ EVENTS = [
 WRITER = """
 import itertools, sys
 from pathlib import Path
-from holdfast.testing.history import Event, Journal, Kind
+from locknut.testing.history import Event, Journal, Kind
 journal = Journal(Path(sys.argv[1]))
 for i in itertools.count():
     journal(Event(float(i), "child", Kind.CHECKED, "n", str(i)))

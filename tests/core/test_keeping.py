@@ -6,21 +6,21 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import holdfast
-from holdfast.backends.memory import MemoryEngine
-from holdfast.core import looking
-from holdfast.core.holding import Hold, Terms
-from holdfast.core.values import Answer, Claim, Granted, Renewal
-from holdfast.errors import BackendUnavailable
-from holdfast.testing.checker import Assumptions, check
-from holdfast.testing.customer import Customer
-from holdfast.testing.engine import REPLY_WITHIN, SimBackend
-from holdfast.testing.history import Kind
-from holdfast.testing.network import CALM, Network
-from holdfast.testing.node import Node
-from holdfast.testing.process import SimSignal
-from holdfast.testing.variant import REAL, Variant
-from holdfast.testing.world import World
+import locknut
+from locknut.backends.memory import MemoryEngine
+from locknut.core import looking
+from locknut.core.holding import Hold, Terms
+from locknut.core.values import Answer, Claim, Granted, Renewal
+from locknut.errors import BackendUnavailable
+from locknut.testing.checker import Assumptions, check
+from locknut.testing.customer import Customer
+from locknut.testing.engine import REPLY_WITHIN, SimBackend
+from locknut.testing.history import Kind
+from locknut.testing.network import CALM, Network
+from locknut.testing.node import Node
+from locknut.testing.process import SimSignal
+from locknut.testing.variant import REAL, Variant
+from locknut.testing.world import World
 
 TTL = 3.0
 TO_UNDO = 20
@@ -163,7 +163,7 @@ def test_who_is_due_before_the_keeper_would_look_wakes_it() -> None:
 
 def test_a_hold_that_begins_while_the_keeper_lies_down_wakes_it() -> None:
     """It was not there yet when the keeper looked, and the keeper does not sleep yet."""
-    with holdfast.Locks(MemoryEngine("late")) as locks:
+    with locknut.Locks(MemoryEngine("late")) as locks:
         client, keeper = locks._client, locks._client.keeper
         hold = Hold(Claim("x", "1" * 32, TTL), Terms(TTL), Granted(1), client.runtime.now(), None)
         rings: list[bool] = []

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from holdfast.core.holding import Terms
-from holdfast.testing.customer import Customer
-from holdfast.testing.network import CALM, Network
-from holdfast.testing.node import Node
-from holdfast.testing.variant import REAL
-from holdfast.testing.world import World
+from locknut.core.holding import Terms
+from locknut.testing.customer import Customer
+from locknut.testing.network import CALM, Network
+from locknut.testing.node import Node
+from locknut.testing.variant import REAL
+from locknut.testing.world import World
 
 PROMPT = 0.001
 STUCK = 20.0

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from holdfast import aio
-from holdfast.backends.memory import MemoryEngine
-from holdfast.backends.memory.backend import MemoryBackend
-from holdfast.core.values import Answer, Busy, Claim
-from holdfast.errors import BackendUnavailable
+from locknut import aio
+from locknut.backends.memory import MemoryEngine
+from locknut.backends.memory.backend import MemoryBackend
+from locknut.core.values import Answer, Busy, Claim
+from locknut.errors import BackendUnavailable
 
 
 class Told(MemoryBackend):

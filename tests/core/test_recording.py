@@ -6,10 +6,10 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-import holdfast
-from holdfast.testing.checker import Assumptions, check
-from holdfast.testing.history import Event, Journal, Kind, read
-from holdfast.testing.recording import Recorder
+import locknut
+from locknut.testing.checker import Assumptions, check
+from locknut.testing.history import Event, Journal, Kind, read
+from locknut.testing.recording import Recorder
 
 
 def hammer(work: Callable[[int], None], workers: int = 4) -> None:
@@ -22,7 +22,7 @@ def hammer(work: Callable[[int], None], workers: int = 4) -> None:
 
 
 def test_threads_that_exclude_each_other(tmp_path: Path) -> None:
-    with holdfast.connect("memory:") as locks:
+    with locknut.connect("memory:") as locks:
 
         def work(i: int) -> None:
             journal = Journal(tmp_path / f"{i}.jsonl")
@@ -46,7 +46,7 @@ def test_threads_that_do_not() -> None:
     def work(i: int) -> None:
         record = Recorder(history.append, f"thread-{i}")
         with (
-            holdfast.connect("memory:", namespace=f"apart-{i}") as locks,
+            locknut.connect("memory:", namespace=f"apart-{i}") as locks,
             record.holding(locks.lock("name", ttl=30), timeout=30),
         ):
             inside.wait(30)
@@ -58,7 +58,7 @@ def test_threads_that_do_not() -> None:
 def test_renewals_are_told_with_the_next_look() -> None:
     history: list[Event] = []
     record = Recorder(history.append, "p")
-    with holdfast.connect("memory:") as locks:
+    with locknut.connect("memory:") as locks:
         lock = locks.lock("name", ttl=30)
         story = record.called(lock)
         lease = lock.acquire()
@@ -79,7 +79,7 @@ def test_renewals_are_told_with_the_next_look() -> None:
 def test_what_was_not_to_be_had() -> None:
     history: list[Event] = []
     record = Recorder(history.append, "p")
-    with holdfast.connect("memory:") as locks:
+    with locknut.connect("memory:") as locks:
         ours = locks.lock("name", ttl=30)
 
         def other(_: int) -> None:

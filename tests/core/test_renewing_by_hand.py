@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-import holdfast
-from holdfast.backends.memory import MemoryEngine
-from holdfast.backends.memory.backend import MemoryBackend
-from holdfast.core.values import Claim, Renewal
+import locknut
+from locknut.backends.memory import MemoryEngine
+from locknut.backends.memory.backend import MemoryBackend
+from locknut.core.values import Claim, Renewal
 
 
 class Mute(MemoryBackend):
@@ -25,11 +25,11 @@ class Engine(MemoryEngine):
 
 
 def test_an_unconfirmed_renewal_raises_and_extends_nothing() -> None:
-    with holdfast.Locks(Engine()) as locks:
+    with locknut.Locks(Engine()) as locks:
         lease = locks.lock("x", ttl=60, auto_renew=False).acquire()
         assert lease is not None
         before = lease._hold.valid_until
-        with pytest.raises(holdfast.BackendError, match="not confirmed"):
+        with pytest.raises(locknut.BackendError, match="not confirmed"):
             lease.renew()
-        assert lease.state is holdfast.State.AT_RISK
+        assert lease.state is locknut.State.AT_RISK
         assert lease._hold.valid_until == before

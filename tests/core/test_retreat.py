@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from holdfast import aio
-from holdfast.backends.memory import MemoryEngine
-from holdfast.backends.memory.backend import MemoryBackend
-from holdfast.core.values import Claim
+from locknut import aio
+from locknut.backends.memory import MemoryEngine
+from locknut.backends.memory.backend import MemoryBackend
+from locknut.core.values import Claim
 
 
 class SlowToRelease(MemoryBackend):

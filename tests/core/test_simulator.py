@@ -9,18 +9,18 @@ from collections import Counter
 
 import pytest
 
-from holdfast.core.holding import Terms
-from holdfast.testing.bugs import BUGS, Bug
-from holdfast.testing.campaign import main
-from holdfast.testing.customer import Customer
-from holdfast.testing.network import CALM, EVERYTHING, Faults, Network
-from holdfast.testing.node import Node
-from holdfast.testing.simulator import Setting, run
-from holdfast.testing.variant import REAL
-from holdfast.testing.world import World
+from locknut.core.holding import Terms
+from locknut.testing.bugs import BUGS, Bug
+from locknut.testing.campaign import main
+from locknut.testing.customer import Customer
+from locknut.testing.network import CALM, EVERYTHING, Faults, Network
+from locknut.testing.node import Node
+from locknut.testing.simulator import Setting, run
+from locknut.testing.variant import REAL
+from locknut.testing.world import World
 
 SEEDS = 60
-"""How many swarms CI looks at; `python -m holdfast.testing.simulator` looks at more."""
+"""How many swarms CI looks at; `python -m locknut.testing.simulator` looks at more."""
 FINDING = 150
 """Within so many seeds each bug must be found; most are in the first few."""
 
@@ -45,7 +45,7 @@ def test_the_same_seed_gives_the_same_history(seed: int) -> None:
 
 def test_the_same_seed_gives_the_same_history_in_every_interpreter() -> None:
     """No set or dict of the simulator is ordered by hashes that differ from process to process."""
-    program = "from holdfast.testing.simulator import run; print(run(5).history)"
+    program = "from locknut.testing.simulator import run; print(run(5).history)"
     told = {
         subprocess.run(
             [sys.executable, "-c", program],

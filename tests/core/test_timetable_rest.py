@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from holdfast.core.holding import Hold, Terms
-from holdfast.core.timetable import NEVER, Timetable
-from holdfast.core.values import Claim, Granted
+from locknut.core.holding import Hold, Terms
+from locknut.core.timetable import NEVER, Timetable
+from locknut.core.values import Claim, Granted
 
 
 def a_hold() -> Hold:

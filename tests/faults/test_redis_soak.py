@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
-from holdfast.testing.checker import Assumptions
-from holdfast.testing.history import Kind
+import locknut
+from locknut.testing.checker import Assumptions
+from locknut.testing.history import Kind
 from tests.faults.test_soak import SECONDS, WORKERS, Victims, judge
 from tests.servers.redis import RedisServer
 
@@ -76,7 +76,7 @@ def test_clients_and_server_are_disturbed(tmp_path: Path, layout: str) -> None:
         victims = Victim(server, folder, seed, layout)
         assert victims.suffer(SECONDS) == [0] * WORKERS
         judge(victims, seed, GIVEN)
-        with holdfast.connect(victims.url) as locks:
+        with locknut.connect(victims.url) as locks:
             deadline = time.monotonic() + 4 * TTL  # the holds of the killed run out
             while locks.list():
                 assert time.monotonic() < deadline, f"left behind: {locks.list()}"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.testing.checker import Assumptions
+from locknut.testing.checker import Assumptions
 from tests.faults.test_soak import SECONDS, WORKERS, Victims, judge
 from tests.servers.mishaps import quarantine
 from tests.servers.redlock import RedlockNodes

@@ -1,7 +1,7 @@
 """Holders and waiters are killed, stopped, forked, cancelled and interrupted at random.
 
 Afterwards the checker finds no double hold, every fence in order, and nobody left in a line. Runs
-for `HOLDFAST_SOAK_SECONDS` (`make soak DURATION=120`); a failure names its seed.
+for `LOCKNUT_SOAK_SECONDS` (`make soak DURATION=120`); a failure names its seed.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
-from holdfast.runtimes import clock
-from holdfast.testing.checker import Assumptions, check
-from holdfast.testing.history import Event, Journal, Kind, read
+import locknut
+from locknut.runtimes import clock
+from locknut.testing.checker import Assumptions, check
+from locknut.testing.history import Event, Journal, Kind, read
 from tests.faults.worker import kinds
 
-SECONDS = float(os.environ.get("HOLDFAST_SOAK_SECONDS", "15"))
+SECONDS = float(os.environ.get("LOCKNUT_SOAK_SECONDS", "15"))
 WORKERS = 6
 FREE_WITHIN = 5.0
 """A head that was rung and then killed or stopped is covered by the net of those behind it."""
@@ -140,7 +140,7 @@ def storm(
     folder.mkdir()
     victims = Victims(url, folder, seed)
     assert victims.suffer(seconds, meanwhile) == [0] * WORKERS
-    with holdfast.connect(url) as locks:
+    with locknut.connect(url) as locks:
         give_up = time.monotonic() + 30
         while left := locks.list():  # an engine frees what the killed had when it misses them
             assert time.monotonic() < give_up, f"ghosts: {left}"
@@ -154,7 +154,7 @@ def judge(victims: Victims, seed: int, given: Assumptions) -> None:
     history = read(victims.folder.glob("*.jsonl"))
     holds = Counter(event.name for event in history if event.kind is Kind.ACQUIRED)
     print(dict(holds), dict(victims.deeds), len(history), "events")
-    with holdfast.connect(victims.url) as locks:
+    with locknut.connect(victims.url) as locks:
         assert set(holds) == {lock.name for lock in kinds(locks, victims.ttl)}, (
             "every kind of lock was held"
         )
@@ -164,7 +164,7 @@ def judge(victims: Victims, seed: int, given: Assumptions) -> None:
 
 def assert_free(url: str, ttl: float | None = None) -> None:
     """A newcomer gets everything."""
-    with holdfast.connect(url) as locks:
+    with locknut.connect(url) as locks:
         for lock in kinds(locks, ttl):
             lease = lock.acquire(timeout=FREE_WITHIN)
             assert lease is not None, f"{lock.name} is held by a ghost: {lock.info()}"

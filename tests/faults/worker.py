@@ -17,10 +17,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import holdfast
-from holdfast import Capability, aio
-from holdfast.testing.history import Journal, Kind
-from holdfast.testing.recording import Recorder
+import locknut
+from locknut import Capability, aio
+from locknut.testing.history import Journal, Kind
+from locknut.testing.recording import Recorder
 
 ended = threading.Event()
 HARMFUL, BESIDE = 3, 4
@@ -63,36 +63,36 @@ def ttl() -> float | None:
     return float(sys.argv[6]) if len(sys.argv) > 6 else None
 
 
-def in_a_forked_child(url: str, lock: holdfast.Lock, lease: holdfast.Lease) -> int:
+def in_a_forked_child(url: str, lock: locknut.Lock, lease: locknut.Lease) -> int:
     """The child's copy of the lease must be inert, and the parent's hold must still stand (S17)."""
     try:
         lease.release()
-    except holdfast.NotHeld:
+    except locknut.NotHeld:
         pass
     else:
         return HARMFUL
-    if lease.mode is not holdfast.Mode.EXCLUSIVE:
+    if lease.mode is not locknut.Mode.EXCLUSIVE:
         return 0
     try:
-        again = holdfast.connect(url).lock(lock.name).acquire(blocking=False)
-    except holdfast.BackendUnavailable:
+        again = locknut.connect(url).lock(lock.name).acquire(blocking=False)
+    except locknut.BackendUnavailable:
         return 0  # a server is down: it lets nobody in
     return 0 if again is None else BESIDE
 
 
-def stands(url: str, lease: holdfast.Lease) -> bool:
+def stands(url: str, lease: locknut.Lease) -> bool:
     """Whether the hold that another got beside is one. A server that forgets everything lets others
     in before the holder knows (`exclusion_void_after`): it is asked.
     """
     if url.startswith("redis:"):
         try:
             lease.renew()
-        except holdfast.HoldfastError:
+        except locknut.LocknutError:
             return False  # lost, or there is nobody to ask
     return lease.held
 
 
-def step(url: str, lock: holdfast.Lock, record: Recorder, chance: random.Random, aim: Aim) -> None:
+def step(url: str, lock: locknut.Lock, record: Recorder, chance: random.Random, aim: Aim) -> None:
     story = record.called(lock)
     try:
         aim.on = True
@@ -102,19 +102,19 @@ def step(url: str, lock: holdfast.Lock, record: Recorder, chance: random.Random,
             work(url, lock, lease, chance)
             record.tell(Kind.RELEASE_CALLED, lock.name, story)
         record.tell(Kind.RELEASED, lock.name, story)
-    except holdfast.AcquireTimeout:
+    except locknut.AcquireTimeout:
         record.tell(Kind.TIMED_OUT, lock.name, story)
     except KeyboardInterrupt:
         record.tell(Kind.CANCELLED, lock.name, story)
-    except holdfast.LeaseLost:
+    except locknut.LeaseLost:
         pass  # told by its callback
-    except holdfast.BackendError as error:
+    except locknut.BackendError as error:
         record.tell(Kind.FAILED, lock.name, story, note=type(error).__name__)
     finally:
         aim.on = False
 
 
-def work(url: str, lock: holdfast.Lock, lease: holdfast.Lease, chance: random.Random) -> None:
+def work(url: str, lock: locknut.Lock, lease: locknut.Lease, chance: random.Random) -> None:
     if chance.random() < 0.01:
         child = os.fork()
         if child == 0:
@@ -131,7 +131,7 @@ def work(url: str, lock: holdfast.Lock, lease: holdfast.Lease, chance: random.Ra
 
 
 def threads(url: str, record: Recorder, seed: int) -> None:
-    locks = holdfast.connect(url)
+    locks = locknut.connect(url)
 
     def loop(number: int) -> None:
         chance = random.Random(seed * 10 + number)
@@ -160,15 +160,15 @@ async def async_step(lock: aio.Lock, record: Recorder, chance: random.Random) ->
                 await asyncio.sleep(chance.random() * 0.002)
             finally:
                 record.tell(Kind.RELEASE_CALLED, lock.name, story)
-    except holdfast.AcquireTimeout:
+    except locknut.AcquireTimeout:
         record.tell(Kind.TIMED_OUT, lock.name, story)
         return
     except asyncio.CancelledError:
         record.tell(Kind.RELEASED if inside else Kind.CANCELLED, lock.name, story)
         raise
-    except holdfast.LeaseLost:
+    except locknut.LeaseLost:
         return
-    except holdfast.BackendError as error:
+    except locknut.BackendError as error:
         record.tell(Kind.FAILED, lock.name, story, note=type(error).__name__)
         return
     record.tell(Kind.RELEASED, lock.name, story)

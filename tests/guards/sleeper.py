@@ -13,10 +13,10 @@ import sys
 
 import redis
 
-import holdfast
-from holdfast import aio
-from holdfast.guards.redis import RedisGuard
-from holdfast.guards.redis.aio import RedisGuard as LoopGuard
+import locknut
+from locknut import aio
+from locknut.guards.redis import RedisGuard
+from locknut.guards.redis.aio import RedisGuard as LoopGuard
 
 TTL = 2.0
 
@@ -27,7 +27,7 @@ def say(*words: object) -> None:
 
 def blocking(url: str, name: str) -> None:
     client = redis.Redis.from_url(url)
-    lease = holdfast.connect(url).lock(name, ttl=TTL).acquire()
+    lease = locknut.connect(url).lock(name, ttl=TTL).acquire()
     assert lease is not None
     guard = RedisGuard(client, name).enter(lease)
     found = int(guard.run("GET", name))
@@ -35,7 +35,7 @@ def blocking(url: str, name: str) -> None:
     os.kill(os.getpid(), signal.SIGSTOP)
     try:
         guard.run("SET", name, found + 1)
-    except holdfast.StaleFence:
+    except locknut.StaleFence:
         say("refused", lease.held)
     else:
         say("written", lease.held)
@@ -51,7 +51,7 @@ async def on_a_loop(url: str, name: str) -> None:
     os.kill(os.getpid(), signal.SIGSTOP)
     try:
         await guard.run("SET", name, found + 1)
-    except holdfast.StaleFence:
+    except locknut.StaleFence:
         say("refused", lease.held)
     else:
         say("written", lease.held)

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import pytest
 
-from holdfast.core.values import Mode
-from holdfast.errors import BackendError, ConfigurationError, NotHeld, StaleFence, Unsupported
-from holdfast.guards import FileGuard
-from holdfast.guards.record import LINE
+from locknut.core.values import Mode
+from locknut.errors import BackendError, ConfigurationError, NotHeld, StaleFence, Unsupported
+from locknut.guards import FileGuard
+from locknut.guards.record import LINE
 
 
 class Lease(NamedTuple):

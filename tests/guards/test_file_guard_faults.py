@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import AcquireTimeout
-from holdfast.guards import FileGuard
+from locknut.errors import AcquireTimeout
+from locknut.guards import FileGuard
 
 WORKER = Path(__file__).with_name("worker.py")
 SOURCES = Path(__file__).parents[2] / "src"

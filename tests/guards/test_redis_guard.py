@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import redis
 
-import holdfast
-from holdfast.errors import ConfigurationError, NotHeld, StaleFence
-from holdfast.guards.redis import RedisGuard, aio
-from holdfast.guards.redis.steps import record_of
+import locknut
+from locknut.errors import ConfigurationError, NotHeld, StaleFence
+from locknut.guards.redis import RedisGuard, aio
+from locknut.guards.redis.steps import record_of
 from tests.servers.redis import RedisServer
 
 pytestmark = pytest.mark.redis
@@ -169,7 +169,7 @@ def test_the_record_is_kept_for_ever_and_is_not_somebody_elses(
 def test_only_exclusive_holds_enter(redis_server: RedisServer) -> None:
     with (
         redis.Redis.from_url(redis_server.url) as client,
-        holdfast.connect(redis_server.url) as locks,
+        locknut.connect(redis_server.url) as locks,
     ):
         with locks.lock("guarded") as lease:
             assert RedisGuard(client, "guarded").enter(lease).fence == lease.fence

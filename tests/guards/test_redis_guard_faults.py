@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import redis
 
-import holdfast
-from holdfast.guards.redis import RedisGuard
+import locknut
+from locknut.guards.redis import RedisGuard
 from tests.servers.redis import RedisServer
 
 SLEEPER = Path(__file__).with_name("sleeper.py")
@@ -29,7 +29,7 @@ def test_a_stopped_holder_that_writes_late(
     """Refused; and without the next one's guard it is not, so it is the guard that does it."""
     name = f"late:{colour}:{guarded}"
     url = redis_server.url
-    with redis.Redis.from_url(url) as client, holdfast.connect(url) as locks:
+    with redis.Redis.from_url(url) as client, locknut.connect(url) as locks:
         client.set(name, 100)
         with subprocess.Popen(
             [sys.executable, str(SLEEPER), url, name, colour],

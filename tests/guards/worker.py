@@ -10,8 +10,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from holdfast.errors import StaleFence
-from holdfast.guards import FileGuard
+from locknut.errors import StaleFence
+from locknut.guards import FileGuard
 
 DOORS = ("open", "pwrite", "fsync", "replace", "unlink", "fchmod", "close")
 """Every call by which the guard changes something outside the process."""

@@ -24,7 +24,7 @@ TESTS = {
         def test_it(locks, hold):
             with hold("x") as other:
                 assert locks.lock("x").acquire(blocking=False) is None
-                with pytest.raises(holdfast.AcquireTimeout, match="somebody else"):
+                with pytest.raises(locknut.AcquireTimeout, match="somebody else"):
                     with locks.lock("x", timeout=0):
                         raise AssertionError
             with locks.lock("x") as lease:
@@ -84,7 +84,7 @@ TESTS = {
             clock.advance(29)
             assert lease.held and 0 < lease.remaining < 1 and not told
             clock.advance(1)
-            assert lease.state is holdfast.State.LOST
+            assert lease.state is locknut.State.LOST
             assert told == [lease]
             assert locks.lock("x").acquire(blocking=False) is not None
     """,
@@ -102,13 +102,13 @@ TESTS = {
             clock.advance(99)
             lease.check()
             clock.advance(2)
-            with pytest.raises(holdfast.LeaseLost, match="max_hold"):
+            with pytest.raises(locknut.LeaseLost, match="max_hold"):
                 lease.check()
     """,
     "lose": """
         def test_it(locks, lose):
             told = []
-            with pytest.raises(holdfast.LeaseLost):
+            with pytest.raises(locknut.LeaseLost):
                 with locks.lock("x", on_lost=told.append) as lease:
                     lose(lease)
                     assert told == [lease]
@@ -118,7 +118,7 @@ TESTS = {
     "unreachable": """
         def test_it(locks, fail_backend, clock):
             with fail_backend():
-                with pytest.raises(holdfast.BackendUnavailable):
+                with pytest.raises(locknut.BackendUnavailable):
                     locks.lock("x").acquire()
             assert locks.lock("x").acquire(blocking=False) is not None
     """,
@@ -127,9 +127,9 @@ TESTS = {
             lease = locks.lock("x", ttl=30).acquire()
             with fail_backend():
                 clock.advance(15)
-                assert lease.state is holdfast.State.AT_RISK
+                assert lease.state is locknut.State.AT_RISK
                 clock.advance(20)
-                assert lease.state is holdfast.State.LOST
+                assert lease.state is locknut.State.LOST
     """,
     "unreachable_for_a_while": """
         def test_it(locks, fail_backend, clock):
@@ -137,7 +137,7 @@ TESTS = {
             with fail_backend():
                 clock.advance(15)
             clock.advance(5)
-            assert lease.state is holdfast.State.HELD
+            assert lease.state is locknut.State.HELD
             lease.release()
     """,
     "assert_held": """
@@ -152,8 +152,8 @@ TESTS = {
     "code_that_uses_the_default": """
         def test_it(locks, hold):
             with hold("x"):
-                assert holdfast.lock("x").acquire(blocking=False) is None
-            with holdfast.lock("x"):
+                assert locknut.lock("x").acquire(blocking=False) is None
+            with locknut.lock("x"):
                 assert locks.lock("x").locked()
     """,
     "waiters_in_line": """
@@ -177,9 +177,9 @@ TESTS = {
     """,
     "readers_and_permits": """
         def test_it(locks, hold):
-            with hold("x", mode=holdfast.Mode.SHARED):
+            with hold("x", mode=locknut.Mode.SHARED):
                 assert locks.rwlock("x").read().acquire(blocking=False) is not None
-            with hold("s", mode=holdfast.Mode.PERMIT, permits=2):
+            with hold("s", mode=locknut.Mode.PERMIT, permits=2):
                 semaphore = locks.semaphore("s", 2)
                 assert semaphore.acquire(blocking=False) is not None
                 assert semaphore.acquire(blocking=False) is None
@@ -188,7 +188,7 @@ TESTS = {
         def test_it(aio_locks, hold, clock):
             async def main():
                 with hold("x"):
-                    with pytest.raises(holdfast.AcquireTimeout):
+                    with pytest.raises(locknut.AcquireTimeout):
                         async with aio_locks.lock("x", timeout=5):
                             raise AssertionError
                 async with aio_locks.lock("x"):
@@ -198,7 +198,7 @@ TESTS = {
     "aio_lose": """
         def test_it(aio_locks, lose):
             async def main():
-                with pytest.raises(holdfast.LeaseLost):
+                with pytest.raises(locknut.LeaseLost):
                     async with aio_locks.lock("x") as lease:
                         lose(lease)
                         await asyncio.sleep(10)
@@ -247,13 +247,13 @@ TESTS = {
                 clock.advance(-1)
     """,
 }
-HEAD = "import asyncio, threading\nimport pytest, holdfast\n"
+HEAD = "import asyncio, threading\nimport pytest, locknut\n"
 
 
 def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
-    """In a process of its own; with the plugin, also where Holdfast is not installed."""
-    found = bool(entry_points(group="pytest11", name="holdfast"))
-    plugin = () if found else ("-p", "holdfast.testing.plugin")
+    """In a process of its own; with the plugin, also where Locknut is not installed."""
+    found = bool(entry_points(group="pytest11", name="locknut"))
+    plugin = () if found else ("-p", "locknut.testing.plugin")
     return pytester.runpytest_subprocess(*plugin, "-p", "no:cacheprovider", "-Werror", *options)
 
 
@@ -287,9 +287,9 @@ def test_the_fixtures_are_listed_with_their_sentence(pytester: pytest.Pytester) 
 
 def test_importing_it_is_cheap() -> None:
     code = (
-        "import pytest, sys, holdfast; before = set(sys.modules)\n"
-        "import holdfast.testing.plugin\n"
+        "import pytest, sys, locknut; before = set(sys.modules)\n"
+        "import locknut.testing.plugin\n"
         "print(sorted(set(sys.modules) - before))"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "['holdfast.testing', 'holdfast.testing.plugin']"
+    assert out.stdout.strip() == "['locknut.testing', 'locknut.testing.plugin']"

@@ -14,7 +14,7 @@ from typing import Self
 
 import pytest
 
-from holdfast.testing.proxy import FaultProxy
+from locknut.testing.proxy import FaultProxy
 from tests.servers.ports import HOST, Ports
 
 SHORT = 0.05

@@ -30,6 +30,6 @@ def make_certificates(folder: Path) -> Certificates:
     authority.cert_pem.write_to_path(made.authority)
     server = authority.issue_cert("localhost", "127.0.0.1")
     server.private_key_and_cert_chain_pem.write_to_path(made.server)
-    client = authority.issue_cert("client@holdfast.test")
+    client = authority.issue_cert("client@locknut.test")
     client.private_key_and_cert_chain_pem.write_to_path(made.client)
     return made

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Self
 
-from holdfast.backends.redlock.recipe import GUARD
+from locknut.backends.redlock.recipe import GUARD
 from tests.servers.processes import PATIENCE
 from tests.servers.redis import RedisServer
 from tests.servers.redlock import RedlockNodes
@@ -34,7 +34,7 @@ class Mishaps:
         self._silence = quarantine(max_ttl)
         self._mending = max_ttl * 0.5
         """A third of the ttl until the renewal that mends, and a little."""
-        self.seed = int(os.environ.get("HOLDFAST_SEED") or int.from_bytes(os.urandom(4)))
+        self.seed = int(os.environ.get("LOCKNUT_SEED") or int.from_bytes(os.urandom(4)))
         self._chance = random.Random(self.seed)
         self._enough = threading.Event()
         self.done: Counter[str] = Counter()
@@ -42,7 +42,7 @@ class Mishaps:
         self._trouble: list[BaseException] = []
 
     def __enter__(self) -> Self:
-        print("HOLDFAST_SEED =", self.seed)
+        print("LOCKNUT_SEED =", self.seed)
         self._enough.wait(self._silence)  # a new set keeps still
         self._thread.start()
         return self

@@ -25,7 +25,7 @@ class RedisServer(Server):
 
     @property
     def url(self) -> str:
-        """As `holdfast.connect` wants it, for the user of the ACL if there is one."""
+        """As `locknut.connect` wants it, for the user of the ACL if there is one."""
         return self.settings.url(self.folder, self.port)
 
     def url_through(self, port: int) -> str:

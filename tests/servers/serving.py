@@ -36,7 +36,7 @@ class Server(Started):
     """Use it in a `with`, or call `start` and `close`. The address stays the same over restarts."""
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="holdfast-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="locknut-"))
         self.host = HOST
         self.port = 0
         self._ports = Ports()

@@ -56,7 +56,7 @@ class Settings:
         return (self.password,) if self.password else ()
 
     def url(self, folder: Path, port: int) -> str:
-        """As `holdfast.connect` wants it."""
+        """As `locknut.connect` wants it."""
         login = ""
         if self.password:
             login = f"{quote(self.user or '', safe='')}:{quote(self.password, safe='')}@"

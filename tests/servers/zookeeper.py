@@ -61,7 +61,7 @@ class ZooKeeperServer(Server):
 
     @property
     def url(self) -> str:
-        """As `holdfast.connect` wants it."""
+        """As `locknut.connect` wants it."""
         scheme = "zookeeper+tls" if self._certificates else "zookeeper"
         return f"{scheme}://{self.address}"
 

@@ -9,7 +9,7 @@ import signal
 import sys
 from typing import Any
 
-from holdfast.core.values import Claim, Granted, Mode
+from locknut.core.values import Claim, Granted, Mode
 from tests.backends.file.driving import acquire, attempt, claim, engine_in, release, run
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.backends.file.backend import FileBackend
-from holdfast.backends.file.engine import FileEngine
+from locknut.backends.file.backend import FileBackend
+from locknut.backends.file.engine import FileEngine
 from tests.backends.file.driving import Child, engine_in
 
 

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from holdfast.backends.file import engine as engines
-from holdfast.backends.file import open_engine
-from holdfast.backends.file.engine import FileEngine
-from holdfast.core.ports import Backend
-from holdfast.core.values import Answer, Busy, Claim, Granted, Mode
-from holdfast.runtimes.clock import now
+from locknut.backends.file import engine as engines
+from locknut.backends.file import open_engine
+from locknut.backends.file.engine import FileEngine
+from locknut.core.ports import Backend
+from locknut.core.values import Answer, Busy, Claim, Granted, Mode
+from locknut.runtimes.clock import now
 
 T = TypeVar("T")
 DEADLINE = 30.0

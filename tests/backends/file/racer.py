@@ -15,8 +15,8 @@ import sys
 import time
 from pathlib import Path
 
-from holdfast.backends.file.engine import FileEngine
-from holdfast.core.values import Claim, Mode
+from locknut.backends.file.engine import FileEngine
+from locknut.core.values import Claim, Mode
 from tests.backends.file.driving import acquire, claim, engine_in, permit, reader, release, run
 
 PERMITS = 3

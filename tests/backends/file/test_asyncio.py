@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.backends.file.engine import FileEngine
+from locknut.backends.file.engine import FileEngine
 from tests.backends.file.driving import (
     Child,
     acquire,
@@ -90,7 +90,7 @@ def test_a_thousand_waiters_in_one_loop_are_all_let_in(engine: FileEngine) -> No
 def test_a_ring_comes_without_the_net(
     engine: FileEngine, child: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.backends.file.waiting._FIRST", (3600.0,) * 3)
+    monkeypatch.setattr("locknut.backends.file.waiting._FIRST", (3600.0,) * 3)
     other, wanted, again = child(), claim(), claim()
     other.ask("attempt")
 

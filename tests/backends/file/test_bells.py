@@ -10,12 +10,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.backends.file import descriptors
-from holdfast.backends.file.bells import _MANY as MANY
-from holdfast.backends.file.bells import Ringer
-from holdfast.backends.file.sync import PollBell
-from holdfast.runtimes.clock import now
-from holdfast.runtimes.threads import run
+from locknut.backends.file import descriptors
+from locknut.backends.file.bells import _MANY as MANY
+from locknut.backends.file.bells import Ringer
+from locknut.backends.file.sync import PollBell
+from locknut.runtimes.clock import now
+from locknut.runtimes.threads import run
 
 LONG = 30.0
 SHORT = 0.05
@@ -25,7 +25,7 @@ SHORT = 0.05
 def bell() -> Iterator[PollBell]:
     ringer = Ringer()
     made = PollBell(ringer)
-    made.hang(b"\0holdfast-test-" + secrets.token_hex(8).encode())
+    made.hang(b"\0locknut-test-" + secrets.token_hex(8).encode())
     yield made
     made.close()
     ringer.close()
@@ -108,7 +108,7 @@ def test_a_bell_is_closed_wherever_hanging_it_anew_was_interrupted(
     with monkeypatch.context() as patched:
         patched.setattr(bell, at, interrupted)
         with pytest.raises(KeyboardInterrupt):
-            bell.hang(b"\0holdfast-test-" + secrets.token_hex(8).encode())
+            bell.hang(b"\0locknut-test-" + secrets.token_hex(8).encode())
     bell.close()
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.backends.file import open_engine
-from holdfast.backends.file.backend import FileBackend
-from holdfast.core.values import Capability, Renewal
+from locknut.backends.file import open_engine
+from locknut.backends.file.backend import FileBackend
+from locknut.core.values import Capability, Renewal
 from tests.backends.file.driving import (
     Place,
     acquire,

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.backends.file import open_engine
-from holdfast.backends.file.fallback import FallbackBackend, FallbackEngine
-from holdfast.core.values import Busy, Capability, Renewal
-from holdfast.errors import BackendError, Unsupported
+from locknut.backends.file import open_engine
+from locknut.backends.file.fallback import FallbackBackend, FallbackEngine
+from locknut.core.values import Busy, Capability, Renewal
+from locknut.errors import BackendError, Unsupported
 from tests.backends.file.driving import (
     Place,
     busy,
@@ -28,7 +28,7 @@ from tests.backends.file.driving import (
 
 @pytest.fixture
 def engine(directory: Path, monkeypatch: pytest.MonkeyPatch) -> FallbackEngine:
-    monkeypatch.setattr("holdfast.backends.file.kernel.works", lambda _: False)
+    monkeypatch.setattr("locknut.backends.file.kernel.works", lambda _: False)
     made = open_engine(Place(str(directory)))
     assert isinstance(made, FallbackEngine)
     return made
@@ -123,5 +123,5 @@ def test_a_foreign_file_is_never_written_over(engine: FallbackEngine) -> None:
 
 def test_the_engine_imports_where_there_is_no_fcntl() -> None:
     """As on Windows: only when a lock is taken must the system have locks at all."""
-    program = "import sys; sys.modules['fcntl'] = None; import holdfast.backends.file"
+    program = "import sys; sys.modules['fcntl'] = None; import locknut.backends.file"
     subprocess.run([sys.executable, "-c", program], check=True, env=dict(os.environ))

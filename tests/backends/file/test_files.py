@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.backends.file import directory as directories
-from holdfast.backends.file import kernel, layout, naming
-from holdfast.backends.file.backend import FileBackend
-from holdfast.core.values import Capability, Mode, Renewal
-from holdfast.errors import BackendError, ConfigurationError
+from locknut.backends.file import directory as directories
+from locknut.backends.file import kernel, layout, naming
+from locknut.backends.file.backend import FileBackend
+from locknut.core.values import Capability, Mode, Renewal
+from locknut.errors import BackendError, ConfigurationError
 from tests.backends.file.driving import (
     Child,
     acquire,
@@ -36,12 +36,12 @@ Start = Callable[[], Child]
 
 def test_the_default_directory_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    (tmp_path / "holdfast").mkdir(mode=0o755)
+    (tmp_path / "locknut").mkdir(mode=0o755)
     engine = engine_in("")
-    assert engine.id == f"file:{(tmp_path / 'holdfast').resolve()}"
-    assert (tmp_path / "holdfast").stat().st_mode & 0o777 == 0o700
+    assert engine.id == f"file:{(tmp_path / 'locknut').resolve()}"
+    assert (tmp_path / "locknut").stat().st_mode & 0o777 == 0o700
     take(engine.blocking(), claim())
-    (made,) = (tmp_path / "holdfast").iterdir()
+    (made,) = (tmp_path / "locknut").iterdir()
     assert made.stat().st_mode & 0o777 == 0o600
 
 
@@ -50,9 +50,9 @@ def test_the_default_directory_is_below_the_home(
 ) -> None:
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert directories.default_path() == str(tmp_path / ".local/state/holdfast")
+    assert directories.default_path() == str(tmp_path / ".local/state/locknut")
     monkeypatch.setenv("HOME", "/nonexistent")
-    assert directories.default_path() == f"/var/tmp/holdfast-{os.geteuid()}"
+    assert directories.default_path() == f"/var/tmp/locknut-{os.geteuid()}"
 
 
 def test_a_default_directory_that_is_a_link_is_refused(
@@ -60,7 +60,7 @@ def test_a_default_directory_that_is_a_link_is_refused(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "holdfast").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "locknut").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(ConfigurationError, match="symbolic link"):
         engine_in("")
 
@@ -69,7 +69,7 @@ def test_a_default_directory_of_a_stranger_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    (tmp_path / "holdfast").mkdir()
+    (tmp_path / "locknut").mkdir()
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(ConfigurationError, match="another user"):
         engine_in("")

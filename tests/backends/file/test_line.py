@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.backends.file import kernel, line
-from holdfast.backends.file.kernel import READ, WRITE
-from holdfast.backends.file.layout import LOCK, QUEUE
+from locknut.backends.file import kernel, line
+from locknut.backends.file.kernel import READ, WRITE
+from locknut.backends.file.layout import LOCK, QUEUE
 
 
 @pytest.fixture

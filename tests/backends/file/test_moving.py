@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.backends.file import line, parking, slots
-from holdfast.backends.file.backend import FileBackend
-from holdfast.core.values import Busy, Claim, Mode, Renewal
-from holdfast.errors import Unsupported
+from locknut.backends.file import line, parking, slots
+from locknut.backends.file.backend import FileBackend
+from locknut.core.values import Busy, Claim, Mode, Renewal
+from locknut.errors import Unsupported
 from tests.backends.file.driving import (
     Child,
     acquire,
@@ -249,7 +249,7 @@ def test_a_parked_hold_can_be_broken(backend: FileBackend) -> None:
 def test_a_break_that_was_killed_half_way_is_finished_by_the_next(
     backend: FileBackend, directory: Path
 ) -> None:
-    from holdfast.backends.file import layout
+    from locknut.backends.file import layout
 
     held = claim()
     take(backend, held)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.backends.file import descriptors, kernel, layout, slots
-from holdfast.backends.file.backend import FileBackend
-from holdfast.core.values import Claim, Mode
-from holdfast.errors import Unsupported
+from locknut.backends.file import descriptors, kernel, layout, slots
+from locknut.backends.file.backend import FileBackend
+from locknut.core.values import Claim, Mode
+from locknut.errors import Unsupported
 from tests.backends.file.driving import (
     Child,
     acquire,
@@ -32,8 +32,8 @@ NEVER = 3600.0
 @pytest.fixture
 def no_net(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody in this process wakes by himself: a lost ring is a hang."""
-    monkeypatch.setattr("holdfast.backends.file.waiting._FIRST", (NEVER,) * 3)
-    monkeypatch.setattr("holdfast.backends.file.waiting._LONGEST", (NEVER,) * 3)
+    monkeypatch.setattr("locknut.backends.file.waiting._FIRST", (NEVER,) * 3)
+    monkeypatch.setattr("locknut.backends.file.waiting._LONGEST", (NEVER,) * 3)
 
 
 # -- readers

@@ -12,8 +12,8 @@ import asyncio
 import sys
 from typing import Any
 
-import holdfast
-from holdfast import aio
+import locknut
+from locknut import aio
 
 TTL = 2.5
 
@@ -28,7 +28,7 @@ def outcome(lease: Any) -> str:
 
 
 def threads(url: str) -> None:
-    with holdfast.connect(url, namespace="t") as locks:
+    with locknut.connect(url, namespace="t") as locks:
         say("waiting")
         lease = locks.lock("x", ttl=TTL).acquire()
         assert lease is not None
@@ -37,7 +37,7 @@ def threads(url: str) -> None:
         say(outcome(lease))
         try:
             lease.release()
-        except holdfast.LeaseLost:
+        except locknut.LeaseLost:
             say("lost")
         else:
             say("released")
@@ -53,7 +53,7 @@ async def tasks(url: str) -> None:
         say(outcome(lease))
         try:
             await lease.release()
-        except holdfast.LeaseLost:
+        except locknut.LeaseLost:
             say("lost")
         else:
             say("released")

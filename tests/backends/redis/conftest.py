@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from holdfast import aio
-from holdfast.backends.redis.engine import RedisEngine
-from holdfast.connect import open_engine
-from holdfast.core.values import Claim
+from locknut import aio
+from locknut.backends.redis.engine import RedisEngine
+from locknut.connect import open_engine
+from locknut.core.values import Claim
 from tests.servers.ports import Ports
 from tests.servers.redis import RedisServer
 

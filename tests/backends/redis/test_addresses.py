@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-import holdfast
-from holdfast import aio, backends
-from holdfast.backends.redis import settings
-from holdfast.connect import parse
-from holdfast.errors import BackendError, BackendUnavailable, ConfigurationError
+import locknut
+from locknut import aio, backends
+from locknut.backends.redis import settings
+from locknut.connect import parse
+from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
 from tests.backends.redis.conftest import somebody_waits
 from tests.servers.redis import RedisServer
 
@@ -60,21 +60,21 @@ def test_user_and_password_are_read_and_not_shown() -> None:
 )
 def test_what_is_refused(url: str, named: str) -> None:
     with pytest.raises(ConfigurationError, match=named):
-        holdfast.connect(url)
+        locknut.connect(url)
 
 
 def test_a_missing_driver_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backends, "redis", backends.redis)  # comes back as it was
-    for module in [each for each in sys.modules if each.startswith("holdfast.backends.redis")]:
+    for module in [each for each in sys.modules if each.startswith("locknut.backends.redis")]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "hiredis", None)
-    with pytest.raises(ConfigurationError, match=r'pip install "holdfast\[redis\]"'):
-        holdfast.connect("valkey://localhost")
+    with pytest.raises(ConfigurationError, match=r'pip install "locknut\[redis\]"'):
+        locknut.connect("valkey://localhost")
 
 
 def use(url: Any) -> None:
     """Wait and hand over in both colours."""
-    with holdfast.connect(url) as locks, locks.lock("x"):
+    with locknut.connect(url) as locks, locks.lock("x"):
         assert locks.info("x").locked
 
     async def story() -> None:
@@ -101,7 +101,7 @@ def test_tls_and_a_password(redis_tls_server: RedisServer) -> None:
 
 def test_a_certificate_nobody_vouches_for(redis_tls_server: RedisServer) -> None:
     url = redis_tls_server.url.partition("?")[0]
-    with holdfast.connect(url) as locks, pytest.raises(BackendUnavailable, match="certificate"):
+    with locknut.connect(url) as locks, pytest.raises(BackendUnavailable, match="certificate"):
         locks.info("x")
 
 
@@ -110,7 +110,7 @@ def test_a_password(redis_password_server: RedisServer) -> None:
     bare = f"redis://127.0.0.1:{redis_password_server.port}"
     wrong = f"redis://:not-it@127.0.0.1:{redis_password_server.port}"
     for url, told in ((bare, "wants a password"), (wrong, "refused this user")):
-        with holdfast.connect(url) as locks, pytest.raises(BackendError, match=told) as caught:
+        with locknut.connect(url) as locks, pytest.raises(BackendError, match=told) as caught:
             locks.info("x")
         assert "not-it" not in str(caught.value)
 
@@ -124,7 +124,7 @@ def test_a_password(redis_password_server: RedisServer) -> None:
 
 def test_another_database_is_another_world(redis_server: RedisServer) -> None:
     url = redis_server.url.removesuffix("/0")
-    zero, one = holdfast.connect(f"{url}/0"), holdfast.connect(f"{url}/1")
+    zero, one = locknut.connect(f"{url}/0"), locknut.connect(f"{url}/1")
     with zero, one, zero.lock("x"), one.lock("x", timeout=0):
         assert zero.info("x").holders != one.info("x").holders
     use(f"{url}/1")

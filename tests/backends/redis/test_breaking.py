@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-import holdfast
-from holdfast import aio
+import locknut
+from locknut import aio
 from tests.backends.redis.conftest import PATIENCE
 from tests.servers.redis import RedisServer
 
@@ -40,7 +40,7 @@ def test_a_loop_is_told_at_once(server: RedisServer, make: Make) -> None:
             lease = await make(locks).acquire()
             other = await stranger.lock("other", ttl=LONG).acquire()
             assert other is not None
-            with holdfast.connect(server.url, namespace="t") as operator:
+            with locknut.connect(server.url, namespace="t") as operator:
                 assert operator.force_release("x")
             assert await lease.lost.wait(PATIENCE)
             assert lease.reason == "broken"
@@ -59,7 +59,7 @@ def test_the_body_of_a_broken_lock_is_cancelled_at_once(server: RedisServer) -> 
             assert await locks.force_release("x")
             await asyncio.sleep(PATIENCE)
 
-    with pytest.raises(holdfast.LeaseLost, match="broken"):
+    with pytest.raises(locknut.LeaseLost, match="broken"):
         asyncio.run(story())
 
 
@@ -70,8 +70,8 @@ def test_after_a_cut_connection_it_is_told_again(server: RedisServer) -> None:
             assert lease is not None
             server.client_kill()
             async with asyncio.timeout(PATIENCE):
-                while server.ask("PUBSUB", "NUMSUB", "holdfast:broken") != [b"holdfast:broken", 1]:
-                    with suppress(holdfast.BackendUnavailable):
+                while server.ask("PUBSUB", "NUMSUB", "locknut:broken") != [b"locknut:broken", 1]:
+                    with suppress(locknut.BackendUnavailable):
                         await locks.info("x")  # what is asked next makes a new connection
             assert await locks.force_release("x")
             assert await lease.lost.wait(PATIENCE)
@@ -80,7 +80,7 @@ def test_after_a_cut_connection_it_is_told_again(server: RedisServer) -> None:
 
 
 def test_a_thread_learns_of_it_by_the_next_renewal(server: RedisServer) -> None:
-    with holdfast.connect(server.url, namespace="t") as locks:
+    with locknut.connect(server.url, namespace="t") as locks:
         lease = locks.lock("x", ttl=3).acquire()
         assert lease is not None
         assert locks.force_release("x", fence=lease.fence)
@@ -91,8 +91,8 @@ def test_a_thread_learns_of_it_by_the_next_renewal(server: RedisServer) -> None:
 def test_what_a_stranger_wrote_there_is_not_told(server: RedisServer) -> None:
     secret = "not the id of a claim, but a secret of somebody"
     server.ask("SET", "t:{x}", secret)
-    with server.connect() as ear, holdfast.connect(server.url, namespace="t") as locks:
-        ear.ask("SUBSCRIBE", "holdfast:broken")
+    with server.connect() as ear, locknut.connect(server.url, namespace="t") as locks:
+        ear.ask("SUBSCRIBE", "locknut:broken")
         assert locks.force_release("x")
         mine = locks.lock("y").acquire()
         assert mine is not None

@@ -9,8 +9,8 @@ from contextlib import suppress
 import pytest
 import uvloop
 
-from holdfast import aio
-from holdfast.testing.conformance.cancelling import CancelledAt
+from locknut import aio
+from locknut.testing.conformance.cancelling import CancelledAt
 from tests.backends.redis.conftest import PATIENCE
 from tests.servers.redis import RedisServer
 

@@ -12,10 +12,10 @@ import redis.asyncio
 import redis.asyncio.sentinel
 import redis.sentinel
 
-import holdfast
-from holdfast import aio
-from holdfast.backends.redis.clients import place_of
-from holdfast.errors import BackendError, BackendUnavailable, ConfigurationError
+import locknut
+from locknut import aio
+from locknut.backends.redis.clients import place_of
+from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
 from tests.backends.redis.conftest import PATIENCE
 from tests.backends.redis.test_addresses import use
 from tests.servers.certificates import Certificates
@@ -33,8 +33,8 @@ def test_its_settings_are_used_and_its_connections_are_not(
 ) -> None:
     client = kind(host="127.0.0.1", port=redis_server.port, db=3, decode_responses=True)
     use(client)
-    with holdfast.connect(client) as locks, locks.lock("only in 3"):
-        with holdfast.connect(redis_server.url) as others:
+    with locknut.connect(client) as locks, locks.lock("only in 3"):
+        with locknut.connect(redis_server.url) as others:
             assert not others.info("only in 3").locked
         assert locks._client.id == f"redis:127.0.0.1:{redis_server.port}/3"
     assert not client.connection_pool._available_connections
@@ -54,7 +54,7 @@ def test_tls_and_a_password(
     use(kind(**where, ssl_ca_data=certificates.authority.read_text()))
     use(kind(**where, ssl_cert_reqs="none", ssl_check_hostname=False))
     with (
-        holdfast.connect(kind(**where)) as locks,
+        locknut.connect(kind(**where)) as locks,
         pytest.raises(BackendUnavailable, match="certificate"),
     ):
         locks.info("x")
@@ -66,10 +66,10 @@ def test_behind_sentinels(redis_sentinel: SentinelService, sentinel: Any) -> Non
     made = sentinel([(one.host, one.port) for one in redis_sentinel.sentinels])
     client = made.master_for(SERVICE)
     use(client)
-    with holdfast.connect(client) as locks:
+    with locknut.connect(client) as locks:
         assert locks._client.id == f"redis+sentinel:{SERVICE}/0"
     with pytest.raises(ConfigurationError, match="master_for"):
-        holdfast.connect(made.slave_for(SERVICE))
+        locknut.connect(made.slave_for(SERVICE))
 
 
 def test_a_cluster(redis_cluster: RedisCluster) -> None:
@@ -105,7 +105,7 @@ def test_a_provider_is_asked_for_every_connection(kind: Any, provider: Any) -> N
     with RedisServer(user="ann", password="new") as server:
         known = provider("old", "new")
         client = kind(host="127.0.0.1", port=server.port, credential_provider=known)
-        with holdfast.connect(client) as locks, pytest.raises(BackendError, match="refused"):
+        with locknut.connect(client) as locks, pytest.raises(BackendError, match="refused"):
             locks.info("x")
         use(client)
 
@@ -154,7 +154,7 @@ class Failing(redis.CredentialProvider):
 
 def test_a_provider_that_fails(redis_server: RedisServer) -> None:
     client = redis.Redis(port=redis_server.port, credential_provider=Failing())
-    with holdfast.connect(client) as locks:
+    with locknut.connect(client) as locks:
         with pytest.raises(BackendUnavailable, match="provider failed: RuntimeError") as caught:
             locks.info("x")
         assert "s3cret" not in str(caught.value)
@@ -172,4 +172,4 @@ def test_a_provider_that_fails(redis_server: RedisServer) -> None:
 )
 def test_what_is_refused(client: Any, named: str) -> None:
     with pytest.raises(ConfigurationError, match=named):
-        holdfast.connect(client)
+        locknut.connect(client)

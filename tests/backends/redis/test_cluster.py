@@ -11,21 +11,21 @@ from typing import Any
 import pytest
 from hiredis import ReplyError
 
-import holdfast
-from holdfast import aio
-from holdfast.backends.redis import naming, wire
-from holdfast.backends.redis.cluster import aio as on_a_loop
-from holdfast.backends.redis.cluster.aio import AsyncioClusterBackend
-from holdfast.backends.redis.cluster.slots import key_of, redirect, slot_of
-from holdfast.backends.redis.cluster.sync import ClusterBackend
-from holdfast.backends.redis.engine import ClusterEngine
-from holdfast.backends.redis.recipe import Recipe
-from holdfast.connect import open_engine
-from holdfast.core.values import Busy, Granted, Renewal
-from holdfast.errors import BackendError, BackendUnavailable, ConfigurationError
-from holdfast.runtimes.clock import now
-from holdfast.runtimes.loop import LoopRuntime
-from holdfast.runtimes.threads import run
+import locknut
+from locknut import aio
+from locknut.backends.redis import naming, wire
+from locknut.backends.redis.cluster import aio as on_a_loop
+from locknut.backends.redis.cluster.aio import AsyncioClusterBackend
+from locknut.backends.redis.cluster.slots import key_of, redirect, slot_of
+from locknut.backends.redis.cluster.sync import ClusterBackend
+from locknut.backends.redis.engine import ClusterEngine
+from locknut.backends.redis.recipe import Recipe
+from locknut.connect import open_engine
+from locknut.core.values import Busy, Granted, Renewal
+from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
+from locknut.runtimes.clock import now
+from locknut.runtimes.loop import LoopRuntime
+from locknut.runtimes.threads import run
 from tests.backends.redis.conftest import PATIENCE, claim, eventually, somebody_waits
 from tests.servers.cluster import Node, RedisCluster
 
@@ -93,11 +93,11 @@ def test_where_a_node_points() -> None:
 )
 def test_what_is_refused(url: str, named: str) -> None:
     with pytest.raises(ConfigurationError, match=named):
-        holdfast.connect(url)
+        locknut.connect(url)
 
 
 def test_a_node_that_is_taken_for_a_server_says_what_it_is(cluster: RedisCluster) -> None:
-    with holdfast.connect(cluster.nodes[0].url, namespace="t") as locks:
+    with locknut.connect(cluster.nodes[0].url, namespace="t") as locks:
         names = (fresh() for _ in range(100))
         name = next(each for each in names if cluster.node_of(slot_named(each)) is cluster.nodes[1])
         with pytest.raises(BackendError, match=r"redis\+cluster://"):
@@ -111,8 +111,8 @@ def test_a_slot_moves_while_its_lock_is_held_and_waited_for(cluster: RedisCluste
     name = fresh()
     slot = slot_named(name)
     with (
-        holdfast.connect(cluster.url, namespace="t") as one,
-        holdfast.connect(cluster.url, namespace="t") as two,
+        locknut.connect(cluster.url, namespace="t") as one,
+        locknut.connect(cluster.url, namespace="t") as two,
     ):
         lease = one.lock(name, ttl=20).acquire()
         assert lease is not None
@@ -345,7 +345,7 @@ def test_all_masters_are_listed(cluster: RedisCluster) -> None:
         async with aio.connect(cluster.url, namespace="t") as locks:
             assert {each.name for each in await locks.list()} == names
 
-    with holdfast.connect(cluster.url, namespace="t") as locks:
+    with locknut.connect(cluster.url, namespace="t") as locks:
         leases = [locks.lock(name).acquire() for name in names]
         assert {each.name for each in locks.list()} == names
         asyncio.run(story())
@@ -424,8 +424,8 @@ def replicated() -> Iterator[RedisCluster]:
 
 def test_a_killed_master_is_replaced(replicated: RedisCluster) -> None:
     with (
-        holdfast.connect(replicated.url, namespace="t") as one,
-        holdfast.connect(replicated.url, namespace="t") as two,
+        locknut.connect(replicated.url, namespace="t") as one,
+        locknut.connect(replicated.url, namespace="t") as two,
     ):
         name = fresh()
         lease = one.lock(name, ttl=30).acquire()
@@ -458,7 +458,7 @@ def kill_the_master_of(name: str, cluster: RedisCluster) -> None:
     master.kill()
 
 
-def renewed(lease: holdfast.Lease) -> bool:
+def renewed(lease: locknut.Lease) -> bool:
     try:
         lease.renew()
     except BackendError:
@@ -549,7 +549,7 @@ def test_replicas_confirm_for_their_own_node(replicated: RedisCluster, colour: s
 
 def test_all_goes_over_several_nodes_in_turn_and_comes_back_together(cluster: RedisCluster) -> None:
     names = [fresh() for _ in range(4)]
-    with holdfast.connect(cluster.url, namespace="t") as locks:
+    with locknut.connect(cluster.url, namespace="t") as locks:
         with locks.all(*names) as leases:
             assert len(leases.fences) == 4
             port = engine(cluster).blocking()
@@ -566,7 +566,7 @@ def test_a_broken_hold_is_told_to_its_loop(cluster: RedisCluster) -> None:
                 name = fresh()
                 lease = await locks.lock(name, ttl=30_000).acquire()
                 assert lease is not None
-                with holdfast.connect(cluster.url, namespace="t") as operator:
+                with locknut.connect(cluster.url, namespace="t") as operator:
                     assert operator.force_release(name)
                 assert await lease.lost.wait(PATIENCE)
                 assert lease.reason == "broken"

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from hiredis import ReplyError
 
-from holdfast.backends.redis import wire
-from holdfast.backends.redis.links import LoopDial
-from holdfast.backends.redis.places import Single
-from holdfast.backends.redis.settings import read
-from holdfast.backends.redis.sockets import Pool
-from holdfast.backends.redis.streams import Stream
-from holdfast.connect import parse
-from holdfast.errors import BackendUnavailable
-from holdfast.runtimes.clock import now
-from holdfast.runtimes.threads import ThreadRuntime, run
+from locknut.backends.redis import wire
+from locknut.backends.redis.links import LoopDial
+from locknut.backends.redis.places import Single
+from locknut.backends.redis.settings import read
+from locknut.backends.redis.sockets import Pool
+from locknut.backends.redis.streams import Stream
+from locknut.connect import parse
+from locknut.errors import BackendUnavailable
+from locknut.runtimes.clock import now
+from locknut.runtimes.threads import ThreadRuntime, run
 from tests.backends.redis.conftest import claim, engine, eventually
 from tests.servers.redis import RedisServer
 

@@ -9,16 +9,16 @@ from concurrent.futures import Future
 
 import pytest
 
-import holdfast
-from holdfast.backends.redis import sync
-from holdfast.backends.redis.backend import RedisBackend
-from holdfast.backends.redis.sync import BlockingBackend
-from holdfast.connect import open_engine
-from holdfast.core.ports import Backend
-from holdfast.core.values import Answer, Busy, Claim, Granted
-from holdfast.errors import BackendUnavailable
-from holdfast.runtimes import clock
-from holdfast.runtimes.threads import run
+import locknut
+from locknut.backends.redis import sync
+from locknut.backends.redis.backend import RedisBackend
+from locknut.backends.redis.sync import BlockingBackend
+from locknut.connect import open_engine
+from locknut.core.ports import Backend
+from locknut.core.values import Answer, Busy, Claim, Granted
+from locknut.errors import BackendUnavailable
+from locknut.runtimes import clock
+from locknut.runtimes.threads import run
 from tests.backends.redis.conftest import claim, engine, eventually
 from tests.servers.redis import RedisServer
 
@@ -182,8 +182,8 @@ def test_after_a_broken_connection_another_inbox_is_read(
 
 
 def test_closing_wakes_who_sleeps(server: RedisServer) -> None:
-    with holdfast.connect(server.url, namespace="t") as holders:
-        locks = holdfast.connect(server.url, namespace="t")
+    with locknut.connect(server.url, namespace="t") as holders:
+        locks = locknut.connect(server.url, namespace="t")
         backend = locks._client.backend
         assert isinstance(backend, BlockingBackend)
         backend._crowded.add("t:x")
@@ -192,7 +192,7 @@ def test_closing_wakes_who_sleeps(server: RedisServer) -> None:
         def wait() -> None:
             try:
                 locks.lock("x").acquire()
-            except holdfast.HoldfastError as error:
+            except locknut.LocknutError as error:
                 told.append(error)
 
         with holders.lock("x"):
@@ -201,14 +201,14 @@ def test_closing_wakes_who_sleeps(server: RedisServer) -> None:
             eventually(lambda: asleep(server), "it does not sleep in BLPOP")
             locks.close()
             waiter.join(LONG)
-            assert isinstance(told[0], holdfast.ConfigurationError)
+            assert isinstance(told[0], locknut.ConfigurationError)
             assert not holders.info("x").waiters
 
 
 def test_who_waited_once_is_expected_to_wait_again(server: RedisServer) -> None:
     """Two clients that take turns: from the second time on one write asks and sleeps."""
-    first = holdfast.connect(server.url, namespace="t")
-    second = holdfast.connect(server.url, namespace="t")
+    first = locknut.connect(server.url, namespace="t")
+    second = locknut.connect(server.url, namespace="t")
     fences: list[int] = []
 
     def take() -> None:
@@ -232,7 +232,7 @@ def test_who_waited_once_is_expected_to_wait_again(server: RedisServer) -> None:
 
 def test_a_timeout_is_kept_on_a_server_that_has_nothing_to_do(server: RedisServer) -> None:
     """It looks ten times a second whether a BLPOP is over, so one of 10 ms takes 100."""
-    with holdfast.connect(server.url) as other, holdfast.connect(server.url) as locks:
+    with locknut.connect(server.url) as other, locknut.connect(server.url) as locks:
         other.lock("x").acquire()
 
         def took() -> float:
@@ -246,7 +246,7 @@ def test_a_timeout_is_kept_on_a_server_that_has_nothing_to_do(server: RedisServe
 
 def test_no_grant_is_lost_to_a_sleep_that_was_given_up(server: RedisServer) -> None:
     """The server may still answer it, to a connection that nobody reads any more."""
-    with holdfast.connect(server.url) as other, holdfast.connect(server.url) as locks:
+    with locknut.connect(server.url) as other, locknut.connect(server.url) as locks:
         for _ in range(20):
             lease = other.lock("x").acquire(timeout=LONG)
             assert lease is not None

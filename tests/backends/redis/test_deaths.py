@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
+import locknut
 from tests.backends.redis.conftest import eventually
 from tests.servers.redis import RedisServer
 
@@ -128,7 +128,7 @@ def test_a_stopped_first_waiter_does_not_believe_its_old_grant(
     second = awake.fence()
     asleep.cont()  # it finds the message, and asks again
     eventually(lambda: cast.in_line() == 1, "does not stand in line again")
-    with holdfast.connect(server.url, namespace="t") as locks:
+    with locknut.connect(server.url, namespace="t") as locks:
         assert [each.fence for each in locks.info("x").holders] == [second]
     assert awake.let_go() == ["held True", "released"]
     third = asleep.fence()

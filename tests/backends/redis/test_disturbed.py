@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.values import State
-from holdfast.errors import BackendError, BackendUnavailable, LeaseLost
-from holdfast.testing.conformance.colours import PATIENCE, Worker
-from holdfast.testing.conformance.scene import Scene
-from holdfast.testing.conformance.suite import Part
+from locknut.core.values import State
+from locknut.errors import BackendError, BackendUnavailable, LeaseLost
+from locknut.testing.conformance.colours import PATIENCE, Worker
+from locknut.testing.conformance.scene import Scene
+from locknut.testing.conformance.suite import Part
 from tests.servers.redis import RedisServer
 
 pytestmark = [pytest.mark.redis, pytest.mark.faults]

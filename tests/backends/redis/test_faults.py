@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-import holdfast
-from holdfast import aio
-from holdfast.backends.redis.sockets import Connection
-from holdfast.backends.redis.streams import Stream
-from holdfast.connect import open_engine
-from holdfast.core.values import Busy, Granted, Renewal
-from holdfast.errors import BackendError, BackendUnavailable, LeaseLost
-from holdfast.runtimes.threads import run
+import locknut
+from locknut import aio
+from locknut.backends.redis.sockets import Connection
+from locknut.backends.redis.streams import Stream
+from locknut.connect import open_engine
+from locknut.core.values import Busy, Granted, Renewal
+from locknut.errors import BackendError, BackendUnavailable, LeaseLost
+from locknut.runtimes.threads import run
 from tests.backends.redis.conftest import PATIENCE, claim, engine, eventually, somebody_waits
 from tests.servers.redis import RedisServer
 
@@ -53,7 +53,7 @@ def losses(monkeypatch: pytest.MonkeyPatch) -> Losses:
 
 
 def test_answers_lost_after_acquire_and_release(server: RedisServer, losses: Losses) -> None:
-    with holdfast.connect(server.url, namespace="t") as locks:
+    with locknut.connect(server.url, namespace="t") as locks:
         with locks.lock("warm"):
             pass
         losses.left = 1
@@ -122,7 +122,7 @@ def test_a_flushed_script_on_a_loop(server: RedisServer) -> None:
 
 
 def test_after_flushall_the_fence_still_grows(server: RedisServer) -> None:
-    with holdfast.connect(server.url, namespace="t") as locks:
+    with locknut.connect(server.url, namespace="t") as locks:
         lease = locks.lock("x").acquire()
         assert lease is not None
         server.flushall()
@@ -134,7 +134,7 @@ def test_after_flushall_the_fence_still_grows(server: RedisServer) -> None:
 
 def test_a_fence_that_is_asked_for_often_stays_behind_the_clock(server: RedisServer) -> None:
     """S11: it ends a day after it began, however often it is used in between."""
-    with holdfast.connect(server.url, namespace="t") as locks:
+    with locknut.connect(server.url, namespace="t") as locks:
         with locks.lock("x"):
             pass
         server.ask("PEXPIRE", "t:{x}:fence", 20_000)
@@ -153,7 +153,7 @@ def test_a_fence_that_is_asked_for_often_stays_behind_the_clock(server: RedisSer
 @pytest.mark.parametrize("part", ["", ":fence", ":alive", ":line", ":info"])
 def test_a_key_of_the_wrong_type_is_named_and_nothing_stays(server: RedisServer, part: str) -> None:
     server.ask("SADD", f"t:{{x}}{part}", "what is this")
-    with holdfast.connect(server.url, namespace="t") as locks:
+    with locknut.connect(server.url, namespace="t") as locks:
         if part in {"", ":fence", ":alive"}:
             with pytest.raises(BackendError, match="not a lock's") as caught:
                 locks.lock("x").acquire(timeout=0)
@@ -166,7 +166,7 @@ def test_a_key_of_the_wrong_type_is_named_and_nothing_stays(server: RedisServer,
 
 def test_a_key_that_was_there_before_us_is_somebodys(server: RedisServer) -> None:
     server.ask("SET", "t:{x}", "set by hand")
-    with holdfast.connect(server.url, namespace="t") as locks:
+    with locknut.connect(server.url, namespace="t") as locks:
         assert locks.lock("x").acquire(timeout=0.05) is None
         assert locks.info("x").locked
         assert [each.name for each in locks.list()] == ["x"]
@@ -176,7 +176,7 @@ def test_a_key_that_was_there_before_us_is_somebodys(server: RedisServer) -> Non
 
 
 def test_a_hold_deleted_by_hand_is_lost(server: RedisServer) -> None:
-    with holdfast.connect(server.url, namespace="t") as locks:
+    with locknut.connect(server.url, namespace="t") as locks:
         lease = locks.lock("x", ttl=3).acquire()
         assert lease is not None
         server.ask("DEL", "t:{x}")
@@ -186,8 +186,8 @@ def test_a_hold_deleted_by_hand_is_lost(server: RedisServer) -> None:
 
 def test_cut_connections_are_made_again(server: RedisServer) -> None:
     with (
-        holdfast.connect(server.url, namespace="t") as one,
-        holdfast.connect(server.url, namespace="t") as two,
+        locknut.connect(server.url, namespace="t") as one,
+        locknut.connect(server.url, namespace="t") as two,
     ):
         with one.lock("x"), two.lock("y"):
             server.client_kill()
@@ -231,7 +231,7 @@ def test_cut_connections_on_a_loop(server: RedisServer) -> None:
 
 @pytest.mark.parametrize("keep_data", [True, False])
 def test_a_restarted_server(keep_data: bool) -> None:
-    with RedisServer() as server, holdfast.connect(server.url, namespace="t") as locks:
+    with RedisServer() as server, locknut.connect(server.url, namespace="t") as locks:
         lease = locks.lock("x").acquire()
         assert lease is not None
         server.restart(keep_data=keep_data)
@@ -281,5 +281,5 @@ def engine_with(server: RedisServer, options: str) -> Any:
 
 def test_nobody_at_home(free_port: int) -> None:
     url = f"redis://127.0.0.1:{free_port}"
-    with holdfast.connect(url) as locks, pytest.raises(BackendUnavailable, match="no answer from"):
+    with locknut.connect(url) as locks, pytest.raises(BackendUnavailable, match="no answer from"):
         locks.info("x")

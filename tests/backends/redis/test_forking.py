@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-import holdfast
-from holdfast import aio
-from holdfast.errors import ConfigurationError, NotHeld
+import locknut
+from locknut import aio
+from locknut.errors import ConfigurationError, NotHeld
 from tests.api.test_forking import in_child
 from tests.servers.redis import RedisServer
 
@@ -16,14 +16,14 @@ pytestmark = [pytest.mark.redis, pytest.mark.faults]
 
 
 def test_the_childs_lease_is_inert_and_the_parents_lives(server: RedisServer) -> None:
-    with holdfast.connect(server.url, namespace="t") as locks, locks.lock("x", ttl=5) as lease:
+    with locknut.connect(server.url, namespace="t") as locks, locks.lock("x", ttl=5) as lease:
 
         def child() -> None:
             with pytest.raises(NotHeld):
                 lease.release()
             with pytest.raises(ConfigurationError):
                 locks.lock("y").acquire()
-            with holdfast.connect(server.url, namespace="t") as own:
+            with locknut.connect(server.url, namespace="t") as own:
                 assert own.lock("x").acquire(timeout=0) is None
                 with own.lock("y", timeout=0):
                     pass
@@ -40,7 +40,7 @@ def test_a_loops_connection_survives_the_child(server: RedisServer) -> None:
             def child() -> None:
                 with pytest.raises(NotHeld):
                     lease.check()
-                with holdfast.connect(server.url, namespace="t") as own:
+                with locknut.connect(server.url, namespace="t") as own:
                     assert own.lock("x").acquire(timeout=0) is None
 
             in_child(child)

@@ -7,9 +7,9 @@ import threading
 
 import pytest
 
-import holdfast
-from holdfast import aio
-from holdfast.testing.proxy import FaultProxy
+import locknut
+from locknut import aio
+from locknut.testing.proxy import FaultProxy
 from tests.backends.redis.conftest import eventually
 from tests.servers.redis import RedisServer
 
@@ -23,8 +23,8 @@ def scripts_run(server: RedisServer) -> int:
 
 def test_one_command_takes_them_and_one_packet_gives_them_back(server: RedisServer) -> None:
     with (
-        holdfast.connect(server.url, namespace="t") as locks,
-        holdfast.connect(server.url, namespace="t") as other,
+        locknut.connect(server.url, namespace="t") as locks,
+        locknut.connect(server.url, namespace="t") as other,
     ):
         for each in (locks, other):
             with each.all("a", "b"):
@@ -56,7 +56,7 @@ def test_on_a_loop_both_ways_are_one_packet(server: RedisServer) -> None:
 def test_lost_answers_are_asked_for_again(server: RedisServer) -> None:
     with FaultProxy((server.host, server.port)) as proxy:
         url = server.url_through(proxy.port) + "?socket_timeout=1"
-        with holdfast.connect(url, namespace="t") as locks:
+        with locknut.connect(url, namespace="t") as locks:
             with locks.all("a", "b"):
                 pass
             before = locks.all("a", "b").acquire()
@@ -85,8 +85,8 @@ def heal_once(proxy: FaultProxy, so: object) -> None:
 
 def test_a_strange_key_is_an_error_and_takes_nothing(server: RedisServer) -> None:
     server.ask("RPUSH", "t:{b}", "not a lock")
-    with holdfast.connect(server.url, namespace="t") as locks:
-        with pytest.raises(holdfast.BackendError, match="list"):
+    with locknut.connect(server.url, namespace="t") as locks:
+        with pytest.raises(locknut.BackendError, match="list"):
             locks.all("a", "b").acquire(blocking=False)
         assert not server.ask("EXISTS", "t:{a}")
         assert not locks._client.lines
@@ -96,8 +96,8 @@ def test_a_strange_key_is_an_error_and_takes_nothing(server: RedisServer) -> Non
 def test_a_busy_one_is_waited_for_in_its_line(server: RedisServer) -> None:
     """All but the busy one stay free for others until it is our turn there, or after."""
     with (
-        holdfast.connect(server.url, namespace="t") as locks,
-        holdfast.connect(server.url, namespace="t") as other,
+        locknut.connect(server.url, namespace="t") as locks,
+        locknut.connect(server.url, namespace="t") as other,
     ):
         held = other.lock("a").acquire()
         assert held is not None
@@ -118,7 +118,7 @@ def test_a_busy_one_is_waited_for_in_its_line(server: RedisServer) -> None:
 
 
 def test_numbers_begin_with_the_clock(server: RedisServer) -> None:
-    with holdfast.connect(server.url, namespace="t") as locks, locks.all("new", "newer") as leases:
+    with locknut.connect(server.url, namespace="t") as locks, locks.all("new", "newer") as leases:
         (seconds, _) = map(int, server.ask("TIME"))  # type: ignore[arg-type]
         for fence in leases.fences.values():
             assert abs(fence / 1e6 - seconds) < 60

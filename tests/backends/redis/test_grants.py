@@ -8,13 +8,13 @@ import time
 
 import pytest
 
-import holdfast
-from holdfast import aio
-from holdfast.backends.redis import waiting
-from holdfast.core import pacing
-from holdfast.core.values import Answer, Busy, Claim, Granted, Mode
-from holdfast.runtimes import clock
-from holdfast.runtimes.threads import ThreadRuntime, run
+import locknut
+from locknut import aio
+from locknut.backends.redis import waiting
+from locknut.core import pacing
+from locknut.core.values import Answer, Busy, Claim, Granted, Mode
+from locknut.runtimes import clock
+from locknut.runtimes.threads import ThreadRuntime, run
 from tests.backends.redis.conftest import PATIENCE, claim, engine, eventually
 from tests.servers.redis import RedisServer
 
@@ -232,7 +232,7 @@ def test_a_refused_try_is_one_command_and_leaves_nothing(server: RedisServer, mo
     assert ask(port, claim(mode=mode, waits=False)) == Busy(1.0, lined=False)
     assert keys(server) == before
     assert not port._waiting
-    with holdfast.connect(server.url, namespace="t") as locks:
+    with locknut.connect(server.url, namespace="t") as locks:
         lock = locks.semaphore("x", permits=1) if mode is Mode.PERMIT else locks.lock("x")
         server.ask("CONFIG", "RESETSTAT")
         assert lock.acquire(blocking=False) is None
@@ -245,11 +245,11 @@ def test_three_client_commands_per_hand_over(server: RedisServer) -> None:
     """Ask, sleep on the inbox, release; whatever the scripts do inside is not counted here."""
     rounds = 20
     with (
-        holdfast.connect(server.url, namespace="t") as one,
-        holdfast.connect(server.url, namespace="t") as two,
+        locknut.connect(server.url, namespace="t") as one,
+        locknut.connect(server.url, namespace="t") as two,
     ):
 
-        def work(locks: holdfast.Locks) -> None:
+        def work(locks: locknut.Locks) -> None:
             for _ in range(rounds):
                 with locks.lock("x"):
                     time.sleep(0.002)  # long enough for the other to be in line again

@@ -7,8 +7,8 @@ import logging
 
 import pytest
 
-import holdfast
-from holdfast import aio
+import locknut
+from locknut import aio
 from tests.servers.redis import RedisServer
 
 pytestmark = pytest.mark.redis
@@ -20,7 +20,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 def test_a_server_that_may_evict_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     with RedisServer(more={"maxmemory-policy": "allkeys-lru"}) as server:
-        with holdfast.connect(server.url) as locks, locks.lock("x") as lease:
+        with locknut.connect(server.url) as locks, locks.lock("x") as lease:
             lease.renew()
             server.client_kill()
             with locks.lock("y"):
@@ -41,7 +41,7 @@ def test_a_server_that_may_evict_is_reported_once(caplog: pytest.LogCaptureFixtu
 def test_a_server_that_keeps_everything_is_not(
     server: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with holdfast.connect(server.url) as locks, locks.lock("x"):
+    with locknut.connect(server.url) as locks, locks.lock("x"):
         pass
     assert not warnings(caplog)
 
@@ -50,6 +50,6 @@ def test_who_may_not_know_can_lock_all_the_same(caplog: pytest.LogCaptureFixture
     more = {"maxmemory-policy": "allkeys-lru"}
     rules = "~* &* +@all -info -config -role"
     with RedisServer(user="ann", password="s3cret", rules=rules, more=more) as server:
-        with holdfast.connect(server.url) as locks, locks.lock("x"):
+        with locknut.connect(server.url) as locks, locks.lock("x"):
             pass
         assert not warnings(caplog)

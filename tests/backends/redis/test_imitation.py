@@ -10,12 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.backends.redis import scripts
-from holdfast.testing.redis import commands
-from holdfast.testing.redis.commands import COMMANDS, Status
-from holdfast.testing.redis.keys import Keys
-from holdfast.testing.redis.keys import Refused as MiniRefused
-from holdfast.testing.redis.lua import Lua
+from locknut.backends.redis import scripts
+from locknut.testing.redis import commands
+from locknut.testing.redis.commands import COMMANDS, Status
+from locknut.testing.redis.keys import Keys
+from locknut.testing.redis.keys import Refused as MiniRefused
+from locknut.testing.redis.lua import Lua
 from tests.servers.redis import RedisServer
 from tests.servers.resp import Refused, Wire
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.values import Busy, Granted, Mode
-from holdfast.runtimes.threads import run
+from locknut.core.values import Busy, Granted, Mode
+from locknut.runtimes.threads import run
 from tests.backends.redis.conftest import claim, engine
 from tests.servers.redis import RedisServer
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-import holdfast
-from holdfast import aio
+import locknut
+from locknut import aio
 from tests.backends.redis.permissions import documented
 from tests.servers.redis import RedisServer
 
@@ -41,7 +41,7 @@ def calls(server: RedisServer, command: str) -> int:
 def test_it_is_done_in_steps_and_sees_its_own_namespace_alone(crowded: RedisServer) -> None:
     crowded.ask("CONFIG", "RESETSTAT")
     crowded.ask("ACL", "LOG", "RESET")
-    with holdfast.connect(crowded.url, namespace="mine") as locks:
+    with locknut.connect(crowded.url, namespace="mine") as locks:
         assert len(locks.list()) == HELD
         assert [each.name for each in locks.list("job:7")] == ["job:7"]
     assert calls(crowded, "scan") >= 2 * (CROWD + 2 * HELD) // 1100

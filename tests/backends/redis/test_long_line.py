@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import pytest
 
-from holdfast.backends.redis.recipe import bulk
-from holdfast.core.values import Claim, Granted
-from holdfast.runtimes.threads import run
+from locknut.backends.redis.recipe import bulk
+from locknut.core.values import Claim, Granted
+from locknut.runtimes.threads import run
 from tests.backends.redis.conftest import claim, engine
 from tests.servers.redis import RedisServer
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.values import Busy, Mode, State
-from holdfast.errors import BackendError, BackendUnavailable, LeaseLost
-from holdfast.testing.conformance.scene import Scene
-from holdfast.testing.conformance.suite import Part
-from holdfast.testing.proxy import FaultProxy
+from locknut.core.values import Busy, Mode, State
+from locknut.errors import BackendError, BackendUnavailable, LeaseLost
+from locknut.testing.conformance.scene import Scene
+from locknut.testing.conformance.suite import Part
+from locknut.testing.proxy import FaultProxy
 from tests.servers.redis import RedisServer
 
 pytestmark = [pytest.mark.redis, pytest.mark.faults]

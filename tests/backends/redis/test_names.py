@@ -6,12 +6,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import holdfast
-from holdfast.backends.redis import naming
-from holdfast.core.values import Busy, Granted
-from holdfast.errors import ConfigurationError
-from holdfast.runtimes.clock import now
-from holdfast.runtimes.threads import ThreadRuntime, run
+import locknut
+from locknut.backends.redis import naming
+from locknut.core.values import Busy, Granted
+from locknut.errors import ConfigurationError
+from locknut.runtimes.clock import now
+from locknut.runtimes.threads import ThreadRuntime, run
 from tests.backends.redis.conftest import claim, engine
 from tests.servers.redis import RedisServer
 
@@ -83,7 +83,7 @@ def test_a_lock_of_any_name_and_owner_is_handed_over(
 @pytest.mark.parametrize("name", ["x" * 4096, "\U0001f512" * 257, "", "\ud800"])
 def test_what_is_refused_says_why(redis_server: RedisServer, name: str) -> None:
     with (
-        holdfast.connect(redis_server.url) as locks,
+        locknut.connect(redis_server.url) as locks,
         pytest.raises(ConfigurationError, match="name"),
     ):
         locks.lock(name)

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.backends.redis import scripts
-from holdfast.testing.redis import commands
-from holdfast.testing.redis.keys import Keys
-from holdfast.testing.redis.lua import Lua
+from locknut.backends.redis import scripts
+from locknut.testing.redis import commands
+from locknut.testing.redis.keys import Keys
+from locknut.testing.redis.lua import Lua
 
 pytestmark = pytest.mark.redis
 NAMES = [f"t:{{x}}{part}".encode() for part in ("", ":fence", ":alive", ":line", ":info")]

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-import holdfast
-from holdfast import aio
-from holdfast.connect import open_engine
-from holdfast.core.values import Busy, Granted, Mode
-from holdfast.errors import BackendError
-from holdfast.runtimes import clock
-from holdfast.runtimes.threads import ThreadRuntime, run
+import locknut
+from locknut import aio
+from locknut.connect import open_engine
+from locknut.core.values import Busy, Granted, Mode
+from locknut.errors import BackendError
+from locknut.runtimes import clock
+from locknut.runtimes.threads import ThreadRuntime, run
 from tests.backends.redis.conftest import PATIENCE, claim
 from tests.backends.redis.permissions import commands, documented, documented_for_a_cluster
 from tests.servers.cluster import RedisCluster
@@ -49,7 +49,7 @@ def exercise(url: str) -> None:
     finally:
         run(port.close())
     asyncio.run(waits_on_a_channel(url))
-    with holdfast.connect(url, namespace="t") as locks:
+    with locknut.connect(url, namespace="t") as locks:
         assert [each.name for each in locks.list()] == []
 
 
@@ -132,7 +132,7 @@ def test_without_one_of_them_an_error_says_which(guarded: RedisServer, permissio
 
 @pytest.mark.parametrize(
     ("taken", "given", "named"),
-    [("resetkeys", "~t:*", "~namespace:*"), ("resetchannels", "&holdfast:*", "&holdfast:*")],
+    [("resetkeys", "~t:*", "~namespace:*"), ("resetchannels", "&locknut:*", "&locknut:*")],
 )
 def test_without_its_keys_or_channels_too(
     guarded: RedisServer, taken: str, given: str, named: str
@@ -148,7 +148,7 @@ def test_without_its_keys_or_channels_too(
 
 def test_what_the_scripts_call_is_what_is_documented() -> None:
     """Whoever adds a command to a script adds it to the page."""
-    folder = files("holdfast.backends.redis.scripts")
+    folder = files("locknut.backends.redis.scripts")
     texts = [each.read_text() for each in folder.iterdir() if each.name.endswith(".lua")]
     called = {f"+{each}" for text in texts for each in re.findall(r"\.p?call\('(\w+)'", text)}
     sent = {f"+{each}" for each in SENT}
@@ -158,7 +158,7 @@ def test_what_the_scripts_call_is_what_is_documented() -> None:
 
 
 def test_other_namespaces_are_out_of_reach(guarded: RedisServer) -> None:
-    with holdfast.connect(guarded.url, namespace="other") as locks:
+    with locknut.connect(guarded.url, namespace="other") as locks:
         with pytest.raises(BackendError, match="~namespace"):
             locks.lock("x").acquire()
         with pytest.raises(BackendError, match="~namespace"):
@@ -175,7 +175,7 @@ def test_on_a_cluster_it_is_enough_too() -> None:
 def test_waiting_for_replicas_needs_one_more(guarded: RedisServer) -> None:
     url = f"{guarded.url}?wait_replicas=1&wait_timeout=0.05"
     with (
-        holdfast.connect(url, namespace="t") as locks,
+        locknut.connect(url, namespace="t") as locks,
         pytest.raises(BackendError, match=r"needs the permission \+wait "),
     ):
         locks.lock("x", timeout=5).acquire()
@@ -189,7 +189,7 @@ def test_in_a_foreign_layout_errors_name_what_is_missing(guarded: RedisServer, l
     url = guarded.url.replace("locks:s3cret", "few:few")
     named = r"needs the permission \+(incr|exists|set|hset|hincrby) "
     with (
-        holdfast.connect(f"{url}?layout={layout}") as locks,
+        locknut.connect(f"{url}?layout={layout}") as locks,
         pytest.raises(BackendError, match=named),
     ):
         locks.lock("x", timeout=5).acquire()

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from holdfast.backends.redis import recovering, streams, wire
-from holdfast.backends.redis.aio import AsyncioBackend
-from holdfast.backends.redis.places import Single
-from holdfast.backends.redis.settings import read
-from holdfast.backends.redis.sockets import Pool
-from holdfast.backends.redis.sync import BlockingBackend
-from holdfast.connect import parse
-from holdfast.errors import BackendUnavailable
-from holdfast.runtimes.threads import run
+from locknut.backends.redis import recovering, streams, wire
+from locknut.backends.redis.aio import AsyncioBackend
+from locknut.backends.redis.places import Single
+from locknut.backends.redis.settings import read
+from locknut.backends.redis.sockets import Pool
+from locknut.backends.redis.sync import BlockingBackend
+from locknut.connect import parse
+from locknut.errors import BackendUnavailable
+from locknut.runtimes.threads import run
 from tests.servers.redis import RedisServer
 
 pytestmark = [pytest.mark.redis, pytest.mark.faults]

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-import holdfast
-from holdfast import aio
-from holdfast.backends.redis import settings
-from holdfast.backends.redis.engine import RedisEngine
-from holdfast.connect import open_engine, parse
-from holdfast.core.values import Busy, Granted, Renewal, State
-from holdfast.errors import BackendError, BackendUnavailable, ConfigurationError
-from holdfast.runtimes.clock import now
-from holdfast.runtimes.loop import LoopRuntime
-from holdfast.runtimes.threads import ThreadRuntime, run
+import locknut
+from locknut import aio
+from locknut.backends.redis import settings
+from locknut.backends.redis.engine import RedisEngine
+from locknut.connect import open_engine, parse
+from locknut.core.values import Busy, Granted, Renewal, State
+from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
+from locknut.runtimes.clock import now
+from locknut.runtimes.loop import LoopRuntime
+from locknut.runtimes.threads import ThreadRuntime, run
 from tests.backends.redis.conftest import PATIENCE, claim
 from tests.servers.redis import RedisServer
 
@@ -75,7 +75,7 @@ def play(colour: str, story: Any) -> None:
 )
 def test_what_is_refused(options: str, named: str) -> None:
     with pytest.raises(ConfigurationError, match=named):
-        holdfast.connect(f"redis://h?{options}")
+        locknut.connect(f"redis://h?{options}")
 
 
 def test_what_is_read() -> None:
@@ -125,7 +125,7 @@ def test_a_grant_that_is_not_confirmed_is_taken_back(pair: Pair, colour: str) ->
 
 def test_the_caller_is_told(pair: Pair) -> None:
     pair.replica.stop()
-    with holdfast.connect(pair.url, namespace="t") as locks:
+    with locknut.connect(pair.url, namespace="t") as locks:
         with pytest.raises(BackendUnavailable, match="not confirmed"):
             locks.lock("x").acquire(timeout=0.5)
         assert not locks.info("x").locked
@@ -143,7 +143,7 @@ def test_the_caller_is_told_on_a_loop(pair: Pair) -> None:
 
 
 def test_a_renewal_that_is_not_confirmed_does_not_extend(pair: Pair) -> None:
-    with holdfast.connect(pair.url, namespace="t") as locks:
+    with locknut.connect(pair.url, namespace="t") as locks:
         lease = locks.lock("x", ttl=4).acquire(timeout=PATIENCE)
         assert lease is not None
         pair.replica.stop()

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.backends.redis import wire
-from holdfast.backends.redis.links import LoopDial
-from holdfast.backends.redis.replies import Reply
-from holdfast.backends.redis.settings import read
-from holdfast.backends.redis.streams import Stream
-from holdfast.connect import parse
-from holdfast.errors import BackendUnavailable
+from locknut.backends.redis import wire
+from locknut.backends.redis.links import LoopDial
+from locknut.backends.redis.replies import Reply
+from locknut.backends.redis.settings import read
+from locknut.backends.redis.streams import Stream
+from locknut.connect import parse
+from locknut.errors import BackendUnavailable
 from tests.servers.redis import RedisServer
 
 pytestmark = pytest.mark.redis

@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
-import holdfast
-from holdfast import aio
-from holdfast.backends.redis import sync
-from holdfast.backends.redis.places import Place, Single
-from holdfast.backends.redis.sentinel import Sentinels, read
-from holdfast.backends.redis.settings import read as read_one
-from holdfast.backends.redis.sockets import Pool
-from holdfast.backends.redis.sync import BlockingBackend
-from holdfast.connect import parse
-from holdfast.core.values import Busy, Granted
-from holdfast.errors import BackendError, BackendUnavailable, ConfigurationError
-from holdfast.runtimes.clock import now
-from holdfast.runtimes.threads import ThreadRuntime, run
+import locknut
+from locknut import aio
+from locknut.backends.redis import sync
+from locknut.backends.redis.places import Place, Single
+from locknut.backends.redis.sentinel import Sentinels, read
+from locknut.backends.redis.settings import read as read_one
+from locknut.backends.redis.sockets import Pool
+from locknut.backends.redis.sync import BlockingBackend
+from locknut.connect import parse
+from locknut.core.values import Busy, Granted
+from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
+from locknut.runtimes.clock import now
+from locknut.runtimes.threads import ThreadRuntime, run
 from tests.backends.redis.conftest import PATIENCE, claim, eventually, somebody_waits
 from tests.servers.redis import RedisServer
 from tests.servers.sentinel import SERVICE, SentinelService
@@ -72,17 +72,17 @@ def test_tls_to_the_master_and_to_the_sentinels(options: str, sentinels_too: boo
 )
 def test_what_is_refused(url: str, named: str) -> None:
     with pytest.raises(ConfigurationError, match=named):
-        holdfast.connect(url)
+        locknut.connect(url)
 
 
 def test_the_service_names_the_locks_not_the_hosts() -> None:
-    with holdfast.connect("redis+sentinel://h1,h2/jobs") as locks:
+    with locknut.connect("redis+sentinel://h1,h2/jobs") as locks:
         assert locks._client.id == "redis+sentinel:jobs/0"
 
 
 def test_a_replica_is_refused_and_named(service: SentinelService) -> None:
     url = service.replicas[0].url
-    with holdfast.connect(url) as locks, pytest.raises(BackendError, match="read-only replica"):
+    with locknut.connect(url) as locks, pytest.raises(BackendError, match="read-only replica"):
         locks.lock("x").acquire(timeout=0)
 
     async def story() -> None:
@@ -142,7 +142,7 @@ def test_what_a_sentinel_tells_is_not_believed(service: SentinelService, colour:
     with liar(service.replicas[0]) as wrong:
         url = f"redis+sentinel://{wrong.place},{service.url.removeprefix('redis+sentinel://')}"
         if colour == "blocking":
-            with holdfast.connect(url) as locks, locks.lock("x", timeout=PATIENCE):
+            with locknut.connect(url) as locks, locks.lock("x", timeout=PATIENCE):
                 pass
         else:
 
@@ -157,7 +157,7 @@ def test_what_a_sentinel_tells_is_not_believed(service: SentinelService, colour:
 def test_nobody_knows_a_master(service: SentinelService) -> None:
     url = service.url.replace(SERVICE, "nowhere")
     with (
-        holdfast.connect(url) as locks,
+        locknut.connect(url) as locks,
         pytest.raises(BackendUnavailable, match="knows no service"),
     ):
         locks.info("x")
@@ -185,8 +185,8 @@ def test_the_loop_goes_on_while_sentinels_are_silent(service: SentinelService) -
 
 def test_holders_and_waiters_outlive_a_failover(service: SentinelService) -> None:
     with (
-        holdfast.connect(service.url, namespace="t") as one,
-        holdfast.connect(service.url, namespace="t") as two,
+        locknut.connect(service.url, namespace="t") as one,
+        locknut.connect(service.url, namespace="t") as two,
     ):
         lease = one.lock("x", ttl=20).acquire()
         assert lease is not None
@@ -230,7 +230,7 @@ def test_holders_and_waiters_outlive_a_failover_on_a_loop(service: SentinelServi
 
 
 def test_a_hold_that_the_new_master_does_not_have_is_told_lost(service: SentinelService) -> None:
-    with holdfast.connect(service.url, namespace="t") as locks:
+    with locknut.connect(service.url, namespace="t") as locks:
         lease = locks.lock("z", ttl=3).acquire()
         assert lease is not None
         service.failover().flushall()  # as if it had not been replicated
@@ -241,8 +241,8 @@ def test_a_hold_that_the_new_master_does_not_have_is_told_lost(service: Sentinel
 
 def test_a_killed_master_is_replaced_under_a_waiter(service: SentinelService) -> None:
     with (
-        holdfast.connect(service.url, namespace="t") as one,
-        holdfast.connect(service.url, namespace="t") as two,
+        locknut.connect(service.url, namespace="t") as one,
+        locknut.connect(service.url, namespace="t") as two,
     ):
         lease = one.lock("k", ttl=20).acquire()
         assert lease is not None

@@ -9,15 +9,15 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.testing.bugs import Bug
-from holdfast.testing.campaign import main
-from holdfast.testing.history import Kind
-from holdfast.testing.network import CALM
-from holdfast.testing.redis.blocking import SimBlocking
-from holdfast.testing.redis.bugs import BUGS
-from holdfast.testing.redis.engine import EVERYTHING, REDIS
-from holdfast.testing.redis.looping import SimAsyncio
-from holdfast.testing.simulator import Setting, run
+from locknut.testing.bugs import Bug
+from locknut.testing.campaign import main
+from locknut.testing.history import Kind
+from locknut.testing.network import CALM
+from locknut.testing.redis.blocking import SimBlocking
+from locknut.testing.redis.bugs import BUGS
+from locknut.testing.redis.engine import EVERYTHING, REDIS
+from locknut.testing.redis.looping import SimAsyncio
+from locknut.testing.simulator import Setting, run
 
 pytestmark = pytest.mark.redis
 
@@ -95,8 +95,8 @@ def test_the_command_line_runs_it(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_simulator_of_the_core_needs_no_lua() -> None:
     program = (
         "import sys; sys.modules['lupa'] = sys.modules['hiredis'] = None\n"
-        "import holdfast.testing.bugs\n"
-        "from holdfast.testing.campaign import main\n"
+        "import locknut.testing.bugs\n"
+        "from locknut.testing.campaign import main\n"
         "sys.exit(main(['--seeds', '0']))"
     )
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=60)

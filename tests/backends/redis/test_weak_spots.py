@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.backends.redis import recipe
-from holdfast.core.values import Mode, State
-from holdfast.errors import LeaseLost
-from holdfast.testing.conformance.colours import PATIENCE
-from holdfast.testing.conformance.scene import Scene
-from holdfast.testing.conformance.suite import Part
+from locknut.backends.redis import recipe
+from locknut.core.values import Mode, State
+from locknut.errors import LeaseLost
+from locknut.testing.conformance.colours import PATIENCE
+from locknut.testing.conformance.scene import Scene
+from locknut.testing.conformance.suite import Part
 from tests.servers.redis import RedisServer
 
 pytestmark = pytest.mark.redis

@@ -14,5 +14,5 @@ async def reach_all(paint: Any, locks: Any, nodes: RedlockNodes, name: str) -> N
         async with locks.lock(name):
             await paint.pause(0.01)
             for at, node in enumerate(nodes.nodes):
-                if node.ask("EXISTS", f"holdfast:{{{name}}}:redlock") == 1:
+                if node.ask("EXISTS", f"locknut:{{{name}}}:redlock") == 1:
                     reached.add(at)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from holdfast.backends.redis import settings
-from holdfast.backends.redlock.asking import Asking, Heard, Until
-from holdfast.backends.redlock.ballots import (
+from locknut.backends.redis import settings
+from locknut.backends.redlock.asking import Asking, Heard, Until
+from locknut.backends.redlock.ballots import (
     HELD_BY_ANOTHER,
     JOINED,
     QUARANTINED,
@@ -25,12 +25,12 @@ from holdfast.backends.redlock.ballots import (
     renewed,
     right,
 )
-from holdfast.backends.redlock.lines import Line
-from holdfast.backends.redlock.nodes import Ballot, Set
-from holdfast.backends.redlock.questions import Question
-from holdfast.backends.redlock.recipe import Recipe
-from holdfast.connect import parse
-from holdfast.runtimes.clock import now
+from locknut.backends.redlock.lines import Line
+from locknut.backends.redlock.nodes import Ballot, Set
+from locknut.backends.redlock.questions import Question
+from locknut.backends.redlock.recipe import Recipe
+from locknut.connect import parse
+from locknut.runtimes.clock import now
 
 SECOND = 1_000_000
 NOON = 1_800_000_000 * SECOND

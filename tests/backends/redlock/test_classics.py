@@ -12,12 +12,12 @@ from threading import Thread
 
 import pytest
 
-import holdfast
-from holdfast.runtimes.clock import now
-from holdfast.testing.checker import check
-from holdfast.testing.history import Event, Kind
-from holdfast.testing.proxy import FaultProxy
-from holdfast.testing.recording import Recorder
+import locknut
+from locknut.runtimes.clock import now
+from locknut.testing.checker import check
+from locknut.testing.history import Event, Kind
+from locknut.testing.proxy import FaultProxy
+from locknut.testing.recording import Recorder
 from tests.backends.redlock.naive import NaiveRedlock
 from tests.servers.processes import until
 from tests.servers.redlock import RedlockNodes
@@ -58,7 +58,7 @@ def test_a_slow_holder_of_the_published_one_is_not_alone(three: RedlockNodes) ->
 
 def test_a_slow_holder_of_ours_knows_that_it_is_over(three: RedlockNodes) -> None:
     history: list[Event] = []
-    with holdfast.connect(three.url) as first, holdfast.connect(three.url) as second:
+    with locknut.connect(three.url) as first, locknut.connect(three.url) as second:
         slow, other = Recorder(history.append, "slow"), Recorder(history.append, "other")
         lock = first.lock("x", ttl=TTL, auto_renew=False)
         story = slow.called(lock)
@@ -104,7 +104,7 @@ def test_a_node_whose_clock_was_set_gives_no_vote_that_counts(
     the two others are enough.
     """
     history: list[Event] = []
-    with holdfast.connect(clocks.url) as here, holdfast.connect(clocks.url) as there:
+    with locknut.connect(clocks.url) as here, locknut.connect(clocks.url) as there:
         first, other = Recorder(history.append, "first"), Recorder(history.append, "other")
         if known:
             with there.lock("met"):
@@ -152,11 +152,11 @@ def test_a_vote_that_comes_after_the_release_blocks_the_published_one(
         wire.close()
 
 
-def meet(locks: holdfast.Locks, nodes: RedlockNodes) -> None:
+def meet(locks: locknut.Locks, nodes: RedlockNodes) -> None:
     """Until every node has been spoken to, the last one too, and nothing is on its way to any."""
 
     def standing() -> list[bool]:
-        return [node.ask("EXISTS", "holdfast:{met}:redlock") == 1 for node in nodes.nodes]
+        return [node.ask("EXISTS", "locknut:{met}:redlock") == 1 for node in nodes.nodes]
 
     def voted() -> bool:
         with locks.lock("met"):
@@ -172,7 +172,7 @@ def test_a_vote_that_comes_after_the_release_is_refused_by_ours(
     """The connection it was sent on is half-open: the release goes another way, and is faster."""
     hosts = ",".join(f"{way.host}:{way.port}" for way in ways)
     late = ways[2]
-    with holdfast.connect(f"redlock://{hosts}?durable=true&socket_timeout=0.5") as locks:
+    with locknut.connect(f"redlock://{hosts}?durable=true&socket_timeout=0.5") as locks:
         meet(locks, three)
         old = late.connections
         for connection in old:
@@ -189,13 +189,13 @@ def test_a_vote_that_comes_after_the_release_is_refused_by_ours(
         with locks.lock("x", ttl=60):
             late.requests.wait_for(b"{x}")
             until(given_up, "it gave up")
-        stone = "holdfast:{x}:redlock:alive"
+        stone = "locknut:{x}:redlock:alive"
         until(lambda: three.nodes[2].ask("EXISTS", stone) == 1, "a tombstone")
         before = three.nodes[2].scripts_run()
         for connection in old:
             connection.requests.release()
         until(lambda: three.nodes[2].scripts_run() > before, "the vote has come")
-        assert not three.nodes[2].ask("EXISTS", "holdfast:{x}:redlock")
+        assert not three.nodes[2].ask("EXISTS", "locknut:{x}:redlock")
 
 
 def test_a_vote_that_comes_after_the_release_of_another_thread_is_refused(
@@ -204,7 +204,7 @@ def test_a_vote_that_comes_after_the_release_of_another_thread_is_refused(
     """Another thread has connections of its own: nothing of it comes behind what is stuck."""
     hosts = ",".join(f"{way.host}:{way.port}" for way in ways)
     late = ways[2]
-    with holdfast.connect(f"redlock://{hosts}?durable=true") as locks:
+    with locknut.connect(f"redlock://{hosts}?durable=true") as locks:
         meet(locks, three)
         for connection in late.connections:
             connection.requests.hold()
@@ -227,7 +227,7 @@ def test_a_vote_that_comes_after_the_release_of_another_thread_is_refused(
         for connection in late.connections:
             connection.requests.release()
         until(lambda: three.nodes[2].scripts_run() > before, "the vote has come")
-        assert not three.nodes[2].ask("EXISTS", "holdfast:{x}:redlock")
+        assert not three.nodes[2].ask("EXISTS", "locknut:{x}:redlock")
 
 
 def test_what_a_thread_could_not_take_back_is_taken_back_by_the_others(
@@ -235,11 +235,11 @@ def test_what_a_thread_could_not_take_back_is_taken_back_by_the_others(
 ) -> None:
     """It released by two nodes and was gone before the third had answered its greeting."""
     hosts = ",".join(f"{way.host}:{way.port}" for way in ways)
-    with holdfast.connect(f"redlock://{hosts}?durable=true") as locks:
+    with locknut.connect(f"redlock://{hosts}?durable=true") as locks:
         meet(locks, three)
         lease = locks.lock("x", ttl=60).acquire()
         assert lease is not None
-        held = "holdfast:{x}:redlock"
+        held = "locknut:{x}:redlock"
         until(lambda: three.nodes[2].ask("EXISTS", held) == 1, "it voted too")
         ways[2].requests.hold()
         in_thread(lease.release)

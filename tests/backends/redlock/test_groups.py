@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import redlocks
-from holdfast.errors import ConfigurationError, HoldfastError
-from holdfast.opening import Settings
-from holdfast.testing.conformance.colours import COLOURS
+from locknut import redlocks
+from locknut.errors import ConfigurationError, LocknutError
+from locknut.opening import Settings
+from locknut.testing.conformance.colours import COLOURS
 from tests.servers.cluster import RedisCluster
 from tests.servers.processes import until
 from tests.servers.redis import RedisServer
@@ -27,7 +27,7 @@ def singles() -> Iterator[list[RedisServer]]:
 
 def locks_of(paint: Any, *urls: str, failover: bool = False, max_ttl: float = 60.0) -> Any:
     engine = redlocks.engine(urls, max_ttl, 0.3, durable=True, failover=failover)
-    return paint.locks(engine, Settings("holdfast"))
+    return paint.locks(engine, Settings("locknut"))
 
 
 @pytest.mark.parametrize("colour", list(COLOURS))
@@ -47,7 +47,7 @@ def test_what_may_be_in_two_places_is_refused_when_it_is_met(
             if len(set(urls)) < 3:
                 urls[2] = urls[2].replace("127.0.0.1", "localhost")
             locks = locks_of(paint, *urls)
-            with pytest.raises(HoldfastError, match=why):
+            with pytest.raises(LocknutError, match=why):
                 await locks.lock("x").acquire(timeout=0)
             await locks.close()
 
@@ -70,7 +70,7 @@ def test_a_group_votes_and_goes_on_voting_after_a_failover(
     colour: str, singles: list[RedisServer], redis_sentinel: SentinelService
 ) -> None:
     paint = COLOURS[colour]()
-    group, name = redis_sentinel, f"holdfast:{{failover-{colour}}}:redlock"
+    group, name = redis_sentinel, f"locknut:{{failover-{colour}}}:redlock"
 
     async def body() -> None:
         urls = [group.url, *(f"redis://{each.host}:{each.port}" for each in singles)]

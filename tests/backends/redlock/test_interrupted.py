@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-import holdfast
-from holdfast.backends.redis.settings import read
-from holdfast.backends.redlock.crews import Crew
-from holdfast.backends.redlock.nodes import Set
-from holdfast.backends.redlock.peers import Peer
-from holdfast.connect import parse
-from holdfast.core.values import Claim
-from holdfast.runtimes.clock import now
+import locknut
+from locknut.backends.redis.settings import read
+from locknut.backends.redlock.crews import Crew
+from locknut.backends.redlock.nodes import Set
+from locknut.backends.redlock.peers import Peer
+from locknut.connect import parse
+from locknut.core.values import Claim
+from locknut.runtimes.clock import now
 from tests.api import interrupting, stepped, storm
 from tests.servers.redlock import RedlockNodes
 
@@ -29,7 +29,7 @@ STEPS = pytest.mark.parametrize(
 
 
 def interrupt(
-    locks: holdfast.Locks, monkeypatch: pytest.MonkeyPatch, at: int, step: str, *, done: bool
+    locks: locknut.Locks, monkeypatch: pytest.MonkeyPatch, at: int, step: str, *, done: bool
 ) -> None:
     """Once, at a step of this thread's connection to this node, or right behind it."""
     real, me = getattr(Peer, step), threading.get_ident()
@@ -58,7 +58,7 @@ def test_the_next_question_has_its_own_answer(
     three: RedlockNodes, monkeypatch: pytest.MonkeyPatch, step: str, done: bool
 ) -> None:
     """At once: with every answer one too late nobody has a majority, and all time out."""
-    with holdfast.connect(three.url) as locks:
+    with locknut.connect(three.url) as locks:
         with locks.lock("warm"):
             pass
         for at in range(3):
@@ -73,7 +73,7 @@ def test_the_next_question_has_its_own_answer(
 def test_somebody_elses_lock_is_not_had_by_the_answers_of_before(
     three: RedlockNodes, monkeypatch: pytest.MonkeyPatch, step: str, done: bool
 ) -> None:
-    with holdfast.connect(three.url) as other, holdfast.connect(three.url) as locks:
+    with locknut.connect(three.url) as other, locknut.connect(three.url) as locks:
         theirs = other.lock("theirs", ttl=60).acquire()
         assert theirs is not None
         for at in range(3):
@@ -90,7 +90,7 @@ def test_somebody_elses_lock_is_not_had_by_the_answers_of_before(
 def test_a_second_one_while_the_first_is_cleared_up(
     three: RedlockNodes, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    with holdfast.connect(three.url) as locks:
+    with locknut.connect(three.url) as locks:
         with locks.lock("warm"):
             pass
         with monkeypatch.context() as patched:
@@ -108,7 +108,7 @@ def _refuse(*_: Any) -> None:
 
 def test_who_is_interrupted_while_he_takes_something_back_leaves_it_to_others() -> None:
     node = Set([read(parse("redis://nowhere"))], max_ttl=5.0).nodes[0]
-    claims = [Claim("holdfast:x", f"{each:032x}", 5.0) for each in range(3)]
+    claims = [Claim("locknut:x", f"{each:032x}", 5.0) for each in range(3)]
     for claim in claims:
         node.owe(claim, now())
     for at, claim in enumerate(node.debts()):

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.connect import open_engine
-from holdfast.errors import AcquireTimeout, BackendUnavailable, HoldfastError
-from holdfast.opening import Settings
-from holdfast.testing.conformance.colours import COLOURS
+from locknut.connect import open_engine
+from locknut.errors import AcquireTimeout, BackendUnavailable, LocknutError
+from locknut.opening import Settings
+from locknut.testing.conformance.colours import COLOURS
 from tests.backends.redlock.reaching import reach_all
 from tests.servers.redlock import RedlockNodes
 
@@ -22,8 +22,8 @@ def test_no_ballot_is_kept_of_what_is_over(three: RedlockNodes, colour: str) -> 
     engine: Any = open_engine(three.url)[0]
 
     async def body() -> None:
-        locks = paint.locks(engine, Settings("holdfast"))
-        other = paint.locks(open_engine(three.url)[0], Settings("holdfast"))
+        locks = paint.locks(engine, Settings("locknut"))
+        other = paint.locks(open_engine(three.url)[0], Settings("locknut"))
         async with locks.lock("released"):
             pass
         lost = await locks.lock("lost", ttl=2, auto_renew=False).acquire()
@@ -38,7 +38,7 @@ def test_no_ballot_is_kept_of_what_is_over(three: RedlockNodes, colour: str) -> 
         with pytest.raises(BackendUnavailable):
             await locks.lock("in vain").acquire(timeout=0)
         assert await lost.lost.wait(20)
-        with pytest.raises(HoldfastError):
+        with pytest.raises(LocknutError):
             await lost.release()
         for node in three.nodes[:2]:
             node.start()
@@ -64,7 +64,7 @@ def test_a_vote_leaves_no_tombstone_where_its_release_goes_the_same_way(
     paint = COLOURS[colour]()
 
     async def body() -> None:
-        locks = paint.locks(open_engine(three.url)[0], Settings("holdfast"))
+        locks = paint.locks(open_engine(three.url)[0], Settings("locknut"))
         await reach_all(paint, locks, three, "warm")
         for _ in range(20):
             async with locks.lock("x"):
@@ -75,7 +75,7 @@ def test_a_vote_leaves_no_tombstone_where_its_release_goes_the_same_way(
         three.nodes[0].cont()
         await reach_all(paint, locks, three, "behind all of it")
         for node in three.nodes:
-            assert node.ask("EXISTS", "holdfast:{x}:redlock:alive", "holdfast:{x}:redlock") == 0
+            assert node.ask("EXISTS", "locknut:{x}:redlock:alive", "locknut:{x}:redlock") == 0
         await locks.close()
 
     paint.run(body())

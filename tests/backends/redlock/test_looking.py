@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli.showing import card, facts_of
-from holdfast.connect import open_engine
-from holdfast.core.values import LockInfo
-from holdfast.opening import Settings
-from holdfast.testing.conformance.colours import COLOURS
+from locknut.cli.showing import card, facts_of
+from locknut.connect import open_engine
+from locknut.core.values import LockInfo
+from locknut.opening import Settings
+from locknut.testing.conformance.colours import COLOURS
 from tests.servers.redlock import RedlockNodes
 
 pytestmark = pytest.mark.redis
@@ -37,11 +37,11 @@ def test_a_lease_shows_the_vote_of_every_node(five: RedlockNodes, colour: str) -
     told: list[LockInfo] = []
 
     async def body() -> None:
-        locks: Any = paint.locks(open_engine(five.url)[0], Settings("holdfast"))
+        locks: Any = paint.locks(open_engine(five.url)[0], Settings("locknut"))
         async with locks.lock("warm"):
             pass
         async with locks.lock("x") as lease:
-            hold = f"holdfast:{{{lease.name}}}:redlock"
+            hold = f"locknut:{{{lease.name}}}:redlock"
             told.append(await info_of_all(lease))
             five.nodes[0].kill()
             five.nodes[1].ask("DEL", hold)
@@ -71,7 +71,7 @@ def test_the_command_line_shows_who_disagrees(five: RedlockNodes) -> None:
     five.nodes[0].kill()
 
     async def body() -> LockInfo:
-        locks: Any = paint.locks(open_engine(five.url)[0], Settings("holdfast"))
+        locks: Any = paint.locks(open_engine(five.url)[0], Settings("locknut"))
         async with locks.lock("x") as lease:
             found: LockInfo = await lease.info()
         await locks.close()

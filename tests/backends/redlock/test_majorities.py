@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.connect import open_engine
-from holdfast.errors import BackendUnavailable
-from holdfast.opening import Settings
-from holdfast.testing.conformance.colours import COLOURS
+from locknut.connect import open_engine
+from locknut.errors import BackendUnavailable
+from locknut.opening import Settings
+from locknut.testing.conformance.colours import COLOURS
 from tests.servers.redis import RedisServer
 from tests.servers.redlock import RedlockNodes
 
@@ -25,7 +25,7 @@ def run(colour: str, url: str, body: Callable[[Any], Coroutine[Any, Any, None]])
     paint = COLOURS[colour]()
 
     async def whole() -> None:
-        locks: Any = paint.locks(open_engine(url)[0], Settings("holdfast"))
+        locks: Any = paint.locks(open_engine(url)[0], Settings("locknut"))
         async with locks.lock("x"):
             pass
         await body(locks)

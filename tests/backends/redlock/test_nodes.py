@@ -7,9 +7,9 @@ from contextlib import suppress
 
 import pytest
 
-import holdfast
-from holdfast import Capability
-from holdfast.errors import (
+import locknut
+from locknut import Capability
+from locknut.errors import (
     AcquireTimeout,
     BackendUnavailable,
     ConfigurationError,
@@ -30,9 +30,9 @@ def forgetful(nodes: RedlockNodes, max_ttl: float = TTL) -> str:
     return f"redlock://{nodes.hosts}?max_ttl={max_ttl:g}"
 
 
-def ready(nodes: RedlockNodes, max_ttl: float = TTL) -> holdfast.Locks:
+def ready(nodes: RedlockNodes, max_ttl: float = TTL) -> locknut.Locks:
     """New nodes vote when the longest ttl has passed since their start."""
-    locks = holdfast.connect(forgetful(nodes, max_ttl))
+    locks = locknut.connect(forgetful(nodes, max_ttl))
 
     def votes() -> bool:
         with suppress(BackendUnavailable):
@@ -51,10 +51,10 @@ def keys(server: RedisServer, name: str) -> list[bytes]:
 
 
 def test_a_new_set_waits_once_and_says_why(five: RedlockNodes) -> None:
-    with holdfast.connect(forgetful(five, 20)) as locks:
+    with locknut.connect(forgetful(five, 20)) as locks:
         with pytest.raises(BackendUnavailable, match=r"gives no vote for .* s") as caught:
             locks.lock("x").acquire(timeout=0)
-        assert "holdfast redlock init" in str(caught.value)
+        assert "locknut redlock init" in str(caught.value)
 
 
 def test_the_published_algorithm_lets_two_in_when_a_node_restarts_empty(
@@ -72,7 +72,7 @@ def test_the_published_algorithm_lets_two_in_when_a_node_restarts_empty(
 
 
 def test_ours_does_not(five: RedlockNodes) -> None:
-    with ready(five) as first, holdfast.connect(forgetful(five)) as second:
+    with ready(five) as first, locknut.connect(forgetful(five)) as second:
         for node in five.nodes[3:]:
             node.stop()
         lease = first.lock("x", ttl=TTL, auto_renew=False).acquire(timeout=5)
@@ -89,7 +89,7 @@ def test_ours_does_not(five: RedlockNodes) -> None:
 
 def test_a_vote_that_comes_after_the_release_leaves_nothing(five: RedlockNodes) -> None:
     hung = five.nodes[4]
-    with holdfast.connect(five.url) as locks:
+    with locknut.connect(five.url) as locks:
         with locks.lock("x"):
             pass
         hung.stop()
@@ -149,14 +149,14 @@ def test_a_minority_that_forgot_is_mended(five: RedlockNodes) -> None:
 def test_clients_that_count_on_different_longest_ttls_are_refused(five: RedlockNodes) -> None:
     with (
         ready(five),
-        holdfast.connect(forgetful(five, TTL * 2)) as other,
+        locknut.connect(forgetful(five, TTL * 2)) as other,
         pytest.raises(ConfigurationError, match="max_ttl=2"),
     ):
         other.lock("x").acquire(timeout=0)
 
 
 def test_what_votes_cannot_make_safe_is_refused(redlock_nodes: RedlockNodes) -> None:
-    with holdfast.connect(redlock_nodes.url) as locks:
+    with locknut.connect(redlock_nodes.url) as locks:
         with pytest.raises(Unsupported):
             locks.semaphore("x", 2).acquire()
         with pytest.raises(Unsupported):
@@ -166,7 +166,7 @@ def test_what_votes_cannot_make_safe_is_refused(redlock_nodes: RedlockNodes) -> 
         with pytest.raises(ConfigurationError):
             locks.lock("x", ttl=61)
     with pytest.raises(Unsupported):
-        holdfast.connect(redlock_nodes.url, require={Capability.PERMITS})
+        locknut.connect(redlock_nodes.url, require={Capability.PERMITS})
 
 
 @pytest.mark.parametrize(
@@ -180,14 +180,14 @@ def test_what_votes_cannot_make_safe_is_refused(redlock_nodes: RedlockNodes) -> 
 )
 def test_wrong_sets_are_refused(hosts: str, why: str) -> None:
     with pytest.raises(ConfigurationError, match=why):
-        holdfast.connect(f"redlock://{hosts}")
+        locknut.connect(f"redlock://{hosts}")
 
 
 def test_a_node_that_evicts_is_refused(five: RedlockNodes) -> None:
     for node in five.nodes[:3]:
         node.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     with (
-        holdfast.connect(five.url) as locks,
+        locknut.connect(five.url) as locks,
         pytest.raises(ConfigurationError, match="noeviction"),
     ):
         locks.lock("x").acquire(timeout=0)
@@ -195,7 +195,7 @@ def test_a_node_that_evicts_is_refused(five: RedlockNodes) -> None:
 
 def test_a_stopped_holder_is_told_when_it_wakes(five: RedlockNodes) -> None:
     """Its validity ends by its own clock, before the nodes give the lock away."""
-    with holdfast.connect(five.url) as first, holdfast.connect(five.url) as second:
+    with locknut.connect(five.url) as first, locknut.connect(five.url) as second:
         lease = first.lock("x", ttl=TTL, auto_renew=False).acquire()
         assert lease is not None
         with pytest.raises(AcquireTimeout), second.lock("x", timeout=0.1):

@@ -8,22 +8,22 @@ import sys
 
 import pytest
 
-import holdfast
-from holdfast import redlocks
-from holdfast.errors import BackendUnavailable, ConfigurationError
+import locknut
+from locknut import redlocks
+from locknut.errors import BackendUnavailable, ConfigurationError
 from tests.servers.redlock import RedlockNodes
 
 pytestmark = pytest.mark.redis
 
 
 def command(*words: str) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "holdfast", "redlock", *words]
+    line = [sys.executable, "-m", "locknut", "redlock", *words]
     return subprocess.run(line, capture_output=True, text=True, check=False, timeout=60)
 
 
 def test_a_new_set_votes_at_once_when_an_operator_says_so(three: RedlockNodes) -> None:
     url = f"redlock://{three.hosts}"
-    with holdfast.connect(url) as locks:
+    with locknut.connect(url) as locks:
         with pytest.raises(BackendUnavailable):
             locks.lock("x").acquire(timeout=0)
         redlocks.begin(url)
@@ -74,8 +74,8 @@ def test_it_is_about_redlock_only() -> None:
 
 def test_every_node_may_have_a_url_of_its_own(redlock_nodes: RedlockNodes) -> None:
     urls = [f"redis://{node.host}:{node.port}/0" for node in redlock_nodes.nodes]
-    with holdfast.redlock(urls, durable=True) as locks, locks.lock("own urls") as lease:
+    with locknut.redlock(urls, durable=True) as locks, locks.lock("own urls") as lease:
         assert lease.backend == "redlock"
     for wrong in ("redis+cluster://a", "redis+sentinel://a/b", "memory:"):
         with pytest.raises(ConfigurationError, match="single master"):
-            holdfast.redlock([wrong, *urls])
+            locknut.redlock([wrong, *urls])

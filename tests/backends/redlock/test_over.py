@@ -6,20 +6,20 @@ from typing import Any
 
 import pytest
 
-from holdfast.backends.redlock.ballots import Round
-from holdfast.backends.redlock.lines import Line
-from holdfast.backends.redlock.nodes import Ballot
-from holdfast.backends.redlock.scripts import WITHDRAW
-from holdfast.connect import open_engine
-from holdfast.core.values import Claim
-from holdfast.opening import Settings
-from holdfast.testing.conformance.colours import COLOURS
+from locknut.backends.redlock.ballots import Round
+from locknut.backends.redlock.lines import Line
+from locknut.backends.redlock.nodes import Ballot
+from locknut.backends.redlock.scripts import WITHDRAW
+from locknut.connect import open_engine
+from locknut.core.values import Claim
+from locknut.opening import Settings
+from locknut.testing.conformance.colours import COLOURS
 from tests.backends.redlock.reaching import reach_all
 from tests.servers.redis import RedisServer
 from tests.servers.redlock import RedlockNodes
 
 pytestmark = pytest.mark.redis
-MINE = Claim("holdfast:x", f"{7:032x}", 5.0)
+MINE = Claim("locknut:x", f"{7:032x}", 5.0)
 
 
 class Looked(dict[str, Ballot]):
@@ -61,7 +61,7 @@ def test_a_script_that_was_forgotten_brings_no_vote_back_behind_its_release(
     late = three.nodes[2]
 
     async def body() -> None:
-        locks = paint.locks(open_engine(three.url)[0], Settings("holdfast"))
+        locks = paint.locks(open_engine(three.url)[0], Settings("locknut"))
         await reach_all(paint, locks, three, "warm")
         late.script_flush()
         late.ask("SCRIPT", "LOAD", WITHDRAW.text)
@@ -74,7 +74,7 @@ def test_a_script_that_was_forgotten_brings_no_vote_back_behind_its_release(
             async with locks.lock("other"):
                 await paint.pause(0.01)
         await reach_all(paint, locks, three, "behind whatever was sent again")
-        assert late.ask("EXISTS", "holdfast:{x}:redlock") == 0
+        assert late.ask("EXISTS", "locknut:{x}:redlock") == 0
         await locks.close()
 
     paint.run(body())

@@ -12,18 +12,18 @@ from functools import partial
 
 import pytest
 
-from holdfast.testing.bugs import Bug
-from holdfast.testing.campaign import main
-from holdfast.testing.history import Kind
-from holdfast.testing.network import CALM
-from holdfast.testing.redlock.blocking import SimBlocking
-from holdfast.testing.redlock.bugs import BUGS
-from holdfast.testing.redlock.cluster import Cluster
-from holdfast.testing.redlock.engine import EVERYTHING, REDLOCK
-from holdfast.testing.redlock.looping import SimAsyncio
-from holdfast.testing.simulator import Setting, run
-from holdfast.testing.sizes import DUEL, FULL, Size
-from holdfast.testing.world import World
+from locknut.testing.bugs import Bug
+from locknut.testing.campaign import main
+from locknut.testing.history import Kind
+from locknut.testing.network import CALM
+from locknut.testing.redlock.blocking import SimBlocking
+from locknut.testing.redlock.bugs import BUGS
+from locknut.testing.redlock.cluster import Cluster
+from locknut.testing.redlock.engine import EVERYTHING, REDLOCK
+from locknut.testing.redlock.looping import SimAsyncio
+from locknut.testing.simulator import Setting, run
+from locknut.testing.sizes import DUEL, FULL, Size
+from locknut.testing.world import World
 
 pytestmark = [pytest.mark.redis, pytest.mark.timeout(600)]
 
@@ -76,9 +76,9 @@ def test_the_same_seed_gives_the_same_history(size: Size) -> None:
 
 def test_the_same_seed_gives_the_same_history_in_every_interpreter() -> None:
     program = (
-        "from holdfast.testing.redlock.engine import REDLOCK\n"
-        "from holdfast.testing.simulator import Setting, run\n"
-        "from holdfast.testing.sizes import DUEL\n"
+        "from locknut.testing.redlock.engine import REDLOCK\n"
+        "from locknut.testing.simulator import Setting, run\n"
+        "from locknut.testing.sizes import DUEL\n"
         "print([run(seed, Setting(REDLOCK, size=DUEL)).history for seed in range(4)])"
     )
     told = {

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.backends.redlock.ballots import HELD_BY_ANOTHER, VOTED
-from holdfast.backends.redlock.lines import Line
-from holdfast.backends.redlock.recipe import Recipe, Words
-from holdfast.core.values import Claim
+from locknut.backends.redlock.ballots import HELD_BY_ANOTHER, VOTED
+from locknut.backends.redlock.lines import Line
+from locknut.backends.redlock.recipe import Recipe, Words
+from locknut.core.values import Claim
 from tests.servers.redis import RedisServer
 from tests.servers.resp import Wire
 
@@ -51,7 +51,7 @@ def node() -> Iterator[OneNode]:
 
 def claim() -> Claim:
     number = next(_ids)
-    return Claim(f"holdfast:x{number}", f"{number:032x}", 5.0)
+    return Claim(f"locknut:x{number}", f"{number:032x}", 5.0)
 
 
 def test_a_late_give_back_leaves_the_vote_of_a_later_try(node: OneNode) -> None:

@@ -12,10 +12,10 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from holdfast.backends.zookeeper.engine import ZooKeeperEngine
-from holdfast.connect import open_engine
-from holdfast.core.values import Claim
-from holdfast.runtimes.threads import ThreadSignal
+from locknut.backends.zookeeper.engine import ZooKeeperEngine
+from locknut.connect import open_engine
+from locknut.core.values import Claim
+from locknut.runtimes.threads import ThreadSignal
 from tests.servers.zookeeper import ZooKeeperEnsemble, ZooKeeperServer
 
 PATIENCE = 30.0

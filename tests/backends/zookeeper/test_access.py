@@ -9,9 +9,9 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 from kazoo.security import make_digest_acl
 
-import holdfast
-from holdfast import aio
-from holdfast.errors import BackendError, BackendUnavailable, ConfigurationError
+import locknut
+from locknut import aio
+from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
 from tests.backends.zookeeper.conftest import PATIENCE, root
 from tests.servers.certificates import Certificates
 from tests.servers.zookeeper import ZooKeeperServer
@@ -28,9 +28,9 @@ def test_locks_of_one_user_cannot_be_touched_by_another(
 ) -> None:
     path = root()
     with (
-        holdfast.connect(login(zookeeper_server, "alice", path)) as alices,
-        holdfast.connect(login(zookeeper_server, "bob", path)) as bobs,
-        holdfast.connect(f"{zookeeper_server.url}/{path}") as anybodys,
+        locknut.connect(login(zookeeper_server, "alice", path)) as alices,
+        locknut.connect(login(zookeeper_server, "bob", path)) as bobs,
+        locknut.connect(f"{zookeeper_server.url}/{path}") as anybodys,
     ):
         lease = alices.lock("x").acquire()
         assert lease is not None
@@ -40,9 +40,9 @@ def test_locks_of_one_user_cannot_be_touched_by_another(
             with pytest.raises(BackendError, match="another user"):
                 others.force_release("x")
         with pytest.raises(NoAuthError):
-            kazoo.get_children(f"/{path}/holdfast/x")
+            kazoo.get_children(f"/{path}/locknut/x")
         lease.renew()
-        with holdfast.connect(login(zookeeper_server, "alice", path)) as again:
+        with locknut.connect(login(zookeeper_server, "alice", path)) as again:
             assert again.lock("x").acquire(timeout=0) is None
             assert again.force_release("x", fence=lease.fence)
         assert lease.lost.wait(20)
@@ -55,13 +55,13 @@ def test_one_in_line_who_may_not_be_looked_at_is_an_error_and_no_riddle(
     """Another program's node that only its user may read: it cannot be watched, so it is said, at
     once, and the line is left.
     """
-    folder = f"/{url.rpartition('/')[2]}/holdfast/x"
+    folder = f"/{url.rpartition('/')[2]}/locknut/x"
     kazoo.add_auth("digest", "carol:secret")
     alone = [make_digest_acl("carol", "secret", all=True)]
     kazoo.ensure_path(folder)
     name = f"{folder}/{'0' * 32}__lock__"
     node = kazoo.create(name, acl=alone, ephemeral=True, sequence=True)
-    with holdfast.connect(url) as locks:
+    with locknut.connect(url) as locks:
         with pytest.raises(BackendError, match="another user"):
             locks.lock("x").acquire(timeout=PATIENCE)
         assert [f"{folder}/{each}" for each in kazoo.get_children(folder)] == [node]
@@ -73,8 +73,8 @@ def test_one_in_line_who_may_not_be_looked_at_is_an_error_and_no_riddle(
 def test_a_user_may_leave_its_locks_open(zookeeper_server: ZooKeeperServer) -> None:
     path = root()
     with (
-        holdfast.connect(login(zookeeper_server, "alice", path, "?acl=open")) as alices,
-        holdfast.connect(login(zookeeper_server, "bob", path, "?acl=open")) as bobs,
+        locknut.connect(login(zookeeper_server, "alice", path, "?acl=open")) as alices,
+        locknut.connect(login(zookeeper_server, "bob", path, "?acl=open")) as bobs,
     ):
         with alices.lock("x"):
             assert bobs.lock("x").acquire(timeout=0) is None
@@ -91,13 +91,13 @@ def test_a_root_that_belongs_to_others_is_used_all_the_same(
     path = root()
     mine = make_digest_acl("alice", "s3cret/@", all=True)
     kazoo.create(f"/{path}", acl=[make_acl("world", "anyone", read=True)])
-    with holdfast.connect(login(zookeeper_server, "alice", path)) as alices:
+    with locknut.connect(login(zookeeper_server, "alice", path)) as alices:
         with pytest.raises(BackendError):
             alices.lock("x").acquire(timeout=1)
         kazoo.create(f"/{path}-2", acl=[make_acl("world", "anyone", read=True, create=True)])
         kazoo.create(f"/{path}-2/below", acl=[mine])
     with (
-        holdfast.connect(login(zookeeper_server, "alice", f"{path}-2/below")) as alices,
+        locknut.connect(login(zookeeper_server, "alice", f"{path}-2/below")) as alices,
         alices.lock("x", timeout=1),
     ):
         pass
@@ -107,7 +107,7 @@ def test_tls_in_both_colours(
     zookeeper_tls_server: ZooKeeperServer, certificates: Certificates
 ) -> None:
     url = f"{zookeeper_tls_server.url}/{root()}?ssl_ca_certs={certificates.authority}"
-    with holdfast.connect(url) as locks, locks.lock("x", timeout=10) as lease:
+    with locknut.connect(url) as locks, locks.lock("x", timeout=10) as lease:
         lease.renew()
 
         async def story() -> None:
@@ -121,7 +121,7 @@ def test_a_server_that_nobody_vouches_for_is_not_talked_to(
     zookeeper_tls_server: ZooKeeperServer,
 ) -> None:
     with (
-        holdfast.connect(f"{zookeeper_tls_server.url}?session_timeout=1") as locks,
+        locknut.connect(f"{zookeeper_tls_server.url}?session_timeout=1") as locks,
         pytest.raises(BackendUnavailable),
     ):
         locks.lock("x").acquire(timeout=0.5)
@@ -147,12 +147,12 @@ def test_a_server_that_nobody_vouches_for_is_not_talked_to(
 )
 def test_wrong_addresses_are_refused_before_anything_is_sent(url: str, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
-        holdfast.connect(url)
+        locknut.connect(url)
 
 
 def test_addresses_that_are_right() -> None:
-    from holdfast.backends.zookeeper.settings import read
-    from holdfast.connect import parse
+    from locknut.backends.zookeeper.settings import read
+    from locknut.connect import parse
 
     found = read(
         parse("zookeeper://us%3Aer:p%40ss@a,b:2182,[::1]:2183,[::2]/locks/of mine?acl=open")
@@ -166,7 +166,7 @@ def test_addresses_that_are_right() -> None:
 
 
 def test_a_ttl_above_the_sessions_is_refused(zookeeper_server: ZooKeeperServer) -> None:
-    with holdfast.connect(f"{zookeeper_server.url}?session_timeout=4") as locks:
+    with locknut.connect(f"{zookeeper_server.url}?session_timeout=4") as locks:
         locks.lock("x", ttl=3)
         with pytest.raises(ConfigurationError, match="ttl"):
             locks.lock("x", ttl=4)

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import pytest
 from kazoo.client import KazooClient
 
-import holdfast
-from holdfast import AcquireTimeout, aio
+import locknut
+from locknut import AcquireTimeout, aio
 from tests.backends.zookeeper.conftest import PATIENCE, children, eventually, kazoo_client
 from tests.servers.zookeeper import ZooKeeperServer
 
@@ -27,32 +27,32 @@ def place(request: pytest.FixtureRequest, anywhere: str) -> str:
 
 
 @pytest.fixture
-def locks(place: str) -> Iterator[holdfast.Locks]:
-    with holdfast.connect(place, label="one") as made:
+def locks(place: str) -> Iterator[locknut.Locks]:
+    with locknut.connect(place, label="one") as made:
         yield made
 
 
 @pytest.fixture
-def others(place: str) -> Iterator[holdfast.Locks]:
-    with holdfast.connect(place, label="two") as made:
+def others(place: str) -> Iterator[locknut.Locks]:
+    with locknut.connect(place, label="two") as made:
         yield made
 
 
 def folder(place: str) -> str:
-    return f"/{place.rpartition('/')[2].partition('?')[0]}/holdfast/x"
+    return f"/{place.rpartition('/')[2].partition('?')[0]}/locknut/x"
 
 
 def nodes(beside: KazooClient, place: str) -> list[str]:
     return children(beside, folder(place))
 
 
-def contenders(locks: holdfast.Locks) -> list[str]:
+def contenders(locks: locknut.Locks) -> list[str]:
     found = locks.info("x")
     return [each.label for each in (*found.holders, *found.waiters)]
 
 
 def test_non_blocking(
-    locks: holdfast.Locks, others: holdfast.Locks, beside: KazooClient, place: str
+    locks: locknut.Locks, others: locknut.Locks, beside: KazooClient, place: str
 ) -> None:
     """Refused at once, and nobody is left in line for it; free again, it is taken."""
     with locks.lock("x"):
@@ -66,7 +66,7 @@ def test_non_blocking(
 
 
 def test_timeout(
-    locks: holdfast.Locks, others: holdfast.Locks, beside: KazooClient, place: str
+    locks: locknut.Locks, others: locknut.Locks, beside: KazooClient, place: str
 ) -> None:
     with locks.lock("x"):
         assert others.lock("x").acquire(timeout=0.1) is None
@@ -76,7 +76,7 @@ def test_timeout(
         assert len(nodes(beside, place)) == 1
 
 
-def test_contenders_are_listed_in_order(locks: holdfast.Locks, others: holdfast.Locks) -> None:
+def test_contenders_are_listed_in_order(locks: locknut.Locks, others: locknut.Locks) -> None:
     with locks.lock("x"):
         waiter = threading.Thread(target=_take_and_release, args=(others,))
         waiter.start()
@@ -86,13 +86,13 @@ def test_contenders_are_listed_in_order(locks: holdfast.Locks, others: holdfast.
     assert contenders(locks) == []
 
 
-def _take_and_release(locks: holdfast.Locks) -> None:
+def _take_and_release(locks: locknut.Locks) -> None:
     with locks.lock("x", timeout=PATIENCE):
         pass
 
 
 def test_cancel(
-    locks: holdfast.Locks, others: holdfast.Locks, beside: KazooClient, place: str
+    locks: locknut.Locks, others: locknut.Locks, beside: KazooClient, place: str
 ) -> None:
     """Out of the line, and whoever stood behind is not kept by it."""
 
@@ -121,7 +121,7 @@ def test_cancel(
     assert nodes(beside, place) == []
 
 
-def test_reacquire(locks: holdfast.Locks) -> None:
+def test_reacquire(locks: locknut.Locks) -> None:
     """One Lock, again and again, each time with a greater fence; within itself it is no wait."""
     lock = locks.lock("x")
     fences = []
@@ -132,12 +132,12 @@ def test_reacquire(locks: holdfast.Locks) -> None:
     assert fences == sorted(set(fences))
 
 
-def test_many_threads(locks: holdfast.Locks, others: holdfast.Locks) -> None:
+def test_many_threads(locks: locknut.Locks, others: locknut.Locks) -> None:
     """Nobody beside another, and everybody gets it."""
     inside: list[int] = []
     seen: list[int] = []
 
-    def work(mine: holdfast.Locks) -> None:
+    def work(mine: locknut.Locks) -> None:
         with mine.lock("x", timeout=PATIENCE) as lease:
             inside.append(1)
             seen.append(len(inside))
@@ -153,7 +153,7 @@ def test_many_threads(locks: holdfast.Locks, others: holdfast.Locks) -> None:
 
 
 def test_ephemeral(
-    locks: holdfast.Locks, others: holdfast.Locks, beside: KazooClient, place: str
+    locks: locknut.Locks, others: locknut.Locks, beside: KazooClient, place: str
 ) -> None:
     """A hold goes with the session that made it; one that was detached, or that kazoo was told to
     keep, stays.
@@ -180,7 +180,7 @@ def test_ephemeral(
 
 
 def test_ghosts_are_cleaned_up(
-    locks: holdfast.Locks, beside: KazooClient, place: str, server: ZooKeeperServer
+    locks: locknut.Locks, beside: KazooClient, place: str, server: ZooKeeperServer
 ) -> None:
     """A contender whose program is gone leaves with its session, from the front and from the
     middle of the line; nodes that are no contenders keep nobody out.
@@ -203,7 +203,7 @@ def test_ghosts_are_cleaned_up(
     assert nodes(beside, place) == ["config"]
 
 
-def test_read_and_write(locks: holdfast.Locks, others: holdfast.Locks, place: str) -> None:
+def test_read_and_write(locks: locknut.Locks, others: locknut.Locks, place: str) -> None:
     """Readers share; a writer is alone, and a reader behind it waits its turn."""
     ours, theirs = locks.rwlock("x"), others.rwlock("x")
     with ours.read():
@@ -213,7 +213,7 @@ def test_read_and_write(locks: holdfast.Locks, others: holdfast.Locks, place: st
         writer = threading.Thread(target=_write, args=(others,))
         writer.start()
         eventually(lambda: contenders(locks) == ["one", "two"], "the writer waits")
-        with holdfast.connect(place) as third:
+        with locknut.connect(place) as third:
             assert third.rwlock("x").read().acquire(blocking=False) is None
     writer.join(PATIENCE)
     assert not writer.is_alive()
@@ -222,6 +222,6 @@ def test_read_and_write(locks: holdfast.Locks, others: holdfast.Locks, place: st
         assert theirs.write().acquire(blocking=False) is None
 
 
-def _write(locks: holdfast.Locks) -> None:
+def _write(locks: locknut.Locks) -> None:
     with locks.rwlock("x", timeout=PATIENCE).write():
         pass

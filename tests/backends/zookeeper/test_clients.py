@@ -11,8 +11,8 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 from kazoo.security import CREATOR_ALL_ACL, READ_ACL_UNSAFE
 
-import holdfast
-from holdfast import ConfigurationError, aio
+import locknut
+from locknut import ConfigurationError, aio
 from tests.backends.zookeeper.conftest import PATIENCE, kazoo_client, root
 from tests.servers.certificates import Certificates
 from tests.servers.zookeeper import ZooKeeperServer
@@ -26,8 +26,8 @@ def test_it_leads_where_the_client_does_and_leaves_it_alone(
     path = root()
     his = KazooClient(f"{zookeeper_server.address}/{path}", timeout=4.0)
     with (
-        holdfast.connect(his) as locks,
-        holdfast.connect(f"{zookeeper_server.url}/{path}") as others,
+        locknut.connect(his) as locks,
+        locknut.connect(f"{zookeeper_server.url}/{path}") as others,
     ):
         with locks.lock("x") as lease:
             assert lease.remaining <= 4.0
@@ -46,7 +46,7 @@ def test_it_leads_where_the_client_does_and_leaves_it_alone(
 def test_his_own_locks_know_ours(kazoo: KazooClient) -> None:
     """Without being told of any names; and closing ours does not end his session."""
     path = f"{root()}"
-    with holdfast.connect(kazoo, namespace=path) as locks:
+    with locknut.connect(kazoo, namespace=path) as locks:
         theirs = kazoo.Lock(f"/{path}/x")
         with locks.lock("x"):
             assert not theirs.acquire(blocking=False)
@@ -68,12 +68,12 @@ def test_it_logs_in_as_the_client_does(
         auth_data=[("digest", "alice:secret")],
         default_acl=CREATOR_ALL_ACL,
     )
-    with holdfast.connect(his) as locks, locks.lock("x", timeout=PATIENCE):
+    with locknut.connect(his) as locks, locks.lock("x", timeout=PATIENCE):
         with pytest.raises(NoAuthError):
-            kazoo.get_children(f"/{path}/holdfast/x")
+            kazoo.get_children(f"/{path}/locknut/x")
         with kazoo_client(f"{zookeeper_server.address}/{path}") as alice:
             alice.add_auth("digest", "alice:secret")
-            assert len(alice.get_children("/holdfast/x")) == 1
+            assert len(alice.get_children("/locknut/x")) == 1
 
 
 def test_servers_are_checked_as_the_client_does(
@@ -81,12 +81,12 @@ def test_servers_are_checked_as_the_client_does(
 ) -> None:
     address = f"{zookeeper_tls_server.address}/{root()}"
     his = KazooClient(address, use_ssl=True, ca=str(certificates.authority))
-    with holdfast.connect(his) as locks, locks.lock("x", timeout=PATIENCE):
+    with locknut.connect(his) as locks, locks.lock("x", timeout=PATIENCE):
         pass
     strict = KazooClient(address, use_ssl=True, timeout=1)
     with (
-        holdfast.connect(strict) as locks,
-        pytest.raises(holdfast.BackendUnavailable),
+        locknut.connect(strict) as locks,
+        pytest.raises(locknut.BackendUnavailable),
     ):
         locks.lock("x").acquire(timeout=0.5)
 
@@ -104,12 +104,12 @@ def test_servers_are_checked_as_the_client_does(
 )
 def test_what_it_cannot_do_is_refused(facts: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said) as refused:
-        holdfast.connect(KazooClient("h:1", **facts))
+        locknut.connect(KazooClient("h:1", **facts))
     assert "a:b" not in str(refused.value)
 
 
 @pytest.mark.parametrize("read", [repr, lambda locks: str(locks.lock("x"))])
 def test_its_password_is_not_shown(read: Callable[[Any], str]) -> None:
     his = KazooClient("h:1", auth_data=[("digest", "alice:secret")])
-    with holdfast.connect(his) as locks:
+    with locknut.connect(his) as locks:
         assert "secret" not in read(locks)

@@ -17,7 +17,7 @@ from unittest import SkipTest
 
 import pytest
 
-import holdfast
+import locknut
 from tests.backends.zookeeper.conftest import PATIENCE, eventually, root
 from tests.servers.processes import program
 from tests.servers.zookeeper import ZooKeeperServer
@@ -93,7 +93,7 @@ def curator(curators: list[Curator]) -> Curator:
 class Place(NamedTuple):
     """Our locks, and the node of the lock "x" as Curator is told of it."""
 
-    locks: holdfast.Locks
+    locks: locknut.Locks
     path: str
     url: str
 
@@ -102,11 +102,11 @@ class Place(NamedTuple):
 def place(zookeeper_server: ZooKeeperServer) -> Iterator[Place]:
     own = root()
     url = f"{zookeeper_server.url}/{own}"
-    with holdfast.connect(url) as locks:
-        yield Place(locks, f"/{own}/holdfast/x", url)
+    with locknut.connect(url) as locks:
+        yield Place(locks, f"/{own}/locknut/x", url)
 
 
-def in_line(locks: holdfast.Locks, count: int) -> None:
+def in_line(locks: locknut.Locks, count: int) -> None:
     eventually(lambda: len(locks.info("x").waiters) == count, f"{count} in line")
 
 
@@ -129,7 +129,7 @@ def test_who_waits_is_woken_in_both_directions(place: Place, curator: Curator) -
         curator.tell("acquire", "mutex", path, LONG)
         in_line(locks, 1)
     assert curator.said() == "acquired"
-    got: queue.Queue[holdfast.Lease | None] = queue.Queue()
+    got: queue.Queue[locknut.Lease | None] = queue.Queue()
     waiter = threading.Thread(target=lambda: got.put(locks.lock("x").acquire(timeout=PATIENCE)))
     waiter.start()
     in_line(locks, 1)
@@ -147,12 +147,12 @@ def test_one_line_first_come_first_served(place: Place, curators: list[Curator])
     entered: queue.Queue[str] = queue.Queue()
     leave = threading.Semaphore(0)
 
-    def want(mine: holdfast.Locks, name: str) -> None:
+    def want(mine: locknut.Locks, name: str) -> None:
         with mine.lock("x", timeout=PATIENCE):
             entered.put(name)
             assert leave.acquire(timeout=PATIENCE)
 
-    with holdfast.connect(url) as one, holdfast.connect(url) as two:
+    with locknut.connect(url) as one, locknut.connect(url) as two:
         ours = [threading.Thread(target=want, args=each) for each in ((one, "one"), (two, "two"))]
         with locks.lock("x"):
             first.tell("acquire", "mutex", path, LONG)
@@ -207,7 +207,7 @@ def test_permits_are_counted_together(place: Place, curator: Curator) -> None:
     ours.release()
     assert curator.acquire("semaphore", path) == "acquired"
     assert permits.acquire(blocking=False) is None
-    got: queue.Queue[holdfast.Lease | None] = queue.Queue()
+    got: queue.Queue[locknut.Lease | None] = queue.Queue()
     waiter = threading.Thread(target=lambda: got.put(permits.acquire(timeout=PATIENCE)))
     waiter.start()
     eventually(lambda: _held_and_wanted(locks) == (2, 1), "ours waits")
@@ -228,7 +228,7 @@ def test_permits_are_counted_together(place: Place, curator: Curator) -> None:
     second.release()
 
 
-def _held_and_wanted(locks: holdfast.Locks) -> tuple[int, int]:
+def _held_and_wanted(locks: locknut.Locks) -> tuple[int, int]:
     found = locks.info("x")
     return len(found.holders), len(found.waiters)
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-import holdfast
-from holdfast import aio
-from holdfast.core.values import State
-from holdfast.testing.proxy import FaultProxy
+import locknut
+from locknut import aio
+from locknut.core.values import State
+from locknut.testing.proxy import FaultProxy
 from tests.backends.zookeeper.conftest import PATIENCE, kazoo_client, root
 from tests.servers.processes import until
 from tests.servers.zookeeper import ZooKeeperEnsemble, ZooKeeperServer
@@ -62,13 +62,13 @@ def test_nobody_holds_twice_and_kazoo_does(divided: Divided) -> None:
     """kazoo beside us shows that the scenario is the one: it believes to hold, and is connected."""
     path = root()
     with (
-        holdfast.connect(holder_url(divided.follower, path)) as ours,
-        holdfast.connect(f"{divided.rest}/{path}") as others,
+        locknut.connect(holder_url(divided.follower, path)) as ours,
+        locknut.connect(f"{divided.rest}/{path}") as others,
         kazoo_client(divided.follower.address, SESSION) as naive,
     ):
         lease = ours.lock("x").acquire()
         assert lease is not None
-        theirs = naive.Lock(f"/{path}/holdfast/kazoos")
+        theirs = naive.Lock(f"/{path}/locknut/kazoos")
         theirs.acquire()
         assert not lease.lost.wait(SESSION * 1.5), "nothing is wrong yet"
         divided.proxy.black_hole()

@@ -8,9 +8,9 @@ import signal
 
 import pytest
 
-import holdfast
-from holdfast import aio
-from holdfast.errors import ConfigurationError, NotHeld
+import locknut
+from locknut import aio
+from locknut.errors import ConfigurationError, NotHeld
 from tests.api.test_forking import in_child
 from tests.backends.zookeeper.conftest import PATIENCE
 
@@ -18,14 +18,14 @@ pytestmark = [pytest.mark.zookeeper, pytest.mark.faults]
 
 
 def test_the_childs_lease_is_inert_and_the_parents_lives(url: str) -> None:
-    with holdfast.connect(url) as locks, locks.lock("x") as lease:
+    with locknut.connect(url) as locks, locks.lock("x") as lease:
 
         def child() -> None:
             with pytest.raises(NotHeld):
                 lease.release()
             with pytest.raises(ConfigurationError):
                 locks.lock("y").acquire()
-            with holdfast.connect(url) as own:
+            with locknut.connect(url) as own:
                 assert own.lock("x").acquire(timeout=0) is None
                 with own.lock("y", timeout=0):
                     pass
@@ -42,7 +42,7 @@ def test_a_loops_session_survives_the_child(url: str) -> None:
             def child() -> None:
                 with pytest.raises(NotHeld):
                     lease.check()
-                with holdfast.connect(url) as own:
+                with locknut.connect(url) as own:
                     assert own.lock("x").acquire(timeout=0) is None
 
             in_child(child)
@@ -60,7 +60,7 @@ def test_the_child_does_not_keep_its_dead_parents_lock(url: str) -> None:
     parent = os.fork()
     if parent == 0:  # the holder, which has a child of its own, and is killed
         try:
-            holdfast.connect(short).lock("x").acquire()
+            locknut.connect(short).lock("x").acquire()
             if os.fork() == 0:
                 os.write(tell, b"%d\n" % os.getpid())
             signal.pause()
@@ -69,7 +69,7 @@ def test_the_child_does_not_keep_its_dead_parents_lock(url: str) -> None:
     child = int(os.read(told, 20))
     living = [parent, child]
     try:
-        with holdfast.connect(short) as locks:
+        with locknut.connect(short) as locks:
             assert locks.lock("x").acquire(timeout=0) is None
             living.remove(parent)
             os.kill(parent, signal.SIGKILL)

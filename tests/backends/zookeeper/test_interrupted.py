@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from kazoo.protocol.serialization import Create2, GetChildren
 
-import holdfast
-from holdfast.backends.zookeeper import driver, looking, naming
-from holdfast.backends.zookeeper.backend import ZooKeeperBackend
-from holdfast.backends.zookeeper.batches import Batch
-from holdfast.core.values import Claim, Granted, Mode
-from holdfast.runtimes.threads import run
+import locknut
+from locknut.backends.zookeeper import driver, looking, naming
+from locknut.backends.zookeeper.backend import ZooKeeperBackend
+from locknut.backends.zookeeper.batches import Batch
+from locknut.core.values import Claim, Granted, Mode
+from locknut.runtimes.threads import run
 from tests.api import interrupting, storm
 from tests.backends.zookeeper.conftest import claim, engine
 from tests.servers.zookeeper import ZooKeeperServer
@@ -145,12 +145,12 @@ def test_who_is_interrupted_while_it_connects_connects_again(
     begin, main = threading.Thread.start, threading.current_thread()
 
     def begun(thread: threading.Thread) -> None:
-        if thread.name == "holdfast-start" and threading.current_thread() is main:
+        if thread.name == "locknut-start" and threading.current_thread() is main:
             raise KeyboardInterrupt  # no other thread has signals
         begin(thread)
 
     monkeypatch.setattr(driver.Client, "start_async", start)
-    with holdfast.connect(url) as locks:
+    with locknut.connect(url) as locks:
         with monkeypatch.context() as patched:
             patched.setattr(threading.Thread, "start", begun)
             with pytest.raises(KeyboardInterrupt):

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-import holdfast
-from holdfast import aio
-from holdfast.backends.zookeeper import gathering
-from holdfast.core.values import Busy, Granted, Mode
-from holdfast.runtimes.clock import now
-from holdfast.runtimes.threads import ThreadSignal, run
+import locknut
+from locknut import aio
+from locknut.backends.zookeeper import gathering
+from locknut.core.values import Busy, Granted, Mode
+from locknut.runtimes.clock import now
+from locknut.runtimes.threads import ThreadSignal, run
 from tests.backends.zookeeper.conftest import (
     PATIENCE,
     Traffic,
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.zookeeper
 
 
 def test_an_acquire_waits_once_and_so_does_a_release(url: str) -> None:
-    with holdfast.connect(url) as locks:
+    with locknut.connect(url) as locks:
         with locks.lock("x"):
             pass  # the connection, and the lock's node
         traffic = Traffic(locks._client.backend.session)  # type: ignore[attr-defined]
@@ -57,7 +57,7 @@ def test_the_same_on_a_loop(url: str) -> None:
 
 
 def test_several_free_locks_are_one_wait_as_well(url: str) -> None:
-    with holdfast.connect(url) as locks:
+    with locknut.connect(url) as locks:
         names = ("a", "b", "c")
         with locks.all(*names):
             pass
@@ -182,8 +182,8 @@ def _asked(port: Any, waiter: Any) -> Any:
 
 
 def test_a_waiter_whose_node_was_deleted_stands_in_line_again(url: str, kazoo: KazooClient) -> None:
-    path = f"/{url.rpartition('/')[2]}/holdfast/x"
-    with holdfast.connect(url) as locks, holdfast.connect(url) as others:
+    path = f"/{url.rpartition('/')[2]}/locknut/x"
+    with locknut.connect(url) as locks, locknut.connect(url) as others:
         woken: list[Any] = []
         with others.lock("x"):
             (holder,) = kazoo.get_children(path)
@@ -209,7 +209,7 @@ def test_numbers_that_wrap_do_not_stop_the_line(url: str, kazoo: KazooClient) ->
 
 
 def test_a_parked_hold_that_nobody_takes_is_removed_by_who_waits(url: str) -> None:
-    with holdfast.connect(url) as web, holdfast.connect(url) as others:
+    with locknut.connect(url) as web, locknut.connect(url) as others:
         with others.lock("warm"):
             pass
         lease = web.lock("x").acquire()
@@ -219,14 +219,14 @@ def test_a_parked_hold_that_nobody_takes_is_removed_by_who_waits(url: str) -> No
         assert others.lock("x").acquire(timeout=0) is None
         with others.lock("x", timeout=PATIENCE):
             pass
-        with pytest.raises(holdfast.LeaseLost):
+        with pytest.raises(locknut.LeaseLost):
             others.attach(text)
 
 
 def test_empty_lock_nodes_are_the_servers_to_remove(url: str, kazoo: KazooClient) -> None:
     """Container nodes, of which this server gets rid every second; then they are made again."""
-    space = f"/{url.rpartition('/')[2]}/holdfast"
-    with holdfast.connect(url) as locks:
+    space = f"/{url.rpartition('/')[2]}/locknut"
+    with locknut.connect(url) as locks:
         fences = []
         for _ in range(2):
             with locks.lock("x") as lease, locks.semaphore("s", 2):
@@ -238,7 +238,7 @@ def test_empty_lock_nodes_are_the_servers_to_remove(url: str, kazoo: KazooClient
 def test_cancelled_at_any_moment_nothing_is_left_in_line(
     anywhere: str, beside: KazooClient
 ) -> None:
-    path = f"/{anywhere.rpartition('/')[2]}/holdfast/x"
+    path = f"/{anywhere.rpartition('/')[2]}/locknut/x"
 
     async def story() -> None:
         async with aio.connect(anywhere) as locks, aio.connect(anywhere) as others:
@@ -270,9 +270,9 @@ def test_cancelled_at_any_moment_nothing_is_left_in_line(
 def test_the_roots_and_namespaces_keep_locks_apart(zookeeper_server: ZooKeeperServer) -> None:
     one, two = root(), root()
     with (
-        holdfast.connect(f"{zookeeper_server.url}/{one}/deep/er") as first,
-        holdfast.connect(f"{zookeeper_server.url}/{two}") as second,
-        holdfast.connect(f"{zookeeper_server.url}?namespace=zookeeper") as third,
+        locknut.connect(f"{zookeeper_server.url}/{one}/deep/er") as first,
+        locknut.connect(f"{zookeeper_server.url}/{two}") as second,
+        locknut.connect(f"{zookeeper_server.url}?namespace=zookeeper") as third,
         first.lock("x"),
         second.lock("x", timeout=0),
         third.lock("x", timeout=0),

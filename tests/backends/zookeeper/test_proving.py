@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from holdfast.backends.zookeeper.proving import Proof
-from holdfast.core import pacing
+from locknut.backends.zookeeper.proving import Proof
+from locknut.core import pacing
 
 T = 8.0
 

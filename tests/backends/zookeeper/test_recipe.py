@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.backends.zookeeper import naming, recipe
-from holdfast.backends.zookeeper.naming import Node
-from holdfast.backends.zookeeper.recipe import MINE, Verdict
-from holdfast.core.values import Claim, Mode
+from locknut.backends.zookeeper import naming, recipe
+from locknut.backends.zookeeper.naming import Node
+from locknut.backends.zookeeper.recipe import MINE, Verdict
+from locknut.core.values import Claim, Mode
 
 ID = "0123456789abcdef0123456789abcdef"
 UUID = "_c_01234567-89ab-cdef-0123-456789abcdef-"
@@ -33,7 +33,7 @@ def test_the_lowest_holds_and_everybody_else_watches_the_one_before() -> None:
     assert verdicts(*names) == [MINE, behind(names[2]), behind(names[0])]
 
 
-def test_a_mutex_of_curator_kazoo_and_holdfast_is_one_line() -> None:
+def test_a_mutex_of_curator_kazoo_and_locknut_is_one_line() -> None:
     java = "_c_aaaaaaaa-89ab-cdef-0123-456789abcdef-lock-0000000001"
     kazoo = "b" * 32 + "__lock__0000000002"
     ours = f"{UUID}lock-0000000003"

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 import pytest
 from kazoo.client import KazooClient
 
-import holdfast
-from holdfast import aio
-from holdfast.core.values import Granted, Renewal, State
-from holdfast.errors import BackendUnavailable, LeaseLost
-from holdfast.runtimes.threads import run
-from holdfast.testing.proxy import FaultProxy
+import locknut
+from locknut import aio
+from locknut.core.values import Granted, Renewal, State
+from locknut.errors import BackendUnavailable, LeaseLost
+from locknut.runtimes.threads import run
+from locknut.testing.proxy import FaultProxy
 from tests.backends.zookeeper.conftest import (
     PATIENCE,
     children,
@@ -35,8 +35,8 @@ pytestmark = [pytest.mark.zookeeper, pytest.mark.faults]
 
 SESSION = 3.0
 HOLDER = """
-import sys, holdfast
-locks = holdfast.connect(sys.argv[1])
+import sys, locknut
+locks = locknut.connect(sys.argv[1])
 locks.lock("x").acquire()
 print("held", flush=True)
 sys.stdin.read()
@@ -62,13 +62,13 @@ def test_a_short_cut_puts_a_lease_at_risk_and_nothing_is_lost(
     proxy: FaultProxy, path: str, server: ZooKeeperServer
 ) -> None:
     events: list[str] = []
-    with holdfast.connect(through(proxy, path, 20)) as locks:
+    with locknut.connect(through(proxy, path, 20)) as locks:
         locks.on_event(lambda event: events.append(event.kind))
         with locks.lock("x") as lease:
             proxy.refuse()
             proxy.cut()
             eventually(lambda: lease.state is State.AT_RISK, "at risk")
-            with holdfast.connect(f"{server.url}/{path}") as other:
+            with locknut.connect(f"{server.url}/{path}") as other:
                 assert other.lock("x").acquire(timeout=0.1) is None
             proxy.heal()
             eventually(lambda: lease.state is State.HELD, "held again")
@@ -80,8 +80,8 @@ def test_a_long_cut_is_a_loss_that_the_holder_knows_first(
     proxy: FaultProxy, path: str, server: ZooKeeperServer
 ) -> None:
     with (
-        holdfast.connect(through(proxy, path)) as locks,
-        holdfast.connect(f"{server.url}/{path}") as others,
+        locknut.connect(through(proxy, path)) as locks,
+        locknut.connect(f"{server.url}/{path}") as others,
     ):
         lease = locks.lock("x").acquire()
         assert lease is not None
@@ -119,19 +119,19 @@ def test_an_expired_session_is_told_at_once_where_kazoo_says_nothing(
 ) -> None:
     """The server says that the session is over: every lease of it is lost in that moment."""
     with (
-        holdfast.connect(through(proxy, path, 20)) as locks,
+        locknut.connect(through(proxy, path, 20)) as locks,
         kazoo_client(server.address) as naive,
     ):
         lease = locks.lock("x").acquire()
         assert lease is not None
-        theirs = naive.Lock(f"/{path}/holdfast/y")
+        theirs = naive.Lock(f"/{path}/locknut/y")
         theirs.acquire()
         client = locks._client.backend.session._client  # type: ignore[attr-defined]
         for each in (client, naive):
             _end_session(each, server)
         assert lease.lost.wait(PATIENCE)
         assert lease.reason == "session"
-        assert naive.retry(naive.get_children, f"/{path}/holdfast/y") == []
+        assert naive.retry(naive.get_children, f"/{path}/locknut/y") == []
         assert theirs.is_acquired, "kazoo's own lock goes on believing"
 
 
@@ -267,7 +267,7 @@ def test_a_restarted_ensemble_still_knows_who_holds() -> None:
     """All of its servers are gone at once."""
     with ZooKeeperEnsemble() as ensemble:
         url = f"{ensemble.url}?session_timeout=20"
-        with holdfast.connect(url) as locks, holdfast.connect(url) as others:
+        with locknut.connect(url) as locks, locknut.connect(url) as others:
             with locks.lock("x") as lease:
                 for each in ensemble.servers:
                     each.kill()
@@ -280,20 +280,20 @@ def test_a_restarted_ensemble_still_knows_who_holds() -> None:
 
 
 def test_a_restarted_server_still_knows_who_holds() -> None:
-    with ZooKeeperServer() as server, holdfast.connect(f"{server.url}?session_timeout=20") as locks:
+    with ZooKeeperServer() as server, locknut.connect(f"{server.url}?session_timeout=20") as locks:
         with locks.lock("x") as lease:
             server.restart()
             eventually(lambda: lease.state is State.HELD and _renewed(lease), "held again")
-            with holdfast.connect(server.url) as other:
+            with locknut.connect(server.url) as other:
                 assert other.lock("x").acquire(timeout=0) is None
         with locks.lock("x", timeout=PATIENCE) as again:
             assert again.fence > lease.fence
 
 
-def _renewed(lease: holdfast.Lease) -> bool:
+def _renewed(lease: locknut.Lease) -> bool:
     try:
         lease.renew()
-    except holdfast.BackendError:
+    except locknut.BackendError:
         return False
     return True
 
@@ -301,7 +301,7 @@ def _renewed(lease: holdfast.Lease) -> bool:
 def test_the_leader_is_killed_and_nothing_is_lost(zookeeper_ensemble: ZooKeeperEnsemble) -> None:
     path = root()
     url = f"{zookeeper_ensemble.url}/{path}?session_timeout=15"
-    with holdfast.connect(url) as locks, holdfast.connect(url) as others:
+    with locknut.connect(url) as locks, locknut.connect(url) as others:
         with locks.lock("x") as lease:
             assert others.lock("x").acquire(timeout=0) is None
             zookeeper_ensemble.leader.kill()
@@ -320,7 +320,7 @@ def test_a_stopped_follower_is_left_for_another_server(
     others = [each for each in zookeeper_ensemble.servers if each is not stopped]
     url = f"{stopped.url}/{path}?session_timeout=8"
     elsewhere = f"zookeeper://{','.join(each.address for each in others)}/{path}"
-    with holdfast.connect(url) as locks, holdfast.connect(elsewhere) as watchers:
+    with locknut.connect(url) as locks, locknut.connect(elsewhere) as watchers:
         session = locks._client.backend.session  # type: ignore[attr-defined]
         lease = locks.lock("x").acquire()
         assert lease is not None
@@ -343,7 +343,7 @@ def test_a_killed_process_is_gone_with_its_session_and_a_closed_one_at_once(
 ) -> None:
     url = f"{zookeeper_server.url}/{path}?session_timeout=5"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with holdfast.connect(url) as locks:
+    with locknut.connect(url) as locks:
         command = [sys.executable, "-c", HOLDER, url]
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
@@ -354,7 +354,7 @@ def test_a_killed_process_is_gone_with_its_session_and_a_closed_one_at_once(
             process.send_signal(signals.SIGKILL)
             with locks.lock("x", timeout=PATIENCE):
                 pass
-        with holdfast.connect(url) as closing:
+        with locknut.connect(url) as closing:
             closing.lock("x").acquire()
             assert locks.lock("x").acquire(timeout=0) is None
         with locks.lock("x", timeout=0):
@@ -367,8 +367,8 @@ def test_a_stopped_process_wakes_up_without_its_lock(
     """By its own clock, before anybody could tell it."""
     url = f"{zookeeper_server.url}/{path}?session_timeout=2"
     program = (
-        "import sys, holdfast\n"
-        "locks = holdfast.connect(sys.argv[1])\n"
+        "import sys, locknut\n"
+        "locks = locknut.connect(sys.argv[1])\n"
         "lease = locks.lock('x').acquire()\n"
         "print('held', flush=True)\n"
         "while lease.held: pass\n"
@@ -377,7 +377,7 @@ def test_a_stopped_process_wakes_up_without_its_lock(
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", program, url]
     with (
-        holdfast.connect(url) as locks,
+        locknut.connect(url) as locks,
         subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process,
     ):
         assert process.stdout is not None
@@ -390,7 +390,7 @@ def test_a_stopped_process_wakes_up_without_its_lock(
 
 def test_a_server_that_is_not_there_is_said_so() -> None:
     with (
-        holdfast.connect("zookeeper://user:secret@127.0.0.1:1/x?session_timeout=1") as locks,
+        locknut.connect("zookeeper://user:secret@127.0.0.1:1/x?session_timeout=1") as locks,
         pytest.raises(BackendUnavailable, match=r"127\.0\.0\.1:1/x") as caught,
     ):
         locks.lock("x").acquire(timeout=0.2)
@@ -399,7 +399,7 @@ def test_a_server_that_is_not_there_is_said_so() -> None:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_dead_thread_of_kazoo_is_replaced(zookeeper_server: ZooKeeperServer, path: str) -> None:
-    with holdfast.connect(f"{zookeeper_server.url}/{path}?session_timeout=2") as locks:
+    with locknut.connect(f"{zookeeper_server.url}/{path}?session_timeout=2") as locks:
         lease = locks.lock("x").acquire()
         assert lease is not None
         connection = locks._client.backend.session._client._connection  # type: ignore[attr-defined]
@@ -413,7 +413,7 @@ def test_a_closed_loop_is_survived_and_what_is_let_go_ends(
     zookeeper_server: ZooKeeperServer, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody closed it: kazoo's thread rings into a loop that is no more, and then it ends."""
-    monkeypatch.setattr("holdfast.core.renewing.IDLE", 0.1)
+    monkeypatch.setattr("locknut.core.renewing.IDLE", 0.1)
     url = f"{zookeeper_server.url}/{path}"
 
     async def story() -> aio.Locks:
@@ -426,7 +426,7 @@ def test_a_closed_loop_is_survived_and_what_is_let_go_ends(
 
     left = asyncio.run(story())
     session = left._client.backend.session  # type: ignore[attr-defined]
-    with holdfast.connect(url) as others:
+    with locknut.connect(url) as others:
         session._ring_all()
         session.tell(None, Renewal.UNKNOWN)
         client = weakref.ref(left._client)

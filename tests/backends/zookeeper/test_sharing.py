@@ -10,7 +10,7 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import LockTimeout
 
-import holdfast
+import locknut
 from tests.backends.zookeeper.conftest import (
     PATIENCE,
     children,
@@ -28,7 +28,7 @@ CURATORS = "_c_aaaaaaaa-89ab-cdef-0123-456789abcdef-"
 
 def folder(url: str, name: str = "x") -> str:
     """The lock's node, as another program names it."""
-    return f"/{url.rpartition('/')[2].partition('?')[0]}/holdfast/{name}"
+    return f"/{url.rpartition('/')[2].partition('?')[0]}/locknut/{name}"
 
 
 @pytest.fixture(params=["curator", "kazoo"])
@@ -51,7 +51,7 @@ def theirs(kazoo: KazooClient, layout: str) -> Shared:
 
 @pytest.fixture
 def locks(url: str, layout: str) -> Any:
-    with holdfast.connect(f"{url}?layout={layout}") as made:
+    with locknut.connect(f"{url}?layout={layout}") as made:
         yield made
 
 
@@ -71,7 +71,7 @@ def in_time(lock: Any) -> bool:
 
 
 def test_ours_keeps_theirs_out_and_the_other_way_round(
-    locks: holdfast.Locks, theirs: Shared, url: str
+    locks: locknut.Locks, theirs: Shared, url: str
 ) -> None:
     other = theirs(folder(url))
     with locks.lock("x") as lease:
@@ -85,7 +85,7 @@ def test_ours_keeps_theirs_out_and_the_other_way_round(
 
 
 def test_who_waits_is_woken_by_the_other_in_both_directions(
-    locks: holdfast.Locks, theirs: Shared, url: str, kazoo: KazooClient
+    locks: locknut.Locks, theirs: Shared, url: str, kazoo: KazooClient
 ) -> None:
     order: list[str] = []
     path = folder(url)
@@ -109,9 +109,7 @@ def test_who_waits_is_woken_by_the_other_in_both_directions(
     assert children(kazoo, path) == []
 
 
-def test_contenders_are_shown_on_both_sides(
-    locks: holdfast.Locks, theirs: Shared, url: str
-) -> None:
+def test_contenders_are_shown_on_both_sides(locks: locknut.Locks, theirs: Shared, url: str) -> None:
     other = theirs(folder(url), identifier="a cron job")
     other.acquire()
     info = locks.info("x")
@@ -124,7 +122,7 @@ def test_contenders_are_shown_on_both_sides(
 
 def test_their_readers_and_writers_count(url: str, kazoo: KazooClient) -> None:
     path = folder(url)
-    with holdfast.connect(f"{url}?layout=kazoo") as locks:
+    with locknut.connect(f"{url}?layout=kazoo") as locks:
         ours = locks.rwlock("x")
         with ours.read():
             assert not kazoo.WriteLock(path).acquire(blocking=False)
@@ -150,7 +148,7 @@ def test_their_readers_and_writers_count(url: str, kazoo: KazooClient) -> None:
 def test_a_ghost_of_a_dead_session_goes_with_it(url: str, kazoo: KazooClient) -> None:
     with kazoo_client(",".join(f"{host}:{port}" for host, port in kazoo.hosts)) as ghost:
         ghost.create(f"{folder(url)}/{CURATORS}lock-", ephemeral=True, sequence=True, makepath=True)
-        with holdfast.connect(url) as locks:
+        with locknut.connect(url) as locks:
             assert locks.lock("x").acquire(timeout=0) is None
             ghost.stop()
             with locks.lock("x", timeout=PATIENCE):
@@ -172,7 +170,7 @@ def test_curators_nodes_are_contenders(
     node = kazoo.create(
         f"{folder(url)}/{CURATORS}{kind}", b"10.0.0.7", ephemeral=True, sequence=True, makepath=True
     )
-    with holdfast.connect(url) as locks:
+    with locknut.connect(url) as locks:
         kinds: dict[str, Any] = {"lock": locks.lock("x"), "read": locks.rwlock("x").read()}
         for each in held:
             assert kinds[each].acquire(blocking=False) is None
@@ -189,7 +187,7 @@ def test_curators_nodes_are_contenders(
 
 def test_our_nodes_are_named_as_curators(url: str, kazoo: KazooClient) -> None:
     """By what `StandardLockInternalsDriver` and `ProtectedUtils` look for."""
-    with holdfast.connect(url) as locks:
+    with locknut.connect(url) as locks:
         shared = locks.rwlock("x")
         for lock, kind in (
             (locks.lock("x"), "lock-"),
@@ -214,7 +212,7 @@ def test_our_node_is_not_the_first_while_a_foreign_one_waits_before(url: str) ->
     """What our own port sees is what stands there, whoever made it."""
     port = engine(url).blocking()
     first, second = claim(), claim()
-    from holdfast.runtimes.threads import run
+    from locknut.runtimes.threads import run
 
     run(port.attempt(first, 0.0))
     run(port.attempt(second, 0.0))
@@ -228,7 +226,7 @@ def test_foreign_permits_are_shown_by_what_ours_say(url: str, kazoo: KazooClient
     leases = f"{folder(url)}/leases"
     for _ in range(2):
         kazoo.create(f"{leases}/{CURATORS}lease-", ephemeral=True, sequence=True, makepath=True)
-    with holdfast.connect(url) as locks:
+    with locknut.connect(url) as locks:
         lease = locks.semaphore("x", 3).acquire(timeout=PATIENCE)
         assert lease is not None
         assert locks.semaphore("x", 3).acquire(blocking=False) is None
@@ -241,7 +239,7 @@ def test_with_kazoos_names_a_lock_of_kazoos_can_rely_on_its_node(
 ) -> None:
     """It makes its node once; the server removes ours while nobody is there, but not that one."""
     other = kazoo.Lock(folder(url))
-    with holdfast.connect(f"{url}?layout=kazoo") as locks, holdfast.connect(url) as plain:
+    with locknut.connect(f"{url}?layout=kazoo") as locks, locknut.connect(url) as plain:
         with locks.lock("x"), plain.lock("y"):
             assert not other.acquire(blocking=False)
         eventually(lambda: not kazoo.exists(folder(url, "y")), "the server has tidied up")

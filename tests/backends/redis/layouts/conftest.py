@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.testing.conformance.scene import Scene
+from locknut.testing.conformance.scene import Scene
 from tests.backends.redis.conftest import eventually
 from tests.backends.redis.layouts.java import Java
 from tests.backends.redis.test_faults import Losses
 from tests.servers.redis import RedisServer
 
-STAYS = ("redisson_lock_token:", "holdfast_fence:", "holdfast_tombstone:")
+STAYS = ("redisson_lock_token:", "locknut_fence:", "locknut_tombstone:")
 """Redisson's number stays for ever; ours, and tombstones, run out."""
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-import holdfast
-from holdfast import aio
+import locknut
+from locknut import aio
 from tests.backends.redis.conftest import PATIENCE
 from tests.servers.redis import RedisServer
 
@@ -37,7 +37,7 @@ def guarded() -> Iterator[RedisServer]:
 
 
 def test_nothing_is_too_much() -> None:
-    folder = files("holdfast.backends.redis.layouts.scripts")
+    folder = files("locknut.backends.redis.layouts.scripts")
     scripts = [each.read_text("utf-8") for each in folder.iterdir() if each.name.endswith(".lua")]
     called = set(re.findall(r"redis\.call\('(\w+)'", "".join(scripts)))
     assert {each[1:] for each in documented() if each.startswith("+")} == called | SENT
@@ -46,7 +46,7 @@ def test_nothing_is_too_much() -> None:
 @LAYOUTS
 def test_it_is_enough(guarded: RedisServer, layout: str) -> None:
     url = f"{guarded.url}?layout={layout}&namespace=shop"
-    with holdfast.connect(url) as locks, holdfast.connect(url) as others:
+    with locknut.connect(url) as locks, locknut.connect(url) as others:
         terms: dict[str, Any] = {"fair": True} if layout == "redisson" else {}
         with locks.lock("x", **terms) as lease, locks.lock("y", owner="me"):
             lease.renew()

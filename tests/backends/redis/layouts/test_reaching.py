@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-import holdfast
-from holdfast import aio
-from holdfast.backends.redis.layouts import redisson
-from holdfast.backends.redis.layouts.layout import CLAIMS, beside, named
-from holdfast.connect import open_engine
-from holdfast.errors import ConfigurationError
+import locknut
+from locknut import aio
+from locknut.backends.redis.layouts import redisson
+from locknut.backends.redis.layouts.layout import CLAIMS, beside, named
+from locknut.connect import open_engine
+from locknut.errors import ConfigurationError
 from tests.backends.redis.conftest import PATIENCE, eventually
 from tests.backends.redis.layouts.conftest import keys, table
 from tests.backends.redis.test_faults import Losses
@@ -29,22 +29,22 @@ LAYOUTS = pytest.mark.parametrize("layout", ["redisson", "redis-py"])
 def test_a_name_is_the_key(server: RedisServer, layout: str) -> None:
     """`getLock("myLock")` and `client.lock("myLock")` are `locks.lock("myLock")`."""
     url = f"{server.url}?layout={layout}"
-    with holdfast.connect(url) as locks, locks.lock("myLock"):
+    with locknut.connect(url) as locks, locks.lock("myLock"):
         assert "myLock" in keys(server)
         assert locks.namespace == ""
         assert [each.name for each in locks.list()] == ["myLock"]
-    with holdfast.connect(f"{url}&namespace=shop") as locks, locks.lock("myLock"):
+    with locknut.connect(f"{url}&namespace=shop") as locks, locks.lock("myLock"):
         assert "shop:myLock" in keys(server)
         assert [each.name for each in locks.list()] == ["myLock"]
-        with holdfast.connect(url) as bare:
+        with locknut.connect(url) as bare:
             assert bare.lock("shop:myLock").acquire(blocking=False) is None, "it is one key"
 
 
 @LAYOUTS
 def test_layouts_and_our_own_do_not_meet(server: RedisServer, layout: str) -> None:
     with (
-        holdfast.connect(server.url) as ours,
-        holdfast.connect(f"{server.url}?layout={layout}") as others,
+        locknut.connect(server.url) as ours,
+        locknut.connect(f"{server.url}?layout={layout}") as others,
         ours.lock("x"),
         others.lock("x", timeout=0),
     ):
@@ -71,7 +71,7 @@ def test_waking_behind_sentinels(redis_sentinel: SentinelService) -> None:
     master.flushall()
 
 
-@pytest.mark.parametrize("name", ["a", "{a}", "a{b}c", "}", "{", "a}b", "{}", "a:holdfast_claims"])
+@pytest.mark.parametrize("name", ["a", "{a}", "a{b}c", "}", "{", "a}b", "{}", "a:locknut_claims"])
 def test_what_stands_beside_a_name_leads_back_to_it(name: str) -> None:
     assert named(beside(CLAIMS, name.encode()), CLAIMS) == name.encode()
 
@@ -80,7 +80,7 @@ def test_locks_with_and_without_braces_have_their_own(server: RedisServer) -> No
     """Redisson's own names for `a` and `{a}` are the same; our claims must not be."""
     url = f"{server.url}?layout=redisson"
     with (
-        holdfast.connect(url) as locks,
+        locknut.connect(url) as locks,
         locks.lock("a") as one,
         locks.lock("{a}", timeout=0) as two,
     ):
@@ -94,7 +94,7 @@ def test_locks_with_and_without_braces_have_their_own(server: RedisServer) -> No
 def test_answers_lost_after_acquire_and_release(
     server: RedisServer, layout: str, losses: Losses
 ) -> None:
-    with holdfast.connect(f"{server.url}?layout={layout}") as locks:
+    with locknut.connect(f"{server.url}?layout={layout}") as locks:
         with locks.lock("warm"):
             pass
         losses.left = 1
@@ -126,7 +126,7 @@ def test_answers_lost_on_a_loop(server: RedisServer, layout: str, losses: Losses
 
 @pytest.mark.faults
 def test_a_flushed_script_is_loaded_again(server: RedisServer) -> None:
-    with holdfast.connect(f"{server.url}?layout=redisson") as locks:
+    with locknut.connect(f"{server.url}?layout=redisson") as locks:
         server.script_flush()
         with locks.lock("x") as lease:
             server.script_flush()
@@ -137,7 +137,7 @@ def test_a_flushed_script_is_loaded_again(server: RedisServer) -> None:
 
 def _wakes(url: str, publish: Callable[[], object]) -> None:
     """One waits, asleep for as long as it takes; then the key goes, and it is told."""
-    with holdfast.connect(url) as locks:
+    with locknut.connect(url) as locks:
         got: list[Any] = []
         told = threading.Event()
         locks.on_event(lambda event: told.set() if event.kind == "waiting" else None)
@@ -196,8 +196,8 @@ def test_a_user_that_may_not_listen_is_told(server: RedisServer) -> None:
     url = f"redis://deaf:pw@{server.host}:{server.port}?layout=redisson"
     try:
         with (
-            holdfast.connect(url) as locks,
-            pytest.raises(holdfast.BackendError, match="ACL") as caught,
+            locknut.connect(url) as locks,
+            pytest.raises(locknut.BackendError, match="ACL") as caught,
         ):
             locks.lock("x").acquire(timeout=5)
         assert caught.value.key == "x"

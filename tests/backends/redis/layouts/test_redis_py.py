@@ -1,4 +1,4 @@
-"""One lock, two libraries: Holdfast and redis-py's own `Lock`, blocking and asyncio."""
+"""One lock, two libraries: Locknut and redis-py's own `Lock`, blocking and asyncio."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import redis
 import redis.asyncio
 from redis.exceptions import LockError, LockNotOwnedError
 
-from holdfast.backends.redis.layouts import redis_py
-from holdfast.core.values import Busy, Granted, Renewal
-from holdfast.errors import BackendError, LeaseLost, Unsupported
-from holdfast.testing.conformance.scene import Scene
-from holdfast.testing.conformance.suite import Part
+from locknut.backends.redis.layouts import redis_py
+from locknut.core.values import Busy, Granted, Renewal
+from locknut.errors import BackendError, LeaseLost, Unsupported
+from locknut.testing.conformance.scene import Scene
+from locknut.testing.conformance.suite import Part
 from tests.backends.redis.layouts.conftest import key, keys, left
 from tests.servers.redis import RedisServer
 
@@ -50,7 +50,7 @@ class TestWhatStandsThere(_Layout):
             assert isinstance(value, bytes)
             assert len(bytes.fromhex(value.decode())) == 16
             assert 19_000 < left(server, name) <= 20_000
-            fence, claims = f"holdfast_fence:{{{name}}}", f"holdfast_claims:{{{name}}}"
+            fence, claims = f"locknut_fence:{{{name}}}", f"locknut_claims:{{{name}}}"
             assert keys(server) == sorted([name, fence, claims])
             assert 0 < left(server, fence) <= 86_400_000
             assert 0 < left(server, claims) <= 21_000

@@ -1,4 +1,4 @@
-"""One lock, two libraries: Holdfast and Redisson exclude and wake each other, in both colours."""
+"""One lock, two libraries: Locknut and Redisson exclude and wake each other, in both colours."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.backends.redis.layouts import redisson
-from holdfast.core.values import Busy, Capability, Granted, Renewal, State
-from holdfast.errors import BackendError, LeaseLost, StaleFence, Unsupported
-from holdfast.testing.conformance.scene import Scene
-from holdfast.testing.conformance.suite import Part
+from locknut.backends.redis.layouts import redisson
+from locknut.core.values import Busy, Capability, Granted, Renewal, State
+from locknut.errors import BackendError, LeaseLost, StaleFence, Unsupported
+from locknut.testing.conformance.scene import Scene
+from locknut.testing.conformance.suite import Part
 from tests.backends.redis.layouts.conftest import key, keys, left, table
 from tests.backends.redis.layouts.java import Java, NotLockedByCurrentThread
 from tests.servers.redis import RedisServer
@@ -47,8 +47,8 @@ class TestWhatStandsThere(_Layout):
             number = f"redisson_lock_token:{{{name}}}"
             assert server.ask("GET", number) == str(lease.fence).encode() == b"1"
             assert left(server, number) == -1
-            assert keys(server) == sorted([name, number, f"holdfast_claims:{{{name}}}"])
-            assert 0 < left(server, f"holdfast_claims:{{{name}}}") <= 21_000
+            assert keys(server) == sorted([name, number, f"locknut_claims:{{{name}}}"])
+            assert 0 < left(server, f"locknut_claims:{{{name}}}") <= 21_000
         assert keys(server) == [number]
 
     async def test_a_name_with_braces(self, scene: Scene, server: RedisServer, java: Java) -> None:
@@ -57,7 +57,7 @@ class TestWhatStandsThere(_Layout):
         assert lock.channel == f"redisson_lock__channel:{name}"
         async with locks.lock("x{tag}y"):
             assert keys(server) == sorted([
-                name, f"redisson_lock_token:{name}", f"{name}:holdfast_claims"
+                name, f"redisson_lock_token:{name}", f"{name}:locknut_claims"
             ])  # fmt: skip
             waiter = java.waiter(lock)
             await happened(scene, waiter.sleeping)
@@ -399,7 +399,7 @@ class TestKeeping(_Layout):
         assert isinstance(await port.attempt(mine, 0.0), Busy), "it came late (L3)"
         assert lock.try_lock() is None
         lock.unlock()
-        stone = f"holdfast_tombstone:{{{key(scene)}}}:{mine.id}"
+        stone = f"locknut_tombstone:{{{key(scene)}}}:{mine.id}"
         assert 0 < left(server, stone) <= 60_000
 
     async def test_nothing_is_handed_over_inside_the_process(self, scene: Scene) -> None:

@@ -1,7 +1,0 @@
-"""`python -m holdfast` is the command `holdfast`."""
-
-import sys
-
-from holdfast.cli import main
-
-sys.exit(main())

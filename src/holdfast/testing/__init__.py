@@ -1,1 +1,0 @@
-"""For those who test with Holdfast, or test Holdfast: simulator, history checker, suites."""

@@ -1,0 +1,183 @@
+"""The hold, as asyncio code has it: one lease, or several taken together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Self
+
+from locknut.core import doors, gathering, looking, losing, moving
+from locknut.core.holding import LeaseCore
+from locknut.core.leaving import release
+from locknut.core.values import LockInfo, State
+from locknut.errors import LeaseLost
+from locknut.terms import pop_entered
+
+
+class Lost:
+    """The loss of one lease, as something to wait for."""
+
+    __slots__ = ("_lease",)
+
+    def __init__(self, lease: Lease):
+        self._lease = lease
+
+    def is_set(self) -> bool:
+        """Whether the hold was lost."""
+        return self._lease.state is State.LOST
+
+    async def wait(self, timeout: doors.Duration | None = None) -> bool:
+        """Wait for the loss; False when the time is up or the lease ended in another way."""
+        until = self._lease._client.runtime.now() + doors.wait(timeout)
+        return await losing.wait_lost(self._lease._client, self._lease, until)
+
+
+class Lease(LeaseCore):
+    """One hold of one lock. Leaving a `with` on it releases it."""
+
+    __slots__ = ()
+
+    @property
+    def lost(self) -> Lost:
+        """The loss of this hold, to wait for."""
+        return Lost(self)
+
+    async def release(self) -> None:
+        """Give the lock back; from any thread. Raises LeaseLost if it was lost meanwhile."""
+        await release(self._client, self)
+
+    async def renew(self) -> None:
+        """Renew now; raises unless the engine confirms that the hold is still ours."""
+        await looking.renew(self._client, self)
+
+    async def info(self) -> LockInfo:
+        """Who holds this lock and who waits for it; on several nodes, what each of them says."""
+        return await looking.info(self._client, self.name)
+
+    async def detach(self, ttl: doors.Duration | None = None) -> str:
+        """Let the hold go on without this process: a secret text that `attach` takes, once."""
+        seconds = doors.ttl(ttl, self._client.backend.min_ttl, self._client.backend.max_ttl)
+        return await moving.detach(self._client, self, seconds)
+
+    async def __aenter__(self) -> Self:
+        self.check()
+        mine = self._client.runtime.mine()
+        scope = Scope(mine.task())
+        self.on_lost(scope.cancel)
+        mine[self] = (scope, mine.get(self))
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        scope = pop_entered(self, self._client.runtime)
+        await leave(self, error, scope)
+
+
+class Scope:
+    """The body of an `async with`: cancelled when the hold is lost, as asyncio.timeout does."""
+
+    __slots__ = ("_before", "_fired", "_task")
+
+    def __init__(self, task: asyncio.Task[Any] | None) -> None:
+        self._task = task
+        self._before = 0 if task is None else task.cancelling()
+        self._fired = False
+
+    def cancel(self, lease: object) -> None:  # noqa: ARG002  # called as on_lost(lease)
+        """Called on the loop when the hold is lost."""
+        if self._task is not None:
+            self._fired = True
+            self._task.cancel("locknut: the lock was lost")
+
+    def leave(self, error: BaseException | None) -> bool:
+        """The body is over: True if what ended it was our own cancellation."""
+        task, self._task = self._task, None
+        if not self._fired or task is None:
+            return False
+        return task.uncancel() <= self._before and isinstance(error, asyncio.CancelledError)
+
+
+async def leave(lease: Lease | Leases, error: BaseException | None, scope: Scope | None) -> None:
+    """Release at the end of an `async with`."""
+    ours = scope is not None and scope.leave(error)
+    try:
+        await lease.release()
+    except LeaseLost as lost:
+        tell(lost, error, ours=ours)
+
+
+def tell(lost: LeaseLost, error: BaseException | None, *, ours: bool) -> None:
+    """A loss is raised at the end of an `async with`, but never in place of the body's own error;
+    a cancellation of ours turns into the LeaseLost it stands for.
+    """
+    if error is None:
+        raise lost
+    if ours:
+        raise lost from error
+    error.add_note(f"locknut: {lost}")
+
+
+class Leases:
+    """Several holds taken together: released together, valid as long as the shortest."""
+
+    __slots__ = ("_leases", "_made", "_mine", "_parts", "_scope")
+
+    def __init__(self, parts: list[gathering.Part], made: list[Any]):
+        self._parts = parts
+        self._made = made
+        self._leases: tuple[Lease, ...] = tuple(made)
+        self._mine = self._leases[0]._mine
+        self._scope: Scope | None = None
+
+    @property
+    def fences(self) -> dict[str, int]:
+        """The fence of each name."""
+        return {lease.name: lease.fence for lease in self._leases}
+
+    @property
+    def held(self) -> bool:
+        """Whether all of them are still ours."""
+        return all(lease.held for lease in self._leases)
+
+    @property
+    def remaining(self) -> float:
+        """Seconds all of them are sure to last."""
+        return min(lease.remaining for lease in self._leases)
+
+    def check(self) -> None:
+        """Raise unless all of them are still ours."""
+        for lease in self._leases:
+            lease.check()
+
+    async def release(self) -> None:
+        """Give all of them back."""
+        gathering.let_go(self._parts, self._mine())
+        await gathering.release_all(self._made)
+
+    def __iter__(self) -> Iterator[Lease]:
+        return iter(self._leases)
+
+    async def __aenter__(self) -> Self:
+        self.check()
+        self._scope = self._watched()
+        return self
+
+    def _watched(self) -> Scope:
+        """Cancel the caller's body when one of them is lost."""
+        scope = Scope(asyncio.current_task())
+        for lease in self._leases:
+            lease.on_lost(scope.cancel)
+        return scope
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await leave(self, error, self._scope)

@@ -1,0 +1,305 @@
+"""The asyncio face of one lock: a name with settings, to be acquired again and again."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from locknut.aio.lease import Lease, Leases, Scope, leave, tell
+from locknut.core import doors, gathering, looking
+from locknut.core.entering import acquire
+from locknut.core.leaving import begin_release
+from locknut.core.losing import on_lost
+from locknut.core.values import LockInfo, Mode, State
+from locknut.errors import AcquireTimeout, LeaseLost, LocknutError
+from locknut.terms import (
+    OnLost,
+    checked_on_lost,
+    chosen,
+    pop_entered,
+    timed_out,
+    until,
+)
+
+if TYPE_CHECKING:
+    from locknut.core.client import Client
+    from locknut.core.holding import Terms
+    from locknut.core.ports import Runtime
+
+
+class Lock:
+    """A named lock. Drops in where an `asyncio.Lock` was; shareable between tasks.
+
+    Re-entrant: the task that holds it may acquire it again, at no cost, and releases it as often.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_client",
+        "_kept",
+        "_on_lost",
+        "_timeout",
+        "_wait",
+        "_want",
+        "name",
+    )
+
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        terms: Terms,
+        timeout: doors.Duration | None = None,
+        on_lost: OnLost = None,
+    ):
+        self.name = doors.name(name)
+        self._client = client
+        self._timeout = timeout
+        self._wait = doors.wait(timeout)
+        self._on_lost = checked_on_lost(on_lost)
+        self._want = client.want(name, terms)
+        self._kept: list[Lease] = []
+        """What was acquired here: it must outlive a task that ended without releasing (L10). Who
+        is inside an `async with` does not end without leaving it."""
+
+    async def acquire(
+        self, blocking: bool = True, timeout: doors.Duration | None = None
+    ) -> Lease | None:  # threading's own signature
+        """The lease, or None if it was not to be had in time (`timeout=-1` waits for ever)."""
+        made: list[Any] = []
+        mine = self._client.runtime.mine()
+        wait = self._wait
+        try:
+            if timeout is not None or not blocking:
+                wait = doors.wait(chosen(blocking, timeout, self._timeout))
+            await acquire(self._client, self._want, mine, self._until(wait), made)
+            if not made:
+                return None
+            lease = self._acquired(made[0])
+            self._keep(lease)
+        except BaseException:
+            await self._undo(made)
+            raise
+        return lease
+
+    def _until(self, wait: float) -> float:
+        return wait if wait == doors.FOREVER else self._client.runtime.now() + wait
+
+    def _acquired(self, lease: Lease) -> Lease:
+        if self._on_lost is not None and callable(self._on_lost) and lease._count == 1:
+            lease.on_lost(self._on_lost)
+        return lease
+
+    def _keep(self, lease: Lease) -> None:
+        kept = self._kept
+        if kept and (len(kept) > 1 or kept[0]._ended is None):
+            kept = [each for each in kept if each._ended is None and each is not lease]
+            self._kept = [*kept, lease]
+        else:  # as a rule: it was the only one, and is over
+            self._kept = [lease]
+
+    async def _undo(self, made: list[Any]) -> None:
+        """Interrupted (Ctrl-C) after the grant: nobody else will release it."""
+        for lease in made:
+            with suppress(LocknutError):
+                await lease.release()
+
+    async def release(self) -> None:
+        """Release what this task holds; raises NotHeld (a RuntimeError) if it holds nothing."""
+        await self._current().release()
+
+    def _current(self) -> Lease:
+        lease = self._client.runtime.mine().get(self._want.slot)
+        if isinstance(lease, list):
+            lease = lease[-1] if lease else None
+        if lease is not None and lease.mode is not self._want.terms.mode:
+            lease = lease._inner
+        if lease is None:
+            lease = self._left_behind()
+        if lease is None:
+            raise self._client.not_here(self.name)
+        found: Lease = lease
+        return found
+
+    def _left_behind(self) -> Lease | None:
+        """A hold whose task has ended may be released by any task, as an asyncio.Lock's (L10)."""
+        for lease in self._kept:
+            ended = lease._ended in (State.RELEASED, State.DETACHED)
+            if not ended and not self._client.runtime.alive(lease._mine()):
+                return lease
+        return None
+
+    @property
+    def held(self) -> bool:
+        """Whether this task holds it."""
+        lease = self._client.runtime.mine().get(self._want.slot)
+        if isinstance(lease, list):
+            return any(each.held for each in lease)
+        return lease is not None and bool(lease.held)
+
+    @property
+    def owner(self) -> str | None:
+        """The explicit owner, if one was given."""
+        return self._want.terms.owner
+
+    async def locked(self) -> bool:
+        """Whether anybody holds it, anywhere."""
+        return (await self.info()).locked
+
+    async def info(self) -> LockInfo:
+        """Who holds it and who waits for it."""
+        return await looking.info(self._client, self.name)
+
+    async def __aenter__(self) -> Lease:
+        made: list[Any] = []
+        client = self._client
+        mine = client.runtime.mine()
+        try:
+            await acquire(client, self._want, mine, self._until(self._wait), made)
+            if not made:
+                raise await self._timed_out()
+            lease = self._acquired(made[0])
+            scope = Scope(mine.task())
+            if self._on_lost != "ignore":
+                on_lost(client, lease, scope.cancel)
+            mine[self] = ((lease, scope), mine.get(self))
+        except BaseException:
+            await self._undo(made)
+            raise
+        return lease
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        lease, scope = pop_entered(self, self._client.runtime)
+        ours = scope.leave(error)
+        try:
+            rest = begin_release(self._client, lease)
+            if rest is not None:
+                await rest
+        except LeaseLost as lost:
+            tell(lost, error, ours=ours)
+
+    async def _timed_out(self) -> AcquireTimeout:
+        info = None
+        with suppress(LocknutError):
+            info = await self.info()
+        return timed_out(self._client, self._want, self._timeout, info)
+
+    def __repr__(self) -> str:
+        kind = {Mode.EXCLUSIVE: "", Mode.SHARED: ", reading", Mode.PERMIT: ", permits"}
+        held = "held" if self.held else "not held"
+        where = f"{self.name!r}{kind[self._want.terms.mode]} on {self._client.backend.name}"
+        return f"<{type(self).__module__}.{type(self).__name__} {where}: {held} here>"
+
+
+class RWLock:
+    """Many readers or one writer. Writers do not starve; a writer may read, a reader not write."""
+
+    __slots__ = ("__weakref__", "_read", "_write", "name")
+
+    def __init__(self, read: Lock, write: Lock):
+        self.name = read.name
+        self._read = read
+        self._write = write
+
+    def read(self) -> Lock:
+        """The lock to read under, shared with other readers."""
+        return self._read
+
+    def write(self) -> Lock:
+        """The lock to write under, shared with nobody."""
+        return self._write
+
+    async def info(self) -> LockInfo:
+        """Who holds it and who waits for it."""
+        return await self._read.info()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__module__}.{type(self).__name__} {self.name!r}>"
+
+
+class Semaphore(Lock):
+    """At most `permits` holders at a time, each with a lease of its own. Not re-entrant.
+
+    Clients may use different limits: each is let in while fewer than its own limit are held.
+    """
+
+    __slots__ = ()
+
+    @property
+    def permits(self) -> int:
+        """The limit this semaphore asks with."""
+        return self._want.terms.permits
+
+
+class Together:
+    """Several locks as one: all or nothing, in one global order."""
+
+    __slots__ = ("__weakref__", "_parts", "_timeout")
+
+    def __init__(self, parts: list[gathering.Part], timeout: doors.Duration | None):
+        doors.wait(timeout)
+        self._parts = gathering.in_order(parts)
+        self._timeout = timeout
+
+    @property
+    def _runtime(self) -> Runtime:
+        return self._parts[0][0].runtime
+
+    @property
+    def names(self) -> list[str]:
+        """The names, in the order in which they are taken."""
+        return [client.bare(want.key) for client, want in self._parts]
+
+    async def acquire(
+        self, blocking: bool = True, timeout: doors.Duration | None = None
+    ) -> Leases | None:  # as Lock.acquire
+        """All the leases, or None if they were not all to be had in time."""
+        made: list[Any] = []
+        try:
+            return await self._acquire(chosen(blocking, timeout, self._timeout), made)
+        except BaseException:
+            await gathering.roll_back(made)
+            raise
+
+    async def _acquire(self, timeout: doors.Duration | None, made: list[Any]) -> Leases | None:
+        deadline = until(self._parts[0][0], timeout)
+        if not await gathering.acquire_all(self._parts, deadline, made):
+            return None
+        return Leases(self._parts, made)
+
+    async def __aenter__(self) -> Leases:
+        made: list[Any] = []
+        try:
+            leases = await self._acquire(self._timeout, made)
+            if leases is None:
+                raise self._timed_out()
+            mine = self._runtime.mine()
+            mine[self] = ((leases, leases._watched()), mine.get(self))
+        except BaseException:
+            await gathering.roll_back(made)
+            raise
+        return leases
+
+    def _timed_out(self) -> AcquireTimeout:
+        client, want = self._parts[-1]
+        error = timed_out(client, want, self._timeout, None)
+        error.key = " + ".join(self.names)
+        return error
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        leases, scope = pop_entered(self, self._runtime)
+        await leave(leases, error, scope)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__module__}.{type(self).__name__} {self.names}>"

@@ -1,0 +1,278 @@
+"""The asyncio client of one engine: what `connect` returns, and what makes locks."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Coroutine, Iterable
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar
+
+from locknut import opening, redlocks
+from locknut.aio.lease import Lease
+from locknut.aio.lock import Lock, RWLock, Semaphore, Together
+from locknut.core import doors, gathering, looking, moving
+from locknut.core.ports import Engine, Runtime
+from locknut.core.values import Capability, Event, LockInfo, Mode
+from locknut.errors import ConfigurationError
+from locknut.runtimes.loop import LoopRuntime
+from locknut.telling import Telling
+from locknut.terms import OnLost, make_terms
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Locks:
+    """A client of one engine. Makes locks, and keeps what is held alive until `close()`."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        settings: opening.Settings | None = None,
+        *,
+        runtime: Runtime | None = None,
+    ):
+        settings = settings or opening.Settings()
+        runtime = runtime or LoopRuntime()
+        self._ear = Telling()
+        backend = engine.asyncio()
+        self._client = opening.client(engine, backend, runtime, settings, Lease, self._ear)
+
+    @property
+    def backend(self) -> str:
+        """The engine's name."""
+        return self._client.backend.name
+
+    @property
+    def namespace(self) -> str:
+        """Locks of different namespaces never meet."""
+        return self._client.prefix[:-1]
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What the engine can promise."""
+        return self._client.backend.capabilities
+
+    def lock(  # noqa: PLR0913  # the options of a lock, each by name
+        self,
+        name: str,
+        ttl: doors.Duration | None = None,
+        timeout: doors.Duration | None = None,
+        *,
+        auto_renew: bool = True,
+        max_hold: doors.Duration | None = None,
+        fair: bool = False,
+        owner: str | None = None,
+        on_lost: OnLost = None,
+    ) -> Lock:
+        """A re-entrant mutex: `ttl` is what the engine promises, `timeout` how long to wait."""
+        terms = make_terms(
+            self._client,
+            ttl=ttl,
+            auto_renew=auto_renew,
+            max_hold=max_hold,
+            fair=fair,
+            owner=owner,
+        )
+        return Lock(self._client, name, terms, timeout, on_lost)
+
+    def rwlock(
+        self,
+        name: str,
+        ttl: doors.Duration | None = None,
+        timeout: doors.Duration | None = None,
+        *,
+        auto_renew: bool = True,
+        max_hold: doors.Duration | None = None,
+        on_lost: OnLost = None,
+    ) -> RWLock:
+        """Many readers or one writer: `.read()` and `.write()` are locks."""
+
+        def half(mode: Mode) -> Lock:
+            terms = make_terms(
+                self._client,
+                ttl=ttl,
+                auto_renew=auto_renew,
+                max_hold=max_hold,
+                mode=mode,
+                hand_over=False,
+            )
+            return Lock(self._client, name, terms, timeout, on_lost)
+
+        return RWLock(half(Mode.SHARED), half(Mode.EXCLUSIVE))
+
+    def semaphore(  # noqa: PLR0913  # as lock()
+        self,
+        name: str,
+        permits: int,
+        ttl: doors.Duration | None = None,
+        timeout: doors.Duration | None = None,
+        *,
+        auto_renew: bool = True,
+        max_hold: doors.Duration | None = None,
+        fair: bool = False,
+        on_lost: OnLost = None,
+    ) -> Semaphore:
+        """At most `permits` holders at a time, each with its own lease."""
+        terms = make_terms(
+            self._client,
+            ttl=ttl,
+            auto_renew=auto_renew,
+            max_hold=max_hold,
+            fair=fair,
+            mode=Mode.PERMIT,
+            permits=doors.permits(permits),
+        )
+        return Semaphore(self._client, name, terms, timeout, on_lost)
+
+    def all(
+        self,
+        *names: str,
+        ttl: doors.Duration | None = None,
+        timeout: doors.Duration | None = None,
+        auto_renew: bool = True,
+        max_hold: doors.Duration | None = None,
+    ) -> Together:
+        """Several locks at once: all or nothing, never a deadlock between two callers."""
+        terms = make_terms(self._client, ttl=ttl, auto_renew=auto_renew, max_hold=max_hold)
+        parts = [(self._client, self._client.want(doors.name(name), terms)) for name in names]
+        return Together(parts, timeout)
+
+    def locked(
+        self,
+        template: str,
+        *,
+        timeout: doors.Duration | None = None,
+        on_busy: str = "raise",
+        **options: Any,  # the options of lock()
+    ) -> Callable[
+        [Callable[P, Coroutine[Any, Any, R]]], Callable[P, Coroutine[Any, Any, R | None]]
+    ]:
+        """Run a function under a lock named after its arguments: "user:{user_id}"."""
+        from locknut import naming  # brings `inspect`, which few programs need
+
+        patience = naming.policy(on_busy, timeout)
+
+        def decorate(
+            function: Callable[P, Coroutine[Any, Any, R]],
+        ) -> Callable[P, Coroutine[Any, Any, R | None]]:
+            naming.refuse(function, coroutine=True)
+            name_of = naming.namer(template, function)
+            self.lock(template, timeout=patience, **options)  # wrong options are refused now
+
+            @functools.wraps(function)
+            async def locked(*args: P.args, **kwargs: P.kwargs) -> R | None:
+                lock = self.lock(name_of(*args, **kwargs), timeout=patience, **options)
+                if on_busy == "skip":
+                    lease = await lock.acquire()
+                    if lease is None:
+                        self._skipped(lock.name, function.__qualname__)
+                        return None
+                    async with lease:
+                        return await function(*args, **kwargs)
+                async with lock:
+                    return await function(*args, **kwargs)
+
+            return locked
+
+        return decorate
+
+    def _skipped(self, name: str, what: str) -> None:
+        if self._ear.wants("skipped"):
+            self._ear.tell(Event("skipped", name, self.backend, reason=f"{what} was not run: busy"))
+
+    async def info(self, name: str) -> LockInfo:
+        """Who holds this name and who waits for it."""
+        return await looking.info(self._client, doors.name(name))
+
+    async def list(self, pattern: str | None = None) -> list[LockInfo]:
+        """Every name that is held or waited for, or those that match a pattern like "order:*"."""
+        return await looking.listing(self._client, pattern)
+
+    async def force_release(self, name: str, fence: int | None = None, *, reason: str = "") -> bool:
+        """Break a hold; with `fence`, only if that one still holds. False if nobody held it.
+
+        `reason` goes into the event and the log.
+        """
+        return await looking.force_release(self._client, doors.name(name), fence, reason)
+
+    async def attach(self, text: str) -> Lease:
+        """Take over a hold that was detached elsewhere; only the first to attach it succeeds."""
+        made: list[Any] = []
+        try:
+            return await moving.attach(self._client, text, made)  # type: ignore[return-value]  # as acquire
+        except BaseException:
+            await gathering.roll_back(made)
+            raise
+
+    def on_event(self, listener: Callable[[Event], object]) -> Callable[[], None]:
+        """Be told of waits, grants, hand-overs, losses and skips; returns how to stop."""
+        return self._ear.add(listener)
+
+    async def close(self) -> None:
+        """Release what is held, wake who waits, drop the connections."""
+        await looking.close(self._client)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__module__}.{type(self).__name__} {self._client.id} {self.namespace!r}>"
+        )
+
+
+def connect(
+    url: str | Any | None = None,
+    *,
+    namespace: str | None = None,
+    label: str = "",
+    require: Iterable[str] = (),
+    cohort: int = 16,
+    id: str | None = None,  # noqa: A002  # the option's own name
+) -> Locks:
+    """A client of the engine at `url`: $LOCKNUT_URL without one, and `file:` without that.
+
+    In place of a URL a client of the engine's driver can be given, `redis.Redis(...)` say: its
+    settings are used, its connections are not.
+    """
+    settings = opening.Settings(namespace, label, require, cohort, id)
+    return Locks(*opening.open_url(url, settings))
+
+
+def redlock(  # noqa: PLR0913  # each by name
+    urls: Iterable[str],
+    *,
+    max_ttl: doors.Duration = 60.0,
+    node_timeout: doors.Duration = 0.3,
+    durable: bool = False,
+    failover: bool = False,
+    namespace: str | None = None,
+    label: str = "",
+    require: Iterable[str] = (),
+    cohort: int = 16,
+    id: str | None = None,  # noqa: A002  # the option's own name
+) -> Locks:
+    """A client of several independent Redis masters, each with a URL of its own.
+
+    `max_ttl`: the longest ttl that any client uses. `durable`: the nodes never lose data.
+    `failover`: a node may be a group behind Sentinels, and lose what the page of `redlock:` says.
+    """
+    engine = redlocks.engine(urls, max_ttl, node_timeout, durable=durable, failover=failover)
+    return Locks(engine, opening.Settings(namespace, label, require, cohort, id))
+
+
+def all_of(*locks: Lock, timeout: doors.Duration | None = None) -> Together:
+    """Several locks of any Locks at once: all or nothing, in one global order."""
+    for lock in locks:
+        if not isinstance(lock, Lock) or isinstance(lock, Semaphore):
+            raise ConfigurationError(f"all_of takes locks of this face, got {lock!r}")
+    return Together([(lock._client, lock._want) for lock in locks], timeout)

@@ -1,0 +1,53 @@
+"""The file engine: locks between the processes of one machine, kept by its kernel; no server."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING, Final, Protocol
+
+from locknut.backends.file.directory import open_directory
+from locknut.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from locknut.backends.file.directory import Directory
+    from locknut.backends.file.engine import FileEngine
+    from locknut.backends.file.fallback import FallbackEngine
+
+__all__ = ["open_engine"]
+
+_OPTIONS: Final = {"network": ("allow", "refuse")}
+
+
+class Url(Protocol):
+    """What is asked of a parsed URL here."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def options(self) -> dict[str, str]: ...
+
+
+def open_engine(url: Url) -> FileEngine | FallbackEngine:
+    """`file:` is this user's own directory, `file:///path` any other."""
+    for option, value in url.options.items():
+        if option not in _OPTIONS:
+            message = f"file: does not know the option {option!r}; it knows {', '.join(_OPTIONS)}"
+            raise ConfigurationError(message, backend="file")
+        if value not in _OPTIONS[option]:
+            message = f"{option}={value!r}: expected {' or '.join(_OPTIONS[option])}"
+            raise ConfigurationError(message, backend="file")
+    network = url.options.get("network") == "allow"
+    return _engine_in(open_directory(url.path, network=network), network=network)
+
+
+def _engine_in(directory: Directory, *, network: bool) -> FileEngine | FallbackEngine:
+    """The best engine this system can have: which one, is asked of the system itself."""
+    if importlib.util.find_spec("fcntl") is not None:
+        from locknut.backends.file import engine, kernel
+
+        if kernel.works(directory.path):
+            return engine.FileEngine(directory, network=network)
+    from locknut.backends.file.fallback import FallbackEngine
+
+    return FallbackEngine(directory)

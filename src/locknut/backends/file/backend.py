@@ -1,0 +1,153 @@
+"""The file engine behind the core's port: one recipe, and the bell of one colour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Final
+
+from locknut.backends.file import breaking, holding, inspecting, parking
+from locknut.backends.file.bells import Bell, Ringer
+from locknut.backends.file.outcomes import Crowded
+from locknut.backends.file.recipe import Recipe
+from locknut.core.ports import Signal
+from locknut.core.values import Answer, Capability, Claim, Granted, LockInfo, Renewal
+from locknut.errors import BackendError, BackendUnavailable, Unsupported
+
+LOCAL: Final = frozenset(
+    {
+        Capability.FENCING,
+        Capability.FAIR,
+        Capability.SHARED,
+        Capability.PERMITS,
+        Capability.WAKE_UP,
+        Capability.SESSION,
+        Capability.NO_EVICTION,
+    }
+)
+ACROSS_MACHINES: Final = LOCAL - {Capability.FAIR, Capability.WAKE_UP}
+"""Tickets are times of one machine's clock, and bells ring on one machine only."""
+
+
+class FileBackend:
+    """All commands end without waiting; only the bell of `watch` sleeps."""
+
+    name = "file"
+    default_ttl: float | None = None
+    min_ttl = 0.001
+    max_ttl = 10 * 365 * 86400.0
+    heartbeat: float | None = 1.0
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        bell: Callable[[Ringer], Bell],
+        capabilities: frozenset[Capability] = LOCAL,
+    ) -> None:
+        self.capabilities = capabilities
+        self._recipe = recipe
+        self._bell = bell
+
+    async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002 -- never waits
+        try:
+            return self._recipe.attempt(claim)
+        except OSError as error:
+            raise _failed(error, claim.key) from error
+
+    async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
+        try:
+            return holding.renew(self._recipe, claims)
+        except OSError as error:
+            raise _failed(error, None) from error
+
+    async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
+        try:
+            return self._recipe.release(claim, doubtful=doubtful)
+        except OSError as error:
+            raise _failed(error, claim.key) from error
+
+    async def downgrade(self, claim: Claim) -> bool:
+        try:
+            return holding.downgrade(self._recipe, claim)
+        except (OSError, Crowded) as error:
+            raise _failed(error, claim.key) from error
+
+    async def park(self, claim: Claim, ttl: float) -> bool:
+        if self.capabilities is ACROSS_MACHINES:
+            message = "a detached hold is counted by one machine's clock: not with ?network=allow"
+            raise Unsupported(message, key=claim.key, backend=self.name)
+        try:
+            return parking.park(self._recipe, claim, ttl)
+        except (OSError, Crowded) as error:
+            raise _failed(error, claim.key) from error
+
+    async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
+        try:
+            return parking.adopt(self._recipe, parked, claim)
+        except (OSError, Crowded) as error:
+            raise _failed(error, claim.key) from error
+
+    async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
+        try:
+            return breaking.break_hold(self._recipe, key, raw)
+        except (OSError, Crowded) as error:
+            raise _failed(error, key) from error
+
+    async def inspect(self, key: str | None = None) -> list[LockInfo]:
+        try:
+            return inspecting.inspect(self._recipe.files, key, self._recipe.me)
+        except OSError as error:
+            raise _failed(error, key) from error
+
+    def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:  # noqa: ARG002 -- the bell is better
+        return Watch(self._recipe, claim, self._bell)
+
+    def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
+        """There is nothing to tell that `renew` does not: no connection can be lost."""
+
+    async def close(self) -> None:
+        self._recipe.close()
+
+    def forked(self) -> None:
+        self._recipe.forget()
+
+
+class Watch:
+    """A claim's bell, from when it starts to wait until it need not any more."""
+
+    def __init__(self, recipe: Recipe, claim: Claim, bell: Callable[[Ringer], Bell]) -> None:
+        self._recipe = recipe
+        self._place = recipe.place(claim)
+        self._make = bell
+
+    def __enter__(self) -> Bell:
+        place = self._place
+        with place.mutex:
+            place.watched = True
+            place.bell = bell = self._make(self._recipe.ringer)
+        return bell
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        place = self._place
+        with place.mutex:
+            place.watched = False
+            if place.bell is None:
+                return
+            if place.raw is None or place.claim.id not in self._recipe.places:
+                place.bell.close()
+                place.bell = None
+            elif place.bell.close_later():
+                place.bell = None
+
+
+def _failed(error: Exception, key: str | None) -> BackendError:
+    if isinstance(error, Crowded):
+        message = "another process stopped in the middle of changing the lock file: ask again"
+        return BackendUnavailable(message, key=key, backend="file")
+    return BackendError(f"the lock file could not be used: {error}", key=key, backend="file")

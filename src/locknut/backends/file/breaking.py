@@ -1,0 +1,71 @@
+"""Ending a hold by force: the file of a lock is buried, the slot of a permit is marked.
+
+A kernel lock cannot be taken from its holder, so the lock's file is: whoever comes next makes a new
+one, and the old holder learns of it at its next renewal. Breaking one reader therefore ends all
+readers of that name. A permit is counted no more once its slot is marked; the others stay.
+"""
+
+from __future__ import annotations
+
+import os
+
+from locknut.backends.file import cleaning, descriptors, layout, slots
+from locknut.backends.file.files import LockFile
+from locknut.backends.file.inspecting import look
+from locknut.backends.file.layout import BLANK, BROKEN
+from locknut.backends.file.naming import file_name
+from locknut.backends.file.recipe import Recipe
+from locknut.core.values import LockInfo, Mode
+
+
+def break_hold(recipe: Recipe, key: str, raw: int | None) -> LockInfo | None:
+    """The lock of this name; if nothing was there to break, its semaphore."""
+    return _break(recipe, key, Mode.EXCLUSIVE, raw) or _break(recipe, key, Mode.PERMIT, raw)
+
+
+def _break(recipe: Recipe, key: str, mode: Mode, raw: int | None) -> LockInfo | None:
+    file = recipe.files.open_existing(file_name(key, mode))
+    if file is None:
+        return None
+    try:
+        with slots.Meta(file.fd):
+            info = look(file, recipe.me)
+            if info is None or not _meant(info, raw):
+                return None
+            if mode is Mode.PERMIT:
+                _mark(recipe, file, raw)
+            elif not _bury(recipe, file, raw):
+                return None
+        recipe.ring_first(file, sure=True)  # and each who moves to the new file rings the next
+        return info
+    finally:
+        descriptors.close(file.fd)
+
+
+def _meant(info: LockInfo, raw: int | None) -> bool:
+    return any(raw is None or holder.raw == raw for holder in info.holders)
+
+
+def _bury(recipe: Recipe, file: LockFile, raw: int | None) -> bool:
+    """Look again once new grants are impossible here: somebody may have come in meanwhile."""
+    os.pwrite(file.fd, layout.grave(file.glance().raw or 1), layout.GRAVE)
+    os.sched_yield()  # who read no grave a moment ago is about to write its grant
+    info = look(file, recipe.me)
+    if raw is not None and (info is None or not _meant(info, raw)):
+        os.pwrite(file.fd, layout.ALIVE, layout.GRAVE)
+        return False
+    cleaning.take_name(file)
+    return True
+
+
+def _mark(recipe: Recipe, file: LockFile, raw: int | None) -> None:
+    last = file.glance()
+    kept = slots.parked(file.fd, last, recipe.me)
+    for slot, record in enumerate(slots.table(file.fd)):
+        if record is None or raw not in (None, record.raw):
+            continue
+        if slot in kept:
+            slots.write(file.fd, slot, BLANK)
+        elif slots.taken(file.fd, slot):
+            slots.write(file.fd, slot, record._replace(flags=BROKEN))
+    file.write(last._replace(flags=BROKEN))

@@ -1,0 +1,118 @@
+"""Which directory holds the lock files, and whether it can be trusted with them.
+
+The default is the same for a shell, a cron job and a service of one user, survives logout, and is
+this user's alone. A directory that strangers may write to is refused (they could swap the files),
+and so is a network file system unless asked for: its locks are only as good as its server.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import stat
+import sys
+from typing import Final, NamedTuple
+
+from locknut.errors import BackendError, ConfigurationError
+
+# From linux/magic.h and the file systems' own sources.
+_NETWORK: Final = {
+    0x6969: "NFS",
+    0x517B: "SMB",
+    0xFE534D42: "SMB2",
+    0xFF534D42: "CIFS",
+    0x5346414F: "AFS",
+    0x6B414653: "AFS",
+    0x73757245: "Coda",
+    0x01021997: "9p",
+    0x00C36400: "Ceph",
+    0x65735546: "FUSE",
+    0x0BD00BD0: "Lustre",
+    0x01161970: "GFS2",
+    0x7461636F: "OCFS2",
+    0x47504653: "GPFS",
+    0x19830326: "BeeGFS",
+    0xAAD7AAEA: "PanFS",
+    0x786F4256: "vboxsf",
+}
+
+
+class Directory(NamedTuple):
+    """A checked directory: where it really is, and how files in it are shared."""
+
+    path: str
+    file_mode: int
+    device: int
+    inode: int
+
+
+def open_directory(path: str, *, network: bool = False) -> Directory:
+    """Make the directory if it is not there, and check it."""
+    private = not path
+    wanted = os.path.abspath(path or default_path())
+    try:
+        os.makedirs(wanted, mode=0o700, exist_ok=True)
+        if private:
+            _refuse_link(wanted)
+        real = os.path.realpath(wanted)
+        if not hasattr(os, "geteuid"):
+            return Directory(real, 0o600, 0, 0)  # no owners and modes to check on this system
+        fd = os.open(real, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        message = (
+            f"cannot use {wanted} for lock files: {error.strerror}; choose another by file:///path"
+        )
+        raise BackendError(message, backend="file") from error
+    try:
+        return _checked(fd, real, private=private, network=network)
+    finally:
+        os.close(fd)
+
+
+def default_path() -> str:
+    """By $XDG_STATE_HOME or the home directory; else, for users without one, below /var/tmp."""
+    if state := os.environ.get("XDG_STATE_HOME", ""):
+        return os.path.join(state, "locknut")
+    home = os.path.expanduser("~")
+    if os.path.isabs(home) and os.access(home, os.W_OK):
+        return os.path.join(home, ".local", "state", "locknut")
+    return f"/var/tmp/locknut-{os.geteuid()}"  # noqa: S108 -- checked below like any other
+
+
+def _refuse_link(path: str) -> None:
+    if stat.S_ISLNK(os.lstat(path).st_mode):
+        message = f"{path} is a symbolic link: remove it, or name its target by file:///path"
+        raise ConfigurationError(message, backend="file")
+
+
+def _checked(fd: int, path: str, *, private: bool, network: bool) -> Directory:
+    about = os.fstat(fd)
+    if private and about.st_uid != os.geteuid():
+        message = f"{path} belongs to another user (uid {about.st_uid}): choose one by file:///path"
+        raise ConfigurationError(message, backend="file")
+    if private and about.st_mode & 0o077:
+        os.fchmod(fd, 0o700)
+        about = os.fstat(fd)
+    if about.st_mode & stat.S_IWOTH:
+        message = f"everybody may write to {path}: use a directory of its own inside it"
+        raise ConfigurationError(message, backend="file")
+    system = _network_system(fd)
+    if system and not network:
+        message = (
+            f"{path} is on a network file system ({system}), whose locks depend on its server;"
+            " use a local directory, or add ?network=allow"
+        )
+        raise ConfigurationError(message, backend="file")
+    return Directory(path, about.st_mode & 0o666, about.st_dev, about.st_ino)
+
+
+def _network_system(fd: int) -> str | None:
+    return _NETWORK.get(_kind(fd)) if sys.platform.startswith("linux") else None
+
+
+def _kind(fd: int) -> int:
+    """The type of the file system, which comes first in `struct statfs`; 0 if it will not say."""
+    buffer = ctypes.create_string_buffer(256)
+    if ctypes.CDLL(None, use_errno=True).fstatfs(fd, buffer) != 0:
+        return 0
+    return int(ctypes.c_long.from_buffer(buffer).value) & 0xFFFFFFFF

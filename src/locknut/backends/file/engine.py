@@ -1,0 +1,38 @@
+"""From a URL to the file engine: `file:` (this user's directory) or `file:///path?network=allow`."""
+
+from __future__ import annotations
+
+from typing import Final
+from weakref import WeakValueDictionary
+
+from locknut.backends.file import cleaning
+from locknut.backends.file.backend import ACROSS_MACHINES, LOCAL, FileBackend
+from locknut.backends.file.directory import Directory
+from locknut.backends.file.files import Files
+from locknut.backends.file.recipe import Recipe
+from locknut.backends.file.sync import PollBell
+
+CLEAN_AFTER: Final = 3600.0
+_recipes: WeakValueDictionary[Directory, Recipe] = WeakValueDictionary()
+"""One per directory: what one connection of this process took, another may release."""
+
+
+class FileEngine:
+    """The claims of one directory in this process: its backends of both colours share them."""
+
+    def __init__(self, directory: Directory, *, network: bool = False) -> None:
+        self.id = f"file:{directory.path}"
+        self._capabilities = ACROSS_MACHINES if network else LOCAL
+        self._recipe = _recipes.setdefault(directory, Recipe(Files(directory)))
+
+    def blocking(self) -> FileBackend:
+        return FileBackend(self._recipe, PollBell, self._capabilities)
+
+    def asyncio(self) -> FileBackend:
+        from locknut.backends.file.aio import LoopBell  # `locknut run` needs no event loop
+
+        return FileBackend(self._recipe, LoopBell, self._capabilities)
+
+    def clean(self, unused_for: float = CLEAN_AFTER) -> int:
+        """Remove the files of names nobody holds, waits for, or had granted for so many seconds."""
+        return cleaning.clean(self._recipe.files, self._recipe.me, unused_for)

@@ -1,0 +1,82 @@
+"""What becomes of a hold: is it still ours, and an exclusive one turned into a shared one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from locknut.backends.file import kernel, slots
+from locknut.backends.file.kernel import END, READ
+from locknut.backends.file.layout import (
+    BROKEN,
+    EXCLUSIVE,
+    LOCK,
+    META,
+    PERMIT,
+    QUEUE,
+    READERS,
+    SHARED,
+)
+from locknut.backends.file.places import Place
+from locknut.core.values import Claim, Renewal
+from locknut.errors import Unsupported
+
+if TYPE_CHECKING:
+    from locknut.backends.file.recipe import Recipe
+
+
+def renew(recipe: Recipe, claims: Sequence[Claim]) -> list[Renewal]:
+    return [_renewal(recipe.places.get(claim.id)) for claim in claims]
+
+
+def _renewal(place: Place | None) -> Renewal:
+    """The kernel keeps the hold; all there is to learn is whether it was ended by force."""
+    if place is None or place.raw is None:
+        return Renewal.LOST
+    with place.mutex:
+        return Renewal.LOST if place.file.lost() or put_out(place) else Renewal.HELD
+
+
+def put_out(place: Place) -> bool:
+    """Whether this hold was ended by force."""
+    if place.mode == PERMIT and place.slot is not None:
+        record = slots.read(place.file.fd, place.slot)
+        if record is not None and record.raw == place.raw and record.flags & BROKEN:
+            return True
+    return place.file.grave() != 0
+
+
+def downgrade(recipe: Recipe, claim: Claim) -> bool:
+    place = recipe.places.get(claim.id)
+    if place is None or place.raw is None:
+        return False
+    if place.mode not in (EXCLUSIVE, SHARED):
+        message = "a permit, or a hold with an owner, cannot be turned into a shared one"
+        raise Unsupported(message, key=claim.key, backend="file")
+    with place.mutex:
+        if place.file.lost():
+            return False
+        if place.mode == EXCLUSIVE:
+            try:
+                _turn_shared(recipe, place)
+            except BaseException:  # Ctrl-C, perhaps before META was given up: we hold on
+                kernel.drop(place.file.fd, META, 1)
+                raise
+    return True
+
+
+def _turn_shared(recipe: Recipe, place: Place) -> None:
+    """Take the reader's bytes while still alone, then turn the lock itself: it is never free."""
+    file, fd = place.file, place.file.fd
+    kernel.take(fd, READ, READERS, 1)
+    with slots.Meta(fd):
+        record = file.read(time.time_ns())._replace(mode=SHARED)
+        place.slot = slots.take_listed(file, record, recipe.me)
+        if place.slot is not None:
+            slots.write(fd, place.slot, record)
+        file.write(record)
+    kernel.take(fd, READ, LOCK, 1)
+    kernel.drop(fd, QUEUE, END)
+    place.mode = SHARED
+    recipe.ring_first(file, sure=False)

@@ -1,0 +1,60 @@
+"""Who this process is, as others may see it: host, pid, pid namespace, and this boot."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from locknut.backends.file.layout import Record, digest, words
+from locknut.core.values import Claim
+
+_BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
+
+
+class Identity(NamedTuple):
+    """What the records of this process say of it."""
+
+    host: str
+    pid: int
+    pid_space: int
+    boot: bytes
+
+
+def this_process() -> Identity:
+    return Identity(socket.gethostname(), os.getpid(), _pid_space(), _boot())
+
+
+def record_of(claim: Claim, mode: int, owner: bytes, raw: int, now: int, me: Identity) -> Record:
+    """What is written down of a grant to this claim; `now` in nanoseconds since the epoch."""
+    return Record(
+        mode=mode,
+        pid=me.pid,
+        pid_space=me.pid_space,
+        permits=claim.permits,
+        raw=raw,
+        since=now // 1000,
+        boot=me.boot,
+        owner_digest=owner,
+        words=words(me.host, claim.who, claim.label, claim.owner or ""),
+    )
+
+
+def boot_clock() -> int:
+    """Nanoseconds since this boot, suspended time included: what a parked hold is counted by."""
+    return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+def _pid_space() -> int:
+    with suppress(OSError):
+        return os.stat("/proc/self/ns/pid").st_ino & 0xFFFFFFFF
+    return 0
+
+
+def _boot() -> bytes:
+    with suppress(OSError), open(_BOOT_ID, encoding="ascii") as file:
+        return digest(file.read())[:8]
+    # A system that does not name its boots: nothing parked by another process is believed.
+    return digest(os.urandom(16).hex())[:8]

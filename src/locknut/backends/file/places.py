@@ -1,0 +1,112 @@
+"""What this process knows of one claim: its descriptor, its place in the line, its hold."""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+from locknut.backends.file import layout
+from locknut.backends.file.bells import Bell
+from locknut.backends.file.files import LockFile
+from locknut.backends.file.identity import Identity, record_of
+from locknut.backends.file.kernel import WRITE, asked
+from locknut.backends.file.layout import (
+    EXCLUSIVE,
+    LOCK,
+    OWNED,
+    PERMIT,
+    SHARED,
+    WAITING,
+    Record,
+    assemble,
+)
+from locknut.core.values import Claim, Mode
+
+BARGE: Final = asked(WRITE, LOCK, 1)
+_NOTHING: Final = bytes(16)
+_ALONE: Final = Mode.EXCLUSIVE
+_MODES: Final = {Mode.EXCLUSIVE: EXCLUSIVE, Mode.SHARED: SHARED, Mode.PERMIT: PERMIT}
+
+
+class Place:
+    """One claim, from its first attempt to its release.
+
+    Its mutex is held over each command: the keeper's thread may renew or release while the acquirer
+    still asks.
+    """
+
+    __slots__ = (
+        "bell",
+        "claim",
+        "file",
+        "former",
+        "hung",
+        "known",
+        "mode",
+        "mutex",
+        "net",
+        "owner_digest",
+        "raw",
+        "request",
+        "reserved",
+        "slot",
+        "ticket",
+        "watched",
+    )
+
+    def __init__(self, claim: Claim, file: LockFile) -> None:
+        self.claim = claim
+        self.file = file
+        self.mutex = threading.Lock()
+        self.mode = EXCLUSIVE
+        self.owner_digest = _NOTHING
+        self.raw: int | None = None
+        self.slot: int | None = None
+        self.request = BARGE
+        """What an exclusive claim asks of the kernel: up to its ticket, once it has one."""
+        self.reserved: float | None = None
+        """How long a parked hold that was in the way has left."""
+        self.ticket: int | None = None
+        self.former: int | None = None
+        """The ticket this claim had in a file that was removed meanwhile."""
+        self.bell: Bell | None = None
+        self.hung: int | None = None
+        """The ticket its bell is named after."""
+        self.watched = False
+        self.net = 0.0
+        self.known = 0
+        if claim.mode is not _ALONE or claim.owner is not None:
+            self._beside_others(claim)
+
+    def _beside_others(self, claim: Claim) -> None:
+        self.mode = _MODES[claim.mode]
+        if claim.owner is not None and claim.mode is Mode.EXCLUSIVE:
+            self.mode = OWNED
+            self.owner_digest = layout.digest(claim.owner)
+
+    def stamp(self, mode: int, raw: int, now: int, me: Identity) -> bytes:
+        """The record of an exclusive grant, or of who waits for one, encoded."""
+        claim, kept = self.claim, _parts[mode]
+        who = claim.who
+        found = kept.get(who)
+        if found is None or found[0] is not me or found[1] != claim.label:
+            if len(kept) >= _MOST_PARTS:
+                kept.clear()
+            plain = record_of(claim, mode, _NOTHING, 0, 0, me)
+            found = kept[who] = (me, claim.label, *layout.parts(plain))
+        return assemble(found[2], raw, now // 1000, found[3])
+
+    def told(self, mode: int, raw: int, now: int, me: Identity) -> bytes:
+        """The same for every other claim."""
+        return layout.encode(self.record(mode, raw, now, me))
+
+    def record(self, mode: int, raw: int, now: int, me: Identity) -> Record:
+        return record_of(self.claim, mode, self.owner_digest, raw, now, me)
+
+
+_parts: Final[dict[int, dict[str, tuple[Identity, str, bytes, bytes]]]] = {
+    EXCLUSIVE: {},
+    WAITING: {},
+}
+"""What of a record is the same for all claims of one thread or task, with the label they had."""
+_MOST_PARTS: Final = 512

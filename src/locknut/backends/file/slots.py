@@ -1,0 +1,141 @@
+"""The slots: who is in beside others (readers, permits, co-owners), and whose hold is parked.
+
+A slot is taken by a kernel lock on its byte, so a killed holder's slot is free at once; its record
+tells people who it is. Slots are taken, written and counted under META only.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from locknut.backends.file import kernel, layout
+from locknut.backends.file.files import LockFile
+from locknut.backends.file.identity import Identity, boot_clock
+from locknut.backends.file.kernel import WRITE, in_the_way, take
+from locknut.backends.file.layout import BROKEN, MAX_SLOTS, META, RECORD, SLOT, SLOTS, Record
+from locknut.backends.file.outcomes import Crowded
+
+LISTED: Final = 256
+"""So many readers or co-owners of one name are listed; more may hold it."""
+_PROBES: Final = 32
+_SPINS: Final = 300
+_YIELD_AFTER: Final = 5
+
+
+class Meta:
+    """Alone with the shared parts of the file; held for microseconds, so worth spinning for.
+
+    No generator: one that was interrupted in its `__exit__` goes on when it is collected, and would
+    take META from whichever claim has the descriptor by then.
+    """
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def __enter__(self) -> None:
+        for spin in range(_SPINS):
+            if take(self._fd, WRITE, META, 1):
+                return
+            if spin > _YIELD_AFTER:
+                os.sched_yield()
+        raise Crowded
+
+    def __exit__(self, *_: object) -> None:
+        kernel.drop(self._fd, META, 1)
+
+
+def table(fd: int) -> list[Record | None]:
+    """All slots' records; None where there is none that can be read."""
+    room = max(0, os.fstat(fd).st_size - SLOTS)
+    data = os.pread(fd, min(room, MAX_SLOTS * RECORD), SLOTS)
+    return [layout.decode(data[at : at + RECORD]) for at in range(0, len(data), RECORD)]
+
+
+def read(fd: int, slot: int) -> Record | None:
+    return layout.decode(os.pread(fd, RECORD, SLOTS + slot * RECORD))
+
+
+def write(fd: int, slot: int, record: Record) -> None:
+    os.pwrite(fd, layout.encode(record), SLOTS + slot * RECORD)
+
+
+def taken(fd: int, slot: int) -> bool:
+    """Whether another descriptor has this slot."""
+    return in_the_way(fd, WRITE, SLOT + slot, 1) is not None
+
+
+def parked(fd: int, last: Record, me: Identity) -> dict[int, Record]:
+    """The slots whose hold lives on without a process. Those of an earlier boot do not."""
+    if not last.until or last.boot != me.boot or last.until <= boot_clock():
+        return {}
+    now = boot_clock()
+    return {
+        slot: record
+        for slot, record in enumerate(table(fd))
+        if record is not None and record.until > now and record.boot == me.boot
+    }
+
+
+def still_parked(last: Record, me: Identity) -> int:
+    """What a new grant's record says of parked holds: as before, unless all have run out."""
+    return last.until if last.boot == me.boot and last.until > boot_clock() else 0
+
+
+def take_listed(file: LockFile, last: Record, me: Identity) -> int | None:
+    """A slot for a reader or co-owner; None: none was found, and the hold will not be listed."""
+    kept = parked(file.fd, last, me)
+    for probe in range(_PROBES):
+        slot = (file.hint + probe) % LISTED
+        if slot not in kept and take(file.fd, WRITE, SLOT + slot, 1):
+            file.hint = slot
+            return slot
+    return None
+
+
+def take_permit(file: LockFile, permits: int, last: Record, me: Identity) -> int | None:
+    """A slot, if fewer than `permits` are held by whatever limit; None if not."""
+    limit = min(permits, MAX_SLOTS)
+    if last.flags & BROKEN or still_parked(last, me):
+        return _take_counting(file, limit, last, me)
+    slot = _take_below(file, limit)
+    if slot is None:
+        return None
+    if limit == MAX_SLOTS or not in_the_way(file.fd, WRITE, SLOT + limit, MAX_SLOTS - limit):
+        return slot
+    kernel.drop(file.fd, SLOT + slot, 1)
+    return _take_counting(file, limit, last, me)
+
+
+def _take_below(file: LockFile, limit: int) -> int | None:
+    """Any free slot, the one this descriptor had last first."""
+    for probe in range(limit):
+        slot = (file.hint + probe) % limit
+        if take(file.fd, WRITE, SLOT + slot, 1):
+            file.hint = slot
+            return slot
+    return None
+
+
+def _take_counting(file: LockFile, limit: int, last: Record, me: Identity) -> int | None:
+    records = table(file.fd)
+    kept = parked(file.fd, last, me)
+    inside = [slot for slot in range(len(records)) if slot not in kept and taken(file.fd, slot)]
+    out = [slot for slot in inside if _broken(records[slot])]
+    if len(inside) - len(out) + len(kept) >= limit:
+        return None
+    for slot in range(MAX_SLOTS):
+        if slot not in kept and slot not in inside and take(file.fd, WRITE, SLOT + slot, 1):
+            return slot
+    return None
+
+
+def any_broken(fd: int) -> bool:
+    """Whether somebody who was put out by force still has his slot."""
+    return any(_broken(record) and taken(fd, slot) for slot, record in enumerate(table(fd)))
+
+
+def _broken(record: Record | None) -> bool:
+    return record is not None and bool(record.flags & BROKEN)

@@ -1,0 +1,54 @@
+"""How a thread sleeps on its bell: `poll`, so a deadline ends it and nothing is left behind."""
+
+from __future__ import annotations
+
+import math
+import select
+from contextlib import suppress
+
+from locknut.backends.file.bells import Bell, Ringer
+from locknut.runtimes.clock import now
+
+_LONGEST = 3600.0
+
+
+class PollBell(Bell):
+    """A bell for a thread."""
+
+    def __init__(self, ringer: Ringer) -> None:
+        super().__init__(ringer)
+        self._poll = select.poll()
+        self._woken: list[tuple[int, int]] = []
+        self._listen_to(self._socket.fileno())
+
+    async def wait(self, until: float) -> bool:
+        self._attend()
+        while (left := until - now()) > 0:
+            ready = self._poll.poll(math.ceil(min(left, _LONGEST) * 1000))
+            if ready:
+                self._woken = ready
+                return True
+        return False
+
+    def follow(self, pids: set[int], *, anew: bool) -> bool:
+        self._attend()
+        return super().follow(pids, anew=anew)
+
+    def _attend(self) -> None:
+        # Only now: the attempt for which we were woken came first.
+        for fd, _ in self._woken:
+            if fd == self._socket.fileno():
+                self._take_ring()
+            else:
+                self._ended(fd)
+        self._woken = []
+
+    def close_later(self) -> bool:
+        return False
+
+    def _listen_to(self, fd: int) -> None:
+        self._poll.register(fd, select.POLLIN)
+
+    def _stop_listening_to(self, fd: int) -> None:
+        with suppress(KeyError, ValueError):  # never begun, or closed: Ctrl-C came in between
+            self._poll.unregister(fd)

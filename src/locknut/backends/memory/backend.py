@@ -1,0 +1,198 @@
+"""The memory engine's two colours, which are one: its commands never wait and never suspend."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from locknut.backends.memory.store import Store
+from locknut.core.values import Answer, Busy, Capability, Claim, Granted, Holder, LockInfo, Renewal
+from locknut.errors import ConfigurationError
+from locknut.runtimes import clock
+
+if TYPE_CHECKING:
+    from locknut.connect import Url
+    from locknut.core.ports import Signal
+
+CAPABILITIES = frozenset(
+    {
+        Capability.FENCING,
+        Capability.FAIR,
+        Capability.SHARED,
+        Capability.PERMITS,
+        Capability.WAKE_UP,
+        Capability.LEASE,
+        Capability.SESSION,
+        Capability.NO_EVICTION,
+    }
+)
+
+
+class MemoryEngine:
+    """One lock service of this process. Whoever has the same engine shares its locks."""
+
+    def __init__(
+        self,
+        name: str = "",
+        now: Callable[[], float] = clock.now,
+        wall: Callable[[], float] = time.time,
+    ):
+        self.id = f"memory:{name}"
+        self.now = now
+        self._wall = wall
+        self._reset()
+
+    def _reset(self) -> None:
+        self.pid = os.getpid()
+        self.mutex = threading.Lock()
+        self.signals: dict[str, Signal] = {}
+        self.listeners: list[Callable[[str | None, Renewal], None]] = []
+        self.store = Store(self._wall, self._ring, self._tell)
+
+    def blocking(self) -> MemoryBackend:
+        return MemoryBackend(self)
+
+    def asyncio(self) -> MemoryBackend:
+        return MemoryBackend(self)
+
+    def forked(self) -> None:
+        """The child starts with an empty service: the parent's holds are the parent's."""
+        if self.pid != os.getpid():
+            self._reset()
+
+    def _ring(self, claim_id: str) -> None:
+        signal = self.signals.get(claim_id)
+        if signal is not None:
+            signal.notify()
+
+    def _tell(self, claim_id: str, what: Renewal) -> None:
+        for listener in list(self.listeners):
+            listener(claim_id, what)
+
+
+class MemoryBackend:
+    """One client's door to the engine."""
+
+    name = "memory"
+    capabilities = CAPABILITIES
+    default_ttl: float | None = None
+    min_ttl = 0.01
+    max_ttl = 10 * 365 * 86400.0
+    heartbeat: float | None = None
+
+    def __init__(self, engine: MemoryEngine):
+        self._engine = engine
+        self._listener: Callable[[str | None, Renewal], None] | None = None
+
+    async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002  # never waits
+        engine = self._engine
+        with engine.mutex:
+            return engine.store.attempt(claim, engine.now())
+
+    async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
+        engine = self._engine
+        with engine.mutex:
+            now = engine.now()
+            return [engine.store.renew(claim, now) for claim in claims]
+
+    async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
+        engine = self._engine
+        with engine.mutex:
+            return engine.store.release(claim, engine.now(), doubtful=doubtful)
+
+    async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy | None:
+        engine = self._engine
+        with engine.mutex:
+            return engine.store.attempt_all(claims, engine.now())
+
+    async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> list[bool]:
+        engine = self._engine
+        with engine.mutex:
+            now = engine.now()
+            return [engine.store.release(claim, now, doubtful=doubtful) for claim in claims]
+
+    async def downgrade(self, claim: Claim) -> bool:
+        engine = self._engine
+        with engine.mutex:
+            return engine.store.downgrade(claim, engine.now())
+
+    async def park(self, claim: Claim, ttl: float) -> bool:
+        engine = self._engine
+        with engine.mutex:
+            return engine.store.park(claim, ttl, engine.now())
+
+    async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
+        engine = self._engine
+        with engine.mutex:
+            return engine.store.adopt(parked, claim, engine.now())
+
+    async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
+        engine = self._engine
+        with engine.mutex:
+            return engine.store.break_hold(key, raw, engine.now())
+
+    async def inspect(self, key: str | None = None) -> list[LockInfo]:
+        engine = self._engine
+        with engine.mutex:
+            found = engine.store.inspect(key, engine.now())
+        return [_placed(each) for each in found]
+
+    @contextmanager
+    def watch(self, claim: Claim, signal: Callable[[], Signal]) -> Iterator[Signal]:
+        wake = self._engine.signals[claim.id] = signal()
+        try:
+            yield wake
+        finally:
+            self._engine.signals.pop(claim.id, None)
+
+    def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
+        self._listener = news
+        self._engine.listeners.append(news)
+
+    async def close(self) -> None:
+        if self._listener in self._engine.listeners:
+            self._engine.listeners.remove(self._listener)
+
+    def forked(self) -> None:
+        self._engine.forked()
+
+
+def _placed(info: LockInfo) -> LockInfo:
+    """Everybody here is in this process."""
+    host, pid = socket.gethostname(), os.getpid()
+
+    def place(each: Holder) -> Holder:
+        return each._replace(host=host, pid=pid)
+
+    holders = tuple(place(each) for each in info.holders)
+    return info._replace(holders=holders, waiters=tuple(place(each) for each in info.waiters))
+
+
+_named: weakref.WeakValueDictionary[str, MemoryEngine] = weakref.WeakValueDictionary()
+_naming = threading.Lock()
+
+
+def open_engine(url: Url) -> MemoryEngine:
+    """`memory:` is one engine for the process, `memory:name` another one."""
+    if url.options:
+        raise ConfigurationError(f"memory: knows no option {next(iter(url.options))!r}")
+    with _naming:  # or two who come first would have one each, and both the lock
+        engine = _named.get(url.path)
+        if engine is None:
+            engine = _named[url.path] = MemoryEngine(url.path)
+        return engine
+
+
+def _after_fork() -> None:
+    global _naming  # noqa: PLW0603  # the parent's may be held by a thread that is not here
+    _naming = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,136 @@
+"""The asyncio colour: one connection per Locks, on which the server also pushes its grants."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from hiredis import ReplyError
+
+from locknut.backends.redis import wire
+from locknut.backends.redis.backend import RedisBackend
+from locknut.backends.redis.confirming import Confirmation, Gathered
+from locknut.backends.redis.links import Link, LoopDial
+from locknut.backends.redis.places import Place
+from locknut.backends.redis.recipe import BROKEN, bulk
+from locknut.backends.redis.scripts import Script
+from locknut.backends.redis.settings import Settings
+from locknut.backends.redis.streams import Stream
+from locknut.backends.redis.waiting import ID, Waiting
+from locknut.core.ports import Signal
+from locknut.core.values import Renewal
+from locknut.errors import BackendError
+
+_EARLY: Final = 1000
+"""More grants than this were never read together with the answers of askers that still run."""
+
+
+class LoopBackend(RedisBackend):
+    """What is pushed, and who is rung for it."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._closed = False
+        """Who waited is woken by closing, and may have a last word: it hangs up again."""
+        self._gathered = Gathered(self._judged)
+        self._news: Callable[[str | None, Renewal], None] = lambda *_: None
+
+    async def _send_confirmed(self, packed: Sequence[bytes]) -> list[Any]:
+        if self._confirmation is None:
+            return await self._send_many(packed)
+        return await self._gathered.send_many(packed)
+
+    async def _judged(self, packed: Sequence[bytes]) -> list[Any]:
+        if self._confirmation is None:
+            return []
+        replies = await self._confirmed(packed, self._confirmation)
+        if self._closed:
+            await self.close()
+        return replies
+
+    @abstractmethod
+    async def _confirmed(self, packed: Sequence[bytes], confirmation: Confirmation) -> list[Any]:
+        """Send them with the question, not on the stream for everything else: WAIT holds it up."""
+
+    def _signal(self, waiting: Waiting, plain: Callable[[], Signal]) -> Signal:  # noqa: ARG002 -- `_pushed` rings
+        return plain()
+
+    def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
+        self._news = news
+
+    def _pushed(self, stream: Stream, push: list[Any]) -> None:
+        message: bytes = push[2]
+        if push[1] == BROKEN:
+            self._news(message.decode(errors="replace"), Renewal.LOST)
+            return
+        claim_id = message[:ID].decode()
+        waiting = self._waiting.get(claim_id)
+        if waiting is None:
+            if len(self._early) >= _EARLY:  # of claims that were given up: they would only pile up
+                self._early.clear()
+            self._early[claim_id] = message, stream.anchor
+        elif waiting.told(message, stream.anchor) and waiting.signal is not None:
+            waiting.signal.notify()
+
+    def _lost(self, stream: Stream) -> None:  # noqa: ARG002 -- asking again finds out whose it was
+        """Who waits asks again at once: what was pushed meanwhile is found by asking."""
+        self._early.clear()
+        for waiting in self._waiting.values():
+            if waiting.signal is not None:
+                waiting.signal.notify()
+
+
+class AsyncioBackend(LoopBackend):
+    """All tasks share one connection; a caller that gives up never disturbs another's answer."""
+
+    def __init__(self, place: Place):
+        super().__init__(place.settings)
+        channel = b"locknut:" + os.urandom(16).hex().encode()
+        dial = LoopDial(self._pushed, self._lost)
+        self._link = Link(place, dial, (channel, BROKEN))
+        self._slow_link = Link(place, dial)
+        self._told_on = bulk(b"c" + channel)
+        """Outlives a connection: a channel is listened to by all, so none can eat a message."""
+
+    async def _ask(self, script: Script, packed: bytes) -> Any:
+        stream = self._link.stream
+        if stream is None or stream.closed:
+            stream = await self._link.connected()
+        reply = await stream.send(packed)
+        if self._closed:
+            await self.close()
+        return reply if type(reply) is int else await self._understood(script, packed, reply)
+
+    async def _send_many(self, packed: Sequence[bytes]) -> list[Any]:
+        replies = await self._link.send_many(packed)
+        if self._closed:
+            await self.close()
+        return replies
+
+    async def _confirmed(self, packed: Sequence[bytes], confirmation: Confirmation) -> list[Any]:
+        await self._link.connected()  # who is put in line has to be listening
+        replies = await self._slow_link.send_many([*packed, confirmation.question])
+        return confirmation.judge(replies)
+
+    def _refused(self, reply: ReplyError) -> BackendError:
+        if wire.elsewhere(reply):
+            self._link.forget()
+            self._slow_link.forget()
+        return wire.failed(reply)
+
+    def _reply_to(self, waiting: Waiting | None) -> bytes:  # noqa: ARG002 -- all on one channel
+        return self._told_on
+
+    async def close(self) -> None:
+        self._closed = True
+        await self._link.close()
+        await self._slow_link.close()
+
+    def forked(self) -> None:
+        for link in (self._link, self._slow_link):
+            link.forked()
+        self._gathered.forked()
+        self._waiting.clear()
+        self._early.clear()

@@ -1,0 +1,317 @@
+"""The Redis engine behind the core's port: the verbs, the same in both colours."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final
+
+from hiredis import ReplyError
+
+from locknut.backends.redis import naming, recipe, wire
+from locknut.backends.redis.confirming import Confirmation, Unconfirmed
+from locknut.backends.redis.recipe import Recipe
+from locknut.backends.redis.scripts import (
+    ACQUIRE,
+    ADOPT,
+    DOWNGRADE,
+    GATHER,
+    INSPECT,
+    RELEASE,
+    RENEW,
+    Script,
+)
+from locknut.backends.redis.settings import Settings
+from locknut.backends.redis.waiting import Waiting, Watch
+from locknut.core.ports import Signal
+from locknut.core.values import (
+    Answer,
+    Busy,
+    Capability,
+    Claim,
+    Granted,
+    LockInfo,
+    Renewal,
+)
+from locknut.errors import BackendError
+from locknut.runtimes.clock import now
+
+CAPABILITIES: Final = frozenset(
+    {
+        Capability.FENCING,
+        Capability.FAIR,
+        Capability.SHARED,
+        Capability.PERMITS,
+        Capability.WAKE_UP,
+        Capability.LEASE,
+    }
+)
+_BATCH: Final = 500
+_new_tuple: Final = tuple.__new__
+"""Makes a NamedTuple of all its fields in half the time."""
+SendMany = Callable[[Sequence[bytes]], Coroutine[Any, Any, list[Any]]]
+
+
+class RedisBackend(ABC):
+    """All verbs are one round trip. A colour adds how to send, and how to be told of a grant."""
+
+    name = "redis"
+    capabilities = CAPABILITIES
+    default_ttl: float | None = recipe.DEFAULT_TTL
+    min_ttl = 0.1
+    max_ttl = 30 * 86400.0
+    heartbeat: float | None = None
+
+    def __init__(self, settings: Settings) -> None:
+        self._recipe = Recipe()
+        self._confirmation = Confirmation(settings) if settings.replicas else None
+        self._waiting: dict[str, Waiting] = {}
+        """Claims that stand in line, by id: from the answer "not yet" to the grant or release."""
+        self._early: dict[str, tuple[bytes, float]] = {}
+        """Grants that were read in one piece with the answer "not yet", whose asker has yet to run:
+        the message, and from when it counts.
+        """
+        self._crowded: set[str] = set()
+        """Locks that had to be waited for when they were asked for last, where that is of use."""
+
+    @abstractmethod
+    async def _ask(self, script: Script, packed: bytes) -> Any:
+        """One script's answer; what is no number goes through `_understood`."""
+
+    @abstractmethod
+    async def _send_many(self, packed: Sequence[bytes]) -> list[Any]:
+        """Several commands in one round trip."""
+
+    async def _send_confirmed(self, packed: Sequence[bytes]) -> list[Any]:
+        """The same; what too few replicas have confirmed is `Unconfirmed`."""
+        confirmation = self._confirmation
+        if confirmation is None:
+            return await self._send_many(packed)
+        return confirmation.judge(await self._send_many([*packed, confirmation.question]))
+
+    @abstractmethod
+    def _reply_to(self, waiting: Waiting | None) -> bytes:
+        """Where the server shall tell of a grant, packed."""
+
+    @abstractmethod
+    def _refused(self, reply: ReplyError) -> BackendError:
+        """The error to raise. Perhaps it was the wrong server that was asked: then it is left."""
+
+    def _era(self, packed: bytes) -> object:  # noqa: ARG002 -- for a colour with several connections
+        """To which server this would be sent now: see `Pool.era`."""
+        return None
+
+    async def _ask_and_sleep(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002 -- just asks
+        """The first attempt for a lock that is crowded; who cannot sleep with it just asks."""
+        return await self.attempt(claim, 0.0)
+
+    async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: C901  # one path
+        waiting = self._waiting.get(claim.id) if self._waiting else None
+        if waiting is None:
+            if self._crowded and patience > 0.0 and claim.key in self._crowded:
+                return await self._ask_and_sleep(claim, patience)
+        elif (known := waiting.answer()) is not None:
+            if type(known) is Busy:
+                return known
+            if self._confirmation is None:  # or else asking once more has it confirmed (S19)
+                del self._waiting[claim.id]
+                return known
+        sent = now()
+        reply_to = self._reply_to(waiting) if claim.waits else recipe.NOWHERE
+        packed = self._recipe.acquire(claim, reply_to)
+        era = self._era(packed)
+        if self._confirmation is None:
+            reply = await self._ask(ACQUIRE, packed)
+        else:
+            reply = await self._ask_confirmed(ACQUIRE, packed, [claim], int)
+        if type(reply) is int:
+            if waiting is not None:
+                self._waiting.pop(claim.id, None)
+            return _new_tuple(Granted, (reply, None, None, None))
+        retry_ms, last_raw = reply
+        if not claim.waits:
+            return Busy(retry_ms / 1000, lined=False)
+        if waiting is None:
+            waiting = self._waiting[claim.id] = Waiting(claim)
+        waiting.not_yet(sent, last_raw, retry_ms / 1000, era)
+        if self._early and (early := self._early.pop(claim.id, None)) is not None:
+            waiting.told(*early)  # found by the next question, which needs no command
+        return Busy(retry_ms / 1000)
+
+    async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy | None:
+        if not self._in_reach(claims):
+            return None
+        reply = await self._ask_confirmed(GATHER, self._recipe.gather(claims), claims, list)
+        return Busy(0.0) if reply == 0 else [Granted(raw) for raw in reply]
+
+    def _in_reach(self, claims: Sequence[Claim]) -> bool:  # noqa: ARG002 -- a cluster asks
+        """Whether one script can see to all of them."""
+        return True
+
+    async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> list[bool]:
+        batch = [self._recipe.release(claim, doubtful=doubtful) for claim in claims]
+        replies = await self._ask_many(RELEASE, batch)
+        return [self._checked(reply) == 1 for reply in replies]
+
+    async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
+        if self._waiting:
+            self._waiting.pop(claim.id, None)
+        released: int = await self._ask(RELEASE, self._recipe.release(claim, doubtful=doubtful))
+        if self._early:  # from here on nothing more is told to it
+            self._early.pop(claim.id, None)
+        return released == 1
+
+    async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
+        replies: list[Any] = []
+        for start in range(0, len(claims), _BATCH):
+            batch = [self._recipe.renew(claim) for claim in claims[start : start + _BATCH]]
+            replies += await self._ask_many(RENEW, batch, self._send_confirmed)
+        return [Renewal.HELD if reply == 1 else _renewal(reply) for reply in replies]
+
+    async def downgrade(self, claim: Claim) -> bool:
+        kept: int = await self._ask(DOWNGRADE, self._recipe.downgrade(claim))
+        return kept == 1
+
+    async def park(self, claim: Claim, ttl: float) -> bool:
+        parked: int = await self._ask(RENEW, self._recipe.renew(claim, ttl))
+        return parked == 1
+
+    async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
+        packed = self._recipe.adopt(parked, claim)
+        (raw,) = await self._ask_many(ADOPT, [packed], self._send_confirmed)
+        return Granted(raw) if self._checked(raw) else None
+
+    async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
+        batch = [self._recipe.break_hold(key, raw, permits=permits) for permits in (False, True)]
+        holders = [
+            holder
+            for permits, reply in enumerate(await self._ask_many(INSPECT, batch))
+            if (info := self._seen(key, bool(permits), reply)) is not None
+            for holder in info.holders
+        ]
+        return LockInfo(key, tuple(holders)) if holders else None
+
+    async def inspect(self, key: str | None = None) -> list[LockInfo]:
+        if key is None:
+            return await self.inspect_all("")
+        batch = [self._recipe.inspect(key, permits=permits) for permits in (False, True)]
+        replies = await self._ask_many(INSPECT, batch)
+        found = [self._seen(key, bool(permits), reply) for permits, reply in enumerate(replies)]
+        return recipe.by_name(each for each in found if each is not None)
+
+    async def inspect_all(self, prefix: str) -> list[LockInfo]:
+        """The database is looked through in steps, so that others are served in between."""
+        places = sorted(await self._all_places(prefix))
+        found: list[LockInfo] = []
+        for start in range(0, len(places), _BATCH):
+            batch = places[start : start + _BATCH]
+            packed = [self._recipe.inspect(each, permits=permits) for each, permits in batch]
+            for place, reply in zip(batch, await self._ask_many(INSPECT, packed), strict=True):
+                if isinstance(reply, ReplyError):
+                    continue  # it only looks like a lock's key, or is one that we may not see
+                info = self._seen(*place, reply)
+                if info is not None:
+                    found.append(info)
+        return recipe.by_name(found)
+
+    async def _servers(self) -> list[SendMany]:
+        """Who has keys: this one server, or all the masters of a cluster."""
+        return [self._send_many]
+
+    async def _all_places(self, prefix: str) -> set[tuple[str, bool]]:
+        """Every lock and semaphore that has a key there and begins so."""
+        places: set[tuple[str, bool]] = set()
+        match = b"MATCH", naming.pattern(prefix), b"COUNT", b"1000"
+        for send_many in await self._servers():
+            cursor = b""
+            while cursor != b"0":
+                (reply,) = await send_many([wire.pack(b"SCAN", cursor or b"0", *match)])
+                if isinstance(reply, ReplyError):
+                    raise self._refused(reply)
+                cursor, keys = reply
+                places.update(place for each in keys if (place := naming.key_of(each)) is not None)
+        return places
+
+    def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
+        waiting = self._waiting.get(claim.id)
+        if waiting is None:
+            waiting = self._waiting[claim.id] = Waiting(claim)
+        return Watch(waiting, self._signal(waiting, signal))
+
+    @abstractmethod
+    def _signal(self, waiting: Waiting, plain: Callable[[], Signal]) -> Signal:
+        """What a caller in line sleeps on."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Drop connections."""
+
+    @abstractmethod
+    def forked(self) -> None:
+        """In a forked child: forget the parent's connections, without a word to the server."""
+
+    def listen(self, news: Callable[[str | None, Renewal], None]) -> None:  # noqa: B027
+        """A blocking client has nobody who listens all the time: the next renewal tells."""
+
+    async def _understood(self, script: Script, packed: bytes, reply: Any) -> Any:
+        """An answer that may be an error, or tell that the script has to be loaded first."""
+        if wire.unscripted(reply):  # nothing was done, so asking again is safe
+            load = wire.pack(b"SCRIPT", b"LOAD", script.text)
+            loaded, reply = await self._send_many([load, packed])
+            reply = loaded if isinstance(loaded, ReplyError) else reply
+        if isinstance(reply, ReplyError):
+            raise self._refused(reply)
+        return reply
+
+    def _checked(self, reply: Any) -> Any:
+        """One of several answers, or the error that it is."""
+        if isinstance(reply, ReplyError):
+            raise self._refused(reply)
+        if isinstance(reply, BackendError):
+            raise reply
+        return reply
+
+    async def _ask_confirmed(
+        self, script: Script, packed: bytes, claims: Sequence[Claim], granted: type
+    ) -> Any:
+        """As `_ask`; a grant that too few replicas have got is taken back, and reported."""
+        (reply,) = await self._ask_many(script, [packed], self._send_confirmed)
+        if not isinstance(reply, Unconfirmed):
+            return self._checked(reply)
+        if not isinstance(reply.reply, granted) or not reply.reply:
+            return reply.reply  # "not yet" is all the same to the replicas
+        await self.release_all(claims)
+        raise reply
+
+    async def _ask_many(
+        self, script: Script, batch: Sequence[bytes], send: SendMany | None = None
+    ) -> list[Any]:
+        """The answers, errors among them: one wrong key must not spoil its neighbours."""
+        if not batch:
+            return []
+        send = send or self._send_many
+        replies = await send(batch)
+        if all(type(reply) is int for reply in replies):
+            return replies
+        again = [at for at, reply in enumerate(replies) if wire.unscripted(reply)]
+        if again:
+            load = wire.pack(b"SCRIPT", b"LOAD", script.text)
+            loaded, *repeated = await send([load, *(batch[at] for at in again)])
+            for at, reply in zip(again, repeated, strict=True):
+                replies[at] = loaded if isinstance(loaded, ReplyError) else reply
+        for reply in replies:
+            if isinstance(reply, ReplyError):
+                self._refused(reply)
+        return replies
+
+    def _seen(self, key: str, permits: bool, reply: Any) -> LockInfo | None:
+        return recipe.seen(key, permits, self._checked(reply))
+
+
+def _renewal(reply: Any) -> Renewal:
+    if isinstance(reply, Unconfirmed) and reply.reply == 0:
+        return Renewal.LOST
+    if isinstance(reply, Exception):  # refused, not confirmed, or in a cluster without an answer
+        return Renewal.UNKNOWN
+    return Renewal.HELD if reply == 1 else Renewal.LOST

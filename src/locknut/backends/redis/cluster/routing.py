@@ -1,0 +1,225 @@
+"""How commands reach the nodes of their slots, the same in both colours; a colour does the sending.
+
+A node that says MOVED or ASK has done nothing, so asking the right one is safe. TRYAGAIN (the keys
+of a lock are on their way between two nodes) and CLUSTERDOWN are "not now": the core asks again.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from hiredis import HiredisError, ReplyError
+
+from locknut.backends.redis import settings as reading
+from locknut.backends.redis import wire
+from locknut.backends.redis.cluster.slots import Address, SlotMap, key_of, redirect, slot_of
+from locknut.backends.redis.confirming import Confirmation
+from locknut.backends.redis.places import Dial, Looked, P
+from locknut.backends.redis.recovering import Recovery
+from locknut.backends.redis.settings import Settings
+from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
+
+if TYPE_CHECKING:
+    from locknut.connect import Url
+
+_MOST_REDIRECTS: Final = 5
+_SLOTS: Final = wire.pack(b"CLUSTER", b"SLOTS")
+_ASKING: Final = wire.pack(b"ASKING")
+
+Answers = Mapping[Address, list[Any] | BackendUnavailable]
+
+
+class Cluster:
+    """What is known of a cluster, by all backends of an engine; keeps no connection."""
+
+    def __init__(self, seeds: list[Settings]):
+        self.settings = seeds[0]
+        self.map = SlotMap(seeds)
+        self._suspects: set[Address] = set()
+        self._looked = Looked()
+        self._recovery = Recovery()
+
+    def suspect(self, address: Address) -> None:
+        """This node did not answer: perhaps another has its slots by now."""
+        self._suspects.add(address)
+        self.map.stale = True
+
+    def node(self, address: Address) -> Node:
+        return Node(self.settings.at(*address), self._looked)
+
+    async def refresh(self, dial: Dial[P]) -> None:
+        """Ask the nodes, one after the other, who has which slot now."""
+        self._recovery.ensure_time()
+        reasons: list[str] = []
+        for settings in self.map.to_ask(self._suspects):
+            try:
+                peer = await dial.open(settings)
+                try:
+                    reply = await dial.ask(peer, _SLOTS)
+                finally:
+                    peer.close()
+                if isinstance(reply, ReplyError):
+                    raise wire.failed(reply)
+            except (OSError, HiredisError) as error:
+                self._suspects.add((settings.host, settings.port))
+                reasons.append(f"{settings.place}: {str(error) or type(error).__name__}")
+                continue
+            self._suspects.discard((settings.host, settings.port))
+            self.map.learn(reply, settings.host)
+            self._recovery.reached()
+            return
+        message = f"no node of the cluster answers: {'; '.join(reasons)}"
+        unavailable = BackendUnavailable(message, backend="redis")
+        self._recovery.failed(unavailable)
+        raise unavailable
+
+
+class Node:
+    """One master of the cluster, as a place."""
+
+    def __init__(self, settings: Settings, looked: Looked):
+        self.settings = settings
+        self._looked = looked
+
+    async def reach(self, dial: Dial[P]) -> P:
+        peer = await self._looked.open(dial, self.settings)
+        if peer.welcome.role == "replica":
+            peer.close()
+            message = f"{self.settings.place} became a replica"
+            raise BackendUnavailable(message, backend="redis")
+        return peer
+
+
+class Routes(ABC):
+    """Sends each command to the node that has its slot, and follows where nodes point."""
+
+    def __init__(self, cluster: Cluster):
+        self.cluster = cluster
+
+    @abstractmethod
+    async def _refresh(self) -> None:
+        """Have the slot map made new; once for all who want it now."""
+
+    @abstractmethod
+    async def _together(self, sent: Mapping[Address, Sequence[bytes]]) -> Answers:
+        """The answers of several nodes, asked at the same time, or why there are none."""
+
+    async def owner_of(self, packed: bytes) -> Address:
+        key = key_of(packed) or b""
+        if self.cluster.map.stale:
+            await self._refresh()
+        owner = self.cluster.map.owner(slot_of(key))
+        if owner is None:
+            self.cluster.map.stale = True
+            raise BackendUnavailable("no node has the slot of this lock", backend="redis")
+        return owner
+
+    def known_owner_of(self, packed: bytes) -> Address | None:
+        """The same, if that needs no question."""
+        key = key_of(packed)
+        stale = self.cluster.map.stale
+        return None if stale or key is None else self.cluster.map.owner(slot_of(key))
+
+    async def route(
+        self, packed: Sequence[bytes], confirmation: Confirmation | None = None
+    ) -> list[Any]:
+        """The answers in order; a command that got none has its BackendUnavailable there.
+
+        One without a key (SCRIPT LOAD) goes to every node that gets another of this batch, in its
+        order, and has the last of their answers.
+        """
+        replies: list[Any] = [None] * len(packed)
+        keyless = [at for at, each in enumerate(packed) if key_of(each) is None]
+        left: dict[int, Address] = {}
+        for at, each in enumerate(packed):
+            if at not in keyless:
+                left[at] = await self.owner_of(each)
+        asking: set[int] = set()
+        for _ in range(_MOST_REDIRECTS):
+            plan = _plan(packed, keyless, left, asking)
+            answers = await self._ask(plan, packed, confirmation)
+            left, asking = self._sort(plan, answers, replies)
+            if not left:
+                return replies
+        lost = BackendUnavailable("the nodes of the cluster point at each other", backend="redis")
+        for at in left:
+            replies[at] = lost
+        return replies
+
+    async def _ask(
+        self,
+        plan: Mapping[Address, list[int]],
+        packed: Sequence[bytes],
+        confirmation: Confirmation | None,
+    ) -> Answers:
+        if confirmation is None:
+            return await self._together({to: _words(packed, at) for to, at in plan.items()})
+        end = [confirmation.question]
+        told = await self._together({to: _words(packed, at) + end for to, at in plan.items()})
+        return {
+            to: confirmation.judge(answer) if isinstance(answer, list) else answer
+            for to, answer in told.items()
+        }
+
+    def _sort(
+        self, plan: Mapping[Address, list[int]], answers: Answers, replies: list[Any]
+    ) -> tuple[dict[int, Address], set[int]]:
+        """Answers to where they belong; what has to be asked elsewhere, and what only this once."""
+        left: dict[int, Address] = {}
+        asking: set[int] = set()
+        for address, places in plan.items():
+            answer = answers[address]
+            if isinstance(answer, BackendUnavailable):
+                self.cluster.suspect(address)
+                answer = [answer] * len(places)
+            for at, reply in zip(places, answer, strict=True):
+                told = None if at < 0 else redirect(reply, address[0])
+                if told is None:
+                    if at >= 0:
+                        replies[at] = reply
+                    continue
+                left[at] = told.address
+                if told.moved:
+                    self.cluster.map.moved(told)
+                else:
+                    asking.add(at)
+        return left, asking
+
+    def refused(self, reply: ReplyError) -> BackendError:
+        """The error for an answer that `route` did not see: where it leads is learned here too."""
+        told = redirect(reply, "")
+        if told is not None:
+            self.cluster.map.stale = True
+            return BackendUnavailable(f"the slot is elsewhere by now: {reply}", backend="redis")
+        if wire.elsewhere(reply) or str(reply).startswith("CLUSTERDOWN"):
+            self.cluster.map.stale = True
+        return wire.failed(reply)
+
+
+def _plan(
+    packed: Sequence[bytes], keyless: list[int], left: Mapping[int, Address], asking: set[int]
+) -> dict[Address, list[int]]:
+    """Which commands go to which node, by their places; -1 is ASKING, for the one after it."""
+    plan: dict[Address, list[int]] = {to: [] for to in left.values()}
+    for at in range(len(packed)):
+        if at in keyless:
+            for places in plan.values():
+                places.append(at)
+        elif at in left:
+            plan[left[at]] += [-1, at] if at in asking else [at]
+    return plan
+
+
+def _words(packed: Sequence[bytes], places: list[int]) -> list[bytes]:
+    return [_ASKING if at < 0 else packed[at] for at in places]
+
+
+def read(url: Url) -> Cluster:
+    """`redis+cluster://user:password@h1:7000,h2:7000`."""
+    base = url.scheme.partition("+")[0]
+    seeds = reading.read_hosts(type(url)(base, url.netloc, url.path, url.options))
+    if seeds[0].db:
+        raise ConfigurationError("a cluster has no databases but 0", backend="redis")
+    return Cluster(seeds)

@@ -1,0 +1,107 @@
+"""The blocking colour on a cluster: a pool for each node, and one face for all of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from locknut.backends.redis.backend import SendMany
+from locknut.backends.redis.cluster.routing import Answers, Cluster, Routes
+from locknut.backends.redis.cluster.slots import Address, one_slot
+from locknut.backends.redis.settings import Settings
+from locknut.backends.redis.sockets import DIAL, Connection, Pool
+from locknut.backends.redis.sync import BlockingBackend
+from locknut.backends.redis.together import together
+from locknut.core.values import Claim
+from locknut.errors import BackendUnavailable
+from locknut.runtimes.threads import run
+
+
+class Pools(Routes):
+    """The idle connections of one backend, to all nodes: used as a `Pool` is."""
+
+    def __init__(self, cluster: Cluster):
+        super().__init__(cluster)
+        self._pools: dict[Address, Pool] = {}
+        self._mutex = threading.Lock()
+
+    @property
+    def settings(self) -> Settings:
+        return self.cluster.settings
+
+    def longest_slice(self, wanted: float) -> float:
+        return min(wanted, self.settings.limit / 2)
+
+    def send(self, packed: bytes) -> Any:
+        (reply,) = run(self.route([packed]))
+        if isinstance(reply, BackendUnavailable):
+            raise reply
+        return reply
+
+    def send_many(self, packed: Sequence[bytes]) -> list[Any]:
+        return run(self.route(packed))
+
+    @contextmanager
+    def lent(self, packed: bytes) -> Iterator[Connection]:
+        address = run(self.owner_of(packed))
+        try:
+            with self._at(address).lent() as connection:
+                yield connection
+        except BackendUnavailable:
+            self.cluster.suspect(address)
+            raise
+
+    def era_of(self, packed: bytes) -> object:
+        return self._at(run(self.owner_of(packed))).era
+
+    def masters(self) -> list[Pool]:
+        if self.cluster.map.stale:
+            run(self._refresh())
+        return [self._at(address) for address in self.cluster.map.masters()]
+
+    def close(self) -> None:
+        for pool in list(self._pools.values()):
+            pool.close()
+
+    async def _refresh(self) -> None:
+        with self._mutex:  # who waited for it finds the map made new
+            if self.cluster.map.stale:
+                await self.cluster.refresh(DIAL)
+                for address in self._pools.keys() - set(self.cluster.map.masters()):
+                    self._pools.pop(address).close()
+
+    async def _together(self, sent: Mapping[Address, Sequence[bytes]]) -> Answers:
+        work = [(self._at(address), packed) for address, packed in sent.items()]
+        return dict(zip(sent, together(work), strict=True))
+
+    def _at(self, address: Address) -> Pool:
+        pool = self._pools.get(address)
+        if pool is None:
+            pool = self._pools.setdefault(address, Pool(self.cluster.node(address)))
+        return pool
+
+
+class ClusterBackend(BlockingBackend):
+    """As on one server; the names of all locks are on all masters together."""
+
+    def __init__(self, cluster: Cluster):
+        self._pools = Pools(cluster)
+        super().__init__(self._pools)
+
+    async def _send_confirmed(self, packed: Sequence[bytes]) -> list[Any]:
+        return await self._pools.route(packed, self._confirmation)
+
+    def _in_reach(self, claims: Sequence[Claim]) -> bool:
+        return one_slot(claims)
+
+    async def _servers(self) -> list[SendMany]:
+        return [_asynchronous(pool) for pool in self._pools.masters()]
+
+
+def _asynchronous(pool: Pool) -> SendMany:
+    async def send_many(packed: Sequence[bytes]) -> list[Any]:
+        return pool.send_many(packed)
+
+    return send_many

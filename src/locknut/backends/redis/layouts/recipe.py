@@ -1,0 +1,93 @@
+"""What is sent for each verb in a foreign layout, and what the answers mean."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from locknut.backends.redis import recipe
+from locknut.backends.redis.layouts.layout import CLAIMS, Layout, beside
+from locknut.backends.redis.scripts import Script
+from locknut.backends.redis.wire import pack
+from locknut.core.values import Claim, Holder, LockInfo
+
+
+class ForeignRecipe:
+    """Makes commands. The key of a claim is the name of its lock in the database, as it is."""
+
+    def __init__(self, layout: Layout, ours: recipe.Recipe):
+        self._layout = layout
+        self._ours = ours
+
+    def acquire(self, claim: Claim) -> bytes:
+        ttl = recipe._milliseconds(claim.ttl or recipe.DEFAULT_TTL)
+        fair = b"" if not claim.fair else b"wait" if claim.waits else b"try"
+        terms = ttl, _mode(claim), self.mark(claim), self._shown(claim), fair
+        return self._verb(self._layout.scripts.acquire, claim, *terms)
+
+    def release(self, claim: Claim, *, doubtful: bool) -> bytes:
+        stone = recipe._milliseconds(recipe._tombstone(claim)) if doubtful else b"0"
+        return self._verb(self._layout.scripts.release, claim, stone, self.mark(claim))
+
+    def renew(self, claim: Claim, ttl: float | None = None) -> bytes:
+        left = recipe._milliseconds(ttl or claim.ttl or recipe.DEFAULT_TTL)
+        return self._verb(self._layout.scripts.renew, claim, left)
+
+    def adopt(self, parked: Claim, claim: Claim) -> bytes:
+        ttl = recipe._milliseconds(claim.ttl or recipe.DEFAULT_TTL)
+        stone = recipe._milliseconds(recipe._tombstone(parked))
+        terms = ttl, parked.id.encode(), self._shown(claim), stone
+        return self._verb(self._layout.scripts.adopt, claim, *terms, also=_stone(parked))
+
+    def inspect(self, name: str) -> bytes:
+        return self._look(name.encode(), b"", b"")
+
+    def break_hold(self, name: str, raw: int | None) -> bytes:
+        return self._look(name.encode(), b"" if raw is None else b"%d" % raw, b"break")
+
+    def mark(self, claim: Claim) -> bytes:
+        return self._layout.mark(claim.id)
+
+    def ear(self, claim: Claim) -> bytes:
+        return self._layout.ear(claim.key.encode(), self.mark(claim), fair=claim.fair)
+
+    def seen(self, name: str, reply: Any) -> LockInfo | None:
+        """What `inspect` told; None if nobody holds it."""
+        holders = tuple(self._holder(*each) for each in reply)
+        return LockInfo(name, holders) if holders else None
+
+    def _holder(self, mode: bytes, raw: int, left: int, shown: bytes) -> Holder:
+        ttl_left = left / 1000 if left >= 0 else None
+        if mode == b"?":
+            return self._layout.stranger(shown)._replace(ttl_left=ttl_left)
+        step = self._layout.customs.fence_step
+        person = recipe.person(mode, shown)
+        return person._replace(raw=raw, ttl_left=ttl_left, fence_step=step)
+
+    def _shown(self, claim: Claim) -> bytes:
+        return self._ours.value(claim)[len(claim.id) :]
+
+    def _look(self, name: bytes, *terms: bytes) -> bytes:
+        claims = beside(CLAIMS, name)  # nobody's tombstone is looked at
+        return self._call(self._layout.scripts.inspect, name, (claims,), terms)
+
+    def _verb(self, script: Script, claim: Claim, *terms: bytes, also: bytes = b"") -> bytes:
+        stones = (_stone(claim), also) if also else (_stone(claim),)
+        return self._call(script, claim.key.encode(), stones, (claim.id.encode(), *terms))
+
+    def _call(
+        self, script: Script, name: bytes, stones: tuple[bytes, ...], terms: tuple[bytes, ...]
+    ) -> bytes:
+        hold, fence, claims, *rest = self._layout.keys(name)
+        keys = (hold, fence, claims, stones[0], *rest, *stones[1:])
+        channel = self._layout.channel(name)
+        return pack(b"EVALSHA", script.sha, b"%d" % len(keys), *keys, *terms, channel)
+
+
+def _mode(claim: Claim) -> bytes:
+    return b"x" if claim.owner is None else b"o" + quote(claim.owner, safe="").encode()
+
+
+def _stone(claim: Claim) -> bytes:
+    """Where a claim is buried: a key of its own, that runs out by itself."""
+    return beside(b"locknut_tombstone", claim.key.encode()) + b":" + claim.id.encode()

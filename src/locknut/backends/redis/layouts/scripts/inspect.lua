@@ -1,0 +1,23 @@
+-- Who holds, for people: no claim id is told. With ARGV[2] given, the hold is broken.
+-- Answers {mode, number, ms left, shown} of each; mode ? and number 0 if it is not ours.
+-- ARGV 1 only this number is broken ('' for any), 2 'break' or '', 3 channel
+
+-- include claims
+
+local found = {}
+for _, claim in pairs(claims) do
+  found[#found + 1] = {claim.mode, claim.raw, claim.ends - now, claim.shown}
+end
+if #found == 0 then
+  found = strangers()
+end
+if ARGV[2] == 'break' and #found > 0 then
+  if ARGV[1] ~= '' and ARGV[1] ~= text(found[1][2]) then
+    return {}
+  end
+  for id in pairs(claims) do -- who listens hears at once; the id is worth nothing from then on
+    redis.call('publish', 'locknut:broken', id)
+  end
+  free()
+end
+return found

@@ -1,0 +1,114 @@
+"""The blocking colour of a foreign layout: a thread that waits listens on its own connection."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from typing import Final
+
+from hiredis import HiredisError, ReplyError
+
+from locknut.backends.redis import wire
+from locknut.backends.redis.layouts.layout import Layout
+from locknut.backends.redis.layouts.verbs import ForeignVerbs
+from locknut.backends.redis.sockets import Connection, Pool
+from locknut.backends.redis.sync import BlockingBackend
+from locknut.core.ports import Signal
+from locknut.core.values import Claim
+from locknut.runtimes.clock import now
+
+_PAUSE: Final = 0.1
+"""After a server that was out of reach; asking again has its own patience."""
+_LOST: Final = (OSError, HiredisError)
+"""A connection that is of no use any more; `BackendUnavailable` is one of the first."""
+
+
+class BlockingForeign(ForeignVerbs, BlockingBackend):
+    """A connection per caller, kept for the next one."""
+
+    def __init__(self, pool: Pool, layout: Layout):
+        BlockingBackend.__init__(self, pool)
+        self._sockets = pool
+        self._speak(layout)
+
+    def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
+        return Listening(self._sockets, self._foreign.ear(claim), signal())
+
+
+class Listening:
+    """Sleeps until the channel tells that asking again may be worth it, or somebody rings."""
+
+    def __init__(self, pool: Pool, channel: bytes, plain: Signal):
+        self._pool = pool
+        self._channel = channel
+        self._plain = plain
+        self._mutex = threading.Lock()
+        self._connection: Connection | None = None
+
+    def __enter__(self) -> Signal:
+        with suppress(*_LOST):
+            self._subscribe()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        connection = self._connection
+        if connection is None:
+            return
+        try:
+            reply = connection.send(wire.pack(b"UNSUBSCRIBE"))
+            while reply is not wire.NOTHING and reply[0] != b"unsubscribe":
+                reply = connection.next_within(self._pool.settings.limit)  # still on its way
+        except _LOST as error:
+            self._let_go(error)
+        except BaseException as error:
+            self._let_go(error)
+            raise
+        else:
+            self._let_go(None if reply is not wire.NOTHING else TimeoutError())
+
+    def notify(self) -> None:
+        self._plain.notify()
+        with self._mutex:
+            if self._connection is not None:
+                self._connection.interrupt()
+
+    async def wait(self, until: float) -> bool:
+        if await self._plain.wait(0.0):
+            return True
+        try:
+            if self._connection is None:
+                self._subscribe()
+                return True  # what was told in between was not heard: ask
+            connection = self._connection
+            while (left := until - now()) > 0:
+                if connection.next_within(left) is not wire.NOTHING:
+                    return True
+        except _LOST as error:
+            self._let_go(error)
+            await self._plain.wait(min(until, now() + _PAUSE))
+            return True
+        return await self._plain.wait(0.0)
+
+    def _subscribe(self) -> None:
+        connection = self._pool.take()
+        with self._mutex:
+            self._connection = connection
+        try:
+            reply = connection.send(wire.pack(b"SUBSCRIBE", self._channel))
+        except BaseException as error:
+            self._let_go(error)
+            raise
+        if isinstance(reply, ReplyError):
+            self._let_go(None)
+            raise self._pool.refused(reply)
+
+    def _let_go(self, error: BaseException | None) -> None:
+        """Back to the others, or closed after an error."""
+        with self._mutex:
+            connection, self._connection = self._connection, None
+        if connection is not None and error is None:
+            self._pool.give_back(connection)
+        elif connection is not None and error is not None:
+            with suppress(*_LOST):
+                self._pool.drop(connection, error)

@@ -1,0 +1,132 @@
+"""The one stream of a loop to one place: made by who needs it first, and again when it is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Generic, TypeVar
+
+from hiredis import HiredisError
+
+from locknut.backends.redis import wire
+from locknut.backends.redis.places import Place
+from locknut.backends.redis.recovering import Recovery
+from locknut.backends.redis.settings import Settings
+from locknut.backends.redis.streams import Stream
+from locknut.errors import BackendUnavailable
+
+T = TypeVar("T")
+
+
+class Joint(Generic[T]):
+    """Work that whoever needs it first begins, in a task of its own, and all who need it await.
+
+    So its time limits are its own, and a caller that gives up takes it from nobody.
+    """
+
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, T]]):
+        self._work = work
+        self._task: asyncio.Task[T] | None = None
+
+    async def done(self) -> T:
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._work())
+            self._task.add_done_callback(self._ended)
+        return await asyncio.shield(self._task)
+
+    def _ended(self, task: asyncio.Task[T]) -> None:
+        self._task = None
+        if not task.cancelled():
+            task.exception()  # whoever waited has it; it is nobody's if nobody did
+
+    def forked(self) -> None:
+        self._task = None
+
+
+class LoopDial:
+    """How the asyncio colour opens a stream and asks something on it."""
+
+    def __init__(self, pushed: Callable[[Stream, list[Any]], None], lost: Callable[[Stream], None]):
+        self._pushed = pushed
+        self._lost = lost
+
+    async def open(self, settings: Settings, *, curious: bool = False) -> Stream:
+        loop = asyncio.get_running_loop()
+
+        def make() -> Stream:
+            return Stream(settings, loop, self._pushed, self._lost)
+
+        async with asyncio.timeout(settings.connect_limit):
+            settings = await settings.signed_on_loop()
+            if settings.path:
+                _, stream = await loop.create_unix_connection(make, settings.path)
+            else:
+                host, port = settings.host, settings.port
+                _, stream = await loop.create_connection(make, host, port, ssl=settings.tls)
+        try:
+            await stream.greet(curious=curious)
+        except BaseException as error:
+            stream.abort(error)
+            raise
+        return stream
+
+    async def ask(self, peer: Stream, packed: bytes) -> Any:
+        return await peer.send(packed)
+
+
+class Link:
+    """A stream as long as there is one."""
+
+    def __init__(self, place: Place, dial: LoopDial, channels: tuple[bytes, ...] = ()):
+        self._place = place
+        self._dial = dial
+        self._channels = channels
+        self._connecting = Joint(self._connect)
+        self._recovery = Recovery()
+        self.stream: Stream | None = None
+
+    async def connected(self) -> Stream:
+        stream = self.stream
+        if stream is not None and not stream.closed:
+            return stream
+        return await self._connecting.done()
+
+    async def _connect(self) -> Stream:
+        self._recovery.ensure_time()
+        try:
+            stream = await self._place.reach(self._dial)
+        except BackendUnavailable as error:
+            self._recovery.failed(error)
+            raise
+        except (OSError, HiredisError) as error:
+            unreachable = wire.unreachable(self._place.settings, error)
+            self._recovery.failed(unreachable)
+            raise unreachable from error
+        self._recovery.reached()
+        await stream.subscribe(*self._channels)
+        self.stream = stream
+        return stream
+
+    async def send_many(self, packed: Sequence[bytes]) -> list[Any]:
+        """Several commands in one round trip."""
+        stream = self.stream
+        if stream is None or stream.closed:
+            stream = await self.connected()
+        return await stream.send_many(packed)
+
+    def forget(self) -> None:
+        """Whatever comes next is asked on a new stream; what is under way here is not disturbed."""
+        stream, self.stream = self.stream, None
+        if stream is not None:
+            stream.retire()
+
+    async def close(self) -> None:
+        stream, self.stream = self.stream, None
+        if stream is not None:
+            stream.abort(BackendUnavailable("this Locks was closed", backend="redis"))
+            await stream.ended
+
+    def forked(self) -> None:
+        """The loop and its selector are the parent's too: not even closing is for us."""
+        self.stream = None
+        self._connecting.forked()

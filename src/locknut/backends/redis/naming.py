@@ -1,0 +1,48 @@
+"""Which keys a lock has in Redis: all of them in one hash slot, and no two names share one.
+
+`locknut:{invoice:42}` is the hold itself; with `:fence` behind it the number of the last grant,
+with `:alive` who waits, with `:line` in which order, with `:info` what they asked for and who they
+are. A semaphore of that name has the same with `:permits` in between.
+"""
+
+from __future__ import annotations
+
+import re
+
+SEMAPHORE = ":permits"
+_OURS = re.compile(rb"([A-Za-z0-9_.-]+):\{([^{}]+)\}(:permits)?(?:|:line)", re.DOTALL)
+
+
+def hold_key(key: str, *, permits: bool) -> bytes:
+    """`namespace:name` with the name as hash tag; braces in it are escaped, nothing else is."""
+    namespace, _, name = key.partition(":")
+    if "%" in name or "{" in name or "}" in name:
+        name = name.replace("%", "%25").replace("{", "%7B").replace("}", "%7D")
+    return f"{namespace}:{{{name}}}{SEMAPHORE if permits else ''}".encode()
+
+
+def packed(hold: bytes) -> bytes:
+    """The five keys of a lock as they are sent: most of what every command has to say."""
+    size = len(hold)
+    return (
+        b"$%d\r\n%b\r\n$%d\r\n%b:fence\r\n$%d\r\n%b:alive\r\n$%d\r\n%b:line\r\n$%d\r\n%b:info\r\n"
+        % (size, hold, size + 6, hold, size + 6, hold, size + 5, hold, size + 5, hold)
+    )
+
+
+def pattern(prefix: str) -> bytes:
+    """What SCAN is to look for: keys of locks that begin with this `namespace:`, or any."""
+    return b"%b{*}*" % (prefix.encode() or b"*:")
+
+
+def key_of(found: bytes) -> tuple[str, bool] | None:
+    """The lock (and whether its semaphore) that a key of the database belongs to, if any."""
+    match = _OURS.fullmatch(found)
+    if match is None:
+        return None
+    try:
+        namespace, name = match[1].decode(), match[2].decode()
+    except UnicodeDecodeError:
+        return None  # somebody else's
+    plain = name.replace("%7D", "}").replace("%7B", "{").replace("%25", "%")
+    return f"{namespace}:{plain}", match[3] is not None

@@ -1,0 +1,240 @@
+"""What is sent for each verb, and what the answers mean. Pure: knows no connection."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import socket
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, TypeVar
+from urllib.parse import quote
+
+from locknut.backends.redis import naming
+from locknut.backends.redis.scripts import (
+    ACQUIRE,
+    ADOPT,
+    DOWNGRADE,
+    GATHER,
+    INSPECT,
+    RELEASE,
+    RENEW,
+    Script,
+)
+from locknut.core.values import Claim, Holder, LockInfo, Mode
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+DEFAULT_TTL: Final = 30.0
+GRANT: Final = 3.0
+"""Seconds a grant lives that was made for a waiter and not confirmed yet: as in keys.lua."""
+TOMBSTONE: Final = 60.0
+BROKEN: Final = b"locknut:broken"
+"""The channel on which inspect.lua tells the id of every hold that was broken by force."""
+_MODES: Final = {"s": Mode.SHARED, "p": Mode.PERMIT}
+_MOST_KEPT: Final = 4096
+
+
+def _head(script: Script, arguments: int) -> bytes:
+    return b"*%d\r\n$7\r\nEVALSHA\r\n$40\r\n%b\r\n$1\r\n5\r\n" % (8 + arguments, script.sha)
+
+
+_ACQUIRE = _head(ACQUIRE, 5)
+_RELEASE = _head(RELEASE, 2)
+_RENEW = _head(RENEW, 2)
+_DOWNGRADE = _head(DOWNGRADE, 1)
+_ADOPT = _head(ADOPT, 6)
+_INSPECT = _head(INSPECT, 2)
+_POP = b"*3\r\n$5\r\nBLPOP\r\n"
+_NO_TOMBSTONE = b"$1\r\n0\r\n"
+
+
+def bulk(word: bytes) -> bytes:
+    return b"$%d\r\n%b\r\n" % (len(word), word)
+
+
+NOWHERE = bulk(b"")
+"""Where a mere try is told of a grant: it does not stand in line."""
+_SECOND = bulk(b"1.000")
+
+
+def _milliseconds(seconds: float) -> bytes:
+    return b"%d" % math.ceil(seconds * 1000)
+
+
+def kept(known: dict[K, V], key: K, made: V) -> V:
+    """Remembered for the next time; all is forgotten when it is too much."""
+    if len(known) >= _MOST_KEPT:
+        known.clear()
+    known[key] = made
+    return made
+
+
+class Recipe:
+    """Makes commands; keeps the parts of them that come again."""
+
+    def __init__(self) -> None:
+        self._here = [socket.gethostname(), os.getpid()]
+        self._places: dict[tuple[str, bool], bytes] = {}
+        self._shown: dict[tuple[str, str, str | None], bytes] = {}
+        self._asking: dict[tuple[str, float | None, str, str], tuple[bytes, bytes]] = {}
+        """What stands before and behind id and time when a plain lock is asked for."""
+        self._giving: dict[str, bytes] = {}
+        self._popping: dict[str, bytes] = {}
+        """What stands before the id when a lock is given back, and when it is waited for."""
+
+    def acquire(self, claim: Claim, reply_to: bytes) -> bytes:
+        key, id_, ttl, mode, _, _, owner, who, label, _, _ = claim
+        if mode is not Mode.EXCLUSIVE or owner is not None:
+            words = self.place(key, mode is Mode.PERMIT), bulk(self.value(claim)), _terms(claim)
+            return b"".join((_ACQUIRE, *words, reply_to))
+        known = self._asking.get((key, ttl, who, label)) or self._known_asking(claim)
+        return b"%b%b%010d%b%b" % (known[0], id_.encode(), time.time(), known[1], reply_to)
+
+    def _known_asking(self, claim: Claim) -> tuple[bytes, bytes]:
+        value = self.value(claim)
+        front = b"%b%b$%d\r\n" % (_ACQUIRE, self.place(claim.key, False), len(value))
+        made = front, b"%b\r\n%b" % (value[42:], _terms(claim))
+        return kept(self._asking, (claim.key, claim.ttl, claim.who, claim.label), made)
+
+    def gather(self, claims: Sequence[Claim]) -> bytes:
+        """One acquire for all of them."""
+        keys = [self.place(claim.key, claim.mode is Mode.PERMIT) for claim in claims]
+        words = [bulk(self.value(claim)) + _terms(claim) for claim in claims]
+        count = len(claims)
+        head = b"*%d\r\n$7\r\nEVALSHA\r\n$40\r\n%b\r\n" % (3 + count * 9, GATHER.sha)
+        return b"".join((head, bulk(b"%d" % (count * 5)), *keys, *words))
+
+    def release(self, claim: Claim, *, doubtful: bool) -> bytes:
+        stone = bulk(_milliseconds(_tombstone(claim))) if doubtful else _NO_TOMBSTONE
+        if claim.mode is Mode.PERMIT:
+            front = b"%b%b$32\r\n" % (_RELEASE, self.place(claim.key, True))
+        else:
+            front = self._giving.get(claim.key) or self._known_giving(claim.key)
+        return b"%b%b\r\n%b" % (front, claim.id.encode(), stone)
+
+    def _known_giving(self, key: str) -> bytes:
+        return kept(self._giving, key, b"%b%b$32\r\n" % (_RELEASE, self.place(key, False)))
+
+    def renew(self, claim: Claim, ttl: float | None = None) -> bytes:
+        # Of ten thousand leases each is renewed once in a while: to keep its words would cost more.
+        place = naming.packed(naming.hold_key(claim.key, permits=claim.mode is Mode.PERMIT))
+        left = _milliseconds(ttl or claim.ttl or DEFAULT_TTL)
+        words = _RENEW, place, claim.id.encode(), len(left), left
+        return b"%b%b$32\r\n%b\r\n$%d\r\n%b\r\n" % words
+
+    def downgrade(self, claim: Claim) -> bytes:
+        return _DOWNGRADE + self.place(claim.key, False) + bulk(claim.id.encode())
+
+    def adopt(self, parked: Claim, claim: Claim) -> bytes:
+        place = self.place(claim.key, claim.mode is Mode.PERMIT)
+        stone = bulk(_milliseconds(_tombstone(parked)))
+        old, new = bulk(parked.id.encode()), bulk(self.value(claim))
+        return b"".join((_ADOPT, place, old, new, _terms(claim), stone))
+
+    def inspect(self, key: str, *, permits: bool) -> bytes:
+        return _INSPECT + self.place(key, permits) + bulk(b"") + bulk(b"")
+
+    def break_hold(self, key: str, raw: int | None, *, permits: bool) -> bytes:
+        only = b"" if raw is None else b"%d" % raw
+        return _INSPECT + self.place(key, permits) + bulk(only) + bulk(b"break")
+
+    def inbox(self, claim: Claim, generation: int) -> bytes:
+        """Where a pushed grant is left, as granting.lua names it."""
+        hold = naming.hold_key(claim.key, permits=claim.mode is Mode.PERMIT)
+        return b"%b:inbox:%b%d" % (hold, claim.id[:16].encode(), generation)
+
+    def pop(self, claim: Claim, generation: int, seconds: float) -> bytes:
+        """Sleep until something is in the inbox."""
+        most = _SECOND if seconds > 0.9995 else bulk(b"%.3f" % max(0.001, seconds))
+        if generation or claim.mode is Mode.PERMIT:
+            inbox = self.inbox(claim, generation)
+            return b"%b$%d\r\n%b\r\n%b" % (_POP, len(inbox), inbox, most)
+        front = self._popping.get(claim.key) or self._known_popping(claim)
+        return b"%b%b0\r\n%b" % (front, claim.id[:16].encode(), most)
+
+    def _known_popping(self, claim: Claim) -> bytes:
+        inbox = self.inbox(claim, 0)
+        return kept(self._popping, claim.key, b"%b$%d\r\n%b" % (_POP, len(inbox), inbox[:-17]))
+
+    def place(self, key: str, permits: bool) -> bytes:
+        """The five keys of a lock, packed."""
+        known = self._places.get((key, permits))
+        if known is None:
+            known = naming.packed(naming.hold_key(key, permits=permits))
+            kept(self._places, (key, permits), known)
+        return known
+
+    def value(self, claim: Claim) -> bytes:
+        """The id, since when (by our clock: shown, never decided on), and who it is."""
+        who = claim.who, claim.label, claim.owner
+        shown = self._shown.get(who)
+        if shown is None:
+            shown = json.dumps([*self._here, *who], separators=(",", ":")).encode()
+            kept(self._shown, who, shown)
+        return b"%b%010d%b" % (claim.id.encode(), time.time(), shown)
+
+
+def _terms(claim: Claim) -> bytes:
+    ttl = _milliseconds(claim.ttl or DEFAULT_TTL)
+    return bulk(ttl) + bulk(mode_of(claim)) + bulk(b"%d" % claim.permits)
+
+
+def mode_of(claim: Claim) -> bytes:
+    """As the scripts call it."""
+    if claim.mode is not Mode.EXCLUSIVE:
+        return b"s" if claim.mode is Mode.SHARED else b"p"
+    return b"x" if claim.owner is None else b"o" + quote(claim.owner, safe="").encode()
+
+
+def _tombstone(claim: Claim) -> float:
+    return max(claim.ttl or DEFAULT_TTL, TOMBSTONE)
+
+
+def seen(key: str, permits: bool, reply: Any) -> LockInfo | None:
+    """What `inspect` told of one key; None if nobody holds it or waits."""
+    holders = tuple(_holder(*each) for each in reply[0])
+    waiters = tuple(_waiter(*each) for each in reply[1])
+    if not holders and not waiters:
+        return None
+    limits = [each[3] for each in reply[0]] + [each[1] for each in reply[1]]
+    return LockInfo(key, holders, waiters, max(limits) if permits else None)
+
+
+def by_name(found: Iterable[LockInfo]) -> list[LockInfo]:
+    """A lock and a semaphore of one name are shown together."""
+    known: dict[str, LockInfo] = {}
+    for info in found:
+        before = known.get(info.name)
+        known[info.name] = info if before is None else _merged(before, info)
+    return list(known.values())
+
+
+def _merged(first: LockInfo, second: LockInfo) -> LockInfo:
+    return LockInfo(
+        first.name,
+        first.holders + second.holders,
+        first.waiters + second.waiters,
+        first.permits or second.permits,
+    )
+
+
+def _holder(mode: bytes, raw: int, left: int, _limit: int, shown: bytes) -> Holder:
+    ttl_left = left / 1000 if left >= 0 else None
+    return person(mode, shown)._replace(raw=raw or None, ttl_left=ttl_left)
+
+
+def _waiter(mode: bytes, _limit: int, shown: bytes) -> Holder:
+    return person(mode, shown)._replace(since=None)
+
+
+def person(mode: bytes, shown: bytes) -> Holder:
+    """Somebody, as far as what stands there can be read: it may not be ours."""
+    kind = _MODES.get(mode.decode(), Mode.EXCLUSIVE)
+    try:
+        host, pid, who, label, owner = json.loads(shown[10:])
+        return Holder(host, pid, who, label, kind, since=float(shown[:10]), owner=owner)
+    except ValueError:
+        return Holder(mode=kind)

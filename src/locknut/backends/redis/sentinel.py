@@ -1,0 +1,106 @@
+"""Where a server is to be found, told by Sentinels: asked again for every new connection.
+
+An address that a Sentinel tells is not believed before the server there says itself that it is the
+master: a Sentinel may be cut off, and tell of a master that has become a replica long ago.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from hiredis import HiredisError, ReplyError
+
+from locknut.backends.redis import settings as reading
+from locknut.backends.redis import wire
+from locknut.backends.redis.places import Dial, Looked, P
+from locknut.backends.redis.settings import Settings
+from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
+
+if TYPE_CHECKING:
+    from locknut.connect import Url
+
+OPTIONS: Final = ("sentinel_username", "sentinel_password", "sentinel_tls")
+_PORT: Final = 26379
+_SAME: Final = {True: ("socket_", "ssl_"), False: ("socket_",)}
+"""Which options of the master are the Sentinels' too, if these are spoken to by TLS or not."""
+
+
+class Sentinels:
+    """The master of one service, whoever that is now."""
+
+    def __init__(self, service: str, settings: Settings, sentinels: list[Settings]):
+        self.service = service
+        self.settings = settings
+        self._sentinels = sentinels
+        self._question = wire.pack(b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", service.encode())
+        self._looked = Looked()
+
+    async def reach(self, dial: Dial[P]) -> P:
+        tried: list[Settings] = []
+        reasons: list[str] = []
+        for sentinel in list(self._sentinels):
+            try:
+                found = await self._ask(dial, sentinel)
+                if found in tried:
+                    continue  # another Sentinel of the same opinion
+                tried.append(found)
+                peer = await self._looked.open(dial, found)
+            except (OSError, HiredisError, BackendError) as error:
+                if isinstance(error, BackendError) and not isinstance(error, OSError):
+                    raise  # it is there, and will not have us: that is not for another to mend
+                reasons.append(str(error) or type(error).__name__)
+                continue
+            if peer.welcome.role == "master":
+                self._prefer(sentinel)
+                return peer
+            peer.close()
+            reasons.append(f"{found.place} says that it is a replica")
+        message = f"no master of {self.service!r} was found: {'; '.join(reasons)}"
+        raise BackendUnavailable(message, backend="redis")
+
+    async def _ask(self, dial: Dial[P], sentinel: Settings) -> Settings:
+        try:
+            peer = await dial.open(sentinel)
+            try:
+                reply = await dial.ask(peer, self._question)
+            finally:
+                peer.close()
+        except OSError as error:
+            raise wire.unreachable(sentinel, error) from error
+        return self._found(sentinel, reply)
+
+    def _found(self, sentinel: Settings, reply: Any) -> Settings:
+        if isinstance(reply, ReplyError):
+            raise wire.failed(reply)
+        if reply is None:
+            message = f"the Sentinel {sentinel.place} knows no service {self.service!r}"
+            raise BackendUnavailable(message, backend="redis")
+        return self.settings.at(reply[0].decode(), int(reply[1]))
+
+    def _prefer(self, sentinel: Settings) -> None:
+        """The one that was right is asked first next time."""
+        if self._sentinels[0] is not sentinel:
+            self._sentinels = [
+                sentinel,
+                *(each for each in self._sentinels if each is not sentinel),
+            ]
+
+
+def read(url: Url) -> Sentinels:
+    """`redis+sentinel://user:password@h1,h2:26379/service/db`: who we are is for the master."""
+    service, _, database = url.path.strip("/").partition("/")
+    if not service:
+        message = f"a {url.scheme}: URL needs the name of the service: {url.scheme}://host/mymaster"
+        raise ConfigurationError(message, backend="redis")
+    make, base = type(url), url.scheme.partition("+")[0]
+    login, at, hosts = url.netloc.rpartition("@")
+    rest = {name: value for name, value in url.options.items() if name not in OPTIONS}
+    master = reading.read(make(base, f"{login}{at}", f"/{database}", rest))
+    encrypted = reading.switch(url.options, "sentinel_tls", default=True)
+    kept = {name: value for name, value in rest.items() if name.startswith(_SAME[encrypted])}
+    user, password = (url.options.get(name, "") for name in OPTIONS[:2])
+    sentinels = reading.read_hosts(make(base if encrypted else "redis", hosts, "", kept), _PORT)
+    return Sentinels(
+        service, master, [replace(each, username=user, password=password) for each in sentinels]
+    )

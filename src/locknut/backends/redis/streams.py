@@ -1,0 +1,248 @@
+"""The asyncio connection: commands of all tasks in one stream, answers in the same order.
+
+A command goes out at once where nobody else waits for an answer, and else in one write with those
+of the same turn of the loop. Who awaits an answer goes on in the step that reads it. What is pushed
+comes in the same stream (RESP3), so a message is known to be younger than every answer before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Protocol, cast
+
+from hiredis import HiredisError, PushNotification, ReplyError
+
+from locknut.backends.redis import wire
+from locknut.backends.redis.recovering import keep_alive
+from locknut.backends.redis.replies import Reply
+from locknut.backends.redis.settings import Settings
+from locknut.runtimes.clock import now
+
+UNASKED: Final = frozenset({b"message", b"smessage", b"unsubscribe", b"sunsubscribe"})
+"""Pushes that are nobody's answer. A slot that leaves its node ends the subscriptions in it."""
+
+
+_AT_ONCE: Final = 65536
+"""Bytes that are read at a time, into a buffer that is kept: asyncio's own way makes one of 256 KiB
+for every read, which costs more than all the rest of it."""
+_HANGING: Final = 0.05
+"""Seconds without an answer after which a server may hang."""
+MOST_UNSENT: Final = 16 * 1024 * 1024
+"""Bytes that may wait for a server that does not read: more will not be answered in time."""
+
+
+class Answer(Protocol):
+    """Who is told what a command was answered, in the step that reads it."""
+
+    def done(self) -> bool:
+        """Whether nobody wants to know any more."""
+
+    def set_result(self, result: Any) -> None:
+        """The answer."""
+
+    def set_exception(self, error: BaseException) -> None:
+        """There will be none."""
+
+
+class Stream(asyncio.BufferedProtocol):
+    """One connection, shared by all tasks of a loop."""
+
+    _new_reply: Callable[[Any], Reply] = Reply
+
+    def __init__(
+        self,
+        settings: Settings,
+        loop: asyncio.AbstractEventLoop,
+        pushed: Callable[[Stream, list[Any]], None],
+        lost: Callable[[Stream], None],
+    ):
+        self._settings = settings
+        self._loop = loop
+        self._pushed = pushed
+        self._lost = lost
+        self._reader = wire.reader()
+        self._buffer = bytearray(_AT_ONCE)
+        # TLS fills it piece by piece: a slice must be no copy.
+        self._view = memoryview(self._buffer)
+        self._pending: deque[tuple[Answer, float]] = deque()
+        self._out: list[bytes] = []
+        self._leaving: set[Answer] = set()
+        """Answers behind which a subscription has ended: see `leave`."""
+        self._watched = False
+        self._why: BaseException = ConnectionResetError("the server closed the connection")
+        self._transport: asyncio.Transport | None = None
+        self.closed = True
+        """Whether it is of no use (any more), as far as we were told."""
+        self.welcome = wire.Welcome()
+        self.listening: dict[bytes, None] = {}
+        """The channels of single locks, on a cluster; oldest first."""
+        self.ended = loop.create_future()
+        self.anchor = float("-inf")
+        """When the command was sent whose answer came last: a message after it is younger (S1)."""
+
+    def send(self, packed: bytes) -> Reply:
+        """The answer is awaited by a task."""
+        answer = self._new_reply(self._loop)
+        self.ask(packed, answer)
+        return answer
+
+    async def send_many(self, packed: Iterable[bytes]) -> list[Any]:
+        """Several commands in one round trip."""
+        # Awaited one by one: `gather` of what is no future of asyncio's never ends once cancelled.
+        return [await answer for answer in [self.send(each) for each in packed]]
+
+    def ask(self, packed: bytes, answer: Answer, few: int = 0) -> None:
+        """The answer is told to whoever this is. With no more than a few commands unanswered it
+        does not wait for others to go with it; nor if the server has not answered for a while.
+        """
+        sent = now()  # before it is: from here on it may count
+        if self._transport is None:  # lost since the caller looked
+            answer.set_exception(wire.unreachable(self._settings, self._why))
+            return
+        waiting = len(self._pending)
+        at_once = waiting <= few or (few and sent - self._pending[0][1] > _HANGING)
+        try:
+            if at_once and not self._out:  # what was said before goes out before
+                self._transport.write(packed)
+            else:
+                if not self._out:
+                    self._loop.call_soon(self._flush)
+                self._out.append(packed)
+            self._pending.append((answer, sent))
+            if not self._watched:
+                self._watched = True
+                self._loop.call_later(self._settings.limit, self._watch)
+        except BaseException as error:  # Ctrl-C: the next answer may be to another question
+            self.abort(error)
+            raise
+
+    def leave(self, verb: bytes, channel: bytes) -> None:
+        """End a subscription. What comes of it is pushed, and is nobody's answer; but a refusal (by
+        an ACL, or because the slot has just moved) comes as one. So HELLO is sent behind it, which
+        is always answered: an error before that answer is this refusal, and not another's.
+        """
+        if self._transport is not None:
+            self._leaving.add(self.send(wire.pack(verb, channel) + wire.pack(b"HELLO")))
+
+    def _flush(self) -> None:
+        transport = self._transport
+        try:
+            packed = b"".join(self._out)
+            self._out.clear()
+            if transport is not None:
+                transport.write(packed)
+                if transport.get_write_buffer_size() > MOST_UNSENT:
+                    self.abort(BufferError("the server does not read what is sent"))
+        except BaseException as error:  # Ctrl-C: it may not have been sent
+            self.abort(error)
+            raise
+
+    def _watch(self) -> None:
+        """The time limit of every command, kept by one timer."""
+        if not self._pending:
+            self._watched = False
+            return
+        left = self._pending[0][1] + self._settings.limit - now()
+        if left > 0:
+            self._loop.call_later(left, self._watch)
+        else:
+            self.abort(TimeoutError())
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self.closed = False
+        sock = transport.get_extra_info("socket")
+        if sock is not None:
+            keep_alive(sock)
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 -- the same one every time
+        return self._view
+
+    def buffer_updated(self, nbytes: int) -> None:
+        reader = self._reader
+        answer: Answer | None = None
+        try:
+            reader.feed(self._buffer, 0, nbytes)  # type: ignore[arg-type]  # any buffer will do
+            reply = reader.gets()
+            while reply is not wire.NOTHING:
+                if type(reply) is PushNotification and reply[0] in UNASKED:
+                    self._pushed(self, reply)
+                elif not self._leaving or not self._refused_to_leave(reply):
+                    # In RESP3 the answer to SUBSCRIBE is a push as well.
+                    answer, self.anchor = self._pending[0]
+                    self._pending.popleft()
+                    if not answer.done():
+                        answer.set_result(reply)
+                    answer = None
+                reply = reader.gets()
+        except (HiredisError, IndexError) as error:
+            self.abort(error)
+        except (SystemExit, KeyboardInterrupt) as why:
+            if answer is not None and answer.done():
+                # Of somebody who went on with his answer: the others have theirs, if it runs on.
+                self._loop.call_soon(self.buffer_updated, 0)
+            else:  # Ctrl-C in between: what was read may be lost
+                self.abort(why)
+                if answer is not None:
+                    answer.set_exception(wire.unreachable(self._settings, why))
+            raise
+
+    def _refused_to_leave(self, reply: Any) -> bool:
+        first = self._pending[0][0]
+        if first in self._leaving and isinstance(reply, ReplyError):
+            return True
+        self._leaving.discard(first)
+        return False
+
+    def abort(self, why: BaseException) -> None:
+        """After any doubt: every command that waits is unanswered."""
+        self._why = why
+        self.closed = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def eof_received(self) -> None:
+        self.closed = True  # it is lost in a moment: nothing more is sent on it
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self.closed = True
+        why = exc or self._why
+        while self._pending:
+            answer, _ = self._pending.popleft()
+            if not answer.done():
+                answer.set_exception(wire.unreachable(self._settings, why))
+        if not self.ended.done():
+            self.ended.set_result(None)
+        self._lost(self)
+
+    @property
+    def waiting(self) -> int:
+        """How many commands have not been answered yet."""
+        return len(self._pending)
+
+    def close(self) -> None:
+        """Nobody needs it any more."""
+        self.abort(ConnectionAbortedError("not needed any more"))
+
+    def retire(self) -> None:
+        """Close once the last answer has come: the commands of others are not to be doubted."""
+        if self._pending:
+            self.send(wire.pack(b"HELLO")).add_done_callback(lambda _: self.close())
+        else:
+            self.close()
+
+    async def greet(self, *, curious: bool = False) -> None:
+        """Who we are, and which database; the server says who it is."""
+        said = await self.send_many(wire.greeting(self._settings, b"3", curious=curious))
+        self.welcome = wire.welcome(said, curious=curious)
+
+    async def subscribe(self, *channels: bytes) -> None:
+        """Where grants are told to us, and what was broken."""
+        for channel in channels:
+            reply = await self.send(wire.pack(b"SUBSCRIBE", channel))
+            if isinstance(reply, ReplyError):
+                self.close()
+                raise wire.failed(reply)

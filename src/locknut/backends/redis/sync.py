@@ -1,0 +1,257 @@
+"""The blocking colour: kept connections, and a thread that sleeps in BLPOP on its own inbox."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final, Protocol
+
+from hiredis import ReplyError
+
+from locknut.backends.redis.backend import RedisBackend
+from locknut.backends.redis.recipe import Recipe, bulk
+from locknut.backends.redis.scripts import Script
+from locknut.backends.redis.settings import Settings
+from locknut.backends.redis.sockets import Connection
+from locknut.backends.redis.waiting import Waiting
+from locknut.backends.redis.wire import NOTHING
+from locknut.core.ports import Signal
+from locknut.core.values import Answer, Busy, Claim, Granted
+from locknut.errors import BackendError, BackendUnavailable
+from locknut.runtimes.clock import now
+
+SLICE: Final = 1.0
+"""The longest BLPOP: after it the claim is shown to be alive again."""
+_LATE: Final = 0.005
+"""How late the end of a BLPOP may be told where somebody's time runs out. A busy server tells it at
+once, an idle one looks only ten times a second: then the connection is given up."""
+_PAUSE: Final = 0.1
+"""After a slice that found no server; asking again has its own patience."""
+_UNASKED: Final = object()
+_FIRST_INBOX: Final = bulk(b"l0")
+_BLPOP_FOLLOWS: Final = bulk(b"b0")
+_MOST_CROWDED: Final = 1000
+
+
+class Connections(Protocol):
+    """A pool, or the pools of a cluster's nodes."""
+
+    @property
+    def settings(self) -> Settings: ...
+
+    def send(self, packed: bytes) -> Any: ...
+
+    def send_many(self, packed: Sequence[bytes]) -> list[Any]: ...
+
+    def lent(self, packed: bytes) -> AbstractContextManager[Connection]: ...
+
+    def longest_slice(self, wanted: float) -> float: ...
+
+    def era_of(self, packed: bytes) -> object: ...
+
+    def refused(self, reply: ReplyError) -> BackendError: ...
+
+    def close(self) -> None: ...
+
+
+class BlockingBackend(RedisBackend):
+    """A connection per caller, kept for the next one."""
+
+    patient = True
+    """See `ports.Backend.attempt`: who probably has to wait goes to sleep with its question."""
+
+    def __init__(self, pool: Connections):
+        super().__init__(pool.settings)
+        self._pool = pool
+        self._closed = False
+        self._asleep: set[Connection] = set()
+        """Where somebody sleeps that closing has to wake: the core does not know of it."""
+
+    async def _ask(self, script: Script, packed: bytes) -> Any:
+        reply = self._pool.send(packed)
+        if type(reply) is int or type(reply) is list:
+            return reply
+        return await self._understood(script, packed, reply)
+
+    async def _send_many(self, packed: Sequence[bytes]) -> list[Any]:
+        return self._pool.send_many(packed)
+
+    def _refused(self, reply: ReplyError) -> BackendError:
+        return self._pool.refused(reply)
+
+    def _era(self, packed: bytes) -> object:
+        return self._pool.era_of(packed)
+
+    def _reply_to(self, waiting: Waiting | None) -> bytes:
+        if waiting is None or waiting.generation == 0:
+            return _FIRST_INBOX
+        return bulk(b"l%d" % waiting.generation)
+
+    def _signal(self, waiting: Waiting, plain: Callable[[], Signal]) -> Signal:
+        if self._confirmation is None:
+            if len(self._crowded) >= _MOST_CROWDED:
+                self._crowded.clear()
+            self._crowded.add(waiting.claim.key)
+        return Inbox(self._pool, self._recipe, waiting, plain)
+
+    async def _ask_and_sleep(self, claim: Claim, patience: float) -> Answer:
+        """Ask, and sleep in BLPOP for a slice, in one write: one that has to wait goes to sleep
+        at once, and has its grant in a few steps. Who is let in at once finds a message as well,
+        so that BLPOP does not hold up the connection.
+        """
+        most, within = _slice(patience, self._pool)
+        packed = self._recipe.acquire(claim, _BLPOP_FOLLOWS) + self._recipe.pop(claim, 0, most)
+        waiting = Waiting(claim)
+        sent = now()
+        try:
+            answer, popped = await self._send_two(packed, most, within)
+        except BaseException:
+            self._waiting[claim.id] = waiting
+            waiting.move()  # that connection may be read by the server for a while (L5)
+            raise
+        if type(answer) is int:
+            self._crowded.discard(claim.key)
+            return Granted(answer)
+        if type(answer) is list:
+            waiting.last_raw = answer[1]
+            if type(popped) is list and waiting.told(popped[1], sent):
+                known = waiting.answer()
+                if known is not None:
+                    return known
+        self._waiting[claim.id] = waiting  # from here on in the usual way
+        if popped is NOTHING:
+            waiting.move()
+        return Busy(0.0) if type(answer) is list else await self.attempt(claim, 0.0)
+
+    async def _send_two(self, packed: bytes, most: float, within: float) -> tuple[Any, Any]:
+        """The answers to a question and to the BLPOP behind it: NOTHING if that one may sleep for
+        longer than it should. Then nobody uses its connection any more.
+        """
+        with self._pool.lent(packed) as connection:
+            self._asleep.add(connection)
+            try:
+                if self._closed:  # just now: whoever closed it did not see this connection yet
+                    raise ConnectionAbortedError("closed")
+                answer = connection.send(packed)
+                if type(answer) is int:
+                    return answer, connection.next()
+                popped = NOTHING
+                if type(answer) is list:
+                    told = answer[0] / 1000
+                    popped = connection.next_within(told if told < most else within)
+                if popped is NOTHING:
+                    connection.era = None
+                return answer, popped
+            finally:
+                self._asleep.discard(connection)
+
+    async def close(self) -> None:
+        self._closed = True
+        for connection in list(self._asleep):
+            connection.interrupt()
+        self._pool.close()
+
+    def forked(self) -> None:
+        self._pool.close()
+        self._waiting.clear()
+        self._asleep.clear()
+
+
+class Inbox:
+    """Sleeps until the server leaves a grant in this claim's inbox, or somebody rings."""
+
+    __slots__ = (
+        "_mutex",
+        "_pause",
+        "_pool",
+        "_recipe",
+        "_rung",
+        "_signal",
+        "_sleeping",
+        "_waiting",
+    )
+
+    def __init__(
+        self,
+        pool: Connections,
+        recipe: Recipe,
+        waiting: Waiting,
+        signal: Callable[[], Signal],
+    ):
+        self._pool = pool
+        self._recipe = recipe
+        self._waiting = waiting
+        self._signal = signal
+        self._pause: Signal | None = None
+        """What is slept on instead while there is no server: hardly ever needed."""
+        self._rung = False
+        self._mutex = threading.Lock()
+        self._sleeping: Connection | None = None
+
+    def notify(self) -> None:
+        with self._mutex:
+            self._rung = True
+            if self._sleeping is not None:
+                self._sleeping.interrupt()
+            if self._pause is not None:
+                self._pause.notify()
+
+    async def wait(self, until: float) -> bool:
+        waiting = self._waiting
+        while not self._rung:
+            sent = now()
+            left = until - sent
+            if left <= 0:
+                return False
+            most, within = _slice(left, self._pool)
+            packed = self._recipe.pop(waiting.claim, waiting.generation, most)
+            try:
+                reply, era = await self._send(packed, within)
+                if isinstance(reply, ReplyError):
+                    raise self._pool.refused(reply)
+            except BackendUnavailable:
+                waiting.move()
+                await self._wait_a_little(until)
+                self._rung = False
+                return True
+            if reply is None:
+                waiting.anchor, waiting.era = sent, era
+            elif reply is NOTHING:
+                waiting.move()
+            elif reply is _UNASKED:
+                continue
+            elif era is not waiting.era:
+                return True  # of another server than the answer it would count from: ask it
+            elif waiting.told(reply[1], waiting.anchor):
+                return True
+        self._rung = False
+        return True
+
+    async def _wait_a_little(self, until: float) -> None:
+        self._pause = pause = self._signal()
+        if not self._rung:
+            await pause.wait(min(until, now() + _PAUSE))
+        self._pause = None
+
+    async def _send(self, packed: bytes, within: float) -> tuple[Any, object]:
+        """What came, if anything, and in which of the pool's eras."""
+        with self._pool.lent(packed) as connection:
+            self._sleeping = connection
+            try:
+                if self._rung:  # just now: whoever rang did not see this connection yet
+                    return _UNASKED, None
+                reply, era = connection.send_within(packed, within), connection.era
+                if reply is NOTHING:
+                    connection.era = None
+                return reply, era
+            finally:
+                with self._mutex:  # from here on it is not ours to interrupt
+                    self._sleeping = None
+
+
+def _slice(left: float, pool: Connections) -> tuple[float, float]:
+    """For how long to sleep in BLPOP, and to wait for its answer."""
+    most = pool.longest_slice(SLICE)
+    return (most, math.inf) if left > most else (left, left + _LATE)

@@ -1,0 +1,115 @@
+"""What a client knows of its place in the server's line, and when a pushed grant is believed.
+
+A grant may lie in an inbox, or in a socket, for as long as its reader was stopped. So it counts
+from the sending of the last command that was answered "not yet": it was granted after that (S1).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from locknut.backends.redis.recipe import DEFAULT_TTL, GRANT
+from locknut.core import pacing
+from locknut.core.ports import Signal
+from locknut.core.values import Answer, Busy, Claim, Granted
+from locknut.runtimes.clock import now
+
+ID: Final = 32
+FRESH: Final = 0.3
+"""How long an answer stands for the next question of the same claim, where that is allowed."""
+
+
+class Waiting:
+    """One claim that stands in line."""
+
+    __slots__ = (
+        "anchor",
+        "claim",
+        "deaf",
+        "era",
+        "fresh",
+        "generation",
+        "last_raw",
+        "pushed",
+        "retry_in",
+        "signal",
+    )
+
+    def __init__(self, claim: Claim):
+        self.claim = claim
+        self.anchor = float("-inf")
+        """When the last command was sent that was answered "not yet"."""
+        self.era: object = None
+        """Of which connections that was, where there are several: see `Pool.era`."""
+        self.last_raw = 0
+        """The last grant of this key at that moment: a message with no larger number is old."""
+        self.retry_in = 0.0
+        self.generation = 0
+        """Counts the inboxes: each is read by one connection only (L5)."""
+        self.pushed: Granted | None = None
+        self.signal: Signal | None = None
+        self.fresh = False
+        self.deaf = False
+        """Whether a message could have been missed since it was answered "not yet"."""
+
+    def not_yet(self, sent: float, last_raw: int, retry_in: float, era: object = None) -> None:
+        self.anchor, self.era = max(self.anchor, sent), era
+        self.last_raw = max(self.last_raw, last_raw)
+        self.retry_in = retry_in
+        if self.pushed is not None and self.pushed.raw <= self.last_raw:
+            self.pushed = None  # it ran out before this question was asked
+
+    def watched(self, signal: Signal) -> None:
+        """From now on somebody waits. The claim stands in line already, and from there no message
+        can be missed: the question that follows needs no command.
+        """
+        self.signal = signal
+        self.fresh = not self.deaf and now() - self.anchor < FRESH
+
+    def move(self) -> None:
+        """Another inbox, which the server has to be told of: the old one may have a reader (L5)."""
+        self.generation += 1
+        self.fresh = False
+
+    def answer(self) -> Answer | None:
+        """What is known without asking: the grant that was pushed, or that nothing has changed."""
+        fresh, self.fresh = self.fresh, False
+        pushed = self.pushed
+        if pushed is not None:
+            self.pushed = pushed if _half_left(pushed) else None
+            return self.pushed
+        return Busy(self.retry_in) if fresh else None
+
+    def told(self, message: bytes, anchor: float) -> bool:
+        """Take a message in; False if it speaks of another claim, or of an older grant."""
+        raw, claim = int(message[ID:]), self.claim
+        if raw <= self.last_raw or not message.startswith(claim.id.encode()):
+            return False
+        self.pushed = Granted(raw, min(GRANT, claim.ttl or DEFAULT_TTL), anchor)
+        return True
+
+
+def _half_left(pushed: Granted) -> bool:
+    """Whether it is surely the grant that stands. An older one may have run out, and the same claim
+    been granted once more, under a larger number: the server is asked which.
+    """
+    if pushed.anchor is None or pushed.ttl is None:
+        return True
+    return pacing.validity(pushed.anchor, pushed.ttl) - now() >= pushed.ttl / 2
+
+
+class Watch:
+    """A waiting claim's signal, from when its caller starts to wait until it need not any more."""
+
+    __slots__ = ("_signal", "_waiting")
+
+    def __init__(self, waiting: Waiting, signal: Signal):
+        self._waiting = waiting
+        self._signal = signal
+
+    def __enter__(self) -> Signal:
+        self._waiting.watched(self._signal)
+        return self._signal
+
+    def __exit__(self, *raised: object) -> None:
+        self._waiting.signal = None

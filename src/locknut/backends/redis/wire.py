@@ -1,0 +1,141 @@
+"""The few words of RESP that are spoken here, and what the server's errors mean."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from typing import Any, Final, NamedTuple
+
+from hiredis import Reader, ReplyError
+
+from locknut.backends.redis import scripts
+from locknut.backends.redis.settings import Settings
+from locknut.errors import BackendError, BackendUnavailable
+
+NOTHING: Final = object()
+"""What a reader gives while an answer is not complete."""
+_NOT_NOW: Final = frozenset(
+    {"LOADING", "BUSY", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "UNBLOCKED"}
+)
+"""The server is there and will answer, later, or another will: asking again is right."""
+_NOT_HERE: Final = frozenset({"LOADING", "MASTERDOWN", "READONLY", "UNBLOCKED"})
+"""What a server says that is not the master (any more): its connections are of no use."""
+_IN_BETWEEN: Final = "non local key in a cluster node"
+"""What a script runs into when its slot is on the way to another node: half of it is there."""
+_ADVICE: Final = {
+    "NOAUTH": "the server wants a password: redis://user:password@host",
+    "WRONGPASS": "the server refused this user and password",
+    "OOM": "the server is out of memory and refuses to write",
+    "MISCONF": "the server cannot save its data and refuses to write",
+    "WRONGTYPE": "a key of this lock holds something that is not a lock's",
+    "MOVED": "this server is a node of a cluster: connect with redis+cluster://",
+}
+
+
+_DENIED: Final = re.compile(
+    r"NOPERM|ACL failure in script|The user executing the script can't|no permissions to "
+)
+"""How servers say that the ACL forbids something: to us, or to one of our scripts."""
+
+
+def reader() -> Reader:
+    return Reader(notEnoughData=NOTHING)
+
+
+def pack(*words: bytes) -> bytes:
+    """One command."""
+    parts = [b"*%d\r\n" % len(words)]
+    parts += [b"$%d\r\n%b\r\n" % (len(word), word) for word in words]
+    return b"".join(parts)
+
+
+class Welcome(NamedTuple):
+    """What a server says of itself when it is greeted."""
+
+    role: str = ""
+    """`master` or `replica`; a Sentinel has none."""
+    evicts: str = ""
+    """How it makes room when its memory is full, if it does, and if we may know."""
+
+
+def greeting(settings: Settings, protocol: bytes, *, curious: bool) -> list[bytes]:
+    """What a connection says first; a curious one asks whether keys may be evicted."""
+    words = [b"HELLO", protocol]
+    if settings.password:
+        user = (settings.username or "default").encode()
+        words += [b"AUTH", user, settings.password.encode()]
+    said = [pack(*words)]
+    if settings.db:
+        said.append(pack(b"SELECT", b"%d" % settings.db))
+    if curious:
+        said.append(pack(b"INFO", b"memory"))
+    return said
+
+
+def welcome(replies: Sequence[Any], *, curious: bool) -> Welcome:
+    """The answers to a greeting; an ACL may forbid the curious part, and that is all right."""
+    told = replies[-1] if curious else b""
+    for reply in replies[:-1] if curious else replies:
+        if isinstance(reply, ReplyError):
+            raise failed(reply)
+    hello = replies[0]
+    facts = hello if isinstance(hello, dict) else dict(zip(hello[::2], hello[1::2], strict=True))
+    return Welcome(facts.get(b"role", b"").decode(), _policy(told))
+
+
+def _policy(told: Any) -> str:
+    if not isinstance(told, bytes):
+        return ""
+    _, found, rest = told.partition(b"maxmemory_policy:")
+    policy = rest.split(None, 1)[0].decode() if found else ""
+    return "" if policy == "noeviction" else policy
+
+
+def failed(error: ReplyError) -> BackendError:
+    """The server said no: in words that say what to do."""
+    text = str(error)
+    if _IN_BETWEEN in text or _says(text, _NOT_NOW):
+        return BackendUnavailable(f"the server cannot answer now: {text}", backend="redis")
+    if _DENIED.search(text):
+        return BackendError(_denied(text), backend="redis")
+    for known, advice in _ADVICE.items():
+        if _says(text, {known}):
+            return BackendError(f"{advice} ({text})", backend="redis")
+    return BackendError(f"the server said: {text}", backend="redis")
+
+
+def _denied(text: str) -> str:
+    """Which permission is missing, as far as the server says."""
+    command = re.search(r"'([\w|-]+)' command", text)
+    place = re.search(r"script: (\w{40}), on @user_script:(\d+)", text)
+    if command is not None:
+        missing = f"+{command[1].lower()}"
+    elif place is not None and "command or" in text:  # before 7.2 it only says where
+        missing = f"+{scripts.called_at(place[1], int(place[2]))}"
+    elif "channel" in text:
+        missing = "&locknut:*"
+    else:
+        missing = "~namespace:*" if "key" in text else "that docs/engines/redis.md lists"
+    return f"the server's ACL forbids what a lock needs: it needs the permission {missing} ({text})"
+
+
+def elsewhere(reply: Any) -> bool:
+    """Whether this is what a server says that is not the master (any more)."""
+    return isinstance(reply, ReplyError) and _says(str(reply), _NOT_HERE)
+
+
+def _says(text: str, codes: Collection[str]) -> bool:
+    """An error begins with its code; before 7.0 a script's begins with ERR, and has it inside."""
+    code = text.partition(" ")[0]
+    return code in codes or (code == "ERR" and any(f" {each} " in text for each in codes))
+
+
+def unscripted(reply: Any) -> bool:
+    """Whether the server does not know the script (any more): after a restart or SCRIPT FLUSH."""
+    return isinstance(reply, ReplyError) and str(reply).startswith("NOSCRIPT")
+
+
+def unreachable(settings: Settings, error: BaseException) -> BackendUnavailable:
+    late = isinstance(error, TimeoutError | BlockingIOError)  # the latter is the kernel's limit
+    why = f"nothing within {settings.limit:g} s" if late else str(error) or type(error).__name__
+    return BackendUnavailable(f"no answer from {settings.place}: {why}", backend="redis")

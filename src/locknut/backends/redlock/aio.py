@@ -1,0 +1,108 @@
+"""The asyncio colour: one connection per node for all tasks, on which the node also rings."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Any
+
+from locknut.backends.redis.replies import Reply
+from locknut.backends.redlock.asking import Heard, Until
+from locknut.backends.redlock.backend import RedlockBackend
+from locknut.backends.redlock.channels import Channel
+from locknut.backends.redlock.nodes import Set
+from locknut.backends.redlock.questions import Question, nobody_waits
+from locknut.backends.redlock.recipe import Recipe
+from locknut.backends.redlock.waiting import GRACE, Waiting
+from locknut.core.ports import Signal
+from locknut.runtimes.clock import now
+
+
+class AsyncioBackend(RedlockBackend):
+    """All tasks share one connection per node."""
+
+    _new_reply: Callable[[Any], Reply] = Reply
+
+    def __init__(self, nodes: Set, recipe: Recipe, limit: float):
+        super().__init__(nodes, recipe, limit)
+        self._name = b"locknut:" + os.urandom(16).hex().encode()
+        self._channels = [Channel(node, self, self._name) for node in nodes.nodes]
+        self._running: set[asyncio.Task[Any]] = set()
+        self.closed = False
+
+    async def _ask(self, questions: Sequence[Question], heard: Heard, until: Until) -> None:
+        loop = asyncio.get_running_loop()
+        decided = self._new_reply(loop)
+        left = len(questions)
+
+        def hear(question: Question, answer: Any, sent: float) -> None:
+            nonlocal left
+            left -= 1
+            if (heard(question, answer, sent) or not left) and not decided.done():
+                decided.set_result(None)
+
+        for question in questions:
+            self._channels[question.node].ask(question, hear)
+        timer = loop.call_later(self.limit, _look, loop, until, decided)
+        try:
+            await decided
+        finally:
+            timer.cancel()
+
+    def _tell(self, questions: Sequence[Question]) -> None:
+        for question in questions:
+            self._channels[question.node].ask(question, nobody_waits)
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """What goes on when nobody waits for it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    def _signal(self, waiting: Waiting, plain: Signal) -> Signal:
+        waiting.listening = self._name
+        return plain
+
+    def rung(self, node: int, claim_id: bytes) -> None:
+        waiting = self._waiting.get(claim_id.decode())
+        if waiting is None or waiting.signal is None:
+            return
+        first = not waiting.rung
+        if waiting.told(node):
+            waiting.signal.notify()
+        elif first:
+            asyncio.get_running_loop().call_later(GRACE, waiting.signal.notify)
+
+    async def close(self) -> None:
+        """What is under way is given the time of a question to be answered."""
+        self.closed = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.limit):
+                await self._answered_all()
+        for channel in self._channels:
+            await channel.close()
+
+    async def _answered_all(self) -> None:
+        if self._running:
+            await asyncio.wait(self._running)
+        answered = [channel.answered_all() for channel in self._channels]
+        await asyncio.gather(*answered, return_exceptions=True)
+
+    def forked(self) -> None:
+        for channel in self._channels:
+            channel.forked()
+        self._running.clear()
+        self._waiting.clear()
+
+
+def _look(loop: asyncio.AbstractEventLoop, until: Until, decided: Reply) -> None:
+    """Whether those who have not answered have had their time."""
+    patience = until() - now()
+    if decided.done():
+        return
+    if patience > 0:
+        loop.call_later(patience, _look, loop, until, decided)
+    else:
+        decided.set_result(None)

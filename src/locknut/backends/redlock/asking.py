@@ -1,0 +1,167 @@
+"""How the nodes are asked: all at once, until a majority has decided, and whose answer counts."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from hiredis import ReplyError
+
+from locknut.backends.redis import wire
+from locknut.backends.redlock import ballots
+from locknut.backends.redlock.ballots import VOTES, Round
+from locknut.backends.redlock.nodes import Set, in_words
+from locknut.backends.redlock.questions import Question
+from locknut.backends.redlock.recipe import Recipe, Words
+from locknut.errors import BackendUnavailable, LocknutError
+from locknut.runtimes.clock import now
+
+Heard = Callable[[Question, Any, float], bool]
+"""Told an answer (or an error) and when it was asked; answers whether it is decided now."""
+Until = Callable[[], float]
+"""How long to wait for those who have not answered: less once a majority has."""
+PATIENCE: Final = 2.0
+"""Seconds that a majority may take to answer: a machine may be busy for a moment. Nodes that were
+given so long once, and have not answered since, are not given it again."""
+
+
+class Asking(ABC):
+    """What all verbs have in common. A colour adds how to send to all nodes."""
+
+    name = "redlock"
+
+    def __init__(self, nodes: Set, recipe: Recipe, limit: float):
+        self._set = nodes
+        self._recipe = recipe
+        self.limit = limit
+        self.max_ttl = recipe.max_ttl
+        self.default_ttl: float | None = min(30.0, recipe.max_ttl)
+        self._all = range(len(nodes.nodes))
+
+    @abstractmethod
+    async def _ask(self, questions: Sequence[Question], heard: Heard, until: Until) -> None:
+        """Send all of them together; return when `heard` says so, or at `until()`.
+
+        What comes later is still told to `heard`, where somebody is there to hear it.
+        """
+
+    @abstractmethod
+    def _tell(self, questions: Sequence[Question]) -> None:
+        """Send behind what was sent before, and do not wait. Unanswered, it is a node's debt."""
+
+    async def _round(
+        self,
+        words: Words,
+        decided: Callable[[Round], bool],
+        nodes: Sequence[int] | None = None,
+        *,
+        plain: bool = False,
+        guarded: bool = True,
+    ) -> Round:
+        asked = self._all if nodes is None else nodes
+        answers = Round(asked, len(self._all))
+        heard = self._hears(answers, decided, plain=plain, guarded=guarded)
+        questions = [Question(at, words) for at in asked]
+        await self._ask(questions, heard, self._until(answers))
+        if guarded and not plain and not answers.decided:
+            self._doubt(answers)
+        return answers
+
+    def _until(self, *rounds: Round) -> Until:
+        began = now()
+
+        def until() -> float:
+            first = next((each for each in rounds if len(each.answers) < each.needed), None)
+            if first is None or self._set.silent(first):
+                return began + self.limit
+            if now() >= began + PATIENCE:
+                self._set.fell_silent(first.out)
+            return began + PATIENCE
+
+        return until
+
+    def _hears(
+        self,
+        answers: Round,
+        decided: Callable[[Round], bool],
+        *,
+        plain: bool = False,
+        guarded: bool = True,
+    ) -> Heard:
+        """Fills a round. In a guarded one a vote of a node with a wrong clock does not count, and
+        that is known when the others have answered: so it is looked at when all seems decided.
+        """
+        # Before so many have said something, nothing can be decided, whatever they say.
+        soonest = max(1, min(answers.needed, len(answers.asked) - answers.needed + 1))
+
+        def heard(question: Question, answer: Any, sent: float) -> bool:
+            at = question.node
+            if type(answer) is list and not plain:
+                self._set.heard(at, answer.pop(2), sent, now(), self.max_ttl)
+                answers.answers[at] = answer
+            elif isinstance(answer, ReplyError):
+                answers.failures[at] = wire.failed(answer)
+            elif isinstance(answer, BaseException):
+                answers.failures[at] = answer
+            else:
+                answers.answers[at] = answer
+            if answers.decided:  # this one came late: it is noted, and that is all
+                return True
+            if len(answers.answers) + len(answers.failures) < soonest or not decided(answers):
+                return False
+            answers.decided = plain or not guarded or self._stands(answers, decided)
+            return answers.decided
+
+        return heard
+
+    def _stands(self, answers: Round, decided: Callable[[Round], bool]) -> bool:
+        """Whether it is decided without the votes of nodes whose clocks are wrong. What is not
+        known of a clock may be known when the others have answered.
+        """
+        voters = answers.said(*VOTES)
+        if self._set.in_step(voters):
+            return True
+        doubts = {at: self._set.doubts(at) for at in voters}
+        unsure = [at for at, instead in doubts.items() if instead == ballots.UNSURE]
+        if unsure and answers.out and not decided(answers.without(unsure)):
+            return False
+        self._doubt(answers)
+        return decided(answers)
+
+    def _doubt(self, answers: Round) -> None:
+        """Take away the votes of nodes whose clocks are wrong, or not known."""
+        voters = answers.said(*VOTES)
+        if self._set.in_step(voters):
+            return
+        for at in voters:
+            instead = self._set.doubts(at)
+            if instead:
+                answers.answers[at] = (instead, answers.answers[at][1])
+
+    def _too_few(self, answers: Round) -> LocknutError:
+        """Why a majority could not be had, node by node."""
+        for error in answers.failures.values():
+            if isinstance(error, LocknutError) and not isinstance(error, BackendUnavailable):
+                return error
+        told = []
+        for node in self._set.nodes:
+            place, at = node.name, node.at
+            if at in answers.failures:
+                told.append(f"{place}: {in_words(answers.failures[at])}")
+            elif at in answers.out or at not in answers.asked:
+                told.append(f"{place}: no answer")
+            elif answers.answers[at][0] == ballots.QUARANTINED:
+                left = answers.answers[at][1] / 1000
+                told.append(
+                    f"{place}: it lost its data or is new, and gives no vote for {left:.0f} s "
+                    "(`locknut redlock init` for new nodes)"
+                )
+            elif answers.answers[at][0] == ballots.NOT_COUNTED:
+                told.append(f"{place}: its clock is wrong, or was set")
+            elif answers.answers[at][0] == ballots.UNSURE:
+                told.append(f"{place}: it answers too slowly to know its clock")
+            else:
+                told.append(f"{place}: it answered")
+        message = f"no majority of {len(self._all)} nodes: {'; '.join(told)}"
+        return BackendUnavailable(message, backend=self.name)

@@ -1,0 +1,290 @@
+"""The verbs of Redlock, the same in both colours: ask all nodes at once, a majority decides."""
+
+from __future__ import annotations
+
+import random
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final
+
+from locknut.backends.redlock import ballots
+from locknut.backends.redlock.ballots import TOLD, UNSURE, VOTES, Round, missed
+from locknut.backends.redlock.inspecting import Inspecting
+from locknut.backends.redlock.lines import Line
+from locknut.backends.redlock.nodes import Ballot, Set, late_ones
+from locknut.backends.redlock.questions import Question
+from locknut.backends.redlock.recipe import GUARD, UNSAID, Packed, Recipe, Words
+from locknut.backends.redlock.waiting import Waiting, Watch
+from locknut.core.ports import Signal
+from locknut.core.values import Answer, Busy, Capability, Claim, Granted, Renewal
+from locknut.errors import BackendUnavailable, ConfigurationError
+
+CAPABILITIES: Final = frozenset(
+    {
+        Capability.FENCING,
+        Capability.SHARED,
+        Capability.WAKE_UP,
+        Capability.LEASE,
+        Capability.REPLICATED,
+    }
+)
+_SPLIT: Final = 0.005
+"""After a split vote, everybody tries again after a while that is random and doubles ..."""
+_SPLITS: Final = 7
+"""... so often."""
+_BATCH: Final = 500
+_ROUNDS: Final = 3
+"""Numbers proposed to those who voted: one is enough, unless voters fall or late ones know more."""
+
+
+class RedlockBackend(Inspecting):
+    """A colour adds how to send to all nodes, and how to be rung by them."""
+
+    name = "redlock"
+    capabilities = CAPABILITIES
+    default_ttl: float | None = 30.0
+    min_ttl = 2.0
+    heartbeat: float | None = None
+
+    def __init__(self, nodes: Set, recipe: Recipe, limit: float):
+        super().__init__(nodes, recipe, limit)
+        self._waiting: dict[str, Waiting] = {}
+
+    @abstractmethod
+    def _signal(self, waiting: Waiting, plain: Signal) -> Signal:
+        """What a caller in line sleeps on."""
+
+    async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002 -- `watch` waits
+        ballot = self._set.ballots.get(claim.id)
+        if ballot is None:
+            ballot = self._set.ballots[claim.id] = Ballot(time.time_ns() // 1000)
+        number = ballot.raw or self._set.propose(time.time_ns() // 32_000)
+        waiting = self._waiting.get(claim.id)
+        ring = b"" if waiting is None else waiting.channel()
+        ballot.tries += 1
+        words = self._voting(claim, ballot, number, ring)
+        decided = ballots.decided if ballot.raw is None else ballots.decided_again
+        votes = await self._round(words, decided)
+        if not votes.enough(*VOTES) and votes.enough(*VOTES, UNSURE):
+            # The connections stand now, so an answer takes less time, and tells more of a clock.
+            ballot.attempted(votes)
+            votes = await self._round(words, decided)
+        ballot.attempted(votes)
+        raw = await self._number(claim, votes, number)
+        if raw is not None:
+            ballot.raw, ballot.splits = raw, 0
+            self._waiting.pop(claim.id, None)
+            return Granted(raw)
+        self._give_back(claim, ballot, votes, stay=bool(ring))
+        return self._refused(ballot, votes)
+
+    def _voting(self, claim: Claim, ballot: Ballot, number: int, ring: bytes) -> Words:
+        vote = self._recipe.vote(claim, number, ballot.since, ring, ballot.tries)
+        under_way = self._set.ballots
+
+        def words(line: Line) -> Packed:
+            ballot.goes_by(line)
+            return vote(line) if claim.id in under_way else UNSAID
+
+        return words
+
+    async def _number(self, claim: Claim, votes: Round, number: int) -> int | None:
+        """The number that a majority accepted; None without a majority of votes."""
+        if votes.enough(ballots.VOTED):
+            self._set.seen(number)
+            return number
+        joined = ballots.joined_number(votes)
+        # A co-owner takes the hold's number, or waits until it has one: it never makes its own.
+        if joined is not None or votes.said(ballots.JOINED) or not votes.enough(*VOTES):
+            return joined
+        # Whose vote is still on its way hears of it behind that, or it would tell another number.
+        voters = [*votes.said(*VOTES), *votes.out]
+        for _ in range(_ROUNDS):
+            self._set.seen(votes.largest())
+            number = self._set.propose(0)
+            votes = await self._round(self._recipe.raise_to(claim, number), _agreed, voters)
+            if votes.enough(1):
+                self._set.seen(number)
+                return number
+            if not votes.enough(1, 2):  # too few have our vote any more
+                break
+        self._set.seen(votes.largest())
+        return None
+
+    def _give_back(self, claim: Claim, ballot: Ballot, votes: Round, *, stay: bool) -> None:
+        """On all nodes that voted or may have: also those that did not answer. The claim lives on,
+        so there is no tombstone yet: where it may still arrive, its release leaves one. What gives
+        this try back may itself come late, and takes nothing away from the next.
+        """
+        late = late_ones(votes)
+        ballot.doubt(late)
+        words = self._recipe.withdraw(claim, doubtful=False, stay=stay, tries=ballot.tries)
+        for at in late.union(votes.said(*VOTES, ballots.NOT_COUNTED, UNSURE)):
+            self._tell([Question(at, words)])
+
+    def _refused(self, ballot: Ballot, votes: Round) -> Busy:
+        """When to ask again, or why that is no use."""
+        others = [votes.answers[at][1] for at in votes.said(ballots.OTHER_MAX_TTL)]
+        if others:
+            message = (
+                f"other clients of these nodes use max_ttl={others[0] / 1000 - GUARD:g}, this one "
+                f"{self.max_ttl:g}: a node that restarts could not know how long to keep still; "
+                "give all of them the same"
+            )
+            raise ConfigurationError(message, backend=self.name)
+        if not votes.enough(*TOLD):
+            raise self._too_few(votes)
+        if votes.said(*VOTES, UNSURE):
+            ballot.splits = min(ballot.splits + 1, _SPLITS)
+            return Busy(random.random() * _SPLIT * 2**ballot.splits)  # noqa: S311  # jitter
+        self._learn(votes)
+        waits = sorted(votes.answers[at][1] for at in votes.said(ballots.HELD_BY_ANOTHER))
+        return Busy(waits[min(len(waits), votes.needed) - 1] / 1000 if waits else 1.0)
+
+    def _learn(self, votes: Round) -> None:
+        """The number to beat when our turn comes. Not from a node whose clock is wrong: it may know
+        numbers that the others take for absurd.
+        """
+        for at in votes.said(ballots.HELD_BY_ANOTHER):
+            if not self._set.doubts(at):
+                self._set.seen(max(votes.answers[at][2:], default=0))
+
+    async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
+        self._waiting.pop(claim.id, None)
+        ballot = self._set.ballots.pop(claim.id, None)
+        ended = Round(self._all, len(self._all))
+        heard = self._hears(ended, _ended, guarded=False)
+        if ballot is None or doubtful:
+            words = self._recipe.withdraw(claim, doubtful=True)
+        else:
+            words = self._ending(claim, ballot)
+        questions = [Question(at, words, owed=claim) for at in self._all]
+        await self._ask(questions, heard, self._until(ended))
+        if len(ended.answers) < ended.needed:
+            raise self._too_few(ended)
+        return not missed(ended)
+
+    def _ending(self, claim: Claim, ballot: Ballot) -> Words:
+        """A tombstone where a vote may still arrive: not where all has been answered, nor where
+        this goes by the connection by which all of it went. That is known when it is sent, for a
+        connection may turn out to be broken until then.
+        """
+        late = ballot.unsettled()
+        plain = self._recipe.withdraw(claim, doubtful=False)
+
+        def words(line: Line) -> Packed:
+            if line.node not in late or ballot.went_by(line):
+                return plain(line)
+            return self._recipe.withdraw(claim, doubtful=True)(line)
+
+        return words
+
+    async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
+        answers: list[Renewal] = []
+        for start in range(0, len(claims), _BATCH):
+            answers += await self._renew(claims[start : start + _BATCH], None)
+        return answers
+
+    async def _renew(self, claims: Sequence[Claim], ttl: float | None) -> list[Renewal]:
+        rounds = [Round(self._all, len(self._all)) for _ in claims]
+        questions = []
+        for about, claim in enumerate(claims):
+            ballot = self._set.ballots.get(claim.id)
+            missing: set[int] = set() if ballot is None else ballot.missing
+            raw = ballot.raw or 0 if ballot else 0
+            words = self._recipe.extend(claim, raw, anew=False, ttl=ttl)
+            mend = self._recipe.extend(claim, raw, anew=True, ttl=ttl)
+            if ballot is not None:
+                ballot.mended |= missing
+            questions += [Question(at, mend if at in missing else words, about) for at in self._all]
+        hears = [self._hears(each, ballots.renewed) for each in rounds]
+        decided: set[int] = set()
+
+        def heard(question: Question, answer: Any, sent: float) -> bool:
+            if hears[question.about](question, answer, sent):
+                decided.add(question.about)
+            return len(decided) == len(rounds)
+
+        await self._ask(questions, heard, self._until(*rounds))
+        for claim, each in zip(claims, rounds, strict=True):
+            ballot = self._set.ballots.get(claim.id)
+            if ballot is not None:
+                ballot.missing = set(each.said(0))
+        return [_renewal(each) for each in rounds]
+
+    async def park(self, claim: Claim, ttl: float) -> bool:
+        (kept,) = await self._renew([claim], min(ttl, self.max_ttl))
+        if kept is Renewal.UNKNOWN:
+            raise BackendUnavailable(
+                "fewer than a majority of the nodes answered", backend=self.name
+            )
+        self._set.ballots.pop(claim.id, None)  # whoever attaches it has one of his own
+        return kept is Renewal.HELD
+
+    async def downgrade(self, claim: Claim) -> bool:
+        kept = await self._round(self._recipe.downgrade(claim), _ended, guarded=False)
+        if len(kept.answers) < kept.needed:
+            raise self._too_few(kept)
+        return not missed(kept)
+
+    async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
+        taken = await self._round(self._recipe.adopt(parked, claim), ballots.adopted)
+        if len(taken.answers) < taken.needed:
+            raise self._too_few(taken)
+        raws = [taken.answers[at][1] for at in taken.said(1)]
+        if not taken.enough(1):
+            self._swap_back(parked, claim, taken)
+            return None
+        ballot = self._set.ballots[claim.id] = Ballot(time.time_ns() // 1000)
+        ballot.raw = max(raws)
+        ballot.attempted(taken)  # where it was not answered yet, it may come after the release
+        return Granted(ballot.raw)
+
+    def _swap_back(self, parked: Claim, claim: Claim, taken: Round) -> None:
+        """Nothing to adopt any more; or several do it at once, and nobody has a majority: then all
+        swap back, and try again after a while that is random.
+        """
+        others = ballots.told_instead(taken)
+        back = self._recipe.adopt(claim, parked, back=True)
+        self._tell([Question(at, back) for at in taken.asked])
+        if not taken.said(1) and len(others) == 1:
+            return
+        if max(others.values(), default=0) < taken.needed:
+            message = "somebody else attaches the same text at this moment"
+            raise BackendUnavailable(message, backend=self.name)
+
+    def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
+        waiting = self._waiting[claim.id] = Waiting(claim.id, len(self._all))
+        return Watch(waiting, self._signal(waiting, signal()))
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Drop connections."""
+
+    @abstractmethod
+    def forked(self) -> None:
+        """In a forked child: forget the parent's connections, without a word to the nodes."""
+
+    def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
+        """There is nothing to tell that `renew` does not."""
+
+    def repay(self, node: int, claim: Claim) -> Question:
+        """Take a claim back on a node that may have it, or may still get it."""
+        return Question(node, self._recipe.withdraw(claim, doubtful=True), owed=claim)
+
+
+def _ended(answers: Round) -> bool:
+    return answers.enough(1) or (answers.hopeless(1) and len(answers.answers) >= answers.needed)
+
+
+def _agreed(answers: Round) -> bool:
+    return answers.enough(1) or answers.hopeless(1)
+
+
+def _renewal(answers: Round) -> Renewal:
+    """Lost only if that is known."""
+    if answers.enough(1):
+        return Renewal.HELD
+    return Renewal.LOST if missed(answers) else Renewal.UNKNOWN

@@ -1,0 +1,182 @@
+"""The asyncio connection of one loop to one node: a question costs no task where it stands."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+from locknut.backends.redis import wire
+from locknut.backends.redis.links import Link, LoopDial
+from locknut.backends.redis.streams import Stream
+from locknut.backends.redlock.lines import Line
+from locknut.backends.redlock.nodes import Node
+from locknut.backends.redlock.questions import (
+    Hear,
+    Question,
+    hello,
+    kind_of,
+    nobody_waits,
+    run_of,
+    script_load,
+)
+from locknut.backends.redlock.scripts import VOTE
+from locknut.errors import LocknutError
+from locknut.runtimes.clock import now
+
+if TYPE_CHECKING:
+    from locknut.backends.redis.scripts import Script
+    from locknut.backends.redlock.aio import AsyncioBackend
+
+
+_FEW: Final = 8
+"""Unanswered commands to one node that are no crowd: the next one goes out at once, for the others
+of its round do."""
+
+
+class Channel:
+    """The stream to one node, and the run of the server at its end."""
+
+    def __init__(self, node: Node, backend: AsyncioBackend, name: bytes):
+        self.node = node
+        self.backend = backend
+        self.link = Link(node.place, LoopDial(self._pushed, self._lost), (name,))
+        self._stream: Stream | None = None
+        self._line = Line(node.at, b"")
+        """The stream's."""
+
+    def ask(self, question: Question, hear: Hear) -> None:
+        """At once if the connection stands; else when it does, in a task of its own."""
+        stream = self._stream
+        if stream is not None and stream is self.link.stream and not stream.closed:
+            self.send(stream, self._line, question, hear)
+        elif self.node.reachable():
+            self.backend.begin(self._ask_later(question, hear))
+        else:
+            self.lose(question, hear, self.node.refusal())
+
+    def send(self, stream: Stream, line: Line, question: Question, hear: Hear) -> None:
+        script, packed = question.words(line)
+        if packed:
+            stream.ask(packed, Asked(self, stream, line, question, hear, script), _FEW)
+        else:
+            hear(question, self.node.refusal("came too late for this"), now())
+
+    async def _ask_later(self, question: Question, hear: Hear) -> None:
+        # Whoever waits for it is told by the loop: here a task is running.
+        soon = asyncio.get_running_loop().call_soon
+
+        def heard(*told: Any) -> None:
+            soon(hear, *told)
+
+        try:
+            stream = await self._ready()
+        except (LocknutError, OSError) as error:
+            self.lose(question, heard, error)
+        else:
+            script, packed = question.words(self._line)
+            if packed:
+                stream.ask(packed, Asked(self, stream, self._line, question, hear, script))
+            else:
+                heard(question, self.node.refusal("came too late for this"), now())
+
+    def lose(self, question: Question, hear: Hear, why: BaseException) -> None:
+        self.node.silent = True
+        if question.owed is not None:
+            self.node.owe(question.owed, now())
+        hear(question, why, now())
+
+    async def _ready(self) -> Stream:
+        if not self.node.reachable():
+            raise self.node.refusal()
+        try:
+            stream = await self.link.connected()
+            *_, info = await stream.send_many(hello())
+            run = run_of(info)
+            self.node.met(stream.welcome, kind_of(info))
+        except BaseException as error:
+            self.node.unreached(error)
+            raise
+        self.node.reached()
+        if stream is not self._stream:  # others may have waited for it too
+            self._stream, self._line = stream, Line(self.node.at, run)
+        for claim in self.node.debts():
+            self.ask(self.backend.repay(self.node.at, claim), nobody_waits)
+        return stream
+
+    def _pushed(self, stream: Stream, push: list[Any]) -> None:  # noqa: ARG002 -- one per node
+        self.backend.rung(self.node.at, push[2])
+
+    def _lost(self, stream: Stream) -> None:  # noqa: ARG002 -- who waits asks again every second
+        self._stream = None
+
+    async def answered_all(self) -> None:
+        """When this is answered, so is all that was sent before."""
+        stream = self._stream
+        if stream is not None and stream.waiting:
+            await stream.send(wire.pack(b"HELLO"))
+
+    async def close(self) -> None:
+        await self.link.close()
+
+    def forked(self) -> None:
+        self.link.forked()
+
+
+class Asked:
+    """A question that waits for its answer."""
+
+    __slots__ = ("_channel", "_hear", "_line", "_question", "_script", "_sent", "_stream", "_told")
+
+    def __init__(  # all that is needed to ask it again
+        self,
+        channel: Channel,
+        stream: Stream,
+        line: Line,
+        question: Question,
+        hear: Hear,
+        script: Script,
+    ):
+        self._channel = channel
+        self._stream = stream
+        self._line = line
+        self._question = question
+        self._hear = hear
+        self._script = script
+        self._sent = now()
+        self._told = False
+
+    def done(self) -> bool:
+        """Until then it is of use: a late vote too."""
+        return self._told
+
+    def set_result(self, reply: Any) -> None:
+        self._told = True
+        channel = self._channel
+        if type(reply) is not list:
+            if wire.unscripted(reply):
+                self._ask_again()
+                return
+            if wire.elsewhere(reply):  # it is no master any more: who is, is to be found out
+                channel.link.forget()
+        self._hear(self._question, reply, self._sent)
+        if channel.backend.closed:  # this was a last word
+            channel.backend.begin(channel.close())
+
+    def _ask_again(self) -> None:
+        """Nothing was done, so asking again is safe; by the same way, for it was counted on."""
+        stream, question = self._stream, self._question
+        nobody = question._replace(owed=None)
+        load = Asked(self._channel, stream, self._line, nobody, nobody_waits, self._script)
+        stream.ask(script_load(self._script), load)
+        if self._script is VOTE and stream.waiting > 1:
+            # It may have been taken back meanwhile, and must not arrive behind that.
+            why = self._channel.node.refusal("did not know the script, and does now")
+            self._hear(question, why, self._sent)
+        else:
+            self._channel.send(stream, self._line, question, self._hear)
+
+    def set_exception(self, error: BaseException) -> None:
+        self._told = True
+        # As a future does it: whoever waits goes on where nothing else is being done.
+        loop = asyncio.get_running_loop()
+        loop.call_soon(self._channel.lose, self._question, self._hear, error)

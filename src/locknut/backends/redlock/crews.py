@@ -1,0 +1,179 @@
+"""Blocking connections to all nodes at once, from one thread: one poll for all of them.
+
+A crew belongs to one thread, so that what it sends to a node arrives in order: a vote that comes
+late can never outlive the withdrawal sent after it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from locknut.backends.redlock.nodes import Node
+from locknut.backends.redlock.peers import Peer
+from locknut.backends.redlock.questions import Question, nobody_waits
+from locknut.runtimes.clock import now
+
+IDLE_UNCHECKED: Final = 0.01
+"""Seconds after which connections are looked at before they are used: a node that restarted has
+hung up. What came in the meantime is read with the next answer otherwise."""
+
+
+class Crew:
+    """One thread's connections to all nodes."""
+
+    peers: Sequence[Peer] = ()
+    _wires: Sequence[socket.socket] = ()
+    """The bell and what it is rung with. (Here as well: `__init__` may be interrupted.)"""
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        repay: Callable[[int, Any], Question],
+        rung: Callable[[int, bytes], None],
+    ):
+        self.repay = repay
+        self.rung = rung
+        self.channel = b"locknut:" + os.urandom(16).hex().encode()
+        """Where the nodes ring us."""
+        self._poll = select.poll()
+        self._by_fd: dict[int, Peer] = {}
+        self._bell, self._clapper = self._wires = socket.socketpair()
+        self._bell.setblocking(False)
+        self._clapper.setblocking(False)
+        self._poll.register(self._bell, select.POLLIN)
+        self._mutex = threading.Lock()
+        """Held while the crew is at work: closing comes from another thread. Not by a generator: if
+        that is interrupted in its `__exit__`, it keeps the mutex until it is collected."""
+        self._torn = False
+        """Set while it is at work, so it stays set if that is interrupted (Ctrl-C): then what was
+        sent and what was read is not known, and no connection can be used any more."""
+        self._retired = False
+        self.owes = False
+        """Whether something is to be taken back that waits for a connection."""
+        self._worked = 0.0
+        """When it last looked for what had happened."""
+        self._looked = 0.0
+        """When it last looked for nodes that do not answer."""
+        self.peers = [Peer(node, self) for node in nodes]
+
+    def watch(self, peer: Peer, fd: int, *, writing: bool) -> None:
+        self._by_fd[fd] = peer
+        self._poll.register(fd, select.POLLIN | (select.POLLOUT if writing else 0))
+
+    def forget(self, fd: int) -> None:
+        self._by_fd.pop(fd, None)
+        with suppress(KeyError, ValueError):  # gone already, or closed: Ctrl-C came in between
+            self._poll.unregister(fd)
+
+    def ask(
+        self,
+        questions: Sequence[Question],
+        heard: Callable[[Question, Any, float], bool],
+        until: Callable[[], float],
+    ) -> None:
+        with self._mutex:
+            self._begin()
+            self._ask(questions, heard, until)
+            self._end()
+
+    def _ask(
+        self,
+        questions: Sequence[Question],
+        heard: Callable[[Question, Any, float], bool],
+        until: Callable[[], float],
+    ) -> None:
+        at = now()
+        if at - self._worked > IDLE_UNCHECKED:
+            self._work(0.0)  # answers that came meanwhile, and nodes that hung up
+            at = now()
+        left = len(questions)
+        decided = False
+
+        def hear(question: Question, reply: Any, sent: float) -> None:
+            nonlocal left, decided
+            left -= 1
+            decided = heard(question, reply, sent) or decided
+
+        for question in questions:
+            self.peers[question.node].ask(question, hear, at)
+        while left and not decided and (patience := until() - now()) > 0:
+            self._work(patience)
+
+    def tell(self, questions: Sequence[Question]) -> None:
+        with self._mutex:
+            self._begin()
+            for question in questions:
+                self.peers[question.node].ask(question, nobody_waits, now())
+            self._end()
+
+    def work(self, patience: float) -> None:
+        """Wait for something to happen on any connection, and let it."""
+        with self._mutex:
+            self._begin()
+            self._work(patience)
+            self._end()
+
+    def _begin(self) -> None:
+        if self._torn:
+            for peer in self.peers:
+                peer.tear()
+        self._torn = True
+
+    def _end(self) -> None:
+        self._torn = False
+        if self._retired or self.owes:
+            self._last_word()
+
+    def _last_word(self) -> None:
+        if self._retired:  # closed meanwhile
+            self._hang_up()
+        if self.owes:
+            self.owes = False
+            for peer in self.peers:
+                peer.leave_to_others()
+
+    def _work(self, patience: float) -> None:
+        for fd, event in self._poll.poll(max(0.0, patience) * 1000):
+            peer = self._by_fd.get(fd)
+            if peer is not None:
+                peer.work(event)
+            elif fd == self._bell.fileno():
+                with suppress(BlockingIOError):
+                    self._bell.recv(64)
+        self._worked = at = now()
+        if at - self._looked > IDLE_UNCHECKED:
+            self._looked = at
+            for peer in self.peers:
+                peer.age(at)
+
+    def wake(self) -> None:
+        """From another thread: whoever waits in `work` goes on."""
+        with suppress(OSError):
+            self._clapper.send(b"!")
+
+    def close(self) -> None:
+        """From any thread: at once, or when whoever is at work has finished."""
+        self._retired = True
+        if self._mutex.acquire(blocking=False):
+            try:
+                self._hang_up()
+            finally:
+                self._mutex.release()
+        else:
+            self.wake()
+
+    def _hang_up(self) -> None:
+        for peer in self.peers:
+            peer.hang_up()
+
+    def __del__(self) -> None:
+        for peer in self.peers:
+            peer.drop()
+        for each in self._wires:
+            each.close()

@@ -1,0 +1,95 @@
+"""From a URL to a set of nodes, in both colours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from locknut.backends.redis import settings
+from locknut.backends.redis.places import Place, Single
+from locknut.backends.redlock import groups, operating
+from locknut.backends.redlock.aio import AsyncioBackend
+from locknut.backends.redlock.nodes import Set
+from locknut.backends.redlock.recipe import Recipe
+from locknut.backends.redlock.sync import BlockingBackend
+from locknut.core import doors
+from locknut.core.values import NodeInfo
+from locknut.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from locknut.connect import Url
+
+MAX_TTL: Final = 60.0
+NODE_LIMIT: Final = 0.3
+_OWN: Final = ("max_ttl", "node_timeout", "durable")
+
+
+class RedlockEngine:
+    """Several independent masters."""
+
+    def __init__(self, servers: list[Place], *, max_ttl: float, limit: float, durable: bool):
+        _check(servers, max_ttl, limit)
+        self._set = Set([server.settings for server in servers], max_ttl, servers)
+        self._recipe = Recipe(max_ttl=max_ttl, durable=durable)
+        self._limit = limit
+        self._servers = servers
+        self.id = f"redlock:{len(servers)}"
+
+    def blocking(self) -> BlockingBackend:
+        return BlockingBackend(self._set, self._recipe, self._limit)
+
+    def look(self) -> list[NodeInfo]:
+        """Each node as it is now."""
+        return [operating.look(server, self._recipe.max_ttl) for server in self._servers]
+
+    def begin(self) -> None:
+        """All nodes vote from now on."""
+        for server in self._servers:
+            operating.begin(server, self._recipe)
+
+    def asyncio(self) -> AsyncioBackend:
+        return AsyncioBackend(self._set, self._recipe, self._limit)
+
+
+def open_url(url: Url) -> RedlockEngine:
+    """`redlock://h1,h2,h3`: all nodes are spoken to in the same way."""
+    own = {str(name): url.options.pop(name) for name in _OWN if name in url.options}
+    scheme = "rediss" if url.scheme == "redlocks" else "redis"
+    servers = settings.read_hosts(type(url)(scheme, url.netloc, url.path, url.options))
+    return _engine([Single(each) for each in servers], own)
+
+
+def open_urls(urls: Sequence[Url], options: dict[str, str]) -> RedlockEngine:
+    """Each node has a URL, and with it user, password and options, of its own."""
+    failover = settings.switch(options, "failover", default=False)
+    return _engine([groups.node_at(url, failover=failover) for url in urls], options)
+
+
+def _engine(servers: list[Place], options: Mapping[str, str]) -> RedlockEngine:
+    return RedlockEngine(
+        servers,
+        max_ttl=doors.seconds(options.get("max_ttl", MAX_TTL), "max_ttl"),
+        limit=doors.seconds(options.get("node_timeout", NODE_LIMIT), "node_timeout"),
+        durable=settings.switch(dict(options), "durable", default=False),
+    )
+
+
+def _check(servers: list[Place], max_ttl: float, limit: float) -> None:
+    places = [groups.name_of(server) for server in servers]
+    twice = {place for place in places if places.count(place) > 1}
+    if twice:
+        raise _wrong(f"{', '.join(sorted(twice))} is listed twice: it would vote twice")
+    if len(servers) < 3 or len(servers) % 2 == 0:
+        message = (
+            f"{len(servers)} nodes: Redlock needs an odd number, three or more; one node less "
+            "stands as many failures as an even number"
+        )
+        raise _wrong(message)
+    if not 2 <= max_ttl <= 86400:
+        raise _wrong(f"max_ttl must be between 2 and 86400 s, got {max_ttl:g}")
+    if not 0.01 <= limit <= max_ttl / 4:
+        raise _wrong(f"node_timeout must be far below the ttl, got {limit:g}")
+
+
+def _wrong(message: str) -> ConfigurationError:
+    return ConfigurationError(message, backend="redlock")

@@ -1,0 +1,297 @@
+"""The blocking connection of one thread to one node: a socket that never blocks."""
+
+from __future__ import annotations
+
+import errno
+import select
+import socket
+import weakref
+from collections import deque
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from hiredis import HiredisError, PushNotification, ReplyError
+
+from locknut.backends.redis import wire
+from locknut.backends.redis.scripts import Script
+from locknut.backends.redlock.groups import HANDSHAKE, located
+from locknut.backends.redlock.lines import Line
+from locknut.backends.redlock.nodes import Node
+from locknut.backends.redlock.questions import (
+    Hear,
+    Question,
+    hello,
+    in_full,
+    kind_of,
+    nobody_waits,
+    run_of,
+    script_load,
+)
+from locknut.backends.redlock.recipe import UNSAID
+from locknut.backends.redlock.scripts import VOTE
+from locknut.errors import BackendError, LocknutError
+from locknut.runtimes.clock import now
+
+if TYPE_CHECKING:
+    from locknut.backends.redlock.crews import Crew
+
+_AT_ONCE: Final = 65536
+MOST_PENDING: Final = 1000
+HANGING: Final = 0.05
+"""Seconds without an answer after which a node may hang for longer than anybody listens."""
+Sent = tuple[Script, Question, Hear, float]
+"""A command that waits for its answer, and since when."""
+_UNASKED: Final = Question(0, lambda _line: UNSAID)
+"""What is sent for our own sake."""
+
+
+class Peer:
+    """The connection of one thread to one node."""
+
+    def __init__(self, node: Node, crew: Crew):
+        self.node = node
+        self._crew: Crew = weakref.proxy(crew)  # no cycle: a thread that ends takes its crew along
+        self._socket: socket.socket | None = None
+        self._reader = wire.reader()
+        self._ready = False
+        self._line = Line(node.at, b"")
+        self._pending: deque[Sent] = deque()
+        self._held_back: list[tuple[Question, Hear, float]] = []
+        """What waits for the connection."""
+        self._out = b""
+        self._writing = False
+        """Whether the poll tells when there is room for more."""
+
+    def ask(self, question: Question, hear: Hear, at: float) -> None:
+        """`at` is now, or a moment ago."""
+        if self.node.in_debt and self._ready and not self._pending:
+            self._repay()  # what another thread could not say: here it is heard
+        self._say(question, hear, at)
+
+    def _say(self, question: Question, hear: Hear, at: float) -> None:
+        pending = self._pending
+        if not self._ready or len(pending) > MOST_PENDING:
+            self._ask_later(question, hear, at)
+            return
+        script, packed = question.words(self._line)
+        if not packed:
+            hear(question, self.node.refusal("came too late for this"), at)
+            return
+        if pending and question.owed is not None and at - pending[0][-1] > HANGING:
+            packed = in_full(script, packed)
+        pending.append((script, question, hear, at))
+        self._write(packed)  # last: a connection that breaks here tells whoever waits
+
+    def _ask_later(self, question: Question, hear: Hear, at: float) -> None:
+        if self._socket is None and self.node.reachable():
+            self._connect()
+        if self._socket is None:
+            self._refuse(question, hear)
+        elif len(self._pending) + len(self._held_back) > MOST_PENDING:
+            self._refuse(question, hear, "has not answered for a while")
+        else:
+            self._held_back.append((question, hear, at))
+            self._crew.owes = self._crew.owes or question.owed is not None
+
+    def leave_to_others(self) -> None:
+        """What this thread wanted to take back, and has no connection for yet: nobody knows when it
+        will look again, if ever.
+        """
+        held_back = self._held_back
+        self._held_back = [each for each in held_back if each[0].owed is None]
+        self._owe((question, at) for question, _, at in held_back)
+
+    def _owe(self, questions: Iterable[tuple[Question, float]]) -> None:
+        for question, asked in questions:
+            if question.owed is not None:
+                self.node.owe(question.owed, asked)
+
+    def _refuse(self, question: Question, hear: Hear, why: str = "") -> None:
+        if question.owed is not None:
+            self.node.owe(question.owed, now())
+        hear(question, self.node.refusal(why), now())
+
+    def _connect(self) -> None:
+        sock: socket.socket | None = None
+        try:
+            settings = located(self.node.place)
+            if settings.path:
+                sock = socket.socket(socket.AF_UNIX)
+                address: Any = settings.path
+            else:
+                family, kind, _, _, address = socket.getaddrinfo(
+                    settings.host, settings.port, type=socket.SOCK_STREAM
+                )[0]
+                sock = socket.socket(family, kind)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if settings.tls is not None:
+                # The handshake blocks; a node that hangs in it costs this once, then is left alone.
+                sock.settimeout(HANDSHAKE)
+                sock.connect(address)
+                sock = settings.tls.wrap_socket(sock, server_hostname=settings.host)
+            sock.setblocking(False)
+            if settings.tls is None:
+                with suppress(BlockingIOError):
+                    sock.connect(address)
+        except (OSError, BackendError) as error:
+            if sock is not None:
+                sock.close()
+            self.node.unreached(error)
+            return
+        self._socket = sock
+        self._reader = wire.reader()
+        self._watch(writing=True)
+        self._greet()
+
+    def _greet(self) -> None:
+        greeting = [
+            *wire.greeting(self.node.settings, b"3", curious=True),
+            *hello(),
+            wire.pack(b"SUBSCRIBE", self._crew.channel),
+        ]
+        replies: list[Any] = []
+
+        def greeted(_question: Question, reply: Any, _sent: float) -> None:
+            replies.append(reply)
+            if len(replies) == len(greeting):
+                self._greeted(replies)
+
+        for _ in greeting:
+            self._pending.append((UNSAID[0], _UNASKED, greeted, now()))
+        self._write(b"".join(greeting))  # one write: it may find that nobody is there
+
+    def _greeted(self, replies: Sequence[Any]) -> None:
+        try:
+            if isinstance(replies[-1], ReplyError):
+                raise wire.failed(replies[-1])
+            welcome = wire.welcome(replies[: -len(hello()) - 1], curious=True)
+            self._line = Line(self.node.at, run_of(replies[-2]))
+            self.node.met(welcome, kind_of(replies[-2]))
+        except Exception as error:  # noqa: BLE001  # whoever asked is told
+            self._break(error)
+            return
+        self._ready = True
+        self.node.reached()
+        self._repay()
+        held_back, self._held_back = self._held_back, []
+        for question, hear, _ in held_back:
+            self.ask(question, hear, now())
+
+    def _repay(self) -> None:
+        for claim in self.node.debts():
+            self._say(self._crew.repay(self.node.at, claim), nobody_waits, now())
+
+    def _write(self, packed: bytes = b"") -> None:
+        sock, sent = self._socket, 0
+        if sock is None:
+            return
+        unsent = self._out + packed
+        try:
+            if unsent:
+                sent = sock.send(unsent)
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError as error:
+            if error.errno not in _CONNECTING:
+                self._break(error)
+                return
+        if self._writing or sent != len(unsent):  # nearly never: all of it went out at once
+            self._out = unsent[sent:]
+            self._watch(writing=bool(self._out))
+
+    def _watch(self, *, writing: bool) -> None:
+        self._writing = writing
+        if self._socket is not None:
+            self._crew.watch(self, self._socket.fileno(), writing=writing)
+
+    def work(self, event: int) -> None:
+        """Something happened on the socket."""
+        if event & select.POLLOUT:
+            self._write()
+        if not event & (select.POLLIN | select.POLLHUP | select.POLLERR) or self._socket is None:
+            return
+        try:
+            data = self._socket.recv(_AT_ONCE)
+            if not data:
+                raise ConnectionResetError("the node closed the connection")
+            self._reader.feed(data)
+            reply = self._reader.gets()
+            while reply is not wire.NOTHING:
+                self._take(reply)
+                reply = self._reader.gets()
+        except (BlockingIOError, InterruptedError):
+            pass
+        except (OSError, HiredisError, IndexError) as error:
+            self._break(error)
+
+    def _take(self, reply: Any) -> None:
+        if type(reply) is PushNotification and reply[0] == b"message":
+            self._crew.rung(self.node.at, reply[2])
+            return
+        script, question, hear, at = self._pending.popleft()
+        if type(reply) is list:
+            hear(question, reply, at)
+        elif wire.unscripted(reply):
+            self._pending.append((script, _UNASKED, nobody_waits, now()))
+            self._write(script_load(script))
+            if not self._ready:  # broken by that
+                self._refuse(question, hear)
+            elif script is VOTE and len(self._pending) > 1:
+                # It may have been taken back meanwhile, and must not arrive behind that.
+                hear(question, self.node.refusal("did not know the script, and does now"), at)
+            else:  # nothing was done, so asking again is safe
+                self.ask(question, hear, now())
+        else:
+            hear(question, reply, at)
+            if wire.elsewhere(reply):
+                raise ConnectionResetError("it is no master any more")
+
+    def age(self, at: float) -> None:
+        """A node that has not answered for long is hung up on: what it may have is a debt."""
+        if self._pending and at - self._pending[0][-1] > self.node.settings.limit:
+            self._break(TimeoutError("no answer for too long"))
+
+    def _break(self, error: BaseException) -> None:
+        if not self._ready or self._pending:  # one that was idle may just have been restarted
+            self.node.unreached(error)
+        self._give_up(error)
+
+    def tear(self) -> None:
+        """Whoever was at work was interrupted: the next answer may be to another question."""
+        self._give_up(InterruptedError("interrupted"))
+
+    def _give_up(self, error: BaseException) -> None:
+        self.close()
+        known = isinstance(error, LocknutError)
+        why = error if known else wire.unreachable(self.node.settings, error)
+        lost = [each[1:3] for each in self._pending if each[1] is not _UNASKED]
+        lost += [each[:2] for each in self._held_back]
+        at = now()
+        self._owe((question, at) for question, _ in lost)  # before they are forgotten
+        self._pending, self._held_back = deque(), []
+        for question, hear in lost:
+            hear(question, why, at)
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._crew.forget(self._socket.fileno())
+            self._socket.close()
+        self._socket = None
+        self._ready = False
+        self._out = b""
+
+    def hang_up(self) -> None:
+        """Nobody waits for anything here any more."""
+        self._break(ConnectionAbortedError("this Locks was closed"))
+
+    def drop(self) -> None:
+        """Its thread is gone, and what was not answered may not have been read."""
+        self._owe((question, at) for _, question, _, at in self._pending)
+        self._owe((question, at) for question, _, at in self._held_back)
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+_CONNECTING: Final = {errno.ENOTCONN, errno.EINPROGRESS}

@@ -1,0 +1,157 @@
+"""What a node is sent for each verb. Pure: knows no connection."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Final
+
+from locknut.backends.redis import naming
+from locknut.backends.redis.recipe import Recipe as RedisRecipe
+from locknut.backends.redis.recipe import bulk, kept, mode_of
+from locknut.backends.redis.scripts import Script
+from locknut.backends.redlock.lines import Line
+from locknut.backends.redlock.scripts import (
+    ADOPT,
+    DOWNGRADE,
+    EXTEND,
+    INIT,
+    LOOK,
+    RAISE,
+    VOTE,
+    WITHDRAW,
+)
+from locknut.core.values import Claim, Mode
+
+MARKER: Final = b"locknut:redlock"
+SUFFIX: Final = b":redlock"
+PARTS: Final = (b"", b":fence", b":alive", b":line", b":info")
+GUARD: Final = 0.5
+"""Seconds that a node is asked to keep a hold longer than its holder counts on. A clock that steps
+by more is seen to be wrong by everybody: it may be a fifth of a second off on either side (S6), and
+the others' need not agree exactly."""
+
+_PLAINLY: Final = b"$1\r\n0\r\n" * 3
+"""Of a withdrawal: no tombstone, it does not stay in line, and all of it is over."""
+
+Packed = tuple[Script, bytes]
+Words = Callable[[Line], Packed]
+"""What to send to a node, given the connection by which it goes in this moment; empty if there is
+nothing to be said any more."""
+UNSAID: Final = (Script(b"", b""), b"")
+
+
+def milliseconds(seconds: float) -> bytes:
+    return b"%d" % math.ceil(seconds * 1000)
+
+
+def _head(script: Script, arguments: int) -> bytes:
+    words = 9 + arguments, script.sha
+    return b"*%d\r\n$7\r\nEVALSHA\r\n$40\r\n%b\r\n$1\r\n6\r\n" % words
+
+
+class Recipe:
+    """Makes commands for the nodes of one set."""
+
+    def __init__(self, *, max_ttl: float, durable: bool):
+        self._redis = RedisRecipe()
+        self.max_ttl = max_ttl
+        self._terms = milliseconds(max_ttl + GUARD), b"1" if durable else b"0"
+        self._places: dict[str, bytes] = {}
+        self._tails: dict[bytes, bytes] = {}
+        self._asking: dict[tuple[str, float | None, str, str], tuple[bytes, bytes]] = {}
+        """What stands before and behind id and time when a plain lock is asked for."""
+        self._giving: dict[str, bytes] = {}
+        """What stands before the id when it is given back."""
+
+    def vote(self, claim: Claim, number: int, since: int, ring: bytes, tries: int) -> Words:
+        counts = b"".join(map(bulk, (b"%d" % number, b"%d" % since, ring, b"%d" % tries)))
+        if claim.mode is Mode.EXCLUSIVE and claim.owner is None:
+            who = claim.key, claim.ttl, claim.who, claim.label
+            front, back = self._asking.get(who) or kept(self._asking, who, self._parts(claim))
+        else:
+            front, back = self._parts(claim)
+        packed = b"%b%b%010d%b%b" % (front, claim.id.encode(), time.time(), back, counts)
+        return self._with_run(VOTE, packed)
+
+    def _parts(self, claim: Claim) -> tuple[bytes, bytes]:
+        value = self._redis.value(claim)
+        front = b"%b%b$%d\r\n" % (_head(VOTE, 10), self._place(claim.key), len(value))
+        terms = bulk(self._ttl(claim)) + bulk(mode_of(claim))
+        return front, b"%b\r\n%b" % (value[42:], terms)
+
+    def raise_to(self, claim: Claim, number: int) -> Words:
+        return self._about(RAISE, claim.key, (claim.id.encode(), b"%d" % number))
+
+    def extend(self, claim: Claim, raw: int, *, anew: bool, ttl: float | None = None) -> Words:
+        value = self._redis.value(claim)
+        left = self._ttl(claim) if ttl is None else milliseconds(ttl + GUARD)
+        words = (value, left, mode_of(claim), b"%d" % raw, b"1" if anew else b"0")
+        return self._about(EXTEND, claim.key, words, node=True)
+
+    def withdraw(
+        self, claim: Claim, *, doubtful: bool, stay: bool = False, tries: int = 0
+    ) -> Words:
+        """The claim, or only what so many tries of it got, for it will be tried again."""
+        front = self._giving.get(claim.key)
+        if front is None:
+            front = b"%b%b$32\r\n" % (_head(WITHDRAW, 4), self._place(claim.key))
+            kept(self._giving, claim.key, front)
+        if doubtful or stay or tries:
+            stone = self._stone() if doubtful else b"0"
+            terms = b"".join(map(bulk, (stone, b"1" if stay else b"0", b"%d" % tries)))
+        else:
+            terms = _PLAINLY
+        packed = b"%b%b\r\n%b" % (front, claim.id.encode(), terms)
+        return lambda _line: (WITHDRAW, packed)
+
+    def downgrade(self, claim: Claim) -> Words:
+        return self._about(DOWNGRADE, claim.key, (claim.id.encode(),))
+
+    def adopt(self, parked: Claim, claim: Claim, *, back: bool = False) -> Words:
+        stone = b"0" if back else self._stone()
+        words = (parked.id.encode(), self._redis.value(claim), self._ttl(claim), stone)
+        return self._about(ADOPT, claim.key, words)
+
+    def look(self, key: str) -> Words:
+        return self._about(LOOK, key, (b"", b""))
+
+    def break_hold(self, key: str, handle: int | None) -> Words:
+        return self._about(LOOK, key, (b"" if handle is None else b"%d" % handle, b"break"))
+
+    def begin(self) -> Words:
+        return self._about(INIT, "locknut:", (self._terms[0],))
+
+    def _ttl(self, claim: Claim) -> bytes:
+        return milliseconds((claim.ttl or self.max_ttl) + GUARD)
+
+    def _stone(self) -> bytes:
+        return milliseconds(self.max_ttl + GUARD)
+
+    def _about(
+        self, script: Script, key: str, words: tuple[bytes, ...], *, node: bool = False
+    ) -> Words:
+        head = _head(script, len(words) + (3 if node else 0))
+        packed = b"".join((head, self._place(key), *map(bulk, words)))
+        return self._with_run(script, packed) if node else lambda _line: (script, packed)
+
+    def _with_run(self, script: Script, packed: bytes) -> Words:
+        return lambda line: (script, packed + (self._tails.get(line.run) or self._tail(line.run)))
+
+    def _place(self, key: str) -> bytes:
+        """The six keys of a lock, packed; they come again and again."""
+        known = self._places.get(key)
+        if known is None:
+            hold = hold_key(key)
+            made = b"".join(map(bulk, (MARKER, *(hold + part for part in PARTS))))
+            known = kept(self._places, key, made)
+        return known
+
+    def _tail(self, run: bytes) -> bytes:
+        """What a node is told of itself."""
+        return kept(self._tails, run, b"".join(map(bulk, (run, *self._terms))))
+
+
+def hold_key(key: str) -> bytes:
+    return naming.hold_key(key, permits=False) + SUFFIX

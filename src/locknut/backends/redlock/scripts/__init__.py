@@ -1,0 +1,15 @@
+"""What a node is asked, as Lua, one file per verb."""
+
+from __future__ import annotations
+
+from locknut.backends.redis.scripts import load
+
+VOTE = load(__name__, "vote")
+RAISE = load(__name__, "raise")
+EXTEND = load(__name__, "extend")
+WITHDRAW = load(__name__, "withdraw")
+DOWNGRADE = load(__name__, "downgrade")
+ADOPT = load(__name__, "adopt")
+LOOK = load(__name__, "look")
+INIT = load(__name__, "init")
+ALL = (VOTE, RAISE, EXTEND, WITHDRAW, DOWNGRADE, ADOPT, LOOK)

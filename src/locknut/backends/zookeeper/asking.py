@@ -1,0 +1,131 @@
+"""What every verb is made of: ask, several requests in one wait, and what the answers may be."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Final
+
+from kazoo.exceptions import (
+    AuthFailedError,
+    ConnectionLoss,
+    NoAuthError,
+    NoNodeError,
+    OperationTimeoutError,
+    SessionExpiredError,
+    SessionMovedError,
+)
+from kazoo.protocol.serialization import GetChildren, Sync, Transaction
+
+from locknut.backends.zookeeper import driver, naming
+from locknut.backends.zookeeper.batches import Batch
+from locknut.backends.zookeeper.naming import Node
+from locknut.backends.zookeeper.session import Session
+from locknut.core.values import Claim
+from locknut.errors import BackendError, BackendUnavailable
+
+_UNANSWERED: Final = (
+    ConnectionLoss,
+    SessionExpiredError,
+    SessionMovedError,
+    OperationTimeoutError,
+    AuthFailedError,
+)
+
+
+class Asker(ABC):
+    """One colour's way to the servers."""
+
+    def __init__(self, session: Session):
+        self.session = session
+        self._host = socket.gethostname()
+        self._shown: dict[tuple[str, str, str | None, int], bytes] = {}
+
+    @abstractmethod
+    async def ready(self) -> None:
+        """Until there is a connection; BackendUnavailable where none came in time."""
+
+    @abstractmethod
+    async def _exchange(self, requests: Sequence[Any]) -> Batch:
+        """With all its answers, errors among them; BackendUnavailable where none came in time."""
+
+    async def ask(self, *requests: Any) -> list[Any]:
+        """Sent together, waited for once. What is no answer is raised; "no such node" is one."""
+        batch = await self._exchange(requests)
+        if batch.failed:
+            self.refuse(batch.answers, *_UNANSWERED, NoAuthError)
+        return batch.answers
+
+    async def answers(self, requests: Sequence[Any]) -> list[Any]:
+        """The same, where what belongs to another user may be."""
+        batch = await self._exchange(requests)
+        self.refuse(batch.answers, *_UNANSWERED)
+        return batch.answers
+
+    def refuse(self, answers: Sequence[Any], *errors: type[Exception]) -> None:
+        for answer in answers:
+            if isinstance(answer, errors) and isinstance(answer, NoAuthError):
+                message = "the servers do not allow it: the nodes belong to another user"
+                raise BackendError(message, backend="zookeeper") from answer
+            if isinstance(answer, errors):
+                raise self.unavailable(answer) from answer
+
+    def unavailable(self, error: Exception | None = None) -> BackendUnavailable:
+        place = self.session.settings.place
+        why = f" ({type(error).__name__})" if error is not None else ""
+        if self.session.refused:
+            why = " (the servers refused the user and password)"
+        return BackendUnavailable(f"no answer from {place}{why}", backend="zookeeper")
+
+    async def line(self, folder: str, *, fresh: bool = False) -> list[Node]:
+        """Who stands under a node; `fresh`: all that has happened anywhere before we asked."""
+        requests = [Sync(folder)] if fresh else []
+        *_, children = await self.ask(*requests, GetChildren(folder, None))
+        return [] if isinstance(children, NoNodeError) else naming.nodes(children)
+
+    async def all_or_nothing(self, *operations: Any) -> bool:
+        (results,) = await self.ask(Transaction(operations))
+        if isinstance(results, Exception):
+            return False
+        return not any(isinstance(each, Exception) for each in results)
+
+    async def make_folder(self, folder: str) -> None:
+        """The lock's node and what is above it. Below the chroot the server removes them again, but
+        not with kazoo's names: a `Lock` of kazoo's makes its node once and then relies on it.
+        """
+        root = self.session.settings.root
+        acl = self.session.acl
+        above = [root[:end] for end in range(1, len(root) + 1) if root[end : end + 1] in {"/", ""}]
+        below = folder[len(root) :].strip("/").split("/")
+        paths = [root + "/" + "/".join(below[: count + 1]) for count in range(len(below))]
+        # What is there already is no error, nor that only somebody else may have made it.
+        missing = [driver.plain(path, acl) for path in above]
+        make = driver.plain if self.session.settings.layout == "kazoo" else driver.container
+        await self.answers([*missing, *(make(path, acl) for path in paths)])
+
+    def shown(self, claim: Claim, **more: Any) -> bytes:
+        """What a node says of its claim, for those who look."""
+        who = claim.who, claim.label, claim.owner, claim.permits
+        known = None if more else self._shown.get(who)
+        if known is None:
+            facts = {"host": self._host, "pid": os.getpid(), "who": claim.who}
+            facts |= {"label": claim.label, "owner": claim.owner, "permits": claim.permits}
+            known = json.dumps({**facts, **more}, separators=(",", ":")).encode()
+            if not more:
+                if len(self._shown) > 1000:
+                    self._shown.clear()
+                self._shown[who] = known
+        return known
+
+
+def told(data: bytes | None) -> dict[str, Any]:
+    """What a node says; another client's may be any text: then that is its label."""
+    text = (data or b"").decode(errors="replace")
+    try:
+        facts = json.loads(text)
+    except ValueError:
+        facts = text
+    return facts if isinstance(facts, dict) else {"label": text}

@@ -1,0 +1,245 @@
+"""kazoo's connection, on which callers send for themselves and much is read at once.
+
+By itself kazoo passes every request to its thread, asks the kernel before each byte it moves, and
+reads one message at a time. Here who asks also sends, several requests in one write, and the thread
+only reads; what does not fit into the socket, it sends when there is room. Nobody ever waits with
+the mutex in hand. With TLS all is as in kazoo, because a TLS socket is not for two threads.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from kazoo.exceptions import EXCEPTIONS, ConnectionDropped, NoNodeError
+from kazoo.protocol.connection import ConnectionHandler
+from kazoo.protocol.serialization import Connect, Exists, GetChildren
+
+from locknut.backends.zookeeper.batches import Batch
+from locknut.runtimes.clock import now
+
+_CHUNK: Final = 65536
+_LENGTH: Final = struct.Struct("!i")
+_HEAD: Final = struct.Struct("!iii")
+_REPLY: Final = struct.Struct("!iqi")
+_LAST_XID: Final = 2**31 - 1
+
+
+class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
+    """Tells when a session was confirmed and for how long, and sends more than pings."""
+
+    confirmed: Callable[[float, float], None]
+    """When the first request of a connection was sent, and the timeout that was granted."""
+    beat: Callable[[], None]
+    _xid: int | None
+
+    def __init__(self, client: Any, retry: Any, logger: Any) -> None:
+        super().__init__(client, retry, logger=logger)
+        client.handler.idle = self._idle
+        self._mutex = threading.Lock()
+        self._flowing = False
+        """Whether callers may send: not before the login, not after an end, not with TLS."""
+        self._incoming = bytearray()
+        self._outgoing = bytearray()
+
+    def send(self, requests: Sequence[Any], batch: Batch) -> bool:
+        """From any thread, without waiting; False if kazoo's thread has to do it."""
+        with self._mutex:
+            # What was left to kazoo's thread while there was no connection goes out before: a claim
+            # that is withdrawn must not be made after that.
+            if not self._flowing or self.client._queue:
+                return False
+            try:
+                self._push(b"".join([self._frame(request, batch) for request in requests]))
+            except OSError:
+                return True  # the thread reads of it, and tells all who are pending
+            except BaseException:  # Ctrl-C, perhaps in the middle of it: this connection is spoilt
+                with suppress(OSError):
+                    self._socket.shutdown(socket.SHUT_RDWR)
+                raise
+            rest = bool(self._outgoing)
+        if rest:
+            self._write_sock.send(b"\0")
+        return True
+
+    def stop_flowing(self) -> None:
+        with self._mutex:
+            self._flowing = False
+
+    def drop_descriptors(self) -> None:
+        """In a forked child: our copies are closed, so that the parent's end is seen as its end."""
+        for each in (self._socket, self._read_sock, self._write_sock):
+            if each is not None:
+                each.close()
+
+    # With the mutex.
+
+    def _frame(self, request: Any, slot: Any) -> bytes:
+        """Pending before it is sent: the answers come in this order."""
+        body: bytes = request.serialize()
+        xid = self._xid = (self._xid or 0) % _LAST_XID + 1
+        self.client._pending.append((request, slot, xid))
+        return _HEAD.pack(len(body) + 8, xid, request.type) + body
+
+    def _push(self, data: bytes) -> None:
+        sent = 0
+        if not self._outgoing:
+            try:
+                sent = self._socket.send(data)
+            except BlockingIOError:
+                sent = 0
+        if sent < len(data):
+            self._outgoing += data[sent:]
+
+    # On kazoo's thread.
+
+    def _connect(self, host: Any, hostip: Any, port: Any) -> tuple[float, float]:
+        """An idle server is pinged every third of a session by kazoo: it shall be every quarter."""
+        self._incoming, self._outgoing = bytearray(), bytearray()
+        read_timeout, connect_timeout = super()._connect(host, hostip, port)
+        with self._mutex:
+            self._flowing = not self.client.use_ssl
+        return read_timeout * 3 / 4, connect_timeout
+
+    def _invoke(self, timeout: float, request: Any, xid: Any = None) -> Any:
+        """For a server that is just starting kazoo would wait until the session is over."""
+        sent = now()
+        answer = super()._invoke(min(timeout, self.handler.connect_limit), request, xid)
+        if isinstance(request, Connect):
+            result, _ = answer
+            if result.time_out > 0:
+                self.confirmed(sent, result.time_out / 1000)
+        return answer
+
+    def _send_ping(self, connect_timeout: Any) -> None:
+        super()._send_ping(connect_timeout)
+        self.beat()
+
+    def _send_request(self, read_timeout: Any, connect_timeout: Any) -> None:
+        """Somebody rang: there is more than fitted into the socket, or something in the queue."""
+        if self.client.use_ssl:
+            super()._send_request(read_timeout, connect_timeout)
+            return
+        self._read_sock.recv(1)
+        with self._socket_error_handling():
+            with self._mutex:
+                while self.client._queue:  # a ring may be missing, where Ctrl-C came before it
+                    self._push(self._frame(*self.client._queue.popleft()))
+            self._flush(connect_timeout)
+
+    def _write(self, msg: bytes, timeout: Any) -> None:
+        if self.client.use_ssl:
+            super()._write(msg, timeout)
+            return
+        with self._socket_error_handling():
+            with self._mutex:
+                self._push(msg)
+            self._flush(timeout)
+
+    def _flush(self, timeout: Any) -> None:
+        while self._outgoing:
+            if not self.handler.select([], [self._socket], [], timeout)[1]:
+                raise self.handler.timeout_exception("socket time-out during write")
+            with self._mutex:
+                del self._outgoing[: self._socket.send(self._outgoing)]
+
+    def _read(self, length: int, timeout: Any) -> bytes:
+        if self.client.use_ssl:
+            plain: bytes = super()._read(length, timeout)
+            return plain
+        with self._socket_error_handling():
+            while len(self._incoming) < length:
+                self._receive(timeout)
+        data = bytes(self._incoming[:length])
+        del self._incoming[:length]
+        return data
+
+    def _receive(self, timeout: Any) -> None:
+        while not self._take():
+            if not self.handler.select([self._socket], [], [], timeout)[0]:
+                raise self.handler.timeout_exception("socket time-out during read") from None
+
+    def _take(self) -> bool:
+        """What is there now; False if nothing is."""
+        try:
+            chunk = self._socket.recv(_CHUNK)
+        except BlockingIOError:
+            return False
+        if not chunk:
+            raise ConnectionDropped("socket connection broken")
+        self._incoming += chunk
+        return True
+
+    def _idle(self, timeout: float) -> list[Any]:
+        """Between two messages: what kazoo has to look after, if anything. Answers to our own
+        requests are read here, in few steps.
+        """
+        ears, select = [self._socket, self._read_sock], self.handler.wait
+        end = time.monotonic() + timeout
+        while timeout > 0:
+            ready: list[Any] = select(ears, [], [], timeout)[0]
+            if self.client.use_ssl or len(ready) != 1 or ready[0] is not self._socket:
+                return ready
+            self._take()
+            if not self._read_all_ours():
+                return ready
+            timeout = end - time.monotonic()
+        return []
+
+    def _read_socket(self, read_timeout: Any) -> Any:
+        """All that has come: nothing rings for what lies in our own buffer."""
+        if self.client.use_ssl:
+            return super()._read_socket(read_timeout)
+        with self._socket_error_handling():
+            self._take()
+        response = None
+        while response is None and not self._read_all_ours():
+            response = super()._read_socket(read_timeout)
+        return response
+
+    def _read_all_ours(self) -> bool:
+        """False if there is one that is not."""
+        while self._whole():
+            if not self._read_ours():
+                return False
+        return True
+
+    def _whole(self) -> bool:
+        incoming = self._incoming
+        return len(incoming) >= 4 and len(incoming) >= 4 + _LENGTH.unpack_from(incoming)[0]
+
+    def _read_ours(self) -> bool:
+        """The answer to a request of ours, in few steps; all others are left to kazoo."""
+        incoming, pending = self._incoming, self.client._pending
+        xid, zxid, error = _REPLY.unpack_from(incoming, 4)
+        if xid <= 0 or not pending or pending[0][2] != xid or type(pending[0][1]) is not Batch:
+            return False
+        request, batch, _ = pending.popleft()
+        end = 4 + _LENGTH.unpack_from(incoming)[0]
+        message = bytes(incoming[4:end])
+        del incoming[:end]
+        if zxid > 0:
+            self.client.last_zxid = zxid
+        if error and not (error == NoNodeError.code and type(request) is Exists):
+            batch.set_exception(EXCEPTIONS[error]())
+            return True
+        try:
+            answer = None if error else request.deserialize(message, _REPLY.size)
+        except Exception as problem:  # noqa: BLE001  # whatever it is, the thread has to go on
+            batch.set_exception(problem)
+            return True
+        self._heed(request)  # first: who is told may let go of the watch at once
+        batch.set(answer)
+        return True
+
+    def _heed(self, request: Any) -> None:
+        watcher = getattr(request, "watcher", None)
+        if watcher is not None and not self.client._stopped.is_set():
+            children = isinstance(request, GetChildren)
+            watchers = self.client._child_watchers if children else self.client._data_watchers
+            watchers[request.path].add(watcher)

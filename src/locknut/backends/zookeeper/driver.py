@@ -1,0 +1,127 @@
+"""kazoo's client as it is used here: its connection, session, logins and TLS; our own requests.
+
+Nothing of ours runs on a thread of its own but what rings: callbacks are called on kazoo's one
+connection thread. kazoo's public methods wait one by one and retry by themselves, so requests go
+into its queue directly: several at once, each answered in order.
+"""
+
+from __future__ import annotations
+
+import logging
+import select
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from kazoo.client import KazooClient
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.handlers.utils import selector_select
+from kazoo.protocol import serialization
+from kazoo.retry import KazooRetry
+
+from locknut.backends.zookeeper.batches import Batch, CreateContainer
+from locknut.backends.zookeeper.connection import Connection
+from locknut.backends.zookeeper.settings import Settings
+
+LOGGER: Final = logging.getLogger("locknut.zookeeper")
+LOGGER.addHandler(logging.NullHandler())  # every try to reconnect is told: not on the screen
+EPHEMERAL: Final = 1
+SEQUENCE: Final = 2
+_CONTAINER: Final = 4
+CONNECTS_PER_SESSION: Final = 6
+"""How many servers, one after the other, may fail to answer before a session is over."""
+_ENOUGH: Final = 1000
+"""Descriptors above this are too large for select()."""
+
+
+def plain(path: str, acl: Any) -> Any:
+    return serialization.Create2(path, b"", acl, 0)
+
+
+def container(path: str, acl: Any) -> CreateContainer:
+    return CreateContainer(path, b"", acl, _CONTAINER)
+
+
+class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
+    """No queues of callbacks and no threads for them: ours only ring."""
+
+    idle: Callable[[float], list[Any]]
+    """How kazoo's thread waits for what comes next."""
+
+    def __init__(self, connect_limit: float, tls: ssl.SSLContext | None) -> None:
+        super().__init__()
+        self.connect_limit = connect_limit
+        self._tls = tls
+
+    def start(self) -> None:
+        self._running = True
+
+    def stop(self) -> None:
+        self._running = False
+
+    def dispatch_callback(self, callback: Any) -> None:
+        try:
+            callback.func(*callback.args)
+        except Exception:  # on the thread of the connection, which has to go on
+            LOGGER.exception("a watch could not be answered")
+
+    def create_connection(
+        self, address: tuple[str, int], hostname: str, timeout: float, **_: Any
+    ) -> socket.socket:
+        """On one server that is not there kazoo would spend a whole session."""
+        bare = socket.create_connection(address, min(timeout, self.connect_limit))
+        try:
+            bare.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return self._tls.wrap_socket(bare, server_hostname=hostname) if self._tls else bare
+        except BaseException:
+            bare.close()
+            raise
+
+    def select(self, *args: Any, **kwargs: Any) -> Any:
+        """Who listens to two sockets is kazoo's thread, between two messages."""
+        if len(args[0]) == 2:
+            return self.idle(args[3]), [], []
+        return self.wait(*args, **kwargs)
+
+    def wait(self, *args: Any, **kwargs: Any) -> Any:
+        """For every message kazoo makes a selector; few programs need one."""
+        if any(each.fileno() >= _ENOUGH for ready in args[:2] for each in ready):
+            return selector_select(*args, **kwargs)
+        return select.select(*args, **kwargs)
+
+
+class Client(KazooClient):  # type: ignore[misc]  # kazoo has no types
+    """kazoo's client, with a connection that callers may send on."""
+
+    def __init__(self, settings: Settings) -> None:
+        connect_limit = max(1.0, settings.session_timeout / CONNECTS_PER_SESSION)
+        super().__init__(
+            hosts=",".join(settings.hosts),
+            timeout=settings.session_timeout,
+            handler=Handler(connect_limit, settings.tls),
+            logger=LOGGER,
+            auth_data=[("digest", settings.login)] if settings.login else None,
+            connection_retry=KazooRetry(
+                max_tries=-1, delay=0.05, backoff=2, max_jitter=0.4, max_delay=0.5
+            ),
+            use_ssl=settings.tls is not None,
+        )
+        self._connection = Connection(self, self._conn_retry.copy(), logger=LOGGER)
+
+    def send(self, requests: Sequence[Any], batch: Batch) -> None:
+        """If need be kazoo's thread sends them."""
+        if not self._connection.send(requests, batch):
+            for request in requests:
+                self._call(request, batch)
+
+    @property
+    def ended(self) -> bool:
+        """Whether its thread is gone, by an error that nobody expected."""
+        thread = self._connection._connection_routine
+        return thread is not None and not thread.is_alive()
+
+    def _notify_pending(self, state: Any) -> None:
+        """The connection is gone: nobody may send on it any more, before those who did are told."""
+        self._connection.stop_flowing()
+        super()._notify_pending(state)

@@ -1,0 +1,29 @@
+"""From settings to the ZooKeeper engine: one session for its backends of both colours."""
+
+from __future__ import annotations
+
+from locknut.backends.zookeeper.aio import AsyncioBackend
+from locknut.backends.zookeeper.session import Session
+from locknut.backends.zookeeper.settings import Settings
+from locknut.backends.zookeeper.sync import BlockingBackend
+
+
+class ZooKeeperEngine:
+    """One ensemble. What one of its backends took, another may renew or release, as the keeper."""
+
+    def __init__(self, settings: Settings):
+        self._settings = settings
+        self._session = Session(settings)
+        self.id = f"zookeeper:{settings.place}"
+
+    def blocking(self) -> BlockingBackend:
+        return BlockingBackend(self._open())
+
+    def asyncio(self) -> AsyncioBackend:
+        return AsyncioBackend(self._open())
+
+    def _open(self) -> Session:
+        """The session, or a new one if the last backend closed it."""
+        if self._session.closed:
+            self._session = Session(self._settings)
+        return self._session

@@ -1,0 +1,66 @@
+"""Several keys in one wait: stand in all the lines at once, and leave them all unless all are ours.
+
+No server can look at several lines in one step. So for a moment somebody else may find us in front
+of it, as it does whenever a mere try is refused; nobody waits here, so nobody waits for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kazoo.exceptions import NoNodeError
+from kazoo.protocol.serialization import Delete
+
+from locknut.core.values import Busy, Claim, Granted
+
+if TYPE_CHECKING:
+    from locknut.backends.zookeeper.backend import ZooKeeperBackend
+    from locknut.backends.zookeeper.places import Place
+
+
+async def attempt_all(backend: ZooKeeperBackend, claims: Sequence[Claim]) -> list[Granted] | Busy:
+    await backend.ready()
+    await _stand_in_lines(backend, [backend.session.place(claim) for claim in claims])
+    answers = [await backend.attempt(claim, 0.0) for claim in claims]
+    granted = [each for each in answers if isinstance(each, Granted)]
+    if len(granted) == len(claims):
+        return granted
+    await release_all(backend, claims)
+    return next(each for each in answers if isinstance(each, Busy))
+
+
+async def _stand_in_lines(backend: ZooKeeperBackend, places: Sequence[Place]) -> None:
+    """As far as that is possible in one wait; the rest is left to each `attempt`."""
+    fresh = [each for each in places if not (each.node or each.doubtful or each.claim.owner)]
+    requests = [request for place in fresh for request in backend.standing(place)]
+    for place in fresh:
+        place.doubtful = True
+    answers: list[Any] = await backend.ask(*requests) if requests else []
+    for at, place in enumerate(fresh):
+        made, children = answers[2 * at : 2 * at + 2]
+        if isinstance(made, Exception):
+            place.doubtful = False
+        else:
+            place.line = backend.stood(place, made, children)
+
+
+async def release_all(backend: ZooKeeperBackend, claims: Sequence[Claim]) -> list[bool]:
+    session = backend.session
+    known: dict[str, Place] = {}
+    for claim in claims:
+        place = session.places.get(claim.id)
+        if place is None or place.doubtful or not place.node or place.epoch != session.epoch:
+            continue  # each by itself
+        place.forget_watch()
+        known[claim.id] = place
+    gone: dict[str, bool] = {}
+    if known and not session.closed:
+        paths = [f"{place.folder}/{place.node}" for place in known.values()]
+        answers = await backend.ask(*(Delete(path, -1) for path in paths))
+        for claim_id, place, answer in zip(known, known.values(), answers, strict=True):
+            session.places.pop(claim_id, None)
+            gone[claim_id] = place.granted and not isinstance(answer, NoNodeError)
+    return [
+        gone[claim.id] if claim.id in gone else await backend.release(claim) for claim in claims
+    ]

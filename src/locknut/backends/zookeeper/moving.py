@@ -1,0 +1,148 @@
+"""One node in the place of another, in one step: joining an owner, downgrading, parking, adopting.
+
+The new node has the number of the old one, as Curator's reader inside a writer has: so it stands
+where that stood, and nobody can come in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kazoo.exceptions import NoNodeError
+from kazoo.protocol.serialization import CheckVersion, Create, Delete, Exists, GetData
+
+from locknut.backends.zookeeper import driver, looking, naming, recipe
+from locknut.backends.zookeeper.asking import told
+from locknut.backends.zookeeper.naming import Node
+from locknut.core.values import Claim, Mode
+from locknut.runtimes.clock import now
+
+if TYPE_CHECKING:
+    from locknut.backends.zookeeper.backend import ZooKeeperBackend
+    from locknut.backends.zookeeper.places import Place
+
+_TRIES = 10
+NEVER = float("inf")
+
+
+async def join_fellow(asker: ZooKeeperBackend, place: Place, mark: str) -> list[Node] | None:
+    """Stand beside another claim of the same owner; None if there is none to stand beside."""
+    folder = place.folder
+    for _ in range(_TRIES):
+        fellow = recipe.fellow(await asker.line(folder), mark)
+        if fellow is None:
+            return None
+        beside = f"{folder}/{fellow.name}"
+        (found,) = await asker.ask(GetData(beside, None))
+        if isinstance(found, NoNodeError):
+            continue
+        raw = looking.raw_of(*found)
+        name = naming.prefix(place.claim.id, mark, fellow.kind) + fellow.number
+        place.doubtful = True
+        create = _node(asker, f"{folder}/{name}", asker.shown(place.claim, raw=raw))
+        if await asker.all_or_nothing(CheckVersion(beside, -1), create):
+            place.node, place.raw, place.doubtful = name, raw, False
+            return await asker.line(folder)
+        place.doubtful = False
+    return None
+
+
+async def downgrade(asker: ZooKeeperBackend, claim: Claim) -> bool:
+    """A reader's node in the place of the writer's."""
+    place = asker.session.places.get(claim.id)
+    if place is None or not asker._holds(place):
+        return False
+    old = naming.node(place.node)
+    folder = naming.place_of(asker.session.settings.root, claim)
+    if old is None or old.mode is Mode.SHARED:
+        return True
+    shared = claim._replace(mode=Mode.SHARED)
+    kind = naming.kind_of(shared, asker.session.settings.layout)
+    name = naming.prefix(claim.id, "", kind) + old.number
+    create = _node(asker, f"{folder}/{name}", asker.shown(shared, raw=place.raw))
+    place.doubtful = True
+    if not await asker.all_or_nothing(Delete(f"{folder}/{old.name}", -1), create):
+        (found,) = await asker.ask(Exists(f"{folder}/{name}", None))
+        if found is None:
+            place.doubtful = False
+            return False
+    place.node, place.claim, place.doubtful = name, shared, False
+    return True
+
+
+async def park(asker: ZooKeeperBackend, claim: Claim, ttl: float) -> bool:
+    """A node that belongs to no session in the place of ours."""
+    place = asker.session.places.get(claim.id)
+    if place is None or not asker._holds(place):
+        return False
+    old = naming.node(place.node)
+    if old is None:
+        return False
+    folder = naming.place_of(asker.session.settings.root, claim)
+    name = naming.prefix(claim.id, old.owner, old.kind, parked=True) + old.number
+    data = asker.shown(claim, raw=place.raw, parked=ttl)
+    create = _node(asker, f"{folder}/{name}", data, flags=0)
+    if not await asker.all_or_nothing(Delete(f"{folder}/{old.name}", -1), create):
+        (found,) = await asker.ask(Exists(f"{folder}/{name}", None))
+        if found is None:
+            return False
+    asker.session.places.pop(claim.id, None)
+    return True
+
+
+async def adopt(asker: ZooKeeperBackend, parked: Claim, claim: Claim) -> Place | None:
+    """A node of our session in the place of the parked one: only the first who asks gets it."""
+    folder = naming.place_of(asker.session.settings.root, claim)
+    place = asker.session.place(claim)
+    if asker._holds(place):
+        return place
+    for _ in range(_TRIES):
+        line = await asker.line(folder, fresh=True)
+        mine = recipe.find(line, claim.id)  # the answer to an earlier asking was lost
+        old = mine or recipe.find(line, parked.id)
+        if old is None or (mine is None and not old.parked):
+            break
+        (found,) = await asker.ask(GetData(f"{folder}/{old.name}", None))
+        if isinstance(found, NoNodeError):
+            continue
+        raw, name = looking.raw_of(*found), naming.prefix(claim.id, old.owner, old.kind)
+        create = _node(asker, f"{folder}/{name}{old.number}", asker.shown(claim, raw=raw))
+        swap = Delete(f"{folder}/{old.name}", -1), create
+        if mine is not None or await asker.all_or_nothing(*swap):
+            place.node, place.raw, place.granted = name + old.number, raw, True
+            return place
+    asker.session.places.pop(claim.id, None)
+    return None
+
+
+async def expire_parked(
+    asker: ZooKeeperBackend, folder: str, line: Sequence[Node], own: Node
+) -> float:
+    """How long to wait for a parked hold that nobody takes over; 0: it is gone, look again.
+
+    No server counts that time: everybody who waits does, from when they first saw it.
+    """
+    parked = [each for each in line if each.parked and each.mode is not Mode.SHARED]
+    if own.mode is Mode.EXCLUSIVE:
+        parked = [each for each in line if each.parked]
+    left = NEVER
+    seen = asker.session.parked
+    for each in parked:
+        path = f"{folder}/{each.name}"
+        (found,) = await asker.ask(GetData(path, None))
+        if isinstance(found, NoNodeError):
+            seen.pop(path, None)
+            return 0
+        ttl = float(told(found[0]).get("parked", 0.0))
+        end = seen.setdefault(path, now()) + ttl
+        if now() >= end:
+            del seen[path]
+            await asker.ask(Delete(path, found[1].version))
+            return 0
+        left = min(left, end - now())
+    return left
+
+
+def _node(asker: ZooKeeperBackend, path: str, data: bytes, flags: int = driver.EPHEMERAL) -> Create:
+    return Create(path, data, asker.session.acl, flags)

@@ -1,0 +1,132 @@
+"""Where one claim stands in line, as its session knows it, and how it is rung."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kazoo.exceptions import NoAuthError
+from kazoo.protocol.serialization import GetChildren, GetData
+from kazoo.protocol.states import EventType
+
+from locknut.backends.zookeeper import naming
+from locknut.backends.zookeeper.naming import Node
+from locknut.core.ports import Signal
+from locknut.core.values import Claim
+
+if TYPE_CHECKING:
+    from locknut.backends.zookeeper.batches import Batch
+    from locknut.backends.zookeeper.session import Session
+
+
+class Place:
+    """One claim and its node."""
+
+    __slots__ = (
+        "_session",
+        "behind",
+        "claim",
+        "doubtful",
+        "epoch",
+        "folder",
+        "granted",
+        "line",
+        "node",
+        "raw",
+        "retry_in",
+        "signal",
+        "trouble",
+        "waited",
+        "watching",
+    )
+
+    def __init__(self, claim: Claim, session: Session):
+        self.claim = claim
+        self.epoch = session.epoch
+        self.folder = naming.place_of(session.settings.root, claim)
+        """The node under which its own stands."""
+        self._session = session
+        self.line: list[Node] | None = None
+        """Who stood there when the one before had gone; used once."""
+        self.node = ""
+        """The name of its node; empty while it has none that is known of."""
+        self.raw = 0
+        self.granted = False
+        self.doubtful = False
+        """Whether a node may have been made, or given another name, of which we were not told."""
+        self.waited = False
+        self.retry_in = 0.0
+        self.behind: str | None = None
+        """Whom it found before it, last time it looked; None: it has to look."""
+        self.watching = ""
+        """The path on which a watch was left; empty: none that still can ring."""
+        self.trouble: Exception | None = None
+        """Why it could not be watched; None: it could, or what was to be watched is gone."""
+        self.signal: Signal | None = None
+
+    def begin_again(self, epoch: int) -> None:
+        """Its node went with its session. An asking that was under way may have made another."""
+        self.epoch = epoch
+        self.node, self.raw, self.granted = "", 0, False
+        self.behind, self.watching, self.line = None, "", None
+        self.doubtful = True
+
+    def ring(self) -> None:
+        """From any thread: ask again."""
+        self.watching = ""
+        signal = self.signal
+        if signal is not None:
+            signal.notify()
+
+    def watch(self, behind: str) -> None:
+        """Be rung when that one goes, or if it is gone. A read of what is there, so that no watch
+        is left on what is not; and nobody waits for the servers to have heard of it.
+        """
+        self.forget_watch()
+        path = self.watching = f"{self.folder}/{behind}"
+        request = GetData(path, self.stirred)
+        self._session.send([request], lambda batch: self._heard(path, batch))
+
+    def forget_watch(self) -> None:
+        path, self.watching = self.watching, ""
+        if path:
+            self._session.unwatch(path, self.stirred)
+
+    def _heard(self, path: str, asked: Batch) -> None:
+        """On kazoo's thread, like all that follows."""
+        if self.watching != path:
+            self._session.unwatch(path, self.stirred)  # it was let go of before it was there
+        elif asked.failed:
+            (error,) = asked.answers
+            self.trouble = error if isinstance(error, NoAuthError) else None
+            self.ring()
+
+    def stirred(self, event: Any) -> None:
+        """What was watched has changed. The next thing to know is who is left, so that is asked
+        here, and the waiter is only woken for the answer.
+        """
+        if event.type == EventType.NONE or self.signal is None:
+            self.ring()  # no change, but the end of the connection; or nobody waits any more
+        else:
+            self._session.send([GetChildren(self.folder, None)], self._listed)
+
+    def _listed(self, listing: Batch) -> None:
+        if not listing.failed:
+            self.line = naming.nodes(listing.answers[0])
+        self.ring()
+
+
+class Watch:
+    """A claim's signal, from when its caller starts to wait until it need not any more."""
+
+    __slots__ = ("_place", "_signal")
+
+    def __init__(self, place: Place, signal: Signal):
+        self._place = place
+        self._signal = signal
+
+    def __enter__(self) -> Signal:
+        self._place.signal = self._signal
+        return self._signal
+
+    def __exit__(self, *raised: object) -> None:
+        self._place.signal = None

@@ -1,0 +1,219 @@
+"""One session with the ensemble, shared by the backends of an engine: requests, places, and truth.
+
+Who is in line stands here, because a node belongs to the session that made it. kazoo's connection
+thread calls in: it notes what was proven, rings who waits, and tells of a loss; it never waits.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from kazoo.exceptions import KazooException
+from kazoo.protocol.serialization import Sync
+from kazoo.protocol.states import KazooState
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
+
+from locknut.backends.zookeeper import driver
+from locknut.backends.zookeeper.batches import Batch
+from locknut.backends.zookeeper.places import Place
+from locknut.backends.zookeeper.proving import PART, Proof
+from locknut.backends.zookeeper.settings import Settings
+from locknut.core.values import Claim, Renewal
+from locknut.runtimes.clock import now
+
+CLOSE_PATIENCE: Final = 2.0
+"""Seconds that closing waits for the servers; after that the session's timeout frees the rest."""
+
+
+def _nobody(_: Batch) -> None:
+    """Nobody waits for this one."""
+
+
+class Session:
+    """The connection, and everything that is true only as long as the session is."""
+
+    def __init__(self, settings: Settings):
+        self.settings = settings
+        self.proof = Proof()
+        self.places: dict[str, Place] = {}
+        self.epoch = 0
+        """Counts sessions: what an earlier one made is gone."""
+        self.parked: dict[str, float] = {}
+        """When this client first saw a parked hold, by its path."""
+        self.acl = CREATOR_ALL_ACL if settings.private else OPEN_ACL_UNSAFE
+        self.closed = False
+        self.refused = False
+        """Whether the servers do not accept who we say we are."""
+        self._mutex = threading.RLock()  # a destructor may leave at any moment
+        self._users = 0
+        self._client: Any = None
+        self._connected = False
+        self._gate: list[Callable[[], None]] = []
+        self._listeners: list[weakref.WeakMethod[Callable[[str | None, Renewal], None]]] = []
+
+    @property
+    def limit(self) -> float:
+        """How long a command may take: then the next beat of the session is due anyway."""
+        return max(1.0, (self.proof.timeout or self.settings.session_timeout) / PART)
+
+    @property
+    def id(self) -> int:
+        """The server's number of this session: it marks the nodes that go with it."""
+        return int(self._client._session_id or 0)
+
+    @property
+    def connected(self) -> bool:
+        return self._connected
+
+    def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
+        """Weakly: kazoo's thread refers to this session, and must not keep a Locks from its end."""
+        self._listeners.append(weakref.WeakMethod(news))
+
+    def tell(self, claim_id: str | None, what: Renewal) -> None:
+        for listener in list(self._listeners):
+            news = listener()
+            if news is not None:
+                news(claim_id, what)
+
+    def place(self, claim: Claim) -> Place:
+        """Where a claim stands, as far as this session knows."""
+        known = self.places.get(claim.id)
+        if known is None:
+            known = self.places[claim.id] = Place(claim, self)
+        elif known.epoch != self.epoch:
+            known.begin_again(self.epoch)
+        return known
+
+    # Asking.
+
+    def when_connected(self, call: Callable[[], None]) -> None:
+        """Call it once there is a connection: at once, if there is; the first one asked for opens
+        it.
+        """
+        with self._mutex:
+            if not self._connected:
+                self._gate.append(call)
+                if self._unstarted():
+                    # By a thread of its own: Ctrl-C must not come in the middle of it.
+                    threading.Thread(target=self._start, name="locknut-start", daemon=True).start()
+                return
+        call()
+
+    def do_not_wait(self, call: Callable[[], None]) -> None:
+        """It took too long: nobody is there to be called."""
+        with self._mutex:
+            if call in self._gate:
+                self._gate.remove(call)
+
+    def send(self, requests: Sequence[Any], done: Callable[[Batch], None]) -> Batch:
+        """All at once; `done` is called on kazoo's thread when the last one is answered."""
+        if self.proof.due(now()):
+            self._beat()
+        batch = Batch(requests, self.proof, done)
+        self._client.send(requests, batch)
+        return batch
+
+    def post(self, request: Any) -> None:
+        """Send without waiting for the answer."""
+        self.send([request], _nobody)
+
+    def unwatch(self, path: str, watcher: Any) -> None:
+        """Its ring is not wanted any more; the server's own watch goes with what it is on."""
+        client = self._client
+        if client is not None:
+            for watchers in (client._data_watchers, client._child_watchers):
+                left = watchers.get(path)  # never by [], which would add what is not there
+                if left is not None:
+                    left.discard(watcher)
+
+    def _beat(self) -> None:
+        beat = [Sync("/")]
+        self._client.send(beat, Batch(beat, self.proof, _nobody))
+
+    # Its life.
+
+    def _unstarted(self) -> bool:
+        return not self.closed and (self._client is None or self._client.ended)
+
+    def _start(self) -> None:
+        with self._mutex:
+            if not self._unstarted():
+                return
+            if self._client is not None:
+                self._client.close()  # its thread is gone: only descriptors are left
+            client = self._client = driver.Client(self.settings)
+            client._connection.confirmed = self.proof.connected
+            client._connection.beat = self._beat
+            client.add_listener(self._changed)
+            client.start_async()
+
+    def _changed(self, state: str) -> None:
+        """On kazoo's thread."""
+        if self.closed:
+            return
+        if state == KazooState.CONNECTED:
+            with self._mutex:
+                self._connected = True
+                waiting, self._gate = self._gate, []
+            for call in waiting:
+                call()
+            self._ring_all()  # watches do not outlive a connection
+            return
+        self._connected = False
+        if state == KazooState.LOST:
+            self.epoch += 1
+            self.proof.lost()
+            self.refused = self._client.client_state == "AUTH_FAILED"
+            self.tell(None, Renewal.LOST)
+            self._ring_all()
+        else:
+            self.tell(None, Renewal.UNKNOWN)
+
+    def _ring_all(self) -> None:
+        for place in list(self.places.values()):
+            place.ring()
+
+    def join(self) -> None:
+        """One more backend uses it."""
+        with self._mutex:
+            self._users += 1
+
+    def leave(self) -> threading.Thread | None:
+        """The last one ends the session: on a thread, for the servers may not answer."""
+        with self._mutex:
+            self._users -= 1
+            client = self._client
+            if self._users > 0 or self.closed:
+                return None
+            self.closed = True
+            self._connected = False
+            self._listeners.clear()
+        if client is None:
+            return None
+        closing = threading.Thread(
+            target=_close, args=(client,), name="locknut-closing", daemon=True
+        )
+        closing.start()
+        return closing
+
+    def forked(self) -> None:
+        """In a forked child: the session is the parent's, and not a word is said to it."""
+        client, self._client = self._client, None
+        self._mutex = threading.RLock()
+        self.closed = True
+        self._connected = False
+        self.places.clear()
+        self._listeners.clear()
+        if client is not None:
+            client._connection.drop_descriptors()
+
+
+def _close(client: Any) -> None:
+    try:
+        client.stop()
+        client.close()
+    except KazooException:
+        pass  # it did not end in time: the session's timeout ends it

@@ -1,0 +1,131 @@
+"""What a ZooKeeper URL says: the servers, where locks stand there, who we are, and for how long."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+from locknut.backends.zookeeper import naming
+from locknut.core import doors
+from locknut.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from locknut.connect import Url
+
+SESSION_TIMEOUT: Final = 10.0
+PORT: Final = 2181
+LAYOUTS: Final = ("curator", "kazoo")
+_TLS: Final = (
+    "ssl_ca_certs",
+    "ssl_certfile",
+    "ssl_keyfile",
+    "ssl_password",
+    "ssl_check_hostname",
+)
+_OPTIONS: Final = ("session_timeout", "layout", "acl", *_TLS)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One ensemble, as it is to be spoken to. The secrets are not in its repr."""
+
+    hosts: tuple[str, ...]
+    root: str
+    """The path under which everything stands; empty for the servers' own root."""
+    session_timeout: float = SESSION_TIMEOUT
+    layout: str = "curator"
+    login: str = field(default="", repr=False)
+    """user:password, for digest authentication."""
+    private: bool = False
+    """Whether only who made a node may touch it."""
+    tls: ssl.SSLContext | None = field(default=None, repr=False)
+
+    @property
+    def place(self) -> str:
+        """What may be shown."""
+        return f"{','.join(self.hosts)}{self.root}"
+
+
+def read(url: Url) -> Settings:
+    """The settings of a URL; what it should not say is refused here."""
+    for option in url.options:
+        if option not in _OPTIONS:
+            known = ", ".join(_OPTIONS)
+            raise _wrong(f"zookeeper: does not know the option {option!r}; it knows {known}")
+    login, _, hosts = url.netloc.rpartition("@")
+    user, _, password = login.partition(":")
+    if login and not (user and password):
+        raise _wrong("digest authentication needs both: zookeeper://user:password@host")
+    secure = url.scheme == "zookeeper+tls"
+    if not secure and any(each in url.options for each in _TLS):
+        raise _wrong("options that begin with ssl_ need a zookeeper+tls:// URL")
+    return Settings(
+        hosts=tuple(_host(each) for each in hosts.split(",")),
+        root=_root(url.path),
+        session_timeout=session_timeout(url.options.get("session_timeout", SESSION_TIMEOUT)),
+        layout=_one_of("layout", url.options.get("layout", LAYOUTS[0]), LAYOUTS),
+        login=f"{unquote(user)}:{unquote(password)}" if login else "",
+        private=_private(url, bool(login)),
+        tls=_tls(url.options) if secure else None,
+    )
+
+
+def _host(text: str) -> str:
+    """With its port; `[::1]:2181` for addresses of the sixth version."""
+    name = text or "localhost"
+    bare = name.rpartition("]")[2] if name.startswith("[") else name
+    host, colon, port = bare.rpartition(":")
+    if not colon:
+        return f"{name}:{PORT}"
+    if not port.isdecimal() or not 0 < int(port) < 65536 or (":" in host):
+        raise _wrong(f"{text!r} is not a host with a port")
+    return name
+
+
+def _root(path: str) -> str:
+    parts = [part for part in path.split("/") if part]
+    return "".join(f"/{naming.segment(part)}" for part in parts)
+
+
+def session_timeout(given: str | float) -> float:
+    timeout = doors.seconds(given, "session_timeout")
+    if not 1 <= timeout <= 3600:
+        raise _wrong(f"session_timeout must be between 1 and 3600 s, got {given!r}")
+    return timeout
+
+
+def _private(url: Url, logged_in: bool) -> bool:
+    """Who logs in keeps its locks to itself, unless it says otherwise."""
+    chosen = _one_of("acl", url.options.get("acl", "creator" if logged_in else "open"), _ACLS)
+    if chosen == "creator" and not logged_in:
+        raise _wrong("acl=creator needs a user and a password in the URL")
+    return chosen == "creator"
+
+
+_ACLS: Final = ("open", "creator")
+
+
+def _one_of(option: str, value: str, known: tuple[str, ...]) -> str:
+    if value not in known:
+        raise _wrong(f"{option}={value!r}: expected {' or '.join(known)}")
+    return value
+
+
+def _tls(options: dict[str, str]) -> ssl.SSLContext:
+    """Certificates are always checked, and the server's name as well unless told otherwise."""
+    named = options.get("ssl_check_hostname", "true")
+    try:
+        context = ssl.create_default_context(cafile=options.get("ssl_ca_certs"))
+        if "ssl_certfile" in options:
+            files = options["ssl_certfile"], options.get("ssl_keyfile")
+            context.load_cert_chain(*files, password=options.get("ssl_password"))
+    except OSError as error:
+        raise _wrong(f"the files of the ssl_ options could not be read: {error}") from error
+    context.check_hostname = _one_of("ssl_check_hostname", named, ("true", "false")) == "true"
+    return context
+
+
+def _wrong(message: str) -> ConfigurationError:
+    return ConfigurationError(message, backend="zookeeper")

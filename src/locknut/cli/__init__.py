@@ -1,0 +1,98 @@
+"""The command `locknut`: which verb was asked for, and how its errors end.
+
+Each verb is imported when it is asked for, so that `locknut run` starts fast.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from locknut import __version__
+from locknut.errors import LocknutError
+
+VERBS = {
+    "run": "run a command while holding a lock",
+    "ls": "list the locks that are held or waited for",
+    "show": "show who holds a lock and who waits for it, in order",
+    "break": "open a lock by force",
+    "wait": "return when a lock is free",
+    "redlock": "the nodes of a Redlock: which of them vote, and how a new set begins",
+}
+_MODULES = {
+    "run": "running",
+    "ls": "showing",
+    "show": "showing",
+    "break": "breaking",
+    "wait": "waiting",
+    "redlock": "voting",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The console script; gives back the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    first = words[0] if words else ""
+    if first in _MODULES:
+        return _perform(first, words[1:])
+    if first in {"-h", "--help", "help"}:
+        sys.stdout.write(_overview())
+        return 0
+    if first in {"-V", "--version"}:
+        sys.stdout.write(f"locknut {__version__}\n")
+        return 0
+    return _no_such(first)
+
+
+def _perform(verb: str, words: Sequence[str]) -> int:
+    """Run a verb: errors become one line and a code, never a traceback."""
+    from locknut.cli import exits, telling
+
+    try:
+        code: int = import_module(f"locknut.cli.{_MODULES[verb]}").main(verb, words)
+        sys.stdout.flush()
+    except LocknutError as error:
+        _trace()
+        telling.complain(words, type(error).__name__, str(error))
+        return exits.of_error(error)
+    except KeyboardInterrupt:
+        return exits.of_signal(2)
+    except BrokenPipeError:
+        # Whoever read us has gone (`| head`); point stdout away so that nothing is flushed to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return exits.of_signal(13)
+    except Exception as error:  # noqa: BLE001  # the last line of defence: no traceback for users
+        _trace()
+        hint = "please report it; LOCKNUT_DEBUG=1 shows where"
+        telling.complain(words, "internal", f"internal error: {error!r} ({hint})")
+        return exits.Exit.INTERNAL
+    return code
+
+
+def _trace() -> None:
+    if os.environ.get("LOCKNUT_DEBUG"):
+        import traceback  # only when somebody debugs
+
+        traceback.print_exc()
+
+
+def _overview() -> str:
+    verbs = "".join(f"  {verb:<9}{about}\n" for verb, about in VERBS.items())
+    return (
+        "usage: locknut VERB [options] ...\n\n"
+        "Locks across processes and machines, for the command line.\n\n"
+        f"{verbs}\n"
+        "`locknut VERB --help` tells the options of a verb; `locknut --version` the version.\n"
+        "The engine is $LOCKNUT_URL or -u URL; without either, files of this machine.\n"
+    )
+
+
+def _no_such(word: str) -> int:
+    from locknut.cli.exits import Exit
+
+    problem = f"there is no verb {word!r}" if word else "no verb given"
+    known = ", ".join(VERBS)
+    sys.stderr.write(f"locknut: {problem}; there are: {known} (try: locknut --help)\n")
+    return Exit.USAGE

@@ -1,0 +1,188 @@
+"""What can be written after `locknut VERB`, and what it then means.
+
+What is not on the command line is looked up in the environment, then comes the default. A mistake
+is told in one line and ends with code 64.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from locknut.cli.exits import Exit
+from locknut.cli.options import BREAK, EVERYWHERE, LS, REDLOCK, RUN, WAIT, Option
+from locknut.cli.readings import OnLost
+from locknut.errors import ConfigurationError
+
+
+class Options(argparse.Namespace):
+    """What was asked for; each verb has its own part of these."""
+
+    url: str | None
+    namespace: str | None
+    quiet: bool
+    verbose: bool
+    json: bool
+
+    name: str
+    command: list[str]
+    wait: float
+    conflict_exit_code: int
+    shared: bool
+    slots: int | None
+    shell: str | None
+    ttl: float | None
+    at_least: float
+    max_hold: float
+    grace: float | None
+    on_lost: OnLost
+    on_backend_error: str
+    fair: bool
+    owner: str
+    require: Sequence[str]
+
+    pattern: str | None
+    waiting: bool
+    watch: bool
+    every: float
+    fence: int | None
+    reason: str
+    yes: bool
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse with our exit code, and without guessing at shortened options."""
+
+    def error(self, message: str) -> NoReturn:
+        sys.stderr.write(f"locknut: {message} (try: {self.prog} --help)\n")
+        raise SystemExit(Exit.USAGE)
+
+
+def run(argv: Sequence[str]) -> Options:
+    """`run [options] NAME [options] -- COMMAND ...`; as with flock, the `--` may be left out."""
+    usage = "[options] NAME -- COMMAND [ARGUMENT ...]\n       locknut run [options] NAME -c STRING"
+    about = "Run a command while holding a lock; its exit code is passed on."
+    parser = _parser("run", usage, about, RUN)
+    parser.add_argument("name", metavar="NAME", help="the lock")
+    ours, command = split(argv)
+    found = _settle(parser, parser.parse_args(ours, Options()), RUN)
+    found.command = command if found.shell is None else ["/bin/sh", "-c", found.shell]
+    _check(parser, found, command)
+    return found
+
+
+def ls(argv: Sequence[str]) -> Options:
+    """`ls [options] [PATTERN]`."""
+    about = "List the locks that are held or waited for."
+    parser = _parser("ls", "[options] [PATTERN]", about, LS)
+    parser.add_argument("pattern", metavar="PATTERN", nargs="?", help="only these, as order:*")
+    return _settle(parser, parser.parse_args(argv, Options()), LS)
+
+
+def show(argv: Sequence[str]) -> Options:
+    """`show [options] NAME`."""
+    return _about_one("show", "Show who holds a lock and who waits for it, in order.", (), argv)
+
+
+def break_(argv: Sequence[str]) -> Options:
+    """`break [options] NAME`."""
+    about = "Open a lock by force: take a hold away from its holder, who may still be running."
+    return _about_one("break", about, BREAK, argv)
+
+
+def wait(argv: Sequence[str]) -> Options:
+    """`wait [options] NAME`."""
+    return _about_one("wait", "Return when nobody holds the lock, without taking it.", WAIT, argv)
+
+
+def redlock(argv: Sequence[str]) -> Options:
+    """`redlock [options] status|init`."""
+    about = (
+        "The nodes of a redlock: URL: `status` tells which of them vote; `init` begins a new set."
+    )
+    parser = _parser("redlock", "[options] status|init", about, REDLOCK)
+    parser.add_argument(
+        "name", metavar="status|init", choices=("status", "init"), help="what to do"
+    )
+    return _settle(parser, parser.parse_args(argv, Options()), REDLOCK)
+
+
+def _about_one(verb: str, about: str, options: Sequence[Option], argv: Sequence[str]) -> Options:
+    parser = _parser(verb, "[options] NAME", about, options)
+    parser.add_argument("name", metavar="NAME", help="the lock")
+    return _settle(parser, parser.parse_args(argv, Options()), options)
+
+
+def _parser(verb: str, usage: str, about: str, options: Sequence[Option]) -> _Parser:
+    prog = f"locknut {verb}"
+    parser = _Parser(prog, f"{prog} {usage}", about, allow_abbrev=False)
+    for option in (*options, *EVERYWHERE):
+        shown = option.help + (f" [${option.variable}]" if option.variable else "")
+        if option.constant is None:
+            parser.add_argument(*option.flags, dest=option.dest, metavar=option.metavar, help=shown)
+        else:
+            constant = option.constant
+            parser.add_argument(
+                *option.flags, dest=option.dest, action="store_const", const=constant, help=shown
+            )
+    return parser
+
+
+def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Our own words, and the command: it starts after `--`, or with the second plain word."""
+    named = False
+    at = 0
+    while at < len(argv) and argv[at] != "--":
+        if argv[at].startswith("-"):
+            at += 2 if _wants_next(argv[at]) else 1
+        elif not named:
+            named = True
+            at += 1
+        else:
+            return list(argv[:at]), list(argv[at:])
+    return list(argv[:at]), list(argv[at + 1 :])
+
+
+def _wants_next(word: str) -> bool:
+    """Whether the value of this option is the next word: not after `--wait=5` or `-w5`."""
+    options = (*RUN, *EVERYWHERE)
+    with_value = {flag for option in options if option.constant is None for flag in option.flags}
+    if word.startswith("--"):
+        return word in with_value
+    # Letters may be put together, as -nq; the first that takes a value takes the rest of the word.
+    first = next((at for at, letter in enumerate(word[1:], 1) if f"-{letter}" in with_value), None)
+    return first == len(word) - 1
+
+
+def _settle(parser: _Parser, found: Options, options: Sequence[Option]) -> Options:
+    """Texts become values, and what was not given comes from the environment or is the default."""
+    for option in (*options, *EVERYWHERE):
+        text, source = getattr(found, option.dest), "/".join(option.flags)
+        if text is None and option.variable is not None:
+            text, source = os.environ.get(option.variable) or None, f"${option.variable}"
+        if isinstance(text, str):
+            try:
+                setattr(found, option.dest, option.read(text))
+            except ConfigurationError as mistake:
+                parser.error(f"{source}: {mistake.message}")
+        elif text is None:
+            setattr(found, option.dest, option.default)
+    return found
+
+
+def _check(parser: _Parser, found: Options, command: list[str]) -> None:
+    if found.shell is not None and command:
+        parser.error("give the command either with -c or after --, not both")
+    if not found.command:
+        parser.error("no command given: write it after --")
+    if found.shared and found.slots is not None:
+        parser.error("--shared and --slots exclude each other")
+    if found.shared and found.fair:
+        parser.error("--fair is not for --shared: readers enter together")
+    if found.ttl is not None and found.grace is not None and 3 * found.grace >= found.ttl:
+        needs = "the rest of the ttl is for renewing"
+        given = f"--grace {found.grace:g}s, --ttl {found.ttl:g}s"
+        parser.error(f"--grace must be below a third of --ttl ({needs}), got {given}")

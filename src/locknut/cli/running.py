@@ -1,0 +1,185 @@
+"""The verb `run`: take the lock, run the command under it, give the lock back, pass the code on.
+
+Decides what happens at each turn (busy, interrupted, no engine, lost, done); how a process is
+handled is in `child` and `supervising`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING
+
+from locknut import Capability
+from locknut.cli import arguments, child, nesting, opening, taking
+from locknut.cli.exits import Exit, of_signal
+from locknut.cli.options import NEVER
+from locknut.cli.signals import Interrupted, Signals
+from locknut.cli.supervising import Rules, Supervisor
+from locknut.cli.telling import Teller, quoted, span
+from locknut.errors import BackendError, ConfigurationError, LeaseLost
+from locknut.runtimes import clock
+
+if TYPE_CHECKING:
+    from locknut import Lease, Locks
+    from locknut.cli.arguments import Options
+
+_GRACE = 5.0
+
+
+def main(_verb: str, argv: Sequence[str]) -> int:
+    """The verb, from its words to its exit code."""
+    options = arguments.run(argv)
+    return Run(options).perform()
+
+
+class Run:
+    """One `locknut run`, from the wait for the lock to the exit code."""
+
+    def __init__(self, options: Options):
+        self.options = options
+        self.label = options.owner or opening.user()
+        self.teller = Teller(quiet=options.quiet, verbose=options.verbose, as_json=options.json)
+        self.signals = Signals()
+        self.locks: Locks | None = None
+        self.lease: Lease | None = None
+        self.since = clock.now()
+
+    def perform(self) -> int:
+        with self.signals, ExitStack() as stack:
+            try:
+                return self._perform(stack)
+            except Interrupted as interruption:
+                return of_signal(interruption.signum)
+
+    def _perform(self, stack: ExitStack) -> int:
+        try:
+            self._take(stack)
+        except BackendError as error:
+            if self.options.on_backend_error == "fail":
+                raise
+            return self._without_engine(error)
+        if self.lease is None:
+            return self.options.conflict_exit_code
+        return self._under_lock(self.lease)
+
+    def _take(self, stack: ExitStack) -> None:
+        """Connect and acquire, both given up at once when a terminating signal comes."""
+        options = self.options
+        with self.signals.interrupting():
+            require = tuple(options.require)
+            self.locks = opening.locks(options, label=self.label, require=require)
+            stack.callback(self._close, self.locks)
+            nesting.refuse_reentry(self.locks, options.name, os.environ.get(nesting.VARIABLE, ""))
+            self.lease = taking.acquire(self.locks, options, self.teller)
+        self.since = clock.now()
+
+    def _close(self, locks: Locks) -> None:
+        with suppress(BackendError):  # what cannot be given back any more, the ttl frees
+            locks.close()
+
+    def _without_engine(self, error: BackendError) -> int:
+        if self.options.on_backend_error == "skip":
+            self.teller.error("skipped", f"{error}; the command was not run (skip)")
+            return Exit.OK
+        self.teller.error("unprotected", f"{error}; running the command WITHOUT the lock")
+        self.locks = self.lease = None
+        return self._run_child(None)
+
+    def _under_lock(self, lease: Lease) -> int:
+        name, fence = quoted(lease.name), lease.fence
+        facts = {"lock": lease.name, "fence": fence}
+        self.teller.detail("acquired", f"acquired {name}, fence {fence}", **facts)
+        lost = False
+        try:
+            code = self._run_child(lease)
+            self._stay(lease)
+        finally:
+            if lease.held:  # or the loss has been told already
+                lost = self._release(lease)
+        held = span(clock.now() - self.since)
+        self.teller.detail("released", f"done with {name} after {held}", **facts)
+        return Exit.LOST if lost and self.options.on_lost.stops else code
+
+    def _run_child(self, lease: Lease | None) -> int:
+        """Start the command and stay with it until it and its group are gone."""
+        rules = self._rules(lease)
+        told, tell = os.pipe()
+        on_terminal = os.isatty(0)
+        self.signals.attend_child()
+        start = child.Start(
+            command=self.options.command,
+            environment=self._environment(lease, told),
+            on_terminal=on_terminal,
+            death_signal=self.options.on_lost.death_signal,
+            inherit=() if lease is None else (told,),
+            reset=self.signals.caught,
+        )
+        try:
+            started = child.spawn(start)
+        except child.CannotStart as error:
+            self.teller.error("cannot_start", f"cannot run {self.options.command[0]!r}: {error}")
+            return Exit.NOT_EXECUTABLE if error.found else Exit.NOT_FOUND
+        finally:
+            os.close(told)
+        supervisor = Supervisor(started, lease, self.signals, self.teller, rules)
+        supervisor.close_on_loss(tell)
+        if lease is not None:
+            lease.on_lost(lambda _lease: self.signals.ring())
+        try:
+            return supervisor.watch()
+        except BaseException:
+            started.send(signal.SIGKILL)  # never leave it running without anybody watching
+            raise
+
+    def _rules(self, lease: Lease | None) -> Rules:
+        """The grace fits into a third of the ttl: two renewals can fail before it starts."""
+        room = NEVER if lease is None else lease.remaining / 3
+        asked = self.options.grace
+        if asked is not None and asked >= room:
+            fits = f"this engine's ttl leaves {span(room)}"
+            raise ConfigurationError(f"--grace {span(asked)} is too long: {fits}")
+        grace = min(_GRACE, room) if asked is None else asked
+        return Rules(self.options.on_lost, grace, self.options.max_hold)
+
+    def _environment(self, lease: Lease | None, lost_fd: int) -> dict[str, str]:
+        """What the child is told; never the URL, which may hold a password."""
+        told = {"LOCKNUT_LOCK": self.options.name, "LOCKNUT_OWNER": opening.identity(self.label)}
+        ours = ("LOCKNUT_FENCE", "LOCKNUT_TTL", "LOCKNUT_BACKEND", "LOCKNUT_LOST_FD")
+        told |= dict.fromkeys(ours, "")
+        if lease is not None and self.locks is not None:
+            held = os.environ.get(nesting.VARIABLE, "")
+            told |= {
+                "LOCKNUT_NAMESPACE": self.locks.namespace,
+                "LOCKNUT_FENCE": str(lease.fence) if self._has_fences() else "",
+                "LOCKNUT_TTL": "" if lease.remaining == NEVER else f"{self._ttl(lease):g}",
+                "LOCKNUT_BACKEND": self.locks.backend,
+                "LOCKNUT_LOST_FD": str(lost_fd),
+                nesting.VARIABLE: nesting.with_entry(held, self.options.name, lease.fence),
+            }
+        return {**os.environ, **told}
+
+    def _has_fences(self) -> bool:
+        return self.locks is not None and Capability.FENCING in self.locks.capabilities
+
+    def _ttl(self, lease: Lease) -> float:
+        return self.options.ttl if self.options.ttl is not None else round(lease.remaining)
+
+    def _stay(self, lease: Lease) -> None:
+        """--at-least: a fast command keeps the lock a while; a signal or a loss ends that."""
+        until = self.since + self.options.at_least
+        while lease.held and not self.signals.told_to_end and (left := until - clock.now()) > 0:
+            self.signals.wait(left)
+
+    def _release(self, lease: Lease) -> bool:
+        """Give the lock back; True if it turns out that it was lost before."""
+        try:
+            lease.release()
+        except LeaseLost as error:
+            self.teller.error("lost", str(error), lock=lease.name, fence=lease.fence)
+            return True
+        except BackendError as error:
+            self.teller.error("not_released", f"{error}; the lock is free when its ttl is over")
+        return False

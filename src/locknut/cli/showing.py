@@ -1,0 +1,152 @@
+"""The verbs `ls` and `show`: how locks, holders and lines look, to people and as JSON."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from locknut import Mode
+from locknut.cli import arguments, opening
+from locknut.cli.telling import age, as_json, plain, quoted, span, who
+
+if TYPE_CHECKING:
+    from locknut import Holder, LockInfo, Locks, Vote
+    from locknut.cli.arguments import Options
+
+_COLUMNS = ("NAME", "MODE", "HOLDER", "SINCE", "TTL", "FENCE", "WAITING")
+_RIGHT = {"SINCE", "TTL", "FENCE", "WAITING"}
+_SHORTEST = 0.01
+_CLEAR = "\x1b[H\x1b[2J"
+
+
+def main(verb: str, argv: Sequence[str]) -> int:
+    """The verb, from its words to its exit code."""
+    options = arguments.ls(argv) if verb == "ls" else arguments.show(argv)
+    with opening.locks(options) as locks:
+        if verb == "ls":
+            _list(locks, options)
+        else:
+            _show(locks.info(options.name), options)
+    return 0
+
+
+def _list(locks: Locks, options: Options) -> None:
+    clear = options.watch and not options.json and sys.stdout.isatty()
+    while True:
+        found = [
+            info for info in locks.list(options.pattern) if info.waiters or not options.waiting
+        ]
+        text = as_json([facts_of(info) for info in found]) if options.json else table(found)
+        sys.stdout.write((_CLEAR if clear else "") + text + "\n")
+        sys.stdout.flush()
+        if not options.watch:
+            return
+        time.sleep(max(options.every, _SHORTEST))
+
+
+def _show(info: LockInfo, options: Options) -> None:
+    sys.stdout.write((as_json(facts_of(info)) if options.json else card(info)) + "\n")
+
+
+def table(found: Sequence[LockInfo]) -> str:
+    """One row per holder; a name that is only waited for has a row without one."""
+    rows = [_COLUMNS, *(row for info in found for row in _rows(info))]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(_COLUMNS))]
+    return "\n".join(_line(row, widths) for row in rows)
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    cells = zip(_COLUMNS, row, widths, strict=True)
+    padded = [
+        cell.rjust(width) if column in _RIGHT else cell.ljust(width)
+        for column, cell, width in cells
+    ]
+    return "  ".join(padded).rstrip()
+
+
+def _rows(info: LockInfo) -> list[tuple[str, ...]]:
+    waiting = str(len(info.waiters))
+    if not info.holders:
+        return [(plain(info.name), "-", "-", "-", "-", "-", waiting)]
+    rows: list[tuple[str, ...]] = []
+    for number, holder in enumerate(info.holders):
+        name, count = (plain(info.name), waiting) if number == 0 else ("", "")
+        rows.append((name, _mode(info, holder), who(holder), *_times(holder), count))
+    return rows
+
+
+def _mode(info: LockInfo, holder: Holder) -> str:
+    if holder.mode is Mode.PERMIT:
+        limit = "" if info.permits is None else f"/{info.permits}"
+        return f"slots {len(info.holders)}{limit}"
+    mode: str = holder.mode.value
+    return mode
+
+
+def _times(holder: Holder) -> tuple[str, str, str]:
+    left = "-" if holder.ttl_left is None else span(holder.ttl_left)
+    return age(holder.since), left, "-" if holder.fence is None else str(holder.fence)
+
+
+def card(info: LockInfo) -> str:
+    """Everything known about one name."""
+    lines = [quoted(info.name) + (":" if info.holders or info.waiters else " is free")]
+    lines += [f"  held by {_sentence(info, holder)}" for holder in info.holders]
+    for place, waiter in enumerate(info.waiters, start=1):
+        since = "" if waiter.since is None else f", waiting {age(waiter.since)}"
+        lines.append(f"  {place}. {who(waiter)}{since}, {waiter.mode.value}")
+    if not info.holders and info.waiters:
+        lines.insert(1, "  held by nobody at this moment")
+    lines += [f"  {_dissent(vote)}" for vote in info.votes if not vote.agrees]
+    return "\n".join(lines)
+
+
+def _dissent(vote: Vote) -> str:
+    """What a node says that does not say what the majority says."""
+    known = ", ".join(f"held by {who(holder)}" for holder in vote.holders)
+    return f"but {vote.place}: {vote.problem or known or 'held by nobody'}"
+
+
+def _sentence(info: LockInfo, holder: Holder) -> str:
+    since, left, fence = _times(holder)
+    parts = [who(holder), _mode(info, holder)]
+    parts += [f"since {since}"] if since != "-" else []
+    parts += [f"fence {fence}"] if fence != "-" else []
+    parts += [f"ttl {left}"] if left != "-" else []
+    return ", ".join(parts)
+
+
+def facts_of(info: LockInfo) -> dict[str, object]:
+    """The same as JSON: what scripts may rely on."""
+    return {
+        "lock": info.name,
+        "locked": info.locked,
+        "permits": info.permits,
+        "holders": [_facts(holder) for holder in info.holders],
+        "waiters": [_facts(waiter) for waiter in info.waiters],
+        "votes": [
+            {
+                "node": vote.place,
+                "agrees": vote.agrees,
+                "holders": [_facts(holder) for holder in vote.holders],
+                "problem": vote.problem,
+            }
+            for vote in info.votes
+        ],
+    }
+
+
+def _facts(holder: Holder) -> dict[str, object]:
+    return {
+        "owner": who(holder),
+        "label": holder.label,
+        "host": holder.host,
+        "pid": holder.pid,
+        "who": holder.who,
+        "mode": holder.mode.value,
+        "fence": holder.fence,
+        "since": holder.since,
+        "ttl_left": holder.ttl_left,
+    }

@@ -1,0 +1,114 @@
+"""Taking the lock for `run`: which kind of lock is meant, and what is said about who has it."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from locknut.cli.options import NEVER
+from locknut.cli.showing import facts_of
+from locknut.cli.telling import age, moment, plain, quoted, span, who
+from locknut.errors import BackendError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from locknut import Lease, LockInfo, Locks
+    from locknut.cli.arguments import Options
+    from locknut.cli.telling import Teller
+
+_SOON = 2.0
+"""A wait longer than this is worth a line to somebody who watches."""
+
+
+def acquire(locks: Locks, options: Options, teller: Teller) -> Lease | None:
+    """The lease, or None after saying who has the lock."""
+    lock = _lock(locks, options)
+    if options.wait == 0:
+        lease: Lease | None = lock.acquire(blocking=False)
+    else:
+        with _told_soon(locks, options, teller):
+            lease = lock.acquire(timeout=None if options.wait == NEVER else options.wait)
+    if lease is None:
+        _say_busy(_look(locks, options.name), options, teller)
+    return lease
+
+
+def _look(locks: Locks, name: str) -> LockInfo | None:
+    """Who has it; None if the engine cannot tell: that it is busy is known all the same."""
+    with suppress(BackendError):
+        return locks.info(name)
+    return None
+
+
+def _lock(locks: Locks, options: Options) -> Any:
+    if options.slots is not None:
+        return locks.semaphore(options.name, options.slots, ttl=options.ttl, fair=options.fair)
+    if options.shared:
+        return locks.rwlock(options.name, ttl=options.ttl).read()
+    return locks.lock(options.name, ttl=options.ttl, fair=options.fair)
+
+
+@contextmanager
+def _told_soon(locks: Locks, options: Options, teller: Teller) -> Iterator[None]:
+    """Within: after a while, say who is waited for; only if somebody is likely to read it."""
+    if not teller.chatty:
+        yield
+        return
+    timer = threading.Timer(_SOON, _say_waiting, (locks, options, teller))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _say_waiting(locks: Locks, options: Options, teller: Teller) -> None:
+    info = _look(locks, options.name)
+    if info is not None:
+        teller.say("held", describe(info), **facts_of(info))
+    limit = "" if options.wait == NEVER else f" up to {span(options.wait)}"
+    teller.say("waiting", f"waiting{limit} ...", lock=options.name)
+
+
+def _say_busy(info: LockInfo | None, options: Options, teller: Teller) -> None:
+    """Who has it, and what to do about it."""
+    if info is None:
+        message = f"{quoted(options.name)} is held, and the engine does not tell by whom"
+        teller.say("busy", message, lock=options.name)
+        return
+    teller.say("busy", describe(info), **facts_of(info))
+    if fence := next((holder.fence for holder in info.holders), None):
+        command = f"locknut break {_typed(info.name)} --fence {fence}"
+        if options.namespace:
+            command += f" --namespace {options.namespace}"
+        teller.say("hint", f"to force it open: {command}", command=command)
+
+
+def describe(info: LockInfo) -> str:
+    """Who holds it: "x" is held by me@web-3:4121 since 02:14:07 (6m12s), fence 8841."""
+    name = quoted(info.name)
+    if not info.holders:
+        return f"{name} was held until a moment ago"
+    first, *others = info.holders
+    text = f"{name} is held by {who(first)}"
+    if others:
+        text += f" and {len(others)} more"
+    if first.since is not None:
+        text += f" since {moment(first.since)} ({age(first.since)})"
+    details = {
+        "fence {}": first.fence,
+        "ttl {}": None if first.ttl_left is None else span(first.ttl_left),
+        "{} waiting": len(info.waiters) or None,
+    }
+    told = [words.format(value) for words, value in details.items() if value is not None]
+    return ", ".join([text, *told])
+
+
+def _typed(name: str) -> str:
+    """The name as a shell takes it."""
+    import shlex  # only for those who are told
+
+    return shlex.quote(name) if name.isprintable() else f"$'{plain(name)}'"

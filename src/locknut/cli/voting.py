@@ -1,0 +1,68 @@
+"""The verb `redlock`: which nodes of a set vote, and how a new set is told to begin."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from locknut import redlocks
+from locknut.cli import arguments
+from locknut.cli.exits import Exit
+from locknut.cli.telling import Teller, as_json, span
+
+if TYPE_CHECKING:
+    from locknut import NodeInfo
+    from locknut.cli.arguments import Options
+
+_WARNING = (
+    "All nodes will vote from now on. That is right for nodes that are new, or that nobody has "
+    "used for max_ttl. If somebody may hold a lock there, wait instead: then they vote by "
+    "themselves."
+)
+
+
+def main(_verb: str, argv: Sequence[str]) -> int:
+    """The verb, from its words to its exit code."""
+    options = arguments.redlock(argv)
+    teller = Teller(quiet=options.quiet, verbose=options.verbose, as_json=options.json)
+    if options.name == "init":
+        if not _agreed(options):
+            teller.error("not_begun", "nothing was changed (--yes where nobody can be asked)")
+            return Exit.USAGE
+        redlocks.begin(options.url)
+    found = redlocks.nodes(options.url)
+    facts = [each._asdict() for each in found]
+    sys.stdout.write((as_json(facts) if options.json else _table(found)) + "\n")
+    voting = sum(each.votes_in == 0 and not each.problem for each in found)
+    return Exit.OK if voting > len(found) // 2 else Exit.UNAVAILABLE
+
+
+def _agreed(options: Options) -> bool:
+    if options.yes:
+        return True
+    if not sys.stdin.isatty() or not sys.stderr.isatty():
+        return False
+    sys.stderr.write(f"{_WARNING}\nBegin? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+def _table(found: Sequence[NodeInfo]) -> str:
+    rows = [("NODE", "VOTES", "CLOCK", ""), *(_row(each) for each in found)]
+    widths = [max(len(row[at]) for row in rows) for at in range(3)]
+    lines = []
+    for *cells, problem in rows:
+        padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
+        lines.append("  ".join([*padded, problem]).rstrip())
+    return "\n".join(lines)
+
+
+def _row(node: NodeInfo) -> tuple[str, str, str, str]:
+    votes = "no"
+    if node.votes_in == 0 and not node.problem:
+        votes = "yes"
+    elif node.votes_in:
+        votes = f"in {span(node.votes_in)}"
+    clock = "-" if node.clock_ahead is None else f"{node.clock_ahead * 1000:+.0f} ms"
+    return node.place, votes, clock, node.problem

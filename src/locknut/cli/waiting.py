@@ -1,0 +1,55 @@
+"""The verb `wait`: return when nobody holds the lock, without ever taking it.
+
+It only looks, again and again with growing pauses. Standing in the line would be told sooner, but
+whoever asked with `run -n` in the moment of our turn would be turned away by a mere onlooker.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from locknut.cli import arguments, opening
+from locknut.cli.exits import Exit, of_signal
+from locknut.cli.showing import facts_of
+from locknut.cli.signals import Interrupted, Signals
+from locknut.cli.taking import describe
+from locknut.cli.telling import Teller, as_json, quoted
+from locknut.runtimes import clock
+
+if TYPE_CHECKING:
+    from locknut import LockInfo, Locks
+    from locknut.cli.arguments import Options
+
+_FIRST_PAUSE = 0.02
+_LAST_PAUSE = 1.0
+_GROWTH = 1.5
+
+
+def main(_verb: str, argv: Sequence[str]) -> int:
+    """The verb, from its words to its exit code."""
+    options = arguments.wait(argv)
+    teller = Teller(quiet=options.quiet, verbose=options.verbose, as_json=options.json)
+    with Signals() as signals:
+        try:
+            with signals.interrupting(), opening.locks(options) as locks:
+                info = _until_free(locks, options, signals)
+        except Interrupted as interruption:
+            return of_signal(interruption.signum)
+    if options.json:
+        sys.stdout.write(as_json(facts_of(info)) + "\n")
+    elif info.locked:
+        teller.say("busy", describe(info))
+    else:
+        teller.detail("free", f"{quoted(options.name)} is free")
+    return Exit.BUSY if info.locked else Exit.OK
+
+
+def _until_free(locks: Locks, options: Options, signals: Signals) -> LockInfo:
+    until = clock.now() + options.wait
+    pause = _FIRST_PAUSE
+    while (info := locks.info(options.name)).locked and (left := until - clock.now()) > 0:
+        signals.wait(min(pause, left))
+        pause = min(pause * _GROWTH, _LAST_PAUSE)
+    return info

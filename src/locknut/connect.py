@@ -1,0 +1,147 @@
+"""From a URL to an engine: built-in schemes first, then the entry points `locknut.backends`.
+
+Unknown options are refused by the engine that reads them, and no message shows a password.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from locknut.core import doors
+from locknut.core.ports import Backend, Engine
+from locknut.errors import ConfigurationError, Unsupported
+
+DEFAULT_URL = "file:"
+COMMON_OPTIONS: frozenset[str] = frozenset({"namespace", "id"})
+_REDIS = tuple(
+    f"{product}{kind}"
+    for product in ("redis", "valkey")
+    for kind in ("", "s", "+unix", "+sentinel", "s+sentinel", "+cluster", "s+cluster")
+)
+_BUILT_IN = {
+    "memory": "locknut.backends.memory",
+    "file": "locknut.backends.file",
+    **dict.fromkeys(_REDIS, "locknut.backends.redis"),
+    **dict.fromkeys(("redlock", "redlocks"), "locknut.backends.redlock"),
+    **dict.fromkeys(("zookeeper", "zookeeper+tls"), "locknut.backends.zookeeper"),
+}
+
+
+_CLIENTS = {
+    "redis": "locknut.backends.redis",
+    "valkey": "locknut.backends.redis",
+    "kazoo": "locknut.backends.zookeeper",
+}
+"""Drivers whose clients can be handed in, by their module."""
+
+
+class Url:
+    """A URL taken apart; its text never shows a password."""
+
+    __slots__ = ("netloc", "options", "path", "scheme")
+
+    def __init__(
+        self, scheme: str, netloc: str = "", path: str = "", options: dict[str, str] | None = None
+    ):
+        self.scheme = scheme
+        self.netloc = netloc
+        self.path = path
+        self.options = {} if options is None else options
+
+    def __repr__(self) -> str:
+        return f"Url({self.text!r})"
+
+    @property
+    def text(self) -> str:
+        """What may be shown: without user, password and options."""
+        hosts = self.netloc.rpartition("@")[2]
+        return f"{self.scheme}:{'//' + hosts if hosts else ''}{self.path}"
+
+
+def parse(text: str) -> Url:
+    if not isinstance(text, str) or ":" not in text:
+        message = f"a URL like 'file:' or 'redis://localhost' is needed, got {_shown(text)}"
+        raise ConfigurationError(message)
+    try:
+        parts = urlsplit(text)
+    except ValueError as error:
+        raise ConfigurationError(f"this is no URL: {error}") from None
+    if parts.fragment:
+        raise ConfigurationError(
+            f"the {parts.scheme}: URL has a fragment ('#...'), which means nothing"
+        )
+    options: dict[str, str] = {}
+    for key, value in parse_qsl(parts.query, keep_blank_values=True):
+        if key in options:
+            raise ConfigurationError(f"the {parts.scheme}: URL gives the option {key!r} twice")
+        options[key] = value
+    return Url(parts.scheme, parts.netloc, unquote(parts.path), options)
+
+
+def _shown(text: object) -> str:
+    return repr(text) if not isinstance(text, str) or "@" not in text else "a text without a scheme"
+
+
+def open_engine(text: Any) -> tuple[Engine, Url]:
+    """The engine that serves this URL, and the URL without the options every engine has.
+
+    In place of a URL it may be a client of the engine's own driver, whose settings are used.
+    """
+    if text is not None and not isinstance(text, str):
+        return _adopt(text), Url("")
+    url = parse(text if text is not None else os.environ.get("LOCKNUT_URL") or DEFAULT_URL)
+    opener = _opener(url.scheme)
+    common = {key: url.options.pop(key) for key in COMMON_OPTIONS & url.options.keys()}
+    engine = opener(url)
+    return engine, Url(url.scheme, url.netloc, url.path, common)
+
+
+def open_nodes(texts: Iterable[str], options: dict[str, str]) -> Engine:
+    """The engine of a Redlock whose nodes have a URL each."""
+    from importlib import import_module
+
+    open_them: Callable[..., Engine] = import_module("locknut.backends.redlock").open_nodes
+    return open_them([parse(text) for text in texts], options)
+
+
+def _adopt(client: Any) -> Engine:
+    from importlib import import_module
+
+    for kind in type(client).__mro__:
+        module = _CLIENTS.get(kind.__module__.partition(".")[0])
+        if module is not None:
+            engine: Engine = import_module(module).adopt(client)
+            return engine
+    known = ", ".join(sorted(_CLIENTS))
+    message = (
+        f"a URL like 'file:' or 'redis://localhost' is needed, or a client of {known}; "
+        f"got a {type(client).__name__}"
+    )
+    raise ConfigurationError(message)
+
+
+def _opener(scheme: str) -> Callable[[Url], Engine]:
+    from importlib import import_module
+
+    if scheme in _BUILT_IN:
+        opener: Callable[[Url], Engine] = import_module(_BUILT_IN[scheme]).open_engine
+        return opener
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group="locknut.backends", name=scheme):
+        found: Callable[[Url], Engine] = entry.load()
+        return found
+    known = sorted({*_BUILT_IN, *entry_points(group="locknut.backends").names})
+    message = f"no engine is installed for {scheme!r} URLs; there are: {', '.join(known)}"
+    raise ConfigurationError(message)
+
+
+def ensure(backend: Backend, require: Iterable[str]) -> None:
+    """Refuse an engine that lacks what the user insists on."""
+    missing = sorted(set(map(doors.capability, require)) - backend.capabilities)
+    if missing:
+        message = f"the {backend.name} engine lacks: {', '.join(missing)}"
+        raise Unsupported(message, backend=backend.name)

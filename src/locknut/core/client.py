@@ -1,0 +1,242 @@
+"""What one Locks knows: its engine, its lines, its holds, and the keeper that looks after them.
+
+The verbs are in `entering`, `leaving`, `losing`, `moving` and `looking`. All of them change this
+state under `guard`, which is never held over a command or a wait: what a step decides under the
+guard it carries out after.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from locknut.core import losing
+from locknut.core.holding import NEW, Hold
+from locknut.core.renewing import Keeper
+from locknut.core.values import (
+    Capability,
+    Claim,
+    Customs,
+    Event,
+    Mode,
+    Renewal,
+    Renewed,
+    State,
+)
+from locknut.errors import ConfigurationError, NotHeld
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from locknut.core.holding import LeaseCore, Mine, Terms
+    from locknut.core.ports import Backend, Ear, Runtime, Signal
+    from locknut.core.queueing import Line, Waiter
+
+
+class Want:
+    """What a Lock asks for, worked out once: the key, the terms, and where re-entry looks.
+
+    Slots, not a NamedTuple: every acquire reads all of it several times.
+    """
+
+    __slots__ = ("facts", "key", "lined", "slot", "terms")
+
+    def __init__(
+        self, key: str, terms: Terms, slot: object, *, lined: bool, ttl: float | None = None
+    ):
+        self.key = key
+        self.terms = terms
+        self.slot = slot
+        self.lined = lined
+        """Whether callers of this process queue up for it among themselves."""
+        self.facts = (ttl, terms.mode, terms.permits, terms.fair, terms.owner)
+        """What every claim says, between its id and who asks."""
+
+
+class Awake:
+    """One who waits, as closing sees it: in the set for as long as the context lasts."""
+
+    __slots__ = ("_signal", "_waiting")
+
+    def __init__(self, waiting: set[Signal], signal: Signal):
+        self._waiting = waiting
+        self._signal = signal
+
+    def __enter__(self) -> None:
+        self._waiting.add(self._signal)
+
+    def __exit__(self, *raised: object) -> None:
+        self._waiting.discard(self._signal)
+
+
+_serials = count(1)
+_PERMIT = Mode.PERMIT
+_new_tuple = tuple.__new__
+
+
+class Client:
+    """The state behind one Locks, blocking or asyncio."""
+
+    def __init__(  # noqa: PLR0913  # everything it is made of, each by name
+        self,
+        *,
+        backend: Backend,
+        runtime: Runtime,
+        keeper_runtime: Runtime,
+        keeper_backend: Callable[[], Backend],
+        keeper_start: Callable[[Coroutine[Any, Any, None]], object],
+        ear: Ear,
+        lease_type: Callable[..., Any],
+        namespace: str,
+        label: str = "",
+        cohort: int = 16,
+        id: str = "",  # noqa: A002  # the option's own name
+        customs: Customs = Customs(),  # noqa: B008  # a tuple
+    ):
+        self.backend = backend
+        self.runtime = runtime
+        self.ear = ear
+        self.lease_type = lease_type
+        self.prefix = namespace + ":" if namespace else ""
+        self.label = label
+        self.cohort = cohort if customs.hand_over else 0
+        self.fence_step = customs.fence_step
+        self.steps_back = not customs.hand_over or Capability.FAIR not in backend.capabilities
+        """Whether others, who have no line in the engine, get a chance after us (L14)."""
+        self.patient = getattr(backend, "patient", False)
+        """Whether it is of any use to let the first question of a claim wait in the engine."""
+        self.heartbeat = backend.heartbeat
+        self.id = id
+        self.serial = next(_serials)
+        self.guard = runtime.guard()
+        self.lines: dict[str, Line] = {}
+        self.holds: dict[str, Hold] = {}
+        """Every live hold by its claim id."""
+        self.waiting: set[Signal] = set()
+        """What callers sleep on, so that closing can wake them."""
+        self.closed = ""
+        """Why this client can no longer be used; empty while it can."""
+        self.keeper = Keeper(self, keeper_runtime, keeper_backend, keeper_start)
+        backend.listen(self.keeper.news)
+
+    def bare(self, key: str) -> str:
+        """The name that the user gave."""
+        return key.removeprefix(self.prefix)
+
+    def slot(self, key: str, terms: Terms) -> str:
+        """Where a caller's own lease of this key is kept, for re-entry: into this Locks' own holds.
+
+        Another Locks is another client, even of the same engine and in the same thread: it waits.
+        """
+        kind = f"owner {terms.owner}" if terms.owner is not None else ""
+        if terms.mode is Mode.PERMIT:
+            kind = "permits"
+        return f"{self.serial}:{len(kind)}:{kind}:{key}"  # a text, because its hash is kept
+
+    def want(self, name: str, terms: Terms) -> Want:
+        key = self.prefix + name
+        lined = terms.mode is Mode.EXCLUSIVE and terms.owner is None and not terms.fair
+        ttl = self.backend.default_ttl if terms.ttl is None else terms.ttl
+        return Want(key, terms, self.slot(key, terms), lined=lined, ttl=ttl)
+
+    def claim(self, want: Want, mine: Mine, *, waits: bool = True) -> Claim:
+        """A new one, for whoever `mine` belongs to."""
+        ttl, mode, permits, fair, owner = want.facts
+        new = (
+            want.key, self.runtime.new_id(), ttl, mode, permits, fair, owner,
+            mine.who, self.label, waits, not want.terms.hand_over,
+        )  # fmt: skip
+        return _new_tuple(Claim, new)  # half the price of Claim(...), and every attempt makes one
+
+    def patience(self, left: float) -> float:
+        """How long a first question may wait in the engine: not at all where somebody wants to be
+        told of it.
+        """
+        return 0.0 if self.ear.wants("waiting") else left
+
+    def ensure_open(self) -> None:
+        if self.closed:
+            raise ConfigurationError(self.closed, backend=self.backend.name)
+
+    def awake(self, signal: Signal) -> Awake:
+        """While somebody waits on this signal, closing rings it."""
+        return Awake(self.waiting, signal)
+
+    def tell(self, kind: str, what: Hold | LeaseCore, **facts: Any) -> None:  # an Event's fields
+        if self.ear.wants(kind):
+            hold = what if isinstance(what, Hold) else what._hold
+            number = hold.number if isinstance(what, Hold) else what._number
+            name, mode = self.bare(hold.claim.key), hold.claim.mode
+            fence = hold.raw * self.fence_step + number
+            self.ear.tell(Event(kind, name, self.backend.name, mode, fence, **facts))
+
+    def tell_want(self, kind: str, want: Want, **facts: Any) -> None:  # as above
+        if self.ear.wants(kind):
+            mode = want.terms.mode
+            self.ear.tell(Event(kind, self.bare(want.key), self.backend.name, mode, **facts))
+
+    def look(self, hold: Hold) -> None:
+        losing.look(self, hold)
+
+    def on_lost(self, lease: LeaseCore, callback: Callable[[Any], object]) -> None:
+        losing.on_lost(self, lease, callback)
+
+    def abandon(self, hold: Hold, number: int) -> None:
+        """From a destructor: nothing but an append and a ring."""
+        if not self.closed and self.runtime.at_home():
+            self.keeper.abandon(hold, number)
+
+    def end_abandoned(self, hold: Hold, number: int) -> None:
+        if not hold.ending and hold.number == number:
+            losing.lose(self, hold, "abandoned")
+
+    def renewed(self, hold: Hold, answer: Renewed, sent: float) -> None:
+        losing.renewed(self, hold, answer, sent)
+
+    def heard(self, claim_id: str | None, what: Renewal) -> None:
+        losing.heard(self, claim_id, what)
+
+    def begin(self, hold: Hold) -> None:
+        """From now on this hold is ours to keep."""
+        self.holds[hold.claim.id] = hold
+        if hold.due < self.keeper.timetable.asleep_until:
+            self.keeper.expect(hold)  # before it wakes by itself most holds are over
+        if self.heartbeat is not None and hold.ttl is None and not self.keeper.beating:
+            self.keeper.beat()
+
+    def drop(self, hold: Hold) -> None:
+        """Under the guard: from now on no renewal's answer counts for it (S18)."""
+        hold.ending = True
+        self.holds.pop(hold.claim.id, None)
+        if hold.bucket is not NEW:
+            self.keeper.timetable.remove(hold)
+
+    def pass_turn(self, line: Line) -> Waiter | None:
+        """Under the guard: the next in line is first now; an empty line goes away."""
+        waiter = line.next()
+        if waiter is None and self.lines.get(line.key) is line:
+            del self.lines[line.key]
+        return waiter
+
+    def lend(self, hold: Hold, mine: Mine, slot: object, made: list[Any]) -> LeaseCore:
+        """The caller has it from now on; a semaphore's permits add up instead of nesting."""
+        lease: LeaseCore = self.lease_type(self, hold, mine, slot)
+        made.append(lease)
+        if hold.claim.mode is _PERMIT:
+            mine.setdefault(slot, []).append(lease)
+        else:
+            mine[slot] = lease
+        return lease
+
+    def forked(self) -> None:
+        """In a forked child: everything here belongs to the parent."""
+        self.closed = "this Locks was made before a fork; connect again in the child"
+        self.guard = self.runtime.guard()
+        for hold in self.holds.values():
+            hold.ending = True
+            losing.end_leases(hold, State.RELEASED, "forked")
+        self.backend.forked()
+
+    def not_here(self, name: str) -> NotHeld:
+        message = "not held by this thread or task, so it cannot be released here"
+        return NotHeld(message, key=name, backend=self.backend.name)

@@ -1,0 +1,135 @@
+"""What is refused at the door: names, durations and numbers, with an error that names the argument.
+
+Inside, a duration is seconds as float and a deadline is `until`; the forms users like end here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import timedelta
+
+from locknut.core.values import Capability, Mode
+from locknut.errors import ConfigurationError, Unsupported
+
+Duration = int | float | str | timedelta
+MAX_NAME_BYTES = 1024
+FOREVER = math.inf
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_NAMESPACE = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+
+
+def seconds(value: Duration, argument: str = "duration") -> float:
+    """Seconds from 1, 1.5, "1.5", "1m30s", "250ms" or a timedelta; never NaN, never negative."""
+    result = _number(value, argument)
+    if math.isnan(result) or result < 0:
+        raise ConfigurationError(f"{argument} must not be negative or NaN, got {value!r}")
+    return result
+
+
+def _number(value: Duration, argument: str) -> float:
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, str):
+        return _spelled(value, argument)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        message = f'{argument} must be seconds, a timedelta or a text like "1m30s", got {value!r}'
+        raise ConfigurationError(message)
+    return float(value)
+
+
+def _spelled(text: str, argument: str) -> float:
+    squeezed = text.replace(" ", "")
+    parts = _PART.findall(squeezed)
+    if parts and "".join(number + unit for number, unit in parts) == squeezed:
+        return sum(float(number) * _UNITS[unit] for number, unit in parts)
+    try:
+        return float(squeezed)
+    except ValueError:
+        message = f'{argument} must look like "90", "1.5s" or "1m30s", got {text!r}'
+        raise ConfigurationError(message) from None
+
+
+def name(value: object, argument: str = "name") -> str:
+    """Any text that is not empty and can be written as UTF-8 in at most 1,024 bytes."""
+    if not isinstance(value, str):
+        raise ConfigurationError(f"{argument} must be a str, got {value!r}")
+    if not value:
+        raise ConfigurationError(f"{argument} must not be empty")
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        message = f"{argument} must be text that UTF-8 can write, got {value!r}"
+        raise ConfigurationError(message) from None
+    if size > MAX_NAME_BYTES:
+        message = f"{argument} is {size} bytes long, at most {MAX_NAME_BYTES} are allowed"
+        raise ConfigurationError(message)
+    return value
+
+
+def namespace(value: str) -> str:
+    """Letters, digits, `_`, `.` and `-` only, so that namespace:name is one pair and no other."""
+    if not isinstance(value, str) or not _NAMESPACE.fullmatch(value):
+        message = f"namespace must be 1 to 128 letters, digits, '_', '.' or '-', got {value!r}"
+        raise ConfigurationError(message)
+    return value
+
+
+def ttl(value: Duration | None, least: float, most: float) -> float | None:
+    """A ttl the engine can keep; None stays None (the engine's default)."""
+    if value is None:
+        return None
+    result = seconds(value, "ttl")
+    if not least <= result <= most:
+        raise ConfigurationError(f"ttl must be between {least:g} and {most:g} s, got {value!r}")
+    return result
+
+
+def max_hold(value: Duration | None) -> float | None:
+    if value is None:
+        return None
+    result = seconds(value, "max_hold")
+    if result == 0 or math.isinf(result):
+        raise ConfigurationError(f"max_hold must be above 0 and finite, got {value!r}")
+    return result
+
+
+def wait(timeout: Duration | None) -> float:
+    """How long to wait at most: None and -1 mean for ever, 0 means one try (as in threading)."""
+    if timeout is None or (timeout == -1 and not isinstance(timeout, str)):
+        return FOREVER
+    return seconds(timeout, "timeout")
+
+
+def permits(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ConfigurationError(f"permits must be an int of at least 1, got {value!r}")
+    return value
+
+
+def cohort(value: object) -> int:
+    """At most 31, because the hand-over number has five bits of the fence (S10)."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 31:
+        raise ConfigurationError(f"cohort must be an int from 0 to 31, got {value!r}")
+    return value
+
+
+def capability(value: str) -> Capability:
+    try:
+        return Capability(value)
+    except ValueError:
+        known = ", ".join(sorted(Capability))
+        raise ConfigurationError(f"no capability is called {value!r}; there are: {known}") from None
+
+
+_NEEDS = {Mode.SHARED: Capability.SHARED, Mode.PERMIT: Capability.PERMITS}
+
+
+def able(capabilities: frozenset[Capability], mode: Mode, *, fair: bool, backend: str) -> None:
+    """Refuse what the engine cannot do, naming the engine and the feature."""
+    for wanted in (_NEEDS.get(mode), Capability.FAIR if fair else None):
+        if wanted is not None and wanted not in capabilities:
+            message = f"the {backend} engine does not have the capability {wanted.value!r}"
+            raise Unsupported(message, backend=backend)

@@ -1,0 +1,315 @@
+"""From a call of acquire to a lease: re-entry, the line, the engine, and the way back out.
+
+Whatever interrupts a caller (a timeout, a cancellation, Ctrl-C, an error), `retreat` undoes just
+as much as had been done: nobody is left in a line, no claim in the engine, no turn unpassed.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from locknut.core import pacing
+from locknut.core.acquiring import Turn, ask_again, attempt, wait
+from locknut.core.holding import Hold, LeaseCore, Mine
+from locknut.core.leaving import end, pass_on, release, withdraw
+from locknut.core.queueing import Line, Waiter
+from locknut.core.values import Answer, Granted, Kept, Mode, Renewal
+from locknut.errors import BackendUnavailable, DeadlockDetected, LocknutError
+
+if TYPE_CHECKING:
+    from locknut.core.client import Client, Want
+
+
+async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from top to bottom
+    client: Client, want: Want, mine: Mine, until: float, made: list[Any]
+) -> None:
+    """A lease in `made`, or none at `until`. It is put there the moment it exists, so that a caller
+    who is interrupted right then can still release it.
+
+    What is free is taken right here, in one command and few calls; `_win` has all the patience.
+    """
+    if want.slot in mine and _enter_again(client, want, mine, made):
+        return
+    if client.closed:
+        client.ensure_open()
+    runtime = client.runtime
+    asked = sent = runtime.now()
+    turn = Turn(mine, until)
+    try:
+        if want.lined:
+            join(client, want, turn)
+        if turn.waiter is None:
+            claim = turn.claim = client.claim(want, mine, waits=until > asked)
+            turn.unanswered = 1
+            try:
+                patience = client.patience(until - asked) if client.patient else 0.0
+                answer = await runtime.finish(client.backend.attempt(claim, patience))
+                turn.unanswered = 0
+            except BackendUnavailable:
+                answer, sent = await ask_again(client, turn, attempt(client, claim))
+            hold = _plain(client, want, turn, answer, sent)
+            if hold is None:
+                hold = await _win(client, want, turn, answer, sent)
+        else:
+            hold = await _wait_in_line(client, want, turn)
+        if hold is None:
+            await runtime.finish(retreat(client, want, turn))
+            client.tell_want("timed_out", want, waited=runtime.now() - asked)
+            return
+        lease = lend(client, want, hold, mine, made)
+        if client.closed and lease is not None:
+            # Meanwhile: either closing has seen this hold, or we see here that it is closed.
+            await _give_back(client, lease)
+            client.ensure_open()
+    except BaseException as error:
+        if not made:
+            await runtime.finish(retreat(client, want, turn))
+        if isinstance(error, LocknutError):
+            error.placed(client.bare(want.key), client.backend.name)
+        raise
+    if lease is None:  # handed over to us, and over before we woke up
+        await acquire(client, want, mine, until, made)
+        return
+    kind = "granted" if lease._number == 0 else "handed_over"
+    if client.ear.wants(kind):
+        lease._since = runtime.now()
+        client.tell(kind, lease, waited=lease._since - asked)
+
+
+def _plain(client: Client, want: Want, turn: Turn, answer: Answer, sent: float) -> Hold | None:
+    """The hold, where the first answer is a grant like most: in time, and if it was pushed, with
+    half of its time left.
+    """
+    if isinstance(answer, Granted) and turn.claim is not None:
+        now, pushed = client.runtime.now(), answer.anchor is not None
+        hold = Hold(turn.claim, want.terms, answer, now if pushed else sent, turn.line)
+        if turn.unanswered:
+            hold.doubtful = True
+        if now < hold.valid_until and not (pushed and _half_used_up(hold, now)):
+            turn.hold = hold
+    return turn.hold
+
+
+def _enter_again(client: Client, want: Want, mine: Mine, made: list[Any]) -> bool:
+    """Re-entry costs no round trip and keeps the fence; False if there is nothing to re-enter."""
+    lease: LeaseCore | None = mine.get(want.slot)
+    if lease is None or want.terms.mode is Mode.PERMIT or not lease.held:
+        return False  # a semaphore's permits add up instead of nesting
+    if lease.mode is want.terms.mode:
+        with client.guard:
+            lease._count += 1
+            made.append(lease)
+    elif want.terms.mode is Mode.EXCLUSIVE:
+        message = (
+            "this caller holds it for reading and asks to write: it would wait for itself; "
+            "release the read first, or take the write lock from the start"
+        )
+        raise DeadlockDetected(message, key=client.bare(want.key), backend=client.backend.name)
+    else:
+        _read_inside(client, lease, made)
+    return True
+
+
+def _read_inside(client: Client, write: LeaseCore, made: list[Any]) -> None:
+    """A writer may read: a lease of its own on the same hold, which may outlive the write."""
+    hold = write._hold
+    with client.guard:
+        inner = write._inner
+        if inner is not None:
+            inner._count += 1
+        else:
+            known = hold.lease
+            inner = client.lease_type(client, hold, client.runtime.mine(), write._slot)
+            hold.lease = known
+            inner._number = write._number
+            inner._outer = write
+            write._inner = inner
+        made.append(inner)
+
+
+def join(client: Client, want: Want, turn: Turn) -> None:
+    """Readers, permits, shared owners and fair locks ask for themselves: a fair lock's order is
+    the engine's, and there each waiter needs a place of its own. The rest wait in the line.
+    """
+    turn.line = own = Line(want.key)
+    if client.lines.setdefault(want.key, own) is own:
+        return  # one step that nobody can get between: we are the first
+    with client.guard:
+        turn.line = client.lines.setdefault(want.key, own)
+        if turn.line is not own:
+            turn.waiter = turn.line.join(want.terms, client.runtime.signal())
+
+
+async def _wait_in_line(client: Client, want: Want, turn: Turn) -> Hold | None:
+    """Until the hold is handed over to us, or it is our turn to ask."""
+    runtime, line, waiter, until = client.runtime, turn.line, turn.waiter, turn.until
+    if line is None or waiter is None:
+        return None
+    if until > runtime.now():
+        client.tell_want("waiting", want)
+    with client.awake(waiter.signal):
+        while not waiter.turn and waiter.hold is None and runtime.now() < until:
+            client.ensure_open()
+            # The ring itself may be lost with an interrupted caller: look again now and then.
+            await waiter.signal.wait(min(until, runtime.now() + pacing.LINE_NET))
+    if waiter.hold is not None:
+        client.look(waiter.hold)  # it may have run out before we woke up
+        return waiter.hold
+    if not waiter.turn:
+        return None
+    if line.pause_until:
+        await _step_back(client, line, until)
+    client.ensure_open()  # the turn may have come with the closing
+    answer, sent = await _ask(client, want, turn)
+    return await _win(client, want, turn, answer, sent)
+
+
+async def _step_back(client: Client, line: Line, until: float) -> None:
+    """After a cohort, on an engine without a line, others get a chance first (L14)."""
+    pause_until, line.pause_until = line.pause_until, 0.0
+    if pause_until > client.runtime.now():
+        await client.runtime.signal().wait(min(pause_until, until))
+
+
+async def _win(client: Client, want: Want, turn: Turn, answer: Answer, sent: float) -> Hold | None:
+    """Wait and ask until a grant is worth something: one that came too late is given back.
+
+    The first answer to the claim is known, and when it was asked for.
+    """
+    runtime = client.runtime
+    while turn.claim is not None:
+        claim = turn.claim
+        if not isinstance(answer, Granted):
+            found = await wait(client, want, claim, turn, answer)
+            if found is None:
+                break
+            answer, sent = found
+        hold = Hold(claim, want.terms, answer, sent, turn.line)
+        hold.doubtful = turn.unanswered > 0
+        if answer.anchor is not None:
+            await _refresh(client, hold)
+        if runtime.now() < hold.valid_until:
+            turn.hold = hold
+            return hold
+        doubtful, turn.claim, turn.unanswered = turn.doubtful, None, 0
+        await runtime.finish(withdraw(client, claim, doubtful=doubtful))
+        if runtime.now() >= turn.until:
+            break
+        answer, sent = await _ask(client, want, turn)
+    return None
+
+
+async def _ask(client: Client, want: Want, turn: Turn) -> tuple[Answer, float]:
+    """The first answer to a claim, and when it was asked for: to a new one, or to one that stands
+    in the engine's line already, because an asker of this process gave up there.
+    """
+    if turn.line is not None and turn.line.left is not None:
+        _inherit(client, turn.line, turn)
+    sent = client.runtime.now()
+    claim = turn.claim
+    if claim is None:
+        claim = turn.claim = client.claim(want, turn.mine, waits=turn.until > sent)
+    turn.unanswered += 1
+    try:
+        patience = client.patience(turn.until - sent) if client.patient else 0.0
+        answer = await client.runtime.finish(client.backend.attempt(claim, patience))
+    except BackendUnavailable:
+        return await ask_again(client, turn, attempt(client, claim))
+    turn.unanswered -= 1
+    return answer, sent
+
+
+def _inherit(client: Client, line: Line, turn: Turn) -> None:
+    """An asker that gave up left its claim, and with it our place in the engine's line."""
+    with client.guard:
+        if line.left is not None:
+            turn.inherit(line.left)
+            line.left = None
+
+
+def _half_used_up(hold: Hold, now: float) -> bool:
+    return hold.ttl is not None and hold.valid_until - now < hold.ttl / 2
+
+
+async def _refresh(client: Client, hold: Hold) -> None:
+    """A pushed grant that is half used up is renewed before it is given out (S1)."""
+    sent = client.runtime.now()
+    if not _half_used_up(hold, sent):
+        return
+    hold.valid_until = min(hold.valid_until, sent)  # worth nothing until the answer is there
+    (answer,) = await client.runtime.finish(client.backend.renew([hold.claim]))
+    if answer is Renewal.HELD:
+        hold.confirmed(sent)
+    elif isinstance(answer, Kept):
+        hold.confirmed(sent, answer.until)
+
+
+async def _give_back(client: Client, lease: LeaseCore) -> None:
+    """A lease that nobody would renew; closing may have ended it already."""
+    with suppress(LocknutError):
+        await client.runtime.finish(release(client, lease))
+
+
+def lend(client: Client, want: Want, hold: Hold, mine: Mine, made: list[Any]) -> LeaseCore | None:
+    """Make the lease, from here on the caller's to release; None if the hold is already over."""
+    if hold.number == 0:
+        lease = client.lend(hold, mine, want.slot, made)
+        client.begin(hold)
+        return lease
+    with client.guard:  # handed over: others know it already, and may be ending it
+        return None if hold.ending else client.lend(hold, mine, want.slot, made)
+
+
+async def retreat(client: Client, want: Want, turn: Turn) -> None:
+    """Leave as if we had never come. Runs to its end even when the caller is cancelled, and may be
+    asked for again when it was interrupted (Ctrl-C): each step is noted after it was done.
+    """
+    heir: Waiter | None = None
+    with client.guard:
+        line, waiter = turn.line, turn.waiter
+        if waiter is not None and line is not None:
+            line.leave(waiter)
+            turn.hold = turn.hold or waiter.hold
+        hold = turn.hold
+        if hold is not None:
+            if not hold.ending:
+                turn.ended = hold
+            client.drop(hold)
+            turn.line = turn.claim = None  # they go with the hold
+        elif waiter is not None and not waiter.turn:
+            turn.line = None
+        elif line is not None:
+            heir = _leave_claim(client, line, want, turn)
+        turn.waiter = turn.hold = None
+    if heir is not None:
+        heir.signal.notify()
+    if turn.ended is not None:
+        with suppress(LocknutError):  # the caller is told why it leaves, not this
+            await end(client, turn.ended)
+        turn.ended = None
+    try:
+        if turn.claim is not None:
+            await withdraw(client, turn.claim, doubtful=turn.doubtful)
+            turn.claim = None
+    finally:
+        if turn.line is not None:
+            pass_on(client, turn.line)
+            turn.line = None
+
+
+def _leave_claim(client: Client, line: Line, want: Want, turn: Turn) -> Waiter | None:
+    """Under the guard: to the next in line the turn, and our place in the engine's line, if it
+    wants the same; None if the claim must be withdrawn first.
+    """
+    if turn.claim is None and line.left is not None:
+        turn.inherit(line.left)
+    line.left = None
+    if turn.claim is None or not turn.claim.waits:
+        return None  # a mere try has no place to leave
+    if not line.waiters or next(iter(line.waiters)).terms != want.terms:
+        return None
+    line.left, turn.claim = (turn.claim, turn.unanswered), None
+    heir = client.pass_turn(line)
+    turn.line = None
+    return heir

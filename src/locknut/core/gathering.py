@@ -1,0 +1,157 @@
+"""Several locks at once: all or nothing, in one global order, so that two callers never deadlock.
+
+What is free is taken in one command where the engine can; else each is waited for in its turn.
+The order is by name, then by the Locks' id. That holds only if nobody who already has one of them
+asks for more, so such a call is refused instead of risking it (L15).
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from locknut.core.entering import acquire
+from locknut.core.leaving import release_again
+from locknut.core.together import gathers, give_back, take
+from locknut.core.values import Busy
+from locknut.errors import ConfigurationError, DeadlockDetected, LocknutError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from locknut.core.client import Client, Want
+    from locknut.core.holding import LeaseCore, Mine
+
+Part = tuple["Client", "Want"]
+GATHERED = "locknut.all"
+"""Where a thread or task keeps what it took through `all`: order key and lease."""
+
+
+def in_order(parts: Iterable[Part]) -> list[Part]:
+    """The one order in which everybody takes them; naming one twice is an error."""
+    ordered = sorted(parts, key=order)
+    for before, after in pairwise(ordered):
+        if order(before) == order(after):
+            client, want = after
+            message = "named twice in one call"
+            raise ConfigurationError(message, key=client.bare(want.key))
+    if not ordered:
+        raise ConfigurationError("name at least one lock")
+    return ordered
+
+
+def order(part: Part) -> tuple[str, str]:
+    client, want = part
+    return want.key, client.id
+
+
+async def acquire_all(parts: Sequence[Part], until: float, made: list[Any]) -> bool:
+    """Take all of them into `made`; False at `until`, with none of them held."""
+    runtime = parts[0][0].runtime
+    mine = runtime.mine()
+    _refuse_deadlock(parts, mine)
+    try:
+        taken = await _at_once(parts, until, made)
+        if taken is None:
+            taken = await _in_turn(parts, until, made)
+        if not taken:
+            await runtime.finish(roll_back(made))
+            return False
+        for lease in made:
+            lease.check()  # the first may have run out while the last was waited for
+    except BaseException:
+        await runtime.finish(roll_back(made))
+        raise
+    held = zip(map(order, parts), made, strict=True)
+    mine.setdefault(GATHERED, []).extend(held)
+    return True
+
+
+async def _at_once(parts: Sequence[Part], until: float, made: list[Any]) -> bool | None:
+    """The short way, where they are of one engine that has it; None: they have to be waited for."""
+    client = parts[0][0]
+    if any(each is not client for each, _ in parts):
+        return None
+    answer = await take(client, [want for _, want in parts], until, made)
+    if isinstance(answer, Busy) and client.runtime.now() >= until:
+        for _, want in parts:
+            client.tell_want("timed_out", want)
+        return False
+    return True if isinstance(answer, list) else None
+
+
+async def _in_turn(parts: Sequence[Part], until: float, made: list[Any]) -> bool:
+    """One after the other, each as if it were the only one."""
+    for client, want in parts:
+        one: list[Any] = []
+        try:
+            await acquire(client, want, client.runtime.mine(), until, one)
+        finally:
+            made.extend(one)
+        if not one:
+            return False
+    return True
+
+
+async def release_all(made: list[Any]) -> None:
+    """Release together, last taken first; what fails does not keep the others."""
+    failed: LocknutError | None = None
+    while made:
+        last = _releasable_together(made)
+        client, counts = last[0]._client, [lease._count for lease in last]
+        try:
+            await give_back(client, last)
+        except LocknutError as error:
+            failed = failed or error
+        except BaseException:  # interrupted (Ctrl-C): the others are released all the same
+            for lease, count in zip(last, counts, strict=True):
+                await release_again(client, lease, count)
+            del made[-len(last) :]
+            await release_all(made)
+            raise
+        del made[-len(last) :]
+    if failed is not None:
+        raise failed
+
+
+def _releasable_together(made: list[Any]) -> list[LeaseCore]:
+    """The last one, with those before it that one round trip can take back too."""
+    client = made[-1]._client
+    if gathers(client) is None:
+        return made[-1:]
+    others = [at for at, lease in enumerate(made) if lease._client is not client]
+    return made[others[-1] + 1 if others else 0 :]
+
+
+def let_go(parts: Sequence[Part], mine: Mine | None) -> None:
+    """This thread or task does not hold these through `all` any more."""
+    held = [] if mine is None else mine.get(GATHERED, [])
+    over = set(map(order, parts))
+    held[:] = [each for each in held if each[0] not in over]
+
+
+async def roll_back(made: list[Any]) -> None:
+    """Give back what was taken so far; the caller gets the error, or the None, that made us."""
+    try:
+        await release_all(made)
+    except LocknutError:
+        return
+
+
+def _refuse_deadlock(parts: Sequence[Part], mine: Mine) -> None:
+    gathered = mine.get(GATHERED, [])
+    # Released one by one, lost, or closed with their Locks: over, whoever ended them.
+    gathered[:] = [each for each in gathered if each[1].held]
+    held_through_all = [key for key, _ in gathered]
+    for client, want in parts:
+        lease = mine.get(want.slot)
+        if lease is not None and not isinstance(lease, list) and lease.held:
+            message = "already held by this caller: ask for all of them in one call"
+            raise DeadlockDetected(message, key=lease.name, backend=lease.backend)
+        if any(held > order((client, want)) for held in held_through_all):
+            message = (
+                "sorts before a lock this caller holds through another all(): "
+                "ask for all of them in one call"
+            )
+            name = client.bare(want.key)
+            raise DeadlockDetected(message, key=name, backend=client.backend.name)

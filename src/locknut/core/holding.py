@@ -1,0 +1,290 @@
+"""One remote hold as this process knows it, and the lease that one caller has on it.
+
+A Hold lives from the engine's grant to its end. Handing over inside the process gives the same Hold
+to another caller under the next number: the new Lease has a larger fence, the former one is over.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from locknut.core import pacing
+from locknut.core.values import Claim, Granted, Mode, State
+from locknut.errors import LeaseLost, NotHeld
+
+if TYPE_CHECKING:
+    from locknut.core.client import Client
+    from locknut.core.ports import Signal
+    from locknut.core.queueing import Line
+
+
+NEVER = float("inf")
+NEW = object()
+"""The place in the timetable of a hold that the keeper has not seen yet."""
+
+
+class Terms(NamedTuple):
+    """What a Lock asks for: equal terms may hand a hold over to each other."""
+
+    ttl: float | None = None
+    auto_renew: bool = True
+    max_hold: float | None = None
+    fair: bool = False
+    owner: str | None = None
+    mode: Mode = Mode.EXCLUSIVE
+    permits: int = 1
+    hand_over: bool = True
+    """False for the writers of a read-write lock, which never hand over."""
+
+
+class Hold:
+    """What the engine granted: who has it now, until when, and when to look at it again."""
+
+    __slots__ = (
+        "anchor",
+        "bucket",
+        "claim",
+        "doubtful",
+        "due",
+        "ending",
+        "failures",
+        "hold_until",
+        "lease",
+        "line",
+        "number",
+        "raw",
+        "since",
+        "terms",
+        "ttl",
+        "valid_until",
+    )
+
+    def __init__(
+        self, claim: Claim, terms: Terms, granted: Granted, sent: float, line: Line | None
+    ):
+        self.raw, ttl, anchor, until = granted
+        self.claim = claim
+        self.terms = terms
+        self.line = line
+        self.number = self.failures = 0
+        self.ttl = ttl = claim.ttl if ttl is None else ttl
+        self.anchor = anchor = sent if anchor is None else anchor
+        self.since = sent
+        self.valid_until = self.hold_until = self.due = NEVER
+        self.bucket: object = NEW
+        self.lease: Callable[[], LeaseCore | None] = nobody
+        self.doubtful = self.ending = False
+        """Doubtful: some sending of its attempt is unanswered and may be applied later (L3)."""
+        if ttl is not None:
+            self.valid_until = pacing.validity(anchor, ttl)
+            self.due = anchor + ttl / pacing.RENEWALS_PER_TTL
+        if until is not None:
+            self.valid_until = min(self.valid_until, until)
+        max_hold = terms.max_hold
+        if max_hold is not None:
+            self.hold_until = sent + max_hold
+            self.due = min(self.due, self.hold_until)
+
+    def confirmed(self, sent: float, until: float = NEVER) -> None:
+        """The engine answered a renewal sent at `sent`: the full ttl counts from there, but never
+        beyond what the engine vouches for.
+        """
+        self.failures = 0
+        if sent < self.anchor:
+            return  # an older answer, overtaken by a newer one
+        self.anchor = sent
+        self.ttl = self.claim.ttl if self.claim.ttl is not None else self.ttl
+        self.valid_until = min(pacing.validity(sent, self.ttl), until)
+
+    def ends_at(self) -> float:
+        """When this hold is over for us, renewed or not."""
+        return min(self.valid_until, self.hold_until)
+
+    def at_risk(self, now: float) -> bool:
+        """A renewal failed, or is so late that something must be wrong."""
+        if self.failures > 0 or self.ttl is None or not self.terms.auto_renew:
+            return self.failures > 0
+        return now > self.anchor + self.ttl * 2 / 3
+
+
+def nobody() -> None:
+    """A hold without a lease: between the two of a hand-over, or after the user let go. And what
+    a thread has for a task.
+    """
+
+
+class Mine(dict[object, Any]):
+    """What belongs to one thread or task. It keeps its leases; they refer to it weakly, so that a
+    thread that ends without releasing lets them go at once (L11).
+    """
+
+    __slots__ = ("__weakref__", "task", "weakly", "who")
+
+    def __init__(self, who: str, task: Callable[[], Any] = nobody):
+        self.who = who
+        """The thread or task, for people."""
+        self.task = task
+        """On a loop: the task, weakly."""
+        self.weakly = weakref.ref(self)
+
+
+class LeaseCore:
+    """One caller's hold: what both faces of a Lease have in common."""
+
+    __slots__ = (
+        "__weakref__",
+        "_callbacks",
+        "_client",
+        "_count",
+        "_ended",
+        "_hold",
+        "_inner",
+        "_mine",
+        "_number",
+        "_outer",
+        "_reason",
+        "_signals",
+        "_since",
+        "_slot",
+    )
+
+    def __init__(
+        self,
+        client: Client,
+        hold: Hold,
+        mine: Mine,
+        slot: object,
+    ):
+        self._client = client
+        self._hold = hold
+        self._mine = mine.weakly
+        self._slot = slot
+        self._number = hold.number
+        self._since = hold.since
+        self._count = 1
+        self._outer: LeaseCore | None
+        self._inner: LeaseCore | None
+        """A read taken inside this write: it lives on, downgraded, if the write ends first."""
+        self._ended: State | None
+        self._outer = self._inner = self._ended = None
+        self._reason = ""
+        self._callbacks: tuple[Callable[[Any], object], ...]
+        self._signals: tuple[Signal, ...]
+        self._callbacks = self._signals = ()
+        hold.lease = weakref.ref(self)
+
+    @property
+    def name(self) -> str:
+        """The lock's name."""
+        return self._client.bare(self._hold.claim.key)
+
+    @property
+    def backend(self) -> str:
+        """The engine's name."""
+        return self._client.backend.name
+
+    @property
+    def fence(self) -> int:
+        """The fencing number: greater for every later hold of the same name."""
+        return self._hold.raw * self._client.fence_step + self._number
+
+    @property
+    def mode(self) -> Mode:
+        """Exclusive, shared (a read lock) or permit (a semaphore)."""
+        return Mode.SHARED if self._outer is not None else self._hold.claim.mode
+
+    @property
+    def state(self) -> State:
+        """held, at_risk, lost, released or detached: decided by the clock when asked."""
+        if self._ended is None:
+            self._client.look(self._hold)
+        if self._ended is not None:
+            return self._ended
+        return State.AT_RISK if self._hold.at_risk(self._client.runtime.now()) else State.HELD
+
+    @property
+    def held(self) -> bool:
+        """Whether the hold is still ours, by our own clock."""
+        if self._ended is None:
+            self._client.look(self._hold)
+        return self._ended is None
+
+    @property
+    def reason(self) -> str:
+        """Why the lease was lost; empty while it was not."""
+        return self._reason
+
+    @property
+    def remaining(self) -> float:
+        """Seconds the hold is sure to last without another renewal; inf where it has no ttl."""
+        if self._ended is not None:
+            return 0.0
+        return max(0.0, self._hold.ends_at() - self._client.runtime.now())
+
+    def check(self) -> None:
+        """Raise LeaseLost (or NotHeld after a release) unless the hold is still ours."""
+        if not self.held:
+            raise self._no_longer_held()
+
+    def on_lost(self, callback: Callable[[Any], object]) -> None:
+        """Call `callback(lease)` when the hold is lost (at once, if it already is)."""
+        self._client.on_lost(self, callback)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        state = (self._ended or State.HELD).value
+        where = f"{self.name!r} on {self.backend}"
+        return f"<{type(self).__name__} {where}: {state}, fence {self.fence}>"
+
+    def __del__(self) -> None:
+        # The thread or task and the user both let go without a release (L11).
+        try:
+            left = self._ended is None
+        except AttributeError:
+            return  # interrupted while it was made
+        if left:
+            self._client.abandon(self._hold, self._number)
+
+    def _leave_outer(self) -> None:
+        """Under the guard: this read ends inside its write."""
+        self._ended = State.RELEASED
+        if self._outer is not None:
+            self._outer._inner = None
+
+    def _outlive(self, write: LeaseCore) -> None:
+        """Under the guard: the write around this read ended, the read stands on its own."""
+        self._outer = write._inner = None
+        self._hold.lease = weakref.ref(self)
+        mine = self._mine()
+        if mine is not None:
+            mine[self._slot] = self
+
+    def _forget(self) -> None:
+        """The thread or task that acquired it has it no longer."""
+        mine = self._mine()
+        kept = None if mine is None else mine.get(self._slot)
+        if kept is self:
+            del mine[self._slot]  # type: ignore[union-attr]  # kept was found there
+        elif isinstance(kept, list) and self in kept:
+            kept.remove(self)
+
+    def _no_longer_held(self) -> LeaseLost | NotHeld:
+        place = {"key": self.name, "backend": self.backend}
+        if self._ended is State.LOST:
+            message = (
+                f"the hold was lost ({self._reason}): somebody else may have the lock now; "
+                f"stop, and let the fence {self.fence} be checked at the resource"
+            )
+            return LeaseLost(message, **place)
+        if self._reason == "forked":
+            message = (
+                "this lease belongs to the process that forked; connect again and acquire here"
+            )
+            return NotHeld(message, **place)
+        if self._ended is State.DETACHED:
+            return NotHeld("this lease was detached; who attaches its text holds the lock", **place)
+        return NotHeld("this lease is not held any more: it was released", **place)

@@ -1,0 +1,251 @@
+"""From a call of release to the end of the hold: count down, hand over, downgrade, or give back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from locknut.core import losing, pacing
+from locknut.core.holding import NEVER, nobody
+from locknut.core.values import Claim, Mode, State
+from locknut.errors import BackendError, BackendUnavailable, LeaseLost
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from typing import Any
+
+    from locknut.core.client import Client
+    from locknut.core.holding import Hold, LeaseCore
+    from locknut.core.ports import Gathers
+    from locknut.core.queueing import Line, Waiter
+
+T = TypeVar("T")
+_RELEASED = State.RELEASED
+"""Looking it up in the enum would cost as much as a call."""
+
+
+async def release(client: Client, lease: LeaseCore) -> None:
+    """Give back one entry of this lease; the last one ends the hold or hands it over."""
+    rest = begin_release(client, lease)
+    if rest is not None:
+        await rest
+
+
+def begin_release(
+    client: Client, lease: LeaseCore, ends: list[LeaseCore] | None = None
+) -> Awaitable[None] | None:
+    """All of a release that needs no engine; what is left of it, for the caller to await.
+
+    Who ends several at once gives `ends`, for those that are to be given back to the engine.
+    """
+    hold = lease._hold
+    if hold.valid_until != NEVER or hold.hold_until != NEVER:
+        losing.look(client, hold)
+    heir: Waiter | None = None
+    with client.guard:
+        if lease._ended is not None:
+            lease._forget()
+            raise lease._no_longer_held()
+        if lease._count > 1:
+            lease._count -= 1
+            return None
+        survivor = lease._inner
+        if lease._outer is not None:
+            lease._leave_outer()
+            return None
+        lease._forget()
+        lease._ended = _RELEASED
+        if survivor is not None:
+            survivor._outlive(lease)
+        else:
+            heir = _decide(client, hold)
+    if heir is not None:
+        heir.signal.notify()
+        tell_released(client, lease)
+    elif survivor is not None:
+        return client.runtime.finish(_downgrade(client, hold, lease))
+    elif ends is not None:
+        ends.append(lease)
+    else:
+        return client.runtime.finish(end(client, hold, lease))
+    return None
+
+
+def tell_released(client: Client, lease: LeaseCore) -> None:
+    """Wake who waits for the end of this lease, and tell the event."""
+    if lease._signals:
+        losing.tell_lease(client, lease)
+    if client.ear.wants("released"):
+        client.tell("released", lease, held=client.runtime.now() - lease._since)
+
+
+async def release_again(client: Client, lease: LeaseCore, count: int) -> None:
+    """Finish a release that was interrupted (Ctrl-C) somewhere on its way; `count` as it began.
+
+    Every step can be asked for again: what was done is seen, what was not is done.
+    """
+    hold = lease._hold
+    if lease._ended is None:
+        if lease._count == count:
+            await release(client, lease)
+        return
+    if hold.number != lease._number or lease._ended is not State.RELEASED:
+        return  # handed over, or lost meanwhile
+    with client.guard:
+        survivor = hold.lease()
+        heir = None
+        if survivor in (None, lease) and not hold.ending:
+            heir = _decide(client, hold)
+    if heir is not None:
+        heir.signal.notify()
+    elif survivor not in (None, lease):
+        await _downgrade(client, hold, lease)
+    else:
+        client.keeper.undo(hold.claim, doubtful=hold.doubtful)
+        _pass_on_turn_of(client, hold)
+
+
+def _decide(client: Client, hold: Hold) -> Waiter | None:
+    """Under the guard: to the next of this process, or back to the engine."""
+    line = hold.line
+    if line is not None and line.waiters:
+        now = client.runtime.now()
+        heir = line.heir(hold, now, client.cohort)
+        if heir is not None:
+            hold.number += 1
+            hold.lease = nobody
+            if hold.terms.max_hold is not None:
+                hold.hold_until = now + hold.terms.max_hold
+            return heir
+        if client.steps_back:
+            line.pause_until = now + pacing.backoff(1, client.runtime.random())
+    elif line is not None:
+        # Nobody waits: who comes while we give it back may ask the engine at once.
+        registered = client.lines.get(line.key) is line
+        hold.line = None  # no call from here on, as in `Line.next`
+        if registered:
+            del client.lines[line.key]
+    client.drop(hold)
+    return None
+
+
+async def end(client: Client, hold: Hold, lease: LeaseCore | None = None) -> None:
+    """Give the hold back to the engine, then the turn to the next of this process; and tell of the
+    lease that was released.
+    """
+    try:
+        if not await client.backend.release(hold.claim, doubtful=hold.doubtful):
+            raise _gone(client, hold)
+    except BackendUnavailable:
+        # Gone on a repeated release means that the first was applied and its answer lost (L9).
+        again = lambda: client.backend.release(hold.claim, doubtful=hold.doubtful)  # noqa: E731
+        await _insist(client, again, undo=hold)
+    except LeaseLost:
+        raise
+    except BaseException:
+        client.keeper.undo(hold.claim, doubtful=True)
+        raise
+    finally:
+        if hold.line is not None:
+            _pass_on_turn_of(client, hold)
+    if lease is not None:
+        tell_released(client, lease)
+
+
+async def end_all(client: Client, engine: Gathers, leases: Sequence[LeaseCore]) -> None:
+    """`end` for several, in one round trip."""
+    holds = [lease._hold for lease in leases]
+    claims = [hold.claim for hold in holds]
+    doubtful = any(hold.doubtful for hold in holds)
+
+    async def command() -> list[bool]:
+        return await engine.release_all(claims, doubtful=doubtful)
+
+    try:
+        try:
+            found = await command()
+        except BackendUnavailable:
+            await _insist(client, command)
+            found = [True] * len(holds)
+    except BaseException:
+        for claim in claims:
+            client.keeper.undo(claim, doubtful=True)
+        raise
+    finally:
+        for hold in holds:
+            _pass_on_turn_of(client, hold)
+    gone = [hold for hold, there in zip(holds, found, strict=True) if not there]
+    for lease in leases:
+        if lease._hold not in gone:
+            tell_released(client, lease)
+    if gone:
+        raise _gone(client, gone[0])
+
+
+def _gone(client: Client, hold: Hold) -> LeaseLost:
+    message = "the engine did not have this hold any more: somebody else may have had the lock"
+    return LeaseLost(message, key=client.bare(hold.claim.key), backend=client.backend.name)
+
+
+def pass_on(client: Client, line: Line) -> None:
+    with client.guard:
+        heir = client.pass_turn(line)
+    if heir is not None:
+        heir.signal.notify()
+
+
+def _pass_on_turn_of(client: Client, hold: Hold) -> None:
+    """The same for the turn that came with this hold: once, however often it is asked for."""
+    heir = None
+    with client.guard:
+        if hold.line is not None:
+            heir = client.pass_turn(hold.line)
+            hold.line = None  # no call in between: an interrupt cannot part the two
+    if heir is not None:
+        heir.signal.notify()
+
+
+async def _insist(
+    client: Client, command: Callable[[], Coroutine[Any, Any, T]], undo: Hold | None = None
+) -> T:
+    """Send until answered, for a while; then leave it to the keeper and tell the caller."""
+    runtime = client.runtime
+    give_up = runtime.now() + pacing.RELEASE_PATIENCE
+    tries = 0
+    while True:
+        tries += 1
+        again = runtime.now() + pacing.backoff(tries, runtime.random())
+        try:
+            await runtime.signal().wait(again)
+            return await command()
+        except BaseException as error:
+            if isinstance(error, BackendUnavailable) and runtime.now() < give_up:
+                continue
+            if undo is not None:
+                client.keeper.undo(undo.claim, doubtful=True)
+            raise
+
+
+async def _downgrade(client: Client, hold: Hold, lease: LeaseCore) -> None:
+    """Make the hold a shared one: readers come in, and writers of this process may ask."""
+    try:
+        try:
+            kept = await client.backend.downgrade(hold.claim)
+        except BackendUnavailable:
+            kept = await _insist(client, lambda: client.backend.downgrade(hold.claim))
+    finally:
+        hold.claim = hold.claim._replace(mode=Mode.SHARED)
+        _pass_on_turn_of(client, hold)
+    if not kept:
+        losing.lose(client, hold, "taken")
+    tell_released(client, lease)
+
+
+async def withdraw(client: Client, claim: Claim, *, doubtful: bool) -> None:
+    """Take a claim back that may have been granted, or may stand in the engine's line."""
+    try:
+        await client.backend.release(claim, doubtful=doubtful)
+    except BackendError:
+        client.keeper.undo(claim, doubtful=True)
+    except BaseException:
+        client.keeper.undo(claim, doubtful=True)
+        raise

@@ -1,0 +1,101 @@
+"""Looking at locks from outside, breaking them, renewing by hand, and closing everything."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from locknut.core import losing
+from locknut.core.leaving import end
+from locknut.core.values import Event, LockInfo, Renewal, State
+from locknut.errors import BackendError, LocknutError, StaleFence
+
+if TYPE_CHECKING:
+    from locknut.core.client import Client
+    from locknut.core.holding import Hold, LeaseCore
+
+
+async def info(client: Client, name: str) -> LockInfo:
+    """Who holds this name and who waits for it, now."""
+    client.ensure_open()
+    found = await client.runtime.finish(client.backend.inspect(client.prefix + name))
+    return found[0]._replace(name=name) if found else LockInfo(name)
+
+
+async def listing(client: Client, pattern: str | None) -> list[LockInfo]:
+    """Every name of this namespace that is held or waited for."""
+    client.ensure_open()
+    look: Any = getattr(client.backend, "inspect_all", None)
+    work = look(client.prefix) if look is not None else client.backend.inspect(None)
+    found: list[LockInfo] = await client.runtime.finish(work)
+    ours = [
+        each._replace(name=client.bare(each.name))
+        for each in found
+        if each.name.startswith(client.prefix)
+    ]
+    chosen = [each for each in ours if pattern is None or fnmatchcase(each.name, pattern)]
+    return sorted(chosen, key=lambda each: each.name)
+
+
+async def force_release(client: Client, name: str, fence: int | None, reason: str = "") -> bool:
+    """Break a hold; only if `fence` (where given) is still the one that holds."""
+    client.ensure_open()
+    raw = None if fence is None else fence // client.fence_step
+    key = client.prefix + name
+    broken = await client.runtime.finish(client.backend.break_hold(key, raw))
+    if broken is not None:
+        why = reason or "force_release"
+        told = Event("broken", name, client.backend.name, fence=fence, reason=why)
+        if client.ear.wants("broken"):
+            client.ear.tell(told)
+        return True
+    now = await info(client, name)
+    if fence is not None and now.holders and all(each.raw != raw for each in now.holders):
+        message = (
+            f"not broken: fence {fence} does not hold it any more, fence {now.holders[0].fence} "
+            f"does (held by {now.holders[0]}); look again before you break that one"
+        )
+        raise StaleFence(message, key=name, backend=client.backend.name)
+    return False
+
+
+async def renew(client: Client, lease: LeaseCore) -> None:
+    """Renew now, and raise unless the engine confirms it."""
+    lease.check()
+    hold = lease._hold
+    sent = client.runtime.now()
+    (answer,) = await client.runtime.finish(client.backend.renew([hold.claim]))
+    losing.renewed(client, hold, answer, sent)
+    lease.check()
+    if answer is Renewal.UNKNOWN:
+        message = "the renewal was not confirmed; the hold lasts as long as it did before"
+        raise BackendError(message, key=lease.name, backend=lease.backend)
+
+
+async def close(client: Client) -> None:
+    """Release what is held, wake who waits, and stop the keeper."""
+    if client.closed:
+        return
+    client.closed = "this Locks was closed; connect again to use it"
+    for signal in list(client.waiting):
+        signal.notify()
+    for hold in list(client.holds.values()):
+        with client.guard:
+            ended = [] if hold.ending else losing.end_leases(hold, State.RELEASED)
+            for lease in ended:
+                lease._forget()
+            ours = not hold.ending
+            client.drop(hold)
+        if ours:
+            await _end_quietly(client, hold)
+        for lease in ended:
+            losing.tell_lease(client, lease)
+    client.keeper.stop()
+    await client.backend.close()
+
+
+async def _end_quietly(client: Client, hold: Hold) -> None:
+    """What cannot be released while closing, the ttl or the process's end frees."""
+    with suppress(LocknutError):
+        await client.runtime.finish(end(client, hold))

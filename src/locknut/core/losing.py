@@ -1,0 +1,135 @@
+"""When a hold counts as lost, and who is told.
+
+A hold is over when our own clock says so, whatever the engine answers later; an answer that never
+came extends nothing. Loss is decided under the guard and told after it, never on the renewer's
+back: callbacks run aside.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from locknut.core.values import Kept, Renewal, Renewed, State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from locknut.core.client import Client
+    from locknut.core.holding import Hold, LeaseCore
+
+
+def look(client: Client, hold: Hold) -> None:
+    """Compare the hold with the clock, and end it if its time is over."""
+    now = client.runtime.now()
+    if hold.ending or now < hold.valid_until:
+        if hold.ending or now < hold.hold_until:
+            return
+        lose(client, hold, "max_hold")
+    else:
+        lose(client, hold, "expired")
+
+
+def lose(client: Client, hold: Hold, reason: str) -> None:
+    """End a hold that nobody released. Irrevocable."""
+    with client.guard:
+        if hold.ending:
+            return
+        client.drop(hold)
+        ended = end_leases(hold, State.LOST, reason)
+        heir = client.pass_turn(hold.line) if hold.line is not None else None
+    # Where the engine still has it (a ttl kept by the holder, a late answer), give it back.
+    client.keeper.undo(hold.claim, doubtful=hold.doubtful)
+    if heir is not None:
+        heir.signal.notify()
+    held = client.runtime.now() - hold.since
+    client.tell("abandoned" if reason == "abandoned" else "lost", hold, held=held, reason=reason)
+    for lease in ended:
+        tell_lease(client, lease)
+
+
+def end_leases(hold: Hold, state: State, reason: str = "") -> list[LeaseCore]:
+    """Under the guard: the lease on this hold, and the read inside it, are over.
+
+    A lost one stays with its thread or task, so that releasing it says LeaseLost, not NotHeld.
+    """
+    lease = hold.lease()
+    ended: list[LeaseCore] = []
+    while lease is not None:
+        lease._ended = state
+        lease._reason = reason
+        ended.append(lease)
+        lease = lease._inner
+    return ended
+
+
+def tell_lease(client: Client, lease: LeaseCore) -> None:
+    """Wake those who wait for the loss, and call those who asked to be called."""
+    for signal in lease._signals:
+        signal.notify()
+    if lease._ended is State.LOST:
+        for callback in lease._callbacks:
+            client.runtime.aside(partial(callback, lease))
+
+
+def on_lost(client: Client, lease: LeaseCore, callback: Callable[[Any], object]) -> None:
+    with client.guard:
+        if lease._ended is None or lease._ended is not State.LOST:
+            lease._callbacks = (*lease._callbacks, callback)
+            return
+    client.runtime.aside(partial(callback, lease))
+
+
+async def wait_lost(client: Client, lease: LeaseCore, until: float) -> bool:
+    """True when the hold is lost; False at `until`, or when it ended in another way."""
+    signal = client.runtime.signal()
+    with client.guard:
+        lease._signals = (*lease._signals, signal)
+    try:
+        while lease.held and client.runtime.now() < until:
+            await signal.wait(min(until, lease._hold.ends_at()))
+    finally:
+        with client.guard:
+            lease._signals = tuple(each for each in lease._signals if each is not signal)
+    return lease._ended is State.LOST
+
+
+def renewed(client: Client, hold: Hold, answer: Renewed, sent: float) -> None:
+    """Take a renewal's answer in, unless the hold ended meanwhile or its time ran out (S18)."""
+    now = client.runtime.now()
+    if answer is Renewal.LOST:
+        lose(client, hold, "taken")
+        return
+    if now >= hold.valid_until or now >= hold.hold_until:
+        look(client, hold)
+        return
+    with client.guard:
+        if hold.ending:
+            return
+        first_failure = answer is Renewal.UNKNOWN and hold.failures == 0
+        if answer is Renewal.HELD:
+            hold.confirmed(sent)
+        elif isinstance(answer, Kept):
+            hold.confirmed(sent, answer.until)
+        else:
+            hold.failures += 1
+        if hold.ttl is not None:
+            client.keeper.reschedule(hold, now)
+    if first_failure:
+        left = hold.ends_at() - now
+        client.tell("at_risk", hold, reason=f"not renewed, {left:.3f} s left")
+
+
+def heard(client: Client, claim_id: str | None, what: Renewal) -> None:
+    """The engine told us, unasked, of one hold or of all."""
+    with client.guard:
+        holds = list(client.holds.values()) if claim_id is None else []
+        one = client.holds.get(claim_id) if claim_id is not None else None
+    for hold in [one] if one is not None else holds:
+        if what is Renewal.LOST:
+            lose(client, hold, "broken" if claim_id is not None else "session")
+        elif what is Renewal.UNKNOWN:
+            with client.guard:
+                if not hold.ending:
+                    hold.failures = max(1, hold.failures)
+                    client.keeper.reschedule(hold, client.runtime.now())

@@ -1,0 +1,156 @@
+"""Handing a hold to somebody who cannot be reached by reference: detach to a text, attach from it.
+
+The text is a secret: who has it can take the hold over, once. `attach` is a compare-and-swap of the
+claim id in the engine, so of two workers that got the same text only the first succeeds (S15).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from locknut.core import losing, pacing
+from locknut.core.holding import Hold, Terms
+from locknut.core.leaving import pass_on
+from locknut.core.values import Claim, Granted, Mode, State
+from locknut.errors import (
+    BackendUnavailable,
+    ConfigurationError,
+    LeaseLost,
+    LocknutError,
+    NotHeld,
+)
+
+if TYPE_CHECKING:
+    from locknut.core.client import Client
+    from locknut.core.holding import LeaseCore
+
+PREFIX = "locknut1."
+DEFAULT_TTL = 30.0
+
+
+async def detach(client: Client, lease: LeaseCore, ttl: float | None) -> str:
+    """Stop keeping the hold here; it lives on in the engine for `ttl`, for whoever has the text."""
+    hold = lease._hold
+    client.look(hold)
+    with client.guard:
+        if lease._ended is not None:
+            raise lease._no_longer_held()
+        if lease._count > 1 or lease._inner is not None or lease._outer is not None:
+            message = "this lease was entered more than once: release the inner entries first"
+            raise NotHeld(message, key=lease.name, backend=lease.backend)
+        client.drop(hold)
+        lease._ended = State.DETACHED
+        lease._forget()
+    try:
+        await client.runtime.finish(_park(client, lease, ttl or hold.ttl or DEFAULT_TTL))
+    except LocknutError:
+        raise
+    except BaseException:
+        client.keeper.undo(hold.claim, doubtful=True)  # nobody will ever have the text
+        raise
+    losing.tell_lease(client, lease)
+    return _text(hold)
+
+
+async def _park(client: Client, lease: LeaseCore, ttl: float) -> None:
+    hold = lease._hold
+    try:
+        parked = await client.backend.park(hold.claim, ttl)
+    except BaseException:
+        client.keeper.undo(hold.claim, doubtful=True)
+        raise
+    finally:
+        if hold.line is not None:
+            pass_on(client, hold.line)
+    if not parked:
+        lease._ended = State.LOST
+        lease._reason = "taken"
+        raise lease._no_longer_held()
+
+
+def _text(hold: Hold) -> str:
+    claim = hold.claim
+    facts = [
+        claim.key,
+        claim.id,
+        hold.raw,
+        hold.number,
+        hold.terms.ttl,
+        claim.mode.value,
+        claim.permits,
+        claim.owner,
+        hold.terms.auto_renew,
+        hold.terms.max_hold,
+    ]
+    import base64
+    import json  # few programs detach, and `import locknut` stays fast
+
+    packed = json.dumps(facts, separators=(",", ":")).encode()
+    return PREFIX + base64.urlsafe_b64encode(packed).decode().rstrip("=")
+
+
+def _facts(client: Client, text: str) -> list[Any]:
+    import base64
+    import json
+
+    try:
+        if not isinstance(text, str) or not text.startswith(PREFIX):
+            raise ValueError(PREFIX)
+        packed = text.removeprefix(PREFIX)
+        facts = json.loads(base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)))
+        if not (
+            isinstance(facts, list) and len(facts) == 10 and isinstance(facts[0], str)
+        ):  # as _text writes them
+            raise ValueError(PREFIX)
+    except ValueError:
+        message = "this is not a text that detach() gave (it begins with 'locknut1.')"
+        raise ConfigurationError(message, backend=client.backend.name) from None
+    if not facts[0].startswith(client.prefix):
+        message = f"this text belongs to another namespace than {client.prefix[:-1]!r}"
+        raise ConfigurationError(message, backend=client.backend.name)
+    return facts
+
+
+async def _adopt(client: Client, parked: Claim, claim: Claim) -> tuple[Granted | None, float]:
+    """The grant and when it was asked for; an engine out of reach is asked again for a while."""
+    runtime = client.runtime
+    give_up = runtime.now() + pacing.OUTAGE_PATIENCE
+    tries = 0
+    while True:
+        sent = runtime.now()
+        try:
+            return await runtime.finish(client.backend.adopt(parked, claim)), sent
+        except BackendUnavailable:
+            tries += 1
+            again = runtime.now() + pacing.backoff(tries, runtime.random())
+            if again >= give_up:
+                raise
+            await runtime.signal().wait(again)
+
+
+async def attach(client: Client, text: str, made: list[Any]) -> LeaseCore:
+    """Take over a detached hold: its fence goes on, its ttl starts anew."""
+    client.ensure_open()
+    key, parked_id, raw, number, ttl, mode, permits, owner, auto_renew, max_hold = _facts(
+        client, text
+    )
+    terms = Terms(
+        ttl, auto_renew, max_hold, False, owner, Mode(mode), permits, False
+    )  # a tuple's fields
+    want, mine = client.want(client.bare(key), terms), client.runtime.mine()
+    claim = client.claim(want, mine)
+    parked = claim._replace(id=parked_id)
+    try:
+        granted, sent = await _adopt(client, parked, claim)
+    except BaseException:
+        client.keeper.undo(claim, doubtful=True)  # it may have been applied, or may be later
+        raise
+    if granted is None:
+        message = "the detached hold is gone: attached by somebody else, released, or run out"
+        raise LeaseLost(message, key=client.bare(key), backend=client.backend.name)
+    hold = Hold(claim, terms, granted, sent, None)
+    hold.raw, hold.number = raw, number
+    client.begin(hold)
+    lease = client.lend(hold, mine, want.slot, made)
+    client.tell("granted", lease, reason="attached")
+    return lease

@@ -1,0 +1,204 @@
+"""The only doors from the core to the outside: a runtime, an engine's backend, and an ear.
+
+Rules every backend keeps (the conformance suite tests them; tags point to the design review):
+
+1. A command finishes. It is never cancelled half-way and has a time limit of its own, kept in the
+   connection (an asyncio backend does not use `asyncio.timeout` for it, nor `wait_for`: those
+   cancel their task, and a command does not see that of its caller's). Only waits can be cancelled.
+2. `attempt` twice with the same claim is one claim: a lost reply is asked again and finds its own
+   grant, sets the full ttl again in the same step, and returns the same raw number. A backend that
+   cannot set the ttl again returns an `anchor` at the first sending instead (S8).
+3. `release` is always safe: after a grant, after a failure, twice, for a claim that never arrived.
+   With `doubtful` (some sending of the claim was never answered) it also leaves a tombstone for the
+   claim id that a late `attempt` obeys (L3).
+4. A watch may miss or ring for nothing; `Busy.retry_in` is the net. Watch first, then ask again.
+5. Deadlines inside (`until`, on the runtime's clock), timeouts only at the API.
+6. A backend never sleeps, retries or starts threads by itself; its connection may own a listener.
+   The driver's own retries are off.
+7. `renew` never creates or revives: it needs the claim id to match and the hold not to have
+   expired.
+8. Failures are `BackendError` (the engine said no) or `BackendUnavailable` (no answer, outcome
+   unknown), translated once, at the connection, with `from`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from locknut.core.values import (
+    Answer,
+    Busy,
+    Capability,
+    Claim,
+    Event,
+    Granted,
+    LockInfo,
+    Renewal,
+    Renewed,
+)
+
+if TYPE_CHECKING:
+    from locknut.core.holding import Mine
+
+T = TypeVar("T")
+
+
+class Signal(Protocol):
+    """Something to wait on that anybody may ring, once or often, before or during the wait."""
+
+    def notify(self) -> None:
+        """Ring. From any thread."""
+
+    async def wait(self, until: float) -> bool:
+        """Wait for a ring and use it up; False once `until` has passed without one."""
+
+
+class Runtime(Protocol):
+    """How one colour (threads, an event loop, the simulator) waits, signals and guards."""
+
+    def now(self) -> float:
+        """The clock of the contract: runs on while the machine is suspended, never steps."""
+
+    def signal(self) -> Signal: ...
+
+    def guard(self) -> AbstractContextManager[Any]:
+        """A new mutex. Real in both colours, never held over I/O or a wait (S18)."""
+
+    def finish(self, work: Coroutine[Any, Any, T]) -> Awaitable[T]:
+        """Run a command to its end even if the caller is cancelled meanwhile; then tell him."""
+
+    def mine(self) -> Mine:
+        """What belongs to the calling thread or task alone, and its name; gone when it is gone."""
+
+    def alive(self, mine: Mine | None) -> bool:
+        """Whether somebody still running owns this: False once its task has finished (L10)."""
+
+    def at_home(self) -> bool:
+        """False in a forked child, where everything belongs to the parent."""
+
+    def new_id(self) -> str:
+        """128 random bits in hex, never given twice."""
+
+    def random(self) -> float:
+        """Between 0 and 1, for jitter."""
+
+    def aside(self, call: Callable[[], object]) -> None:
+        """Run a user's callback where it cannot hold us up: never on the caller's thread (L12)."""
+
+
+class Ear(Protocol):
+    """Where events go."""
+
+    def wants(self, kind: str) -> bool:
+        """Whether anybody listens to this kind: asked first, because building one costs."""
+
+    def tell(self, event: Event) -> None: ...
+
+
+class Backend(Protocol):
+    """One connection's worth of an engine, in one colour."""
+
+    name: str
+    """The scheme, for errors and events."""
+    capabilities: frozenset[Capability]
+    default_ttl: float | None
+    """The ttl of a claim that asks for none; None: until release or the holder's death."""
+    min_ttl: float
+    max_ttl: float
+    heartbeat: float | None
+    """How often a hold without ttl is renewed all the same, to learn of its loss; None: never."""
+
+    async def attempt(self, claim: Claim, patience: float) -> Answer:
+        """Ask for the key; may wait in the engine for up to `patience` seconds. The first question
+        of a claim has none, except on a backend that says it is `patient`.
+
+        A claim that is refused may be put in the engine's line, unless it is a mere try
+        (`claim.waits` is False); one that is sure to have left nothing is `Busy(lined=False)`.
+        """
+
+    async def renew(self, claims: Sequence[Claim]) -> Sequence[Renewed]:
+        """Set the full ttl of each hold again, in one round trip."""
+
+    async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
+        """Give the key back, or leave the line; False if the claim held nothing."""
+
+    async def downgrade(self, claim: Claim) -> bool:
+        """Turn an exclusive hold into a shared one and let waiting readers in; False if not held.
+
+        From now on the claim goes by `mode=SHARED`; asking twice is the same as once.
+        """
+
+    async def park(self, claim: Claim, ttl: float) -> bool:
+        """Let the hold live on for `ttl` without this process, for `adopt`; False if not held."""
+
+    async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
+        """Swap the parked claim's id for the new one, and renew; None if it is not there any more.
+
+        A compare-and-swap: of two adopters only the first succeeds (S15). Asked again with the same
+        new claim it finds its own grant.
+        """
+
+    async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
+        """Free the key by force, and tell its holder: only where `raw` (if given) still holds it.
+
+        Returns what was broken, or None if there was nothing to break.
+        """
+
+    async def inspect(self, key: str | None = None) -> list[LockInfo]:
+        """Who holds and waits: of one key, or of all keys that are held or waited for."""
+
+    def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
+        """Have a signal rung when asking again may be worth it, until the context ends.
+
+        `signal` makes a plain one; a backend that has something better to wait on gives that.
+        """
+
+    def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
+        """Tell `news(claim id, or None for all of them, what became of it)`, from any thread."""
+
+    async def close(self) -> None:
+        """Drop connections. What is held is released before, by the core."""
+
+    def forked(self) -> None:
+        """Called in a forked child: drop what was inherited, without a word to the engine."""
+
+
+class Gathers(Protocol):
+    """What a backend may do besides: several keys in one round trip. Without it the core takes and
+    gives them back one after the other.
+    """
+
+    async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy | None:
+        """Ask for all the keys, all or nothing, in one step; nobody is put in a line.
+
+        Busy: they are not all free, or somebody waits for one. None: these keys cannot be taken in
+        one step. Either way nothing was taken. Rule 2 holds: the same claims asked again find their
+        own grants; and so does rule 3: one with a tombstone keeps all the others out.
+        """
+
+    async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> list[bool]:
+        """`release` of each, in one round trip; an error of one does not keep the others."""
+
+
+class Lists(Protocol):
+    """What a backend may do besides, where looking at everything is much, or not allowed."""
+
+    async def inspect_all(self, prefix: str) -> list[LockInfo]:
+        """`inspect` of all keys that begin with `prefix`, a namespace and its colon."""
+
+
+class Engine(Protocol):
+    """What a URL leads to: a maker of backends in both colours, registered for a scheme.
+
+    Making one does not connect yet: the first command does. One whose keys are shared with other
+    people's clients also has `customs` (`values.Customs`).
+    """
+
+    id: str
+    """Names the service, not the hosts: `all_of` orders by it across several Locks."""
+
+    def blocking(self) -> Backend: ...
+
+    def asyncio(self) -> Backend: ...

@@ -1,0 +1,93 @@
+"""The line of one key inside this process: who has the turn, who is next, who inherits.
+
+In exclusive mode one thread or task asks the engine; the others wait here, first come, first
+served, without I/O. Everything in this file is decided under the client's guard and does no I/O.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from locknut.core.pacing import COHORT_SECONDS
+
+if TYPE_CHECKING:
+    from locknut.core.holding import Hold, Terms
+    from locknut.core.ports import Signal
+    from locknut.core.values import Claim
+
+
+class Waiter:
+    """One thread or task in the line, and what it was given when it was woken."""
+
+    __slots__ = ("hold", "signal", "terms", "turn")
+
+    def __init__(self, terms: Terms, signal: Signal):
+        self.terms = terms
+        self.signal = signal
+        self.turn = False
+        """True: it is first now and asks the engine itself."""
+        self.hold: Hold | None = None
+        """A hold handed over inside the process: no need to ask."""
+
+
+_NOBODY: OrderedDict[Waiter, None] = OrderedDict()
+"""What every line has until somebody joins it: most are gone before that, and making one costs."""
+
+
+class Line:
+    """The one that has the turn (it asks, or it holds), and those behind it."""
+
+    __slots__ = ("key", "left", "pause_until", "waiters")
+
+    def __init__(self, key: str):
+        self.key = key
+        self.waiters = _NOBODY
+        self.left: tuple[Claim, int] | None = None
+        """A claim left by an asker that gave up, and how many of its sendings had no answer: it
+        keeps the process's place in the engine."""
+        self.pause_until = 0.0
+        """Where the engine has no line, a process steps back after a cohort (L14)."""
+
+    def join(self, terms: Terms, signal: Signal) -> Waiter:
+        waiter = Waiter(terms, signal)
+        if self.waiters is _NOBODY:
+            self.waiters = OrderedDict()
+        self.waiters[waiter] = None
+        return waiter
+
+    def leave(self, waiter: Waiter) -> None:
+        self.waiters.pop(waiter, None)
+
+    def next(self) -> Waiter | None:
+        """Give the turn to the first in line."""
+        if not self.waiters:
+            return None
+        waiter = next(iter(self.waiters))
+        # No call from here on: an interrupt (Ctrl-C) comes after calls, and would lose the turn.
+        del self.waiters[waiter]
+        waiter.turn = True
+        return waiter
+
+    def heir(self, hold: Hold, now: float, cohort: int) -> Waiter | None:
+        """Hand the hold over to the first in line, if it may have it; it then leaves the line."""
+        if not self.waiters:
+            return None
+        first = next(iter(self.waiters))
+        if first.terms != hold.terms or not may_hand_over(hold, now, cohort):
+            return None
+        del self.waiters[first]
+        first.hold = hold
+        return first
+
+
+def may_hand_over(hold: Hold, now: float, cohort: int) -> bool:
+    """Bounded, so that other processes are not starved, and only with time left to use."""
+    terms = hold.terms
+    return (
+        hold.number < cohort
+        and terms.hand_over
+        and not terms.fair
+        and now < hold.since + COHORT_SECONDS
+        and (hold.ttl is None or hold.valid_until - now >= hold.ttl / 2)
+    )

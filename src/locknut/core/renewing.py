@@ -1,0 +1,289 @@
+"""The keeper: renews all due holds in one round trip, notices losses by the clock, and cleans up.
+
+One per Locks, with its own connection and, in both colours, its own thread, so that neither a
+blocked event loop nor a crowd of waiters can make it late.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+
+from locknut.core import pacing
+from locknut.core.holding import NEW
+from locknut.core.timetable import BATCH, NEVER, Timetable
+from locknut.core.values import Claim, Renewal, Renewed
+
+if TYPE_CHECKING:
+    from locknut.core.client import Client
+    from locknut.core.holding import Hold
+    from locknut.core.ports import Backend, Runtime
+
+PUNCTUAL = 0.02
+"""How much later than its time a hold may be looked at, to share the timetable of its fellows."""
+IDLE = 10.0
+"""A keeper with nothing to look after ends after this long; the next hold starts another."""
+
+
+def _is_new(hold: Hold) -> bool:
+    return hold.bucket is NEW
+
+
+def _report(error: Exception) -> None:
+    """Where an unexpected error of the keeper becomes visible: as that of a callback's thread."""
+    raise error
+
+
+class Keeper:
+    """Renews, notices, and cleans up, for one client; asleep unless something is due."""
+
+    def __init__(
+        self,
+        client: Client,
+        runtime: Runtime,
+        open_backend: Callable[[], Backend],
+        start: Callable[[Coroutine[Any, Any, None]], object],
+    ):
+        self.client = client
+        self.runtime = runtime
+        self.timetable = Timetable()
+        self.wake = runtime.signal()
+        self._open_backend = open_backend
+        self._start = start
+        self._closing = False
+        self._tickets = [object()]
+        """Who takes the one ticket runs the keeper; it is put back when the keeper goes to rest."""
+        # Filled from anywhere, a destructor included, so without a mutex: appends are atomic.
+        self._abandoned: deque[tuple[Hold, int]] = deque()
+        self._undone: deque[tuple[Claim, bool, float]] = deque()
+        self._news: deque[tuple[str | None, Renewal]] = deque()
+        self._retry_undone_at = NEVER
+        self.beating = False
+        self._beat_at = NEVER
+
+    def expect(self, hold: Hold) -> None:
+        """A hold has begun that must be looked at sooner than we would by ourselves."""
+        self.ring()  # first: interrupted (Ctrl-C) in between, the next one just rings again
+        with self.client.guard:
+            if hold.bucket is NEW:  # else it has been seen already
+                self.timetable.asleep_until = min(self.timetable.asleep_until, hold.due)
+
+    def _take_in(self) -> None:
+        """Under the guard: who began since the last look gets a date.
+
+        They stand together at the end of all holds. Most holds never come here: they are over
+        before, and neither their beginning nor their end touches the timetable.
+        """
+        newest_first = reversed(list(self.client.holds.values()))
+        for hold in reversed(list(takewhile(_is_new, newest_first))):
+            self._enrol(hold)
+
+    def _enrol(self, hold: Hold) -> None:
+        hold.bucket = None
+        delay = self._delay(hold)
+        if delay == NEVER:
+            return
+        slack = delay / 10
+        if self._interval(hold) != delay:  # its end, not a renewal: the notice must be on time
+            slack = min(slack, PUNCTUAL)
+        self.timetable.add(hold, hold.anchor, delay, slack)
+
+    def abandon(self, hold: Hold, number: int) -> None:
+        self._abandoned.append((hold, number))
+        with suppress(RuntimeError):  # from a destructor, perhaps while the interpreter ends
+            self.ring()
+
+    def undo(self, claim: Claim, *, doubtful: bool) -> None:
+        """Release a claim behind its caller's back, as often as it takes while it could matter."""
+        self._undone.append((claim, doubtful, NEVER))
+        self.ring()
+
+    def news(self, claim_id: str | None, what: Renewal) -> None:
+        """The engine told us something without being asked."""
+        self._news.append((claim_id, what))
+        self.ring()
+
+    def ring(self) -> None:
+        self.wake.notify()
+        if self._tickets and self._take_ticket() and not self._closing:
+            work = self.run()
+            try:
+                self._start(work)
+            except BaseException:  # no thread to be had: the next ring tries again
+                with suppress(ValueError):  # it runs already: the start was interrupted (Ctrl-C)
+                    work.close()
+                    self._tickets.append(object())
+                raise
+
+    def _take_ticket(self) -> bool:
+        try:
+            self._tickets.pop()  # atomic: of two who try, one gets it
+        except IndexError:
+            return False
+        except BaseException:  # interrupted (Ctrl-C) with the ticket in hand
+            self._tickets.append(object())
+            raise
+        return True
+
+    def stop(self) -> None:
+        self._closing = True
+        self.wake.notify()
+
+    async def run(self) -> None:
+        """Until there is nothing to do for a while, or the client closes."""
+        backend = self._open_backend()
+        try:
+            while not self._closing:
+                try:
+                    await self._look_after(backend)
+                except Exception as error:  # noqa: BLE001  # a keeper that died would lose every lock
+                    self.runtime.aside(partial(_report, error))
+                    self._retry_undone_at = self.runtime.now() + pacing.RETRY_MOST
+                if not await self._rest():
+                    return
+            await self._clean_up(backend)
+        finally:
+            await backend.close()
+
+    async def _rest(self) -> bool:
+        """Sleep until something is due or somebody rings; False to end for want of work."""
+        until = min(self._lie_down(), self._retry_undone_at, self._beat_at)
+        if until != NEVER:
+            await self.wake.wait(until)
+            return True
+        if await self.wake.wait(self.runtime.now() + IDLE):
+            return True
+        # A ring between the put-back and this look is ours if we get the ticket again.
+        self._tickets.append(object())
+        return await self.wake.wait(0.0) and self._take_ticket()
+
+    def _lie_down(self) -> float:
+        """When somebody whom we know of is due."""
+        with self.client.guard:
+            promised = self.timetable.stir()  # first: who comes too late to be taken in now rings
+            self._take_in()
+            return self.timetable.rest(self.runtime.now(), promised)
+
+    async def _look_after(self, backend: Backend) -> None:
+        while self._news:
+            self.client.heard(*self._news.popleft())
+        await self._clean_up(backend)
+        await self._renew_due(backend)
+
+    async def _renew_due(self, backend: Backend) -> None:
+        if self.runtime.now() >= self._beat_at:
+            await self._look_at_all(backend)
+        while (batch := self._due()) is not None:
+            await self._renew(batch, backend)
+
+    def beat(self) -> None:
+        """Begin to look, every heartbeat, at holds without a ttl: short ones are over by then."""
+        self.beating = True
+        try:
+            self._beat_at = self.runtime.now() + (self.client.heartbeat or NEVER)
+            self.ring()
+        except BaseException:  # interrupted (Ctrl-C): the next one begins
+            self.beating = False
+            raise
+
+    async def _look_at_all(self, backend: Backend) -> None:
+        """Ask the engine whether holds that it keeps by itself are still ours."""
+        self.beating, self._beat_at = False, NEVER  # first: who begins from now on beats anew
+        holds = [hold for hold in self.client.holds.copy().values() if hold.ttl is None]
+        if holds:
+            self.beat()
+        for start in range(0, len(holds), BATCH):
+            await self._renew(holds[start : start + BATCH], backend)
+
+    def _due(self) -> list[Hold] | None:
+        """Those that need a renewal now; None when nobody is due. Ends those that are over."""
+        with self.client.guard:
+            self._take_in()
+            now = self.runtime.now()
+            due = self.timetable.pop_due(now)
+        renewable: list[Hold] = []
+        for hold in due:
+            if now >= hold.valid_until or now >= hold.hold_until:
+                self.client.look(hold)
+            elif self._interval(hold) != NEVER:
+                renewable.append(hold)
+            else:
+                with self.client.guard:
+                    if not hold.ending:
+                        self.timetable.add_once(hold, hold.ends_at())
+        return renewable if due else None
+
+    async def _renew(self, holds: list[Hold], backend: Backend) -> None:
+        if not holds:
+            return
+        sent = self.runtime.now()
+        try:
+            answers: Sequence[Renewed] = await backend.renew([hold.claim for hold in holds])
+        except Exception:  # noqa: BLE001  # whatever it was, there was no answer: the keeper lives on
+            answers = [Renewal.UNKNOWN] * len(holds)
+        for hold, answer in zip(holds, answers, strict=True):
+            self.client.renewed(hold, answer, sent)
+
+    def reschedule(self, hold: Hold, now: float) -> None:
+        """Under the guard: when to look at it again, after a renewal was answered or not."""
+        if hold.bucket is NEW:
+            self._take_in()  # those before it too, or they would never be seen
+        if hold.due != NEVER:  # or else it was taken out because it was due
+            self.timetable.remove(hold)
+        interval = self._interval(hold)
+        if hold.failures:
+            retry = now + pacing.backoff(hold.failures, self.runtime.random())
+            early = self.timetable.add_once(hold, min(retry, hold.ends_at()))
+        elif now + interval < hold.hold_until and interval != NEVER:
+            early = self.timetable.add(hold, now, interval)
+        else:
+            end = hold.ends_at()
+            early = end != NEVER and self.timetable.add_once(hold, end)
+        if early:
+            self.ring()
+
+    def _delay(self, hold: Hold) -> float:
+        """The first look: a constant of the terms, so that it leaves nothing behind."""
+        terms = hold.terms
+        first = self._interval(hold)
+        if first == NEVER and hold.ttl is not None:
+            first = pacing.validity(0.0, hold.ttl)
+        return first if terms.max_hold is None else min(first, terms.max_hold)
+
+    def _interval(self, hold: Hold) -> float:
+        """How often it is renewed: at a third of its ttl. Those without have the heartbeat.
+
+        A grant for less than was asked is confirmed even where nothing is renewed: just once, for
+        then it has its full ttl.
+        """
+        if hold.ttl is None:
+            return NEVER
+        if not hold.terms.auto_renew and hold.ttl >= (hold.claim.ttl or 0.0):
+            return NEVER
+        return hold.ttl / pacing.RENEWALS_PER_TTL
+
+    async def _clean_up(self, backend: Backend) -> None:
+        while self._abandoned:
+            self.client.end_abandoned(*self._abandoned.popleft())
+        self._retry_undone_at = NEVER
+        for _ in range(len(self._undone)):
+            # Each may take a command's whole time limit: no hold is lost because of another's end.
+            await self._renew_due(backend)
+            claim, doubtful, give_up = self._undone.popleft()
+            try:
+                await backend.release(claim, doubtful=doubtful)
+            except Exception:  # noqa: BLE001  # as above
+                self._put_back(claim, give_up)
+
+    def _put_back(self, claim: Claim, give_up: float) -> None:
+        """Try again until the ttl must have removed it by itself."""
+        now = self.runtime.now()
+        if give_up == NEVER:
+            give_up = now + (claim.ttl or pacing.OUTAGE_PATIENCE)
+        if now < give_up and not self._closing:
+            self._undone.append((claim, True, give_up))
+            self._retry_undone_at = now + pacing.RETRY_MOST

@@ -1,0 +1,118 @@
+"""When each hold must be looked at next, kept so that a lock that comes and goes leaves nothing."""
+
+from __future__ import annotations
+
+import heapq
+from itertools import count, islice
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from locknut.core.holding import Hold
+
+BATCH = 500
+"""How many holds are renewed in one round trip at the most."""
+EARLY = 0.1
+"""Who is due within this share of its delay is taken along: one round trip for them all."""
+NEVER = float("inf")
+
+
+class Timetable:
+    """Which hold is due when. Adding and removing are O(1) and leave nothing behind.
+
+    Holds that wait equally long become due in the order they came, so each distinct delay has a
+    plain FIFO; only the irregular ones (a retry, the rest of a max_hold) need the heap. Whoever is
+    interrupted (Ctrl-C) may leave an empty FIFO behind.
+    """
+
+    __slots__ = ("_fifos", "_heap", "_order", "asleep_until")
+
+    def __init__(self) -> None:
+        self._fifos: dict[float, dict[Hold, None]] = {}
+        self._heap: list[tuple[float, int, Hold]] = []
+        self._order = count()
+        self.asleep_until = NEVER
+
+    def add(self, hold: Hold, start: float, delay: float, slack: float = 0.0) -> bool:
+        """Put it in; True if the keeper must be woken to be in time.
+
+        It may be looked at later by `slack`, to share the FIFO of its fellows.
+        """
+        due = start + delay
+        fifo = self._fifos.get(delay)
+        if fifo is None:
+            fifo = self._fifos.setdefault(delay, {})
+        elif fifo:
+            last = next(reversed(fifo)).due
+            if due + slack < last:
+                return self.add_once(hold, due)
+            due = max(due, last)
+        hold.due = due
+        hold.bucket = delay
+        fifo[hold] = None
+        return self._earlier(due)
+
+    def add_once(self, hold: Hold, due: float) -> bool:
+        """The same for a moment that no other hold will share."""
+        hold.due = due
+        hold.bucket = None
+        heapq.heappush(self._heap, (due, next(self._order), hold))
+        return self._earlier(due)
+
+    def _earlier(self, due: float) -> bool:
+        if due >= self.asleep_until:
+            return False
+        self.asleep_until = due
+        return True
+
+    def stir(self) -> float:
+        """From now on whoever begins wakes the keeper; returns until when it meant to sleep."""
+        promised, self.asleep_until = self.asleep_until, NEVER
+        return promised
+
+    def rest(self, now: float, promised: float = NEVER) -> float:
+        """When the keeper must look again; it may sleep until then.
+
+        Once woken for a hold it will look when that one is due, even if it was released meanwhile:
+        otherwise each of many short holds would wake the keeper anew.
+        """
+        until = self.next_due()
+        if now < promised:
+            until = min(until, promised)
+        self.asleep_until = until
+        return until
+
+    def remove(self, hold: Hold) -> None:
+        hold.due = NEVER  # a heap entry whose time is not the hold's is stale
+        delay, hold.bucket = hold.bucket, None
+        fifo = self._fifos.get(delay) if isinstance(delay, float) else None
+        if fifo is not None:
+            fifo.pop(hold, None)
+            if not fifo:
+                del self._fifos[delay]  # type: ignore[arg-type]  # a float, or there was no fifo
+
+    def pop_due(self, now: float, most: int = BATCH) -> list[Hold]:
+        """Those whose time has come, and if there is one, those whose time is near."""
+        due: list[Hold] = []
+        while len(due) < most and self._heap and self._heap[0][0] <= now:
+            time, _, hold = heapq.heappop(self._heap)
+            if hold.due == time:
+                self.remove(hold)  # at once: it may stand there twice, with the same time
+                due.append(hold)
+        near: list[Hold] = []
+        if due or self.next_due() <= now:
+            for delay, fifo in self._fifos.items():
+                soon = now + delay * EARLY
+                # One pass: a dict whose first ones were taken out is slow to find its first.
+                for hold in islice(fifo, most - len(due) - len(near)):
+                    if hold.due > soon:
+                        break
+                    near.append(hold)
+        for hold in near:
+            self.remove(hold)
+        return due + near
+
+    def next_due(self) -> float:
+        while self._heap and self._heap[0][0] != self._heap[0][2].due:
+            heapq.heappop(self._heap)
+        heads = [next(iter(fifo)).due for fifo in self._fifos.values() if fifo]
+        return min([*heads, self._heap[0][0]] if self._heap else heads, default=NEVER)

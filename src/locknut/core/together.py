@@ -1,0 +1,132 @@
+"""Several keys of one engine in one command, where the engine can: all of them or none.
+
+This is the short way for what is free. What is not free is waited for in the ordinary way, one line
+after the other in the global order (`gathering`): waiting for a moment at which everything is free
+would starve who wants much, and waiting in one line while having the turn in another could deadlock
+with callers that nest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from locknut.core import leaving
+from locknut.core.acquiring import Turn, ask_again
+from locknut.core.entering import join, lend, retreat
+from locknut.core.holding import Hold
+from locknut.core.values import Busy, Granted
+from locknut.errors import BackendUnavailable, LocknutError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from locknut.core.client import Client, Want
+    from locknut.core.holding import LeaseCore
+    from locknut.core.ports import Gathers
+
+
+def gathers(client: Client) -> Gathers | None:
+    """The engine, if it has the verbs for several keys."""
+    able = hasattr(client.backend, "attempt_all")
+    return cast("Gathers", client.backend) if able else None
+
+
+async def take(
+    client: Client, wants: Sequence[Want], until: float, made: list[Any]
+) -> list[Granted] | Busy | None:
+    """The grants, with the leases in `made`; Busy or None as the engine says: nothing was taken."""
+    engine = gathers(client)
+    if engine is None or len(wants) == 1:
+        return None
+    client.ensure_open()
+    asked = client.runtime.now()
+    mine = client.runtime.mine()
+    turns = [Turn(mine, until) for _ in wants]
+    try:
+        # Those who wait in this process are not overtaken; nor do we wait while we have a turn.
+        ours = all(_have_turn(client, want, turn) for want, turn in zip(wants, turns, strict=True))
+        answer = await _ask(client, engine, wants, turns) if ours else None
+        if not isinstance(answer, list):
+            await client.runtime.finish(_leave(client, wants, turns))
+            return answer
+        for want, turn in zip(wants, turns, strict=True):
+            if turn.hold is not None:
+                lend(client, want, turn.hold, mine, made)
+    except BaseException as error:
+        rest = slice(len(made), None)
+        await client.runtime.finish(_leave(client, wants[rest], turns[rest]))
+        if isinstance(error, LocknutError):
+            error.placed(client.bare(wants[0].key), client.backend.name)
+        raise
+    if client.ear.wants("granted"):
+        for lease in made:
+            lease._since = client.runtime.now()
+            client.tell("granted", lease, waited=lease._since - asked)
+    return answer
+
+
+def _have_turn(client: Client, want: Want, turn: Turn) -> bool:
+    if want.lined:
+        join(client, want, turn)
+    return turn.waiter is None
+
+
+async def _ask(
+    client: Client, engine: Gathers, wants: Sequence[Want], turns: list[Turn]
+) -> list[Granted] | Busy | None:
+    for want, turn in zip(wants, turns, strict=True):
+        turn.claim = client.claim(want, turn.mine)
+    claims = [turn.claim for turn in turns if turn.claim is not None]
+    first, sent = turns[0], client.runtime.now()
+    first.unanswered += 1
+    try:
+        answer = await client.runtime.finish(engine.attempt_all(claims))
+        first.unanswered -= 1
+    except BackendUnavailable:
+        command = lambda: engine.attempt_all(claims)  # noqa: E731  # as in `leaving.end`
+        answer, sent = await ask_again(client, first, command)
+    if isinstance(answer, list):
+        holds = [
+            Hold(claim, want.terms, granted, sent, turn.line)
+            for claim, want, granted, turn in zip(claims, wants, answer, turns, strict=True)
+        ]
+        if min(hold.valid_until for hold in holds) <= client.runtime.now():
+            return None  # too late to be worth anything
+        for hold, turn in zip(holds, turns, strict=True):
+            hold.doubtful = first.doubtful
+            turn.hold = hold
+    elif not first.doubtful:
+        for turn in turns:
+            turn.claim = None  # nothing of it is in the engine, nor ever will be
+    return answer
+
+
+async def _leave(client: Client, wants: Sequence[Want], turns: list[Turn]) -> None:
+    """As if we had never come. What was sent and not answered may be applied later (L3)."""
+    unanswered = max((turn.unanswered for turn in turns), default=0)
+    for want, turn in zip(wants, turns, strict=True):
+        turn.unanswered = unanswered
+        await retreat(client, want, turn)
+
+
+async def give_back(client: Client, leases: Sequence[LeaseCore]) -> None:
+    """Release all of them, what goes back to the engine in one round trip; then raise the first
+    error there was.
+    """
+    failed: LocknutError | None = None
+    engine = gathers(client)
+    ends: list[LeaseCore] = []
+    for lease in leases:
+        try:
+            rest = leaving.begin_release(client, lease, None if engine is None else ends)
+            if rest is not None:
+                await rest
+        except LocknutError as error:
+            failed = failed or error
+    if ends and engine is not None:
+        try:
+            await client.runtime.finish(leaving.end_all(client, engine, ends))
+        except LocknutError as error:
+            failed = failed or error
+    if failed is not None:
+        raise failed

@@ -1,0 +1,213 @@
+"""What travels between the core and an engine: claims, answers, and what others may see."""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple
+
+DEFAULT_NAMESPACE = "locknut"
+FENCE_STEP = 32
+"""A fence is `raw * FENCE_STEP + hand-over number`; clock engines count raw in steps of 32 us."""
+
+
+class Mode(enum.Enum):
+    """How a claim shares its key with others."""
+
+    EXCLUSIVE = "exclusive"
+    SHARED = "shared"
+    PERMIT = "permit"
+
+
+class Capability(enum.StrEnum):
+    """What an engine can promise. The list is closed: asking for another name is an error."""
+
+    FENCING = "fencing"
+    FAIR = "fair"
+    SHARED = "shared"
+    PERMITS = "permits"
+    WAKE_UP = "wake_up"
+    LEASE = "lease"
+    SESSION = "session"
+    DURABLE = "durable"
+    REPLICATED = "replicated"
+    NO_EVICTION = "no_eviction"
+
+
+class Claim(NamedTuple):
+    """One attempt to hold a key.
+
+    `id` is 128 random bits, new for every attempt and never used again: who knows it can release,
+    so it is never logged or listed. An explicit `owner` stands beside it, never instead of it.
+    """
+
+    key: str
+    id: str
+    ttl: float | None = None
+    """Seconds the engine promises without renewal; None: until release or the holder's death."""
+    mode: Mode = Mode.EXCLUSIVE
+    permits: int = 1
+    """The limit this claim is judged by, in PERMIT mode: granted while fewer are held."""
+    fair: bool = False
+    """Strictly first come, first served, across processes."""
+    owner: str | None = None
+    """Claims of one owner hold an exclusive key together, each with its own expiry."""
+    who: str = ""
+    """The thread or task, for those who look: shown, never decided on."""
+    label: str = ""
+    """What the user calls this holder: shown, never decided on."""
+    waits: bool = True
+    """False for a mere try: an engine with a line need not put it there (see `Busy.lined`)."""
+    writer: bool = False
+    """An exclusive claim of a read-write lock: other clients of an engine may know it by a name of
+    its own. It excludes whatever a plain one excludes."""
+
+
+class Granted(NamedTuple):
+    """The claim holds its key."""
+
+    raw: int
+    """Greater for every later grant of the same key; the same for a repeated attempt."""
+    ttl: float | None = None
+    """What the engine granted, where that differs from what was asked."""
+    anchor: float | None = None
+    """The moment on our clock from which validity counts; None: when this command was sent.
+    A pushed grant counts from the last command that was answered "not yet" (S1)."""
+    until: float | None = None
+    """The engine vouches no longer than this, on our clock, whatever the ttl: a session's end."""
+
+
+class Busy(NamedTuple):
+    """The claim does not hold its key yet."""
+
+    retry_in: float
+    """Ask again after this long even if nobody wakes us."""
+    lined: bool = True
+    """False if the engine knows nothing of the claim any more: then it needs no release."""
+
+
+Answer = Granted | Busy
+
+
+class Customs(NamedTuple):
+    """What an engine wants done differently because other people's clients share its keys."""
+
+    namespace: str = DEFAULT_NAMESPACE
+    """Stands before every name where the user says nothing; empty: a name is the key itself."""
+    hand_over: bool = True
+    """Whether a process may pass a hold around among its own: others see no free lock meanwhile."""
+    fence_step: int = FENCE_STEP
+    """1 where the others count with the same number, so that it has to stay as it is."""
+
+
+class Renewal(enum.Enum):
+    """What a renewal of one claim came to."""
+
+    HELD = "held"
+    LOST = "lost"
+    UNKNOWN = "unknown"
+    """No answer: the old validity stands, and is never extended."""
+
+
+class Kept(NamedTuple):
+    """HELD, where the engine vouches for less than the full ttl: a session's end, on our clock."""
+
+    until: float
+
+
+Renewed = Renewal | Kept
+
+
+class State(enum.StrEnum):
+    """What a lease is, by its holder's own clock."""
+
+    HELD = "held"
+    AT_RISK = "at_risk"
+    LOST = "lost"
+    RELEASED = "released"
+    DETACHED = "detached"
+
+
+class Holder(NamedTuple):
+    """Somebody who holds a key or waits for it, as far as the engine tells."""
+
+    host: str = ""
+    pid: int | None = None
+    who: str = ""
+    label: str = ""
+    mode: Mode = Mode.EXCLUSIVE
+    raw: int | None = None
+    since: float | None = None
+    """Seconds since the epoch, by the engine's clock."""
+    ttl_left: float | None = None
+    owner: str | None = None
+    fence_step: int = FENCE_STEP
+    """How a raw number of this engine becomes a fence."""
+
+    @property
+    def fence(self) -> int | None:
+        """The fence of the remote grant; hand-overs inside a process are not visible here."""
+        return None if self.raw is None else self.raw * self.fence_step
+
+    def __str__(self) -> str:
+        name = self.label or self.owner or self.who
+        place = f"{self.host}:{self.pid}" if self.pid is not None else self.host
+        return f"{name} at {place}" if name and place else name or place or "somebody"
+
+
+class Vote(NamedTuple):
+    """What one node of several says of a name."""
+
+    place: str
+    holders: tuple[Holder, ...] = ()
+    agrees: bool = True
+    """Whether it knows the holders that the majority knows, and no others."""
+    problem: str = ""
+    """Why it says nothing, in words; empty if it does."""
+
+
+class LockInfo(NamedTuple):
+    """One name as the engine sees it: who holds it, and who waits, in order."""
+
+    name: str
+    holders: tuple[Holder, ...] = ()
+    waiters: tuple[Holder, ...] = ()
+    permits: int | None = None
+    """The limit last used with a semaphore of this name; None for a lock."""
+    votes: tuple[Vote, ...] = ()
+    """What each node says, where a majority of several decides."""
+
+    @property
+    def locked(self) -> bool:
+        return bool(self.holders)
+
+
+class NodeInfo(NamedTuple):
+    """One node of a Redlock, as an operator sees it."""
+
+    place: str
+    reached: bool = False
+    votes_in: float | None = None
+    """Seconds until it votes; 0 if it does, None if that is not known."""
+    max_ttl: float | None = None
+    """The longest ttl that its clients use."""
+    clock_ahead: float | None = None
+    """Seconds that its clock is ahead of ours."""
+    problem: str = ""
+    """What is wrong with it, in words; empty if nothing is."""
+
+
+class Event(NamedTuple):
+    """Something that happened to a lock, for logs, metrics and pages."""
+
+    kind: str
+    """waiting, granted, handed_over, released, timed_out, at_risk, lost, skipped, broken or
+    abandoned."""
+    name: str
+    backend: str
+    mode: Mode = Mode.EXCLUSIVE
+    fence: int | None = None
+    waited: float | None = None
+    """Seconds from the call to the grant, or to giving up."""
+    held: float | None = None
+    """Seconds from the grant to the end of the hold."""
+    reason: str = ""

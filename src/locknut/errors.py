@@ -1,0 +1,90 @@
+"""Every exception Locknut raises.
+
+    LocknutError
+    ├── AcquireTimeout       (also TimeoutError)    waited long enough, somebody else has it
+    ├── LeaseLost                                   the hold is no longer ours
+    ├── NotHeld              (also RuntimeError)    using what this caller does not hold
+    ├── StaleFence                                  a guard refused a step with an old fence
+    ├── Unsupported                                 this engine cannot do that
+    ├── DeadlockDetected     (also RuntimeError)    going on would wait for oneself
+    ├── ConfigurationError   (also ValueError)      an argument, a URL or an option is wrong
+    └── BackendError                                the engine answered with an error
+        └── BackendUnavailable (also ConnectionError)   the engine could not be reached
+
+Each carries `key` (the lock's name) and `backend` (the engine's name), and pickles.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+
+class LocknutError(Exception):
+    """The root of everything Locknut raises."""
+
+    def __init__(self, message: str = "", *, key: str | None = None, backend: str | None = None):
+        super().__init__(message)
+        self.message = message
+        self.key = key
+        self.backend = backend
+
+    def __str__(self) -> str:
+        where = [part for part in (self._quoted_key(), self._on_backend()) if part]
+        return f"{self.message} [{' '.join(where)}]" if where else self.message
+
+    def _quoted_key(self) -> str:
+        return "" if self.key is None else f"lock {self.key!r}"
+
+    def _on_backend(self) -> str:
+        return "" if self.backend is None else f"on {self.backend}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.message, self.__dict__)
+
+    def placed(self, key: str | None, backend: str | None) -> Self:
+        """The same error, told which lock and engine it is about (what is known is kept)."""
+        self.key = self.key if self.key is not None else key
+        self.backend = self.backend if self.backend is not None else backend
+        return self
+
+
+def _rebuild(kind: type[LocknutError], message: str, attributes: dict[str, object]) -> LocknutError:
+    error = kind(message)
+    error.__dict__.update(attributes)
+    return error
+
+
+class AcquireTimeout(LocknutError, TimeoutError):
+    """The lock was not granted in the time given; the body was not run."""
+
+
+class LeaseLost(LocknutError):
+    """The hold ended before it was released; somebody else may have the lock now."""
+
+
+class NotHeld(LocknutError, RuntimeError):
+    """This thread, task or lease does not hold the lock."""
+
+
+class StaleFence(LocknutError):
+    """A guard refused a step because a newer fence has entered the resource."""
+
+
+class Unsupported(LocknutError):
+    """The engine does not have the capability that was asked for."""
+
+
+class DeadlockDetected(LocknutError, RuntimeError):
+    """Going on would make the caller wait for itself."""
+
+
+class ConfigurationError(LocknutError, ValueError):
+    """An argument, a URL or an option was refused at the door."""
+
+
+class BackendError(LocknutError):
+    """The engine answered, and the answer was an error."""
+
+
+class BackendUnavailable(BackendError, ConnectionError):
+    """The engine could not be reached, or did not answer in time."""

@@ -1,0 +1,186 @@
+"""The hold, as blocking code has it: one lease, or several taken together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Self
+
+from locknut.core import doors, gathering, looking, losing, moving
+from locknut.core.holding import LeaseCore
+from locknut.core.leaving import begin_release, release_again
+from locknut.core.values import LockInfo, State
+from locknut.errors import LeaseLost
+from locknut.runtimes.threads import carry_out, run
+
+
+class Lost:
+    """The loss of one lease, as something to wait for."""
+
+    __slots__ = ("_lease",)
+
+    def __init__(self, lease: Lease):
+        self._lease = lease
+
+    def is_set(self) -> bool:
+        """Whether the hold was lost."""
+        return self._lease.state is State.LOST
+
+    def wait(self, timeout: doors.Duration | None = None) -> bool:
+        """Wait for the loss; False when the time is up or the lease ended in another way."""
+        until = self._lease._client.runtime.now() + doors.wait(timeout)
+        return run(losing.wait_lost(self._lease._client, self._lease, until))
+
+
+class Lease(LeaseCore):
+    """One hold of one lock. Leaving a `with` on it releases it."""
+
+    __slots__ = ()
+
+    @property
+    def lost(self) -> Lost:
+        """The loss of this hold, to wait for."""
+        return Lost(self)
+
+    def release(self) -> None:
+        """Give the lock back; from any thread. Raises LeaseLost if it was lost meanwhile."""
+        count = self._count
+        try:
+            carry_out(begin_release(self._client, self))
+        except Exception:
+            raise
+        except BaseException:
+            self._release_again(count)
+            raise
+
+    def renew(self) -> None:
+        """Renew now; raises unless the engine confirms that the hold is still ours."""
+        run(looking.renew(self._client, self))
+
+    def info(self) -> LockInfo:
+        """Who holds this lock and who waits for it; on several nodes, what each of them says."""
+        return run(looking.info(self._client, self.name))
+
+    def detach(self, ttl: doors.Duration | None = None) -> str:
+        """Let the hold go on without this process: a secret text that `attach` takes, once."""
+        seconds = doors.ttl(ttl, self._client.backend.min_ttl, self._client.backend.max_ttl)
+        return run(moving.detach(self._client, self, seconds))
+
+    def __enter__(self) -> Self:
+        try:
+            self.check()
+        except Exception:
+            raise
+        except BaseException:  # interrupted (Ctrl-C): no `with` was entered that would release it
+            self._release_again(self._count)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        count = self._count
+        try:
+            leave(self, error)
+        except Exception:
+            raise
+        except BaseException:
+            self._release_again(count)
+            raise
+
+    def _release_again(self, count: int) -> None:
+        """Interrupted (Ctrl-C) on the way: what was not done yet is done."""
+        run(release_again(self._client, self, count))
+
+
+def leave(lease: Lease | Leases, error: BaseException | None) -> None:
+    """Release at the end of a `with`."""
+    try:
+        lease.release()
+    except LeaseLost as lost:
+        tell(lost, error)
+
+
+def tell(lost: LeaseLost, error: BaseException | None) -> None:
+    """A loss is raised at the end of a `with`, but never in place of the body's own error."""
+    if error is None:
+        raise lost
+    error.add_note(f"locknut: {lost}")
+
+
+class Leases:
+    """Several holds taken together: released together, valid as long as the shortest."""
+
+    __slots__ = ("_leases", "_made", "_mine", "_parts")
+
+    def __init__(self, parts: list[gathering.Part], made: list[Any]):
+        self._parts = parts
+        self._made = made
+        self._leases: tuple[Lease, ...] = tuple(made)
+        self._mine = self._leases[0]._mine
+
+    @property
+    def fences(self) -> dict[str, int]:
+        """The fence of each name."""
+        return {lease.name: lease.fence for lease in self._leases}
+
+    @property
+    def held(self) -> bool:
+        """Whether all of them are still ours."""
+        return all(lease.held for lease in self._leases)
+
+    @property
+    def remaining(self) -> float:
+        """Seconds all of them are sure to last."""
+        return min(lease.remaining for lease in self._leases)
+
+    def check(self) -> None:
+        """Raise unless all of them are still ours."""
+        for lease in self._leases:
+            lease.check()
+
+    def release(self) -> None:
+        """Give all of them back."""
+        try:
+            gathering.let_go(self._parts, self._mine())
+            run(gathering.release_all(self._made))
+        except Exception:
+            raise
+        except BaseException:
+            self._release_again()
+            raise
+
+    def _release_again(self) -> None:
+        """Interrupted (Ctrl-C) on the way: what is still to be released is released."""
+        gathering.let_go(self._parts, self._mine())
+        run(gathering.roll_back(self._made))
+
+    def __iter__(self) -> Iterator[Lease]:
+        return iter(self._leases)
+
+    def __enter__(self) -> Self:
+        try:
+            self.check()
+        except Exception:
+            raise
+        except BaseException:  # as for one
+            self._release_again()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            leave(self, error)
+        except Exception:
+            raise
+        except BaseException:
+            self._release_again()
+            raise

@@ -1,0 +1,320 @@
+"""The blocking face of one lock: a name with settings, to be acquired again and again."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from locknut.core import doors, gathering, looking
+from locknut.core.doors import FOREVER
+from locknut.core.entering import acquire
+from locknut.core.leaving import begin_release, release_again
+from locknut.core.values import LockInfo, Mode
+from locknut.errors import AcquireTimeout, LeaseLost, LocknutError
+from locknut.lease import Lease, Leases, leave, tell
+from locknut.runtimes.threads import carry_out, run
+from locknut.terms import (
+    OnLost,
+    checked_on_lost,
+    chosen,
+    exchanged,
+    pop_entered,
+    restore_entered,
+    timed_out,
+    until,
+)
+
+if TYPE_CHECKING:
+    from locknut.core.client import Client
+    from locknut.core.holding import Mine, Terms
+    from locknut.core.ports import Runtime
+
+
+class Lock:
+    """A named lock. Drops in where a `threading.RLock` was; shareable between threads.
+
+    Re-entrant: the thread that holds it may acquire it again, at no cost, and releases it as often.
+    """
+
+    __slots__ = ("__weakref__", "_client", "_on_lost", "_timeout", "_wait", "_want", "name")
+
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        terms: Terms,
+        timeout: doors.Duration | None = None,
+        on_lost: OnLost = None,
+    ):
+        self.name = doors.name(name)
+        self._client = client
+        self._timeout = timeout
+        self._wait = doors.wait(timeout)
+        self._on_lost = checked_on_lost(on_lost)
+        self._want = client.want(name, terms)
+
+    def acquire(
+        self, blocking: bool = True, timeout: doors.Duration | None = None
+    ) -> Lease | None:  # threading's own signature
+        """The lease, or None if it was not to be had in time (`timeout=-1` waits for ever)."""
+        made: list[Any] = []
+        mine = self._client.runtime.mine()
+        try:
+            if blocking and timeout is None:
+                return self._acquire(self._wait, mine, made)
+            return self._acquire(doors.wait(chosen(blocking, timeout, self._timeout)), mine, made)
+        except BaseException:
+            self._undo(made)
+            raise
+
+    def _acquire(self, wait: float, mine: Mine, made: list[Any]) -> Lease | None:
+        client = self._client
+        deadline = wait if wait == FOREVER else client.runtime.now() + wait
+        carry_out(acquire(client, self._want, mine, deadline, made))
+        if not made:
+            return None
+        lease: Lease = made[0]
+        if self._on_lost is not None and callable(self._on_lost) and lease._count == 1:
+            lease.on_lost(self._on_lost)
+        return lease
+
+    def _undo(self, made: list[Any]) -> None:
+        """Interrupted (Ctrl-C) after the grant: nobody else will release it."""
+        for lease in made:
+            with suppress(LocknutError):
+                lease.release()
+
+    def release(self) -> None:
+        """Release what this thread holds; raises NotHeld (a RuntimeError) if it holds nothing."""
+        lease, count = None, 0
+        try:
+            lease = self._current()
+            count = lease._count
+            carry_out(begin_release(self._client, lease))
+        except Exception:
+            raise
+        except BaseException:  # interrupted (Ctrl-C) on the way: released all the same
+            with suppress(LocknutError):
+                lease = lease or self._current()
+                run(release_again(self._client, lease, count or lease._count))
+            raise
+
+    def _current(self) -> Lease:
+        lease = self._client.runtime.mine().get(self._want.slot)
+        if isinstance(lease, list):
+            lease = lease[-1] if lease else None
+        if lease is not None and lease.mode is not self._want.terms.mode:
+            lease = lease._inner
+        if lease is None:
+            raise self._client.not_here(self.name)
+        found: Lease = lease
+        return found
+
+    @property
+    def held(self) -> bool:
+        """Whether this thread holds it."""
+        lease = self._client.runtime.mine().get(self._want.slot)
+        if isinstance(lease, list):
+            return any(each.held for each in lease)
+        return lease is not None and bool(lease.held)
+
+    @property
+    def owner(self) -> str | None:
+        """The explicit owner, if one was given."""
+        return self._want.terms.owner
+
+    # What `threading.Condition` asks of a re-entrant lock.
+
+    def _is_owned(self) -> bool:
+        return self.held
+
+    def _release_save(self) -> tuple[int, Lease]:
+        lease = self._current()
+        entered = lease._count
+        for _ in range(entered):
+            lease.release()
+        return entered, lease
+
+    def _acquire_restore(self, saved: tuple[int, Lease]) -> None:
+        entered, before = saved
+        lease = None
+        for _ in range(entered):
+            lease = self.acquire(timeout=-1)
+        mine = self._client.runtime.mine()
+        if self in mine:  # the `with` around it leaves with the new hold
+            mine[self] = exchanged(mine[self], before, lease)
+
+    def locked(self) -> bool:
+        """Whether anybody holds it, anywhere."""
+        return self.info().locked
+
+    def info(self) -> LockInfo:
+        """Who holds it and who waits for it."""
+        return run(looking.info(self._client, self.name))
+
+    def __enter__(self) -> Lease:
+        made: list[Any] = []
+        mine = self._client.runtime.mine()
+        before = mine.get(self)
+        try:
+            lease = self._acquire(self._wait, mine, made)
+            if lease is None:
+                raise self._timed_out()
+            mine[self] = (lease, before)
+        except BaseException:
+            restore_entered(self, mine, before)
+            self._undo(made)
+            raise
+        return lease
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        lease, count = None, 0
+        try:
+            lease = pop_entered(self, self._client.runtime)
+            count = lease._count
+            carry_out(begin_release(self._client, lease))
+        except LeaseLost as lost:
+            tell(lost, error)
+        except Exception:
+            raise
+        except BaseException:  # interrupted (Ctrl-C) on the way out: leave all the same
+            if lease is None:
+                lease = pop_entered(self, self._client.runtime)
+                count = lease._count
+            run(release_again(self._client, lease, count))
+            raise
+
+    def _timed_out(self) -> AcquireTimeout:
+        info = None
+        with suppress(LocknutError):
+            info = self.info()
+        return timed_out(self._client, self._want, self._timeout, info)
+
+    def __repr__(self) -> str:
+        kind = {Mode.EXCLUSIVE: "", Mode.SHARED: ", reading", Mode.PERMIT: ", permits"}
+        held = "held" if self.held else "not held"
+        where = f"{self.name!r}{kind[self._want.terms.mode]} on {self._client.backend.name}"
+        return f"<{type(self).__module__}.{type(self).__name__} {where}: {held} here>"
+
+
+class RWLock:
+    """Many readers or one writer. Writers do not starve; a writer may read, a reader not write."""
+
+    __slots__ = ("__weakref__", "_read", "_write", "name")
+
+    def __init__(self, read: Lock, write: Lock):
+        self.name = read.name
+        self._read = read
+        self._write = write
+
+    def read(self) -> Lock:
+        """The lock to read under, shared with other readers."""
+        return self._read
+
+    def write(self) -> Lock:
+        """The lock to write under, shared with nobody."""
+        return self._write
+
+    def info(self) -> LockInfo:
+        """Who holds it and who waits for it."""
+        return self._read.info()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__module__}.{type(self).__name__} {self.name!r}>"
+
+
+class Semaphore(Lock):
+    """At most `permits` holders at a time, each with a lease of its own. Not re-entrant.
+
+    Clients may use different limits: each is let in while fewer than its own limit are held.
+    """
+
+    __slots__ = ()
+
+    @property
+    def permits(self) -> int:
+        """The limit this semaphore asks with."""
+        return self._want.terms.permits
+
+
+class Together:
+    """Several locks as one: all or nothing, in one global order."""
+
+    __slots__ = ("__weakref__", "_parts", "_timeout")
+
+    def __init__(self, parts: list[gathering.Part], timeout: doors.Duration | None):
+        doors.wait(timeout)
+        self._parts = gathering.in_order(parts)
+        self._timeout = timeout
+
+    @property
+    def _runtime(self) -> Runtime:
+        return self._parts[0][0].runtime
+
+    @property
+    def names(self) -> list[str]:
+        """The names, in the order in which they are taken."""
+        return [client.bare(want.key) for client, want in self._parts]
+
+    def acquire(
+        self, blocking: bool = True, timeout: doors.Duration | None = None
+    ) -> Leases | None:  # as Lock.acquire
+        """All the leases, or None if they were not all to be had in time."""
+        made: list[Any] = []
+        try:
+            return self._acquire(chosen(blocking, timeout, self._timeout), made)
+        except BaseException:
+            run(gathering.roll_back(made))  # Ctrl-C after the last grant
+            raise
+
+    def _acquire(self, timeout: doors.Duration | None, made: list[Any]) -> Leases | None:
+        deadline = until(self._parts[0][0], timeout)
+        if not run(gathering.acquire_all(self._parts, deadline, made)):
+            return None
+        return Leases(self._parts, made)
+
+    def __enter__(self) -> Leases:
+        made: list[Any] = []
+        mine = self._runtime.mine()
+        before = mine.get(self)
+        try:
+            leases = self._acquire(self._timeout, made)
+            if leases is None:
+                raise self._timed_out()
+            mine[self] = (leases, before)
+        except BaseException:
+            restore_entered(self, mine, before)
+            run(gathering.roll_back(made))
+            raise
+        return leases
+
+    def _timed_out(self) -> AcquireTimeout:
+        client, want = self._parts[-1]
+        error = timed_out(client, want, self._timeout, None)
+        error.key = " + ".join(self.names)
+        return error
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        leases = None
+        try:
+            leases = pop_entered(self, self._runtime)
+            leave(leases, error)
+        except Exception:
+            raise
+        except BaseException:  # interrupted (Ctrl-C) on the way out: leave all the same
+            (leases or pop_entered(self, self._runtime))._release_again()
+            raise
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__module__}.{type(self).__name__} {self.names}>"

@@ -1,0 +1,103 @@
+"""How a Locks is put together, and what happens to all of them at fork and at exit."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import weakref
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from locknut import connect
+from locknut.core import doors
+from locknut.core.client import Client
+from locknut.core.ports import Backend, Ear, Engine, Runtime
+from locknut.core.values import Customs
+from locknut.errors import LocknutError
+from locknut.runtimes import threads
+
+OUR_OWN: Final = Customs()
+"""Of an engine that says nothing: nobody else's clients know its keys."""
+_open: weakref.WeakSet[Client] = weakref.WeakSet()
+
+
+class Settings(NamedTuple):
+    """The options of `connect`, the same in both faces."""
+
+    namespace: str | None = None
+    label: str = ""
+    require: Iterable[str] = ()
+    cohort: int = 16
+    id: str | None = None
+
+
+def open_url(url: Any, settings: Settings) -> tuple[Engine, Settings]:
+    """The engine, and the settings with what the URL says filled in."""
+    engine, rest = connect.open_engine(url)
+    namespace = settings.namespace
+    if namespace is None:
+        namespace = rest.options.get("namespace")
+    return engine, settings._replace(namespace=namespace, id=settings.id or rest.options.get("id"))
+
+
+def client(
+    engine: Engine,
+    backend: Backend,
+    runtime: Runtime,
+    settings: Settings,
+    lease_type: Callable[..., Any],
+    ear: Ear,
+) -> Client:
+    """Everything one Locks is made of. The keeper is a thread with a connection of its own."""
+    connect.ensure(backend, settings.require)
+    customs: Customs = getattr(engine, "customs", OUR_OWN)
+    made = Client(
+        backend=backend,
+        runtime=runtime,
+        keeper_runtime=threads.ThreadRuntime(runtime.now),
+        keeper_backend=engine.blocking,
+        keeper_start=threads.start,
+        ear=ear,
+        lease_type=lease_type,
+        namespace=_namespace(settings, customs),
+        label=settings.label,
+        cohort=doors.cohort(settings.cohort),
+        id=settings.id or engine.id,
+        customs=customs,
+    )
+    _open.add(made)
+    return made
+
+
+def _namespace(settings: Settings, customs: Customs) -> str:
+    given = settings.namespace
+    return customs.namespace if given is None else doors.namespace(given)
+
+
+def _after_fork_in_child() -> None:
+    """Leases are made inert before anything lets go of them, or their end would be acted on."""
+    for each in list(_open):
+        each.forked()
+    _open.clear()
+    threads.forget_all()
+    if "locknut.runtimes.loop" in sys.modules:
+        sys.modules["locknut.runtimes.loop"].forget_all()
+
+
+def _at_exit() -> None:
+    """Give back what is still held: by then loops are closed, so in the blocking colour."""
+    for each in list(_open):
+        if each.closed or not each.holds:
+            continue
+        each.closed = "the interpreter is exiting"
+        with suppress(LocknutError, OSError):
+            backend = each.keeper._open_backend()
+            for hold in list(each.holds.values()):
+                threads.run(backend.release(hold.claim))
+
+
+atexit.register(_at_exit)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

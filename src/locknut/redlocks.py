@@ -1,0 +1,55 @@
+"""Redlock: a Locks over several independent masters, and its nodes as an operator sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from locknut import opening
+from locknut.connect import open_nodes
+from locknut.core import doors
+from locknut.core.ports import Engine
+from locknut.core.values import NodeInfo
+from locknut.errors import ConfigurationError
+
+__all__ = ["begin", "engine", "nodes"]
+
+
+def engine(
+    urls: Iterable[str],
+    max_ttl: doors.Duration,
+    node_timeout: doors.Duration,
+    *,
+    durable: bool,
+    failover: bool,
+) -> Engine:
+    """What `locknut.redlock` connects to."""
+    options = {
+        "max_ttl": f"{doors.seconds(max_ttl, 'max_ttl')}",
+        "node_timeout": f"{doors.seconds(node_timeout, 'node_timeout')}",
+        "durable": str(durable),
+        "failover": str(failover),
+    }
+    return open_nodes(urls, options)
+
+
+def nodes(url: str | None = None) -> list[NodeInfo]:
+    """Each node of a `redlock:` URL: whether it votes, from when on, and what is wrong with it."""
+    found: list[NodeInfo] = _redlock(url).look()
+    return found
+
+
+def begin(url: str | None = None) -> None:
+    """Let all nodes vote from now on.
+
+    For a new set, or after all of them were stopped: you say that nobody holds a lock there. Nodes
+    that lost their data while somebody does must wait instead, and do so by themselves.
+    """
+    _redlock(url).begin()
+
+
+def _redlock(url: str | None) -> Any:  # the engine, with more than the port
+    opened, _ = opening.open_url(url, opening.Settings())
+    if not hasattr(opened, "begin"):
+        raise ConfigurationError("this is about the nodes of a Redlock: give a redlock: URL")
+    return opened

@@ -1,0 +1,241 @@
+"""The asyncio colour: the core's coroutines run as they are, on the caller's loop.
+
+Commands are finished even when their caller is cancelled: a command that was sent arrives whatever
+its sender does. That costs no task: the caller's own waits behind a shield.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import random
+import threading
+import types
+import weakref
+from asyncio import current_task
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import suppress
+from contextvars import ContextVar
+from threading import get_ident
+from typing import Any, TypeVar
+
+from locknut.core.holding import Mine, nobody
+from locknut.errors import ConfigurationError
+from locknut.runtimes import clock
+from locknut.runtimes.threads import Aside
+
+T = TypeVar("T")
+LONGEST_TIMER = 86400.0
+_by_task: weakref.WeakKeyDictionary[asyncio.Task[Any], Mine] = weakref.WeakKeyDictionary()
+_known: ContextVar[Callable[[], Mine | None]] = ContextVar("locknut.mine", default=nobody)
+"""The same, weakly, where it is found faster. A context goes on to the tasks that are begun in it,
+so who finds something here looks whose it is."""
+
+
+class LoopSignal:
+    """A ring that wakes one task; may be rung from any thread."""
+
+    __slots__ = ("_future", "_rung", "_runtime")
+
+    def __init__(self, runtime: LoopRuntime):
+        self._runtime = runtime
+        self._rung = False
+        self._future: asyncio.Future[None] | None = None
+
+    def notify(self) -> None:
+        self._runtime.on_loop(self._ring)
+
+    def _ring(self) -> None:
+        self._rung = True
+        if self._future is not None and not self._future.done():
+            self._future.set_result(None)
+
+    async def wait(self, until: float) -> bool:
+        left = until - self._runtime.now()
+        if not self._rung and left > 0:
+            loop = self._runtime.loop
+            self._future = future = loop.create_future()
+            timer = None  # a wait for ever needs none, and a cancelled one would linger in the loop
+            if left != math.inf:
+                timer = loop.call_later(min(left, LONGEST_TIMER), _wake, future)
+            try:
+                await future
+            finally:
+                self._future = None
+                if timer is not None:
+                    timer.cancel()
+        rung, self._rung = self._rung, False
+        return rung
+
+
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+class _Shield:
+    """What a task awaits in place of what its command awaits, so that cancelling it stops here.
+
+    To a task it is a future (`asyncio.isfuture` tells by the mark), done when the other one is.
+    """
+
+    __slots__ = ("_asyncio_future_blocking", "add_done_callback", "get_loop", "message")
+
+    def __init__(self) -> None:
+        self.message: tuple[object, ...] | None = None
+        """What the cancellation said; None: there was none."""
+
+    def over(self, awaited: Any) -> _Shield | None:
+        """This, held over what the work awaits; a bare yield awaits nothing."""
+        if awaited is None:
+            return None
+        self.get_loop = awaited.get_loop
+        self.add_done_callback = awaited.add_done_callback
+        awaited._asyncio_future_blocking = False  # as a task does with what it begins to await
+        self._asyncio_future_blocking = True
+        return self
+
+    def cancel(self, msg: object = None) -> bool:
+        """Called by the task when it is cancelled: noted, and nothing is disturbed."""
+        self.message = () if msg is None else (msg,)
+        return True
+
+    def cancelled(self) -> bool:
+        """Not if the work itself did that, and took it back, as a TaskGroup does."""
+        if self.message is None:
+            return False
+        task = asyncio.current_task()
+        return task is None or task.cancelling() > 0
+
+    def cancellation(self) -> asyncio.CancelledError:
+        return asyncio.CancelledError(*(self.message or ()))
+
+
+class LoopRuntime:
+    """Waits by suspending the calling task. Belongs to the loop that first used it."""
+
+    def __init__(self, now: Callable[[], float] = clock.now):
+        self.now = now
+        self._pid = os.getpid()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0
+        self._aside = Aside()
+        self._running: set[asyncio.Future[Any]] = set()
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The running loop, which must be the one that was used first."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._bind(loop)
+        return loop
+
+    def _bind(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._loop is not None:
+            message = (
+                "this asyncio Locks belongs to another event loop; "
+                "connect once per loop (asyncio.run makes a new one each time)"
+            )
+            raise ConfigurationError(message)
+        self._loop = loop
+        self._thread = get_ident()
+
+    def on_loop(self, call: Callable[[], object]) -> None:
+        """Call it on the loop: at once if we are there, soon otherwise; a closed loop forgets."""
+        if self._loop is None or get_ident() == self._thread:
+            call()
+        else:
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(call)
+
+    def signal(self) -> LoopSignal:
+        return LoopSignal(self)
+
+    def guard(self) -> threading.Lock:
+        return threading.Lock()
+
+    @types.coroutine
+    def finish(self, work: Coroutine[Any, Any, T]) -> Generator[Any, None, T]:
+        """In the caller's own task, behind a shield: a task for every command would cost more than
+        the command. A cancellation is told at its end, in its stead.
+        """
+        try:
+            awaited = work.send(None)
+        except StopIteration as done:
+            at_once: T = done.value
+            return at_once  # most commands of an engine without a server end like this
+        shield = _Shield()
+        try:
+            step = shield.over(awaited)
+            del awaited  # it may know an error, whose traceback knows this frame
+            while True:
+                try:
+                    yield step
+                except BaseException as error:  # noqa: BLE001  # the work's, unless it is for us
+                    if step is None and isinstance(error, asyncio.CancelledError):
+                        shield.cancel(*error.args)
+                        step = shield.over(work.send(None))
+                    else:
+                        shield.add_done_callback = shield.get_loop = None  # they know the error
+                        step = shield.over(work.throw(error))
+                else:
+                    step = shield.over(work.send(None))
+        except StopIteration as done:
+            result: T = done.value
+            if shield.message is None or not shield.cancelled():
+                return result
+        except (Exception, asyncio.CancelledError):
+            if not shield.cancelled():
+                raise
+        raise shield.cancellation()
+
+    def mine(self) -> Mine:
+        # Asking for the running loop is a system call; on its thread only our own runs our tasks.
+        task = current_task(self._loop) if get_ident() == self._thread else None
+        if task is None:
+            task = current_task(self.loop)
+        if task is None:
+            raise ConfigurationError("the asyncio API must be used inside a task")
+        mine = _known.get()()
+        if mine is not None and mine.task() is task:
+            return mine
+        mine = _by_task.get(task)
+        if mine is None:
+            mine = _by_task[task] = Mine(f"task {task.get_name()}", weakref.ref(task))
+        _known.set(mine.weakly)
+        return mine
+
+    def alive(self, mine: Mine | None) -> bool:
+        task = None if mine is None else mine.task()
+        return task is not None and not task.done()
+
+    def at_home(self) -> bool:
+        return os.getpid() == self._pid
+
+    def new_id(self) -> str:
+        return os.urandom(16).hex()
+
+    def random(self) -> float:
+        return random.random()  # noqa: S311  # jitter, not a secret
+
+    def aside(self, call: Callable[[], object]) -> None:
+        """On the loop, where an asyncio user expects it; on a thread once the loop is closed."""
+        if self._loop is None or self._loop.is_closed():
+            self._aside(call)
+        else:
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._call, call)
+
+    def _call(self, call: Callable[[], object]) -> None:
+        """A callback may be a coroutine function: then it runs as a task."""
+        result = call()
+        if asyncio.iscoroutine(result):
+            task = asyncio.ensure_future(result)
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+
+
+def forget_all() -> None:
+    """In a forked child: the task that goes on owns nothing."""
+    _by_task.clear()

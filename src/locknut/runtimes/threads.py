@@ -1,0 +1,176 @@
+"""The blocking colour: the leaves block, so a core coroutine finishes in one step."""
+
+from __future__ import annotations
+
+import _thread
+import os
+import random
+import sys
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+from locknut.core.holding import Mine
+from locknut.runtimes import clock
+
+T = TypeVar("T")
+_local = threading.local()
+_DONE: Final = object()
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine whose leaves block. It must not suspend: there is no loop to go back to."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    raise _suspended(work)
+
+
+def carry_out(work: Awaitable[None] | None) -> None:
+    """The same for work without a result, at half the price: no StopIteration is made. None: there
+    is nothing left to do.
+    """
+    if work is None:
+        return
+    steps = work.__await__()
+    if next(steps, _DONE) is not _DONE:
+        raise _suspended(steps)
+
+
+def _suspended(work: Coroutine[Any, Any, Any] | Generator[Any, Any, Any]) -> RuntimeError:
+    work.close()
+    return RuntimeError("a blocking call suspended: an asyncio part is used from the blocking API")
+
+
+class ThreadSignal:
+    """A binary semaphore made of one lock: rung means unlocked."""
+
+    __slots__ = ("_lock", "_now")
+
+    def __init__(self, now: Callable[[], float] = clock.now):
+        self._lock = _thread.allocate_lock()
+        self._lock.acquire()
+        self._now = now
+
+    def notify(self) -> None:
+        with suppress(RuntimeError):  # already rung
+            self._lock.release()
+
+    async def wait(self, until: float) -> bool:
+        left = until - self._now()
+        if left <= 0:
+            return self._lock.acquire(blocking=False)
+        return self._lock.acquire(timeout=min(left, threading.TIMEOUT_MAX))
+
+
+class Aside:
+    """Runs users' callbacks one after the other, on a thread that ends when there is no more."""
+
+    def __init__(self) -> None:
+        self._calls: deque[Callable[[], object]] = deque()
+        self._mutex = threading.Lock()
+        self._busy = False
+
+    def __call__(self, call: Callable[[], object]) -> None:
+        with self._mutex:
+            self._calls.append(call)
+            if self._busy:
+                return
+            self._busy = True
+        threading.Thread(target=self._work, name="locknut-callbacks", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            with self._mutex:
+                if not self._calls:
+                    self._busy = False
+                    return
+                call = self._calls.popleft()
+            try:
+                call()
+            except Exception:  # noqa: BLE001  # a user's callback must not stop the others
+                caught = (*sys.exc_info(), threading.current_thread())
+                threading.excepthook(threading.ExceptHookArgs(caught))
+
+
+class ThreadRuntime:
+    """Waits by blocking the calling thread."""
+
+    def __init__(self, now: Callable[[], float] = clock.now):
+        self.now = now
+        self._pid = os.getpid()
+        self.aside: Callable[[Callable[[], object]], None] = Aside()
+
+    def signal(self) -> ThreadSignal:
+        return ThreadSignal(self.now)
+
+    def guard(self) -> threading.Lock:
+        return threading.Lock()
+
+    def finish(self, work: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+        return work  # a blocking command always runs to its end
+
+    def mine(self) -> Mine:
+        try:
+            mine: Mine = _local.mine
+        except AttributeError:
+            mine = _local.mine = Mine(f"thread {threading.current_thread().name}")
+        return mine
+
+    def alive(self, mine: Mine | None) -> bool:
+        return mine is not None
+
+    def at_home(self) -> bool:
+        return os.getpid() == self._pid
+
+    def new_id(self) -> str:
+        return os.urandom(16).hex()
+
+    def random(self) -> float:
+        return random.random()  # noqa: S311  # jitter, not a secret
+
+
+class _KeeperThread(threading.Thread):
+    """One whose `start` does not wait until it runs: under load that is milliseconds, and who has
+    just got a lock has better things to do. It never keeps a program from ending.
+    """
+
+    def __init__(self, work: Coroutine[Any, Any, None]):
+        super().__init__(target=_keep, args=(work,), name="locknut-keeper", daemon=True)
+        self._started = _Unawaited()  # what Thread.start waits for; by another name it would wait
+
+    def join(self, timeout: float | None = None) -> None:
+        self._started.has_come(timeout)
+        super().join(timeout)
+
+
+def _keep(work: Coroutine[Any, Any, None]) -> None:
+    """Unless whoever started it was interrupted right then (Ctrl-C), and closed it again."""
+    if getattr(work, "cr_frame", work) is not None:
+        run(work)
+
+
+class _Unawaited(threading.Event):
+    """Comes when it comes."""
+
+    def wait(self, timeout: float | None = None) -> bool:  # noqa: ARG002  # an Event's
+        return True
+
+    def has_come(self, timeout: float | None) -> bool:
+        return super().wait(timeout)
+
+
+def start(work: Coroutine[Any, Any, None]) -> threading.Thread:
+    """Run the keeper on a thread of its own."""
+    thread = _KeeperThread(work)
+    thread.start()
+    return thread
+
+
+def forget_all() -> None:
+    """In a forked child: the thread that goes on owns nothing."""
+    _local.__dict__.clear()

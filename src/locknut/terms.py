@@ -1,0 +1,106 @@
+"""What a user may ask of a lock, checked once, the same in both faces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from locknut.core import doors
+from locknut.core.holding import Terms
+from locknut.core.values import LockInfo, Mode
+from locknut.errors import AcquireTimeout, ConfigurationError, NotHeld
+
+if TYPE_CHECKING:
+    from locknut.core.client import Client, Want
+    from locknut.core.holding import Mine
+    from locknut.core.ports import Runtime
+
+OnLost = Callable[[Any], object] | str | None
+
+
+def make_terms(  # noqa: PLR0913  # the public options of a lock, each by name
+    client: Client,
+    *,
+    ttl: doors.Duration | None = None,
+    auto_renew: bool = True,
+    max_hold: doors.Duration | None = None,
+    fair: bool = False,
+    owner: str | None = None,
+    mode: Mode = Mode.EXCLUSIVE,
+    permits: int = 1,
+    hand_over: bool = True,
+) -> Terms:
+    """The terms of a lock, or an error that names the argument."""
+    backend = client.backend
+    doors.able(backend.capabilities, mode, fair=fair, backend=backend.name)
+    if owner is not None:
+        doors.name(owner, "owner")
+    seconds = doors.ttl(ttl, backend.min_ttl, backend.max_ttl)
+    longest = doors.max_hold(max_hold)
+    return Terms(seconds, bool(auto_renew), longest, bool(fair), owner, mode, permits, hand_over)
+
+
+def until(client: Client, timeout: doors.Duration | None) -> float:
+    """The deadline of a wait that starts now."""
+    if timeout is None:
+        return doors.FOREVER
+    return client.runtime.now() + doors.wait(timeout)
+
+
+def chosen(
+    blocking: object, timeout: doors.Duration | None, default: doors.Duration | None
+) -> doors.Duration | None:
+    """What `acquire(blocking, timeout)` means: as in threading, None stands for the lock's own."""
+    if blocking:
+        return default if timeout is None else timeout
+    if timeout is not None:
+        raise ConfigurationError("timeout makes no sense with blocking=False")
+    return 0
+
+
+def checked_on_lost(on_lost: OnLost) -> OnLost:
+    if on_lost is None or on_lost == "ignore" or callable(on_lost):
+        return on_lost
+    raise ConfigurationError(f'on_lost must be a function or "ignore", got {on_lost!r}')
+
+
+def timed_out(
+    client: Client, want: Want, timeout: doors.Duration | None, info: LockInfo | None
+) -> AcquireTimeout:
+    """Says who has it, and what to do next."""
+    name = client.bare(want.key)
+    holders = "" if info is None or not info.holders else f"; held by {info.holders[0]}"
+    advice = f"wait longer (timeout=), or look who has it: locknut show {name!r}"
+    message = f"not acquired within {timeout} s{holders}; {advice}"
+    return AcquireTimeout(message, key=name, backend=client.backend.name)
+
+
+def pop_entered(lock: object, runtime: Runtime) -> Any:  # what __enter__ put there
+    """What this thread or task entered last with this lock and has not left yet."""
+    mine = runtime.mine()
+    entered = mine.get(lock)
+    if entered is None:
+        raise NotHeld("left a 'with' that this thread or task did not enter")
+    # No call from here on: an interrupt (Ctrl-C) comes after calls, and would lose it.
+    last, before = entered
+    if before is None:
+        del mine[lock]
+    else:
+        mine[lock] = before
+    return last
+
+
+def restore_entered(lock: object, mine: Mine, before: object) -> None:
+    """As if this `with` had not been entered."""
+    if before is None:
+        mine.pop(lock, None)
+    else:
+        mine[lock] = before
+
+
+def exchanged(entered: Any, before: object, after: object) -> Any:  # what __enter__ put there
+    """The same entries of a `with`, with one hold in place of another."""
+    if entered is None:
+        return None
+    what, rest = entered
+    return (after if what is before else what, exchanged(rest, before, after))

@@ -1,0 +1,1 @@
+"""For those who test with Locknut, or test Locknut: simulator, history checker, suites."""

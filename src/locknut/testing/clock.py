@@ -1,0 +1,270 @@
+"""A clock that stands still until a test moves it, and runtimes that wait by it.
+
+Moving it stops at every moment somebody waits for, in order, and lets the keeper finish there:
+renewals, expiries and callbacks have happened when `advance` returns. Nothing sleeps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+from locknut.core.client import Client
+from locknut.runtimes.loop import LoopRuntime
+from locknut.runtimes.threads import ThreadRuntime, run
+
+START = 1_000_000.0
+PATIENCE = 5.0
+"""Real seconds a keeper may take for what is due; it never does."""
+COURTESY = 1.0
+"""Real seconds a user's callback may take before the clock goes on without it."""
+GRACE = 0.03
+"""Real seconds others get to act before a wait of the test itself moves the clock."""
+PATIENT_JUMPS = 8
+"""So often; then it is clear that nobody else is going to act."""
+OURS = "locknut-"
+TURNS = 50
+"""How many turns of the loop a woken task and those behind it get."""
+
+
+class Sleeper(Protocol):
+    """Who waits for a moment of this clock."""
+
+    rung: bool
+
+    def due(self) -> None:
+        """The moment is there."""
+
+
+class Clock:
+    """The time of the memory engine and of every Locks in a test."""
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
+        self.changed = threading.Condition(threading.RLock())
+        self.asleep: dict[Sleeper, float] = {}
+        self._now = START
+        self._keepers: dict[Sleeper, int] = {}
+        self._callbacks = 0
+        self._jumps = 0
+
+    def now(self) -> float:
+        """Seconds, as Locknut's own clock counts them."""
+        return self._now
+
+    def wall(self) -> float:
+        """Seconds since the epoch: some day in 2023, and the same in every run."""
+        return 1.7e9 + self._now - START
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass. What falls due on the way happens, in order, before this returns.
+
+        Tasks of a loop get to run at the next await: `await clock.settled()` lets them all.
+        """
+        if seconds < 0:
+            raise ValueError(f"time does not run backwards, got {seconds!r}")
+        until = self._now + seconds
+        self.stirred()
+        self.settle()
+        while (moment := self._next()) <= until:
+            self._move(moment)
+        self._move(until)
+
+    async def settled(self) -> None:
+        """Let the tasks run that became due, and what they set off."""
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+        self.settle()
+
+    def settle(self) -> None:
+        """Let keepers and callbacks finish what they are at."""
+        with self.changed:
+            self.changed.wait_for(lambda: not self._busy_keepers(), PATIENCE)
+            self.changed.wait_for(lambda: not self._callbacks, COURTESY)
+
+    def jump(self, sleeper: Sleeper) -> None:
+        """The test itself waits, so nobody else will move the clock: on to the next moment."""
+        self._jumps += 1
+        self.settle()
+        with self.changed:
+            moment = self._next()
+            if not sleeper.rung and moment != float("inf"):
+                self._move(moment)
+
+    def stirred(self) -> None:
+        """Somebody else does act: be patient again."""
+        self._jumps = 0
+
+    def grace(self) -> float:
+        """How long to let others act before the next jump."""
+        return GRACE if self._jumps < PATIENT_JUMPS else 0.0
+
+    def _next(self) -> float:
+        with self.changed:
+            later = (until for until in self.asleep.values() if until > self._now)
+            return min(later, default=float("inf"))
+
+    def _move(self, moment: float) -> None:
+        with self.changed:
+            self._now = max(self._now, moment)
+            for sleeper, until in list(self.asleep.items()):
+                if until <= self._now:
+                    sleeper.due()
+            self.changed.notify_all()
+        self.settle()
+
+    def _busy_keepers(self) -> bool:
+        return any(
+            running and (wake.rung or self.asleep.get(wake, self._now) <= self._now)
+            for wake, running in self._keepers.items()
+        )
+
+    def keep_with(self, client: Client) -> None:
+        """Have this client's keeper live by this clock, and be waited for."""
+        keeper = client.keeper
+        keeper.runtime = FakeThreads(self)
+        keeper.runtime.aside = self.aside  # callbacks of the keeper's own
+        wake = keeper.wake = keeper.runtime.signal()
+        self._keepers[wake] = 0
+        keeper._start = lambda work: self._start_keeper(wake, work)
+
+    def _start_keeper(self, wake: Sleeper, work: Coroutine[Any, Any, None]) -> None:
+        with self.changed:
+            self._keepers[wake] += 1
+        threading.Thread(
+            target=self._keep, args=(wake, work), name=f"{OURS}keeper", daemon=True
+        ).start()
+
+    def _keep(self, wake: Sleeper, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            run(work)
+        finally:
+            with self.changed:
+                self._keepers[wake] -= 1
+                self.changed.notify_all()
+
+    def aside(self, call: Callable[[], object]) -> None:
+        """A user's callback: on a thread of its own, and waited for by `settle`."""
+        with self.changed:
+            self._callbacks += 1
+        threading.Thread(
+            target=self._call, args=(call,), name=f"{OURS}callbacks", daemon=True
+        ).start()
+
+    def _call(self, call: Callable[[], object]) -> None:
+        try:
+            call()
+        finally:
+            with self.changed:
+                self._callbacks -= 1
+                self.changed.notify_all()
+
+
+class FakeThreadSignal:
+    """A ring that a thread waits for by the clock of the test."""
+
+    def __init__(self, clock: Clock):
+        self._clock = clock
+        self.rung = False
+
+    def notify(self) -> None:
+        with self._clock.changed:
+            self.rung = True
+            self._clock.changed.notify_all()
+
+    def due(self) -> None:
+        """Nothing to do: whoever waits looks at the clock whenever something changes."""
+
+    async def wait(self, until: float) -> bool:
+        clock = self._clock
+        with clock.changed:
+            clock.asleep[self] = until
+            clock.changed.notify_all()
+            try:
+                while not self.rung and clock.now() < until:
+                    self._sleep()
+            finally:
+                del clock.asleep[self]
+            rung, self.rung = self.rung, False
+        if rung:
+            clock.stirred()
+        return rung
+
+    def _sleep(self) -> None:
+        clock = self._clock
+        if threading.get_ident() != clock.thread:
+            clock.changed.wait()
+        elif not clock.changed.wait_for(lambda: self.rung, clock.grace()):
+            clock.jump(self)
+
+
+class FakeLoopSignal:
+    """The same for a task."""
+
+    def __init__(self, clock: Clock, runtime: FakeLoop):
+        self._clock = clock
+        self._runtime = runtime
+        self._future: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self.rung = False
+
+    def notify(self) -> None:
+        self._runtime.on_loop(self._ring)
+
+    def _ring(self) -> None:
+        self.rung = True
+        self._wake()
+
+    def due(self) -> None:
+        self._runtime.on_loop(self._wake)
+
+    def _wake(self) -> None:
+        if self._future is not None and not self._future.done():
+            self._future.set_result(None)
+
+    async def wait(self, until: float) -> bool:
+        if not self.rung and self._clock.now() < until:
+            loop = self._runtime.loop
+            self._future = loop.create_future()
+            self._clock.asleep[self] = until
+            self._timer = loop.call_later(self._clock.grace(), self._jump)
+            try:
+                await self._future
+            finally:
+                self._timer.cancel()
+                self._future = None
+                del self._clock.asleep[self]
+        rung, self.rung = self.rung, False
+        if rung:
+            self._clock.stirred()
+        return rung
+
+    def _jump(self) -> None:
+        if self._future is not None and not self._future.done():
+            self._clock.jump(self)
+            self._timer = asyncio.get_running_loop().call_later(self._clock.grace(), self._jump)
+
+
+class FakeThreads(ThreadRuntime):
+    """The blocking colour, by the clock of the test."""
+
+    def __init__(self, clock: Clock):
+        super().__init__(clock.now)
+        self._clock = clock
+        self.aside = clock.aside
+
+    def signal(self) -> FakeThreadSignal:  # type: ignore[override]  # the same port
+        return FakeThreadSignal(self._clock)
+
+
+class FakeLoop(LoopRuntime):
+    """The asyncio colour, by the clock of the test."""
+
+    def __init__(self, clock: Clock):
+        super().__init__(clock.now)
+        self._clock = clock
+
+    def signal(self) -> FakeLoopSignal:  # type: ignore[override]  # the same port
+        return FakeLoopSignal(self._clock, self)

@@ -1,0 +1,248 @@
+"""A TCP proxy that misbehaves when told to: what a network does to a lock, reproducibly.
+
+    with FaultProxy(("127.0.0.1", 6379)) as proxy:
+        locks = locknut.connect(f"redis://127.0.0.1:{proxy.port}")
+        proxy.replies.swallow()                  # the server does it, and nobody hears of it
+        ...
+        proxy.requests.wait_for(b"EVALSHA")      # sent by now
+        proxy.cut()
+
+`requests` go to the server, `replies` come back; see `Switch` for what can befall them. It runs in
+a thread of its own, for clients of both colours, and can be told from any thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import Self
+
+from locknut.testing.flow import Flow, Rule, Switch
+from locknut.testing.loop_thread import PATIENCE, LoopThread
+
+REMEMBERED = 64
+"""So many ended connections can still be searched for what they carried."""
+
+
+class Way(Switch):
+    """One direction, of one connection or of all and of those to come."""
+
+    def __init__(self, proxy: FaultProxy, flows: Callable[[], list[Flow]], name: str) -> None:
+        self.rule = Rule()
+        self._proxy = proxy
+        self._flows = flows
+        self._name = name
+
+    def apply(self, rule: Rule) -> None:
+        def obey() -> None:
+            self.rule = rule
+            for flow in self._flows():
+                flow.obey(rule)
+
+        self._proxy._loop.call(obey)
+
+    def seen(self, pattern: bytes) -> int:
+        """How often this has arrived at the proxy, handed on or not, since the last `forget`."""
+        return self._proxy._loop.call(lambda: self._count(pattern))
+
+    def wait_for(self, pattern: bytes, *, count: int = 1, timeout: float = PATIENCE) -> None:
+        """Until it has been seen so often; on an event loop call this in a thread."""
+        what = f"{pattern!r} {count} time(s) among the {self._name}"
+        self._proxy._loop.wait(lambda: self._count(pattern) >= count, what, timeout)
+
+    def forget(self) -> None:
+        """Search only what arrives from here on."""
+
+        def clear() -> None:
+            for flow in self._flows():
+                flow.seen.clear()
+
+        self._proxy._loop.call(clear)
+
+    def _count(self, pattern: bytes) -> int:
+        return sum(flow.seen.count(pattern) for flow in self._flows())
+
+
+class Connection:
+    """One client's connection, to treat it apart from the others."""
+
+    def __init__(self, proxy: FaultProxy, client: asyncio.StreamWriter) -> None:
+        self._proxy = proxy
+        self._writers = [client]
+        self._requests = Flow(proxy.requests.rule, self._finish)
+        self._replies = Flow(proxy.replies.rule, self._finish)
+        self.requests = Way(proxy, lambda: [self._requests], "requests")
+        self.replies = Way(proxy, lambda: [self._replies], "replies")
+
+    @property
+    def open(self) -> bool:
+        return not (self._requests.ended.is_set() and self._replies.ended.is_set())
+
+    def cut(self, *, reset: bool = False) -> None:
+        """Close it at both ends; with `reset` the client's next read fails instead of ending."""
+        self._proxy._loop.call(lambda: self._abort(reset=reset))
+
+    def _abort(self, *, reset: bool = False) -> None:
+        """Now, also where one end has stopped reading."""
+        for writer in self._writers:
+            if reset and not writer.is_closing():
+                bare: socket.socket = writer.get_extra_info("socket")
+                bare.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            writer.transport.abort()
+        self._finish()
+
+    def _finish(self) -> None:
+        """What was handed on still gets there."""
+        for writer in self._writers:
+            writer.close()
+        for flow in (self._requests, self._replies):
+            flow.end()
+
+    async def _serve(self, client: asyncio.StreamReader) -> None:
+        """Until both ends are done, or it is cut."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._listen(client, self._requests))
+            try:
+                await self._reach(group)
+            finally:
+                self._finish()
+
+    async def _reach(self, group: asyncio.TaskGroup) -> None:
+        try:
+            server, writer = await self._proxy._reach_server()
+        except OSError:
+            return
+        self._writers.append(writer)
+        if not self.open:  # cut while it was on its way
+            return
+        group.create_task(self._listen(server, self._replies))
+        self._requests.lead_to(writer)
+        self._replies.lead_to(self._writers[0])
+        await self._requests.ended.wait()
+        await self._replies.ended.wait()
+
+    async def _listen(self, sender: asyncio.StreamReader, flow: Flow) -> None:
+        data = b"?"
+        while data:
+            try:
+                data = await sender.read(65536)
+            except OSError:  # reset: to the other side it looks like an end
+                data = b""
+            flow.arrived(data)
+            self._proxy._loop.tell()
+
+
+class FaultProxy:
+    """Listens on a free port of the loopback and hands on to `target`: (host, port), or a path.
+
+    It listens from here on, until `close` or the end of a `with`.
+    """
+
+    def __init__(self, target: tuple[str, int] | str) -> None:
+        self.target = target
+        self.host = "127.0.0.1"
+        self.port = 0
+        self.accepted = 0
+        """How many connections there have been."""
+        self.requests = Way(self, lambda: [one._requests for one in self._known()], "requests")
+        self.replies = Way(self, lambda: [one._replies for one in self._known()], "replies")
+        self._open: dict[Connection, asyncio.Task[None]] = {}
+        self._ended: deque[Connection] = deque(maxlen=REMEMBERED)
+        self._listener: asyncio.Server | None = None
+        self._loop = LoopThread("fault-proxy")
+        self._loop.run(self._listen())
+
+    def close(self) -> None:
+        """Cut everything and stop; a second time does nothing."""
+        if self._listener:
+            self._loop.run(self._end())
+        self._listener = None
+        self._loop.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def connections(self) -> list[Connection]:
+        """Those that are open now, oldest first."""
+        return self._loop.call(lambda: list(self._open))
+
+    def cut(self, *, reset: bool = False) -> None:
+        """Cut every connection that is open now; new ones are welcome."""
+
+        def abort() -> None:
+            for connection in self._open:
+                connection._abort(reset=reset)
+
+        self._loop.call(abort)
+
+    def black_hole(self) -> None:
+        """Nothing gets through any more either way, and nobody is told."""
+        self.requests.swallow()
+        self.replies.swallow()
+
+    def strand(self) -> None:
+        """The connections of now fall silent for both ends (half-open); new ones work."""
+        for connection in self.connections:
+            connection.requests.swallow()
+            connection.replies.swallow()
+
+    def refuse(self) -> None:
+        """Nobody listens any more: new connections are refused, old ones stay."""
+        self._loop.call(self._stop_listening)
+
+    def heal(self) -> None:
+        """As at the beginning; connections that lost bytes are cut."""
+        self.requests.forward()
+        self.replies.forward()
+        self._loop.run(self._listen())
+
+    def wait_for_connections(self, count: int, timeout: float = PATIENCE) -> None:
+        """Until there have been so many, as after a client's reconnect."""
+        self._loop.wait(lambda: self.accepted >= count, f"{count} connections", timeout)
+
+    # Inside the loop.
+
+    async def _listen(self) -> None:
+        if self._listener and self._listener.is_serving():
+            return
+        self._listener = await asyncio.start_server(self._accept, self.host, self.port)
+        self.port = self._listener.sockets[0].getsockname()[1]
+
+    async def _end(self) -> None:
+        self._stop_listening()
+        tasks = list(self._open.values())
+        for connection, task in self._open.items():
+            connection._abort()
+            task.cancel()  # it may be on its way to a server that does not answer
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _stop_listening(self) -> None:
+        if self._listener:
+            self._listener.close()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = Connection(self, writer)
+        task = asyncio.create_task(connection._serve(reader))
+        self._open[connection] = task
+        task.add_done_callback(lambda _: self._forget(connection))
+        self.accepted += 1
+        self._loop.tell()
+
+    def _forget(self, connection: Connection) -> None:
+        del self._open[connection]
+        self._ended.append(connection)
+
+    def _known(self) -> list[Connection]:
+        return [*self._ended, *self._open]
+
+    async def _reach_server(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if isinstance(self.target, str):
+            return await asyncio.open_unix_connection(self.target)
+        return await asyncio.open_connection(*self.target)

@@ -1,0 +1,51 @@
+"""The simulated Redis as variants of the simulator: blocking clients, asyncio clients, or both."""
+
+from __future__ import annotations
+
+from locknut.backends.redis.backend import CAPABILITIES
+from locknut.core.ports import Backend
+from locknut.testing.process import Process
+from locknut.testing.redis.blocking import SimBlocking
+from locknut.testing.redis.faults import RedisFaults
+from locknut.testing.redis.lines import CLOCKS
+from locknut.testing.redis.looping import SimAsyncio
+from locknut.testing.redis.server import RedisNode
+from locknut.testing.variant import Variant
+
+
+class Either:
+    """A process is of one colour; which, the seed decides."""
+
+    capabilities = CAPABILITIES
+
+    def __call__(self, process: Process, node: RedisNode) -> Backend:
+        colour = SimBlocking if process.world.chance(0.5) else SimAsyncio
+        return colour(process, node)
+
+
+EVERYTHING = RedisFaults(
+    request_lost=0.03,
+    reply_lost=0.03,
+    slow=0.1,
+    late=0.02,
+    engine_restarts=0.1,
+    data_lost=0.4,
+    clock_set_back=0.05,
+    processes_stop=0.3,
+    processes_crash=0.05,
+    tasks_cancelled=1.0,
+    drift=0.004,
+    connections_cut=0.2,
+    server_stops=0.1,
+    scripts_flushed=0.2,
+    keys_deleted=0.1,
+    emptied=0.05,
+)
+
+REDIS = Variant(
+    node=RedisNode,
+    backend=Either(),
+    keeper=SimBlocking,
+    patches=CLOCKS,
+    everything=EVERYTHING,
+)

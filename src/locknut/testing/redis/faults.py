@@ -1,0 +1,38 @@
+"""What may befall a Redis server and its connections, and bugs that are put into its scripts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from locknut.testing.network import Faults
+
+
+@dataclass(frozen=True, slots=True)
+class RedisFaults(Faults):
+    """What may befall a Redis server besides."""
+
+    connections_cut: float = 0.0
+    """CLIENT KILL, or a firewall: some of them, at once."""
+    server_stops: float = 0.0
+    """SIGSTOP, DEBUG SLEEP: what is sent is done later."""
+    scripts_flushed: float = 0.0
+    keys_deleted: float = 0.0
+    """By hand or by eviction: any one key."""
+    emptied: float = 0.0
+    """FLUSHALL: the connections stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A bug put into a script: one piece of its text, replaced."""
+
+    verb: str
+    """Or `*`: what they all include."""
+    old: str
+    new: str
+
+    def of(self, verb: str, text: bytes) -> bytes:
+        if self.verb not in (verb, "*"):
+            return text
+        assert text.count(self.old.encode()) == 1, f"{self.verb}.lua has not, once: {self.old}"
+        return text.replace(self.old.encode(), self.new.encode())

@@ -1,0 +1,159 @@
+"""The client's end of a simulated connection, and the clocks by which the production code runs.
+
+Verbs, commands, waiting, anchors and the asyncio stream are the production code, under patched
+clocks. What is replaced is the socket: here a wait for an answer is a wait of the simulator's.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from locknut.backends import redis
+from locknut.backends.redis import engine as _engine  # noqa: F401  # all modules are loaded by it
+from locknut.backends.redis import settings, wire
+from locknut.connect import parse
+from locknut.testing.node import EPOCH
+from locknut.testing.process import Process
+from locknut.testing.redis.server import RedisNode
+from locknut.testing.redis.wires import Wire
+from locknut.testing.stepping import Died, Future
+from locknut.testing.variant import Patch
+
+SETTINGS = settings.read(parse("redis://sim?socket_timeout=1&socket_connect_timeout=1"))
+
+
+def now() -> float:
+    """The clock of whoever runs."""
+    assert Process.running is not None
+    return Process.running.now()
+
+
+class WallClock:
+    """Stands for the module `time`: every process has another time of day."""
+
+    @staticmethod
+    def time() -> float:
+        return EPOCH + now()
+
+    @staticmethod
+    def time_ns() -> int:
+        return int((EPOCH + now()) * 1_000_000_000)
+
+
+class Asyncio:
+    """Stands for the module `asyncio`: what the production stream uses of it."""
+
+    @staticmethod
+    async def gather(*works: Awaitable[Any]) -> list[Any]:
+        return [await each for each in works]
+
+
+class Chance:
+    """Stands for the module `random`: the seed decides."""
+
+    @staticmethod
+    def random() -> float:
+        assert Process.running is not None
+        return Process.running.world.random.random()
+
+
+def _by_our_chance(_: object) -> Any:
+    return Chance
+
+
+def _by_our_loop(_: object) -> Any:
+    return Asyncio
+
+
+def _by_our_clock(_: object) -> Any:
+    return now
+
+
+def _by_our_wall(_: object) -> Any:
+    return WallClock
+
+
+REPLACED = {
+    "now": _by_our_clock,
+    "time": _by_our_wall,
+    "asyncio": _by_our_loop,
+    "random": _by_our_chance,
+}
+
+
+def instead(package: str, replaced: Mapping[str, Callable[[object], Any]]) -> tuple[Patch, ...]:
+    """Whichever of these names a module of the package looks at, it finds ours."""
+    return tuple(
+        Patch(module, name, ours)
+        for path, module in sorted(sys.modules.items())
+        if path.startswith(package)
+        for name, ours in replaced.items()
+        if hasattr(module, name)
+    )
+
+
+CLOCKS = instead(redis.__name__, REPLACED)
+
+
+class LineEnd:
+    """The client's end of one connection: tells its process, when that runs."""
+
+    def __init__(self, process: Process, node: RedisNode) -> None:
+        self.process = process
+        self.received: Callable[[bytes], None] = lambda _: None
+        self.over: Callable[[], None] = lambda: None
+        self.closed = False
+        self._unread: deque[bytes] = deque()
+        port = node.connect()
+        assert port is not None
+        self.wire = port.wire = Wire(node.network, self, port)
+        process.on_end(self.wire.client_left)
+
+    def arrived(self, data: bytes) -> None:
+        self._unread.append(data)
+        self.process.soon(self._read)  # a stopped process reads in order, when it goes on
+
+    def _read(self) -> None:
+        data = self._unread.popleft()
+        if not self.closed:
+            self.received(data)
+
+    def hung_up(self) -> None:
+        self.process.soon(self.close)
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self.wire.client_left()
+            self.process.not_on_end(self.wire.client_left)
+            self.over()
+
+
+async def connected(process: Process, node: RedisNode) -> LineEnd:
+    """A connection, after a while; or the error that a connect would raise."""
+    if process.dead:
+        raise Died
+    outcome: Future[LineEnd] = Future()
+    network = node.network
+
+    def answer() -> None:
+        if node.up:
+            outcome.resolve(LineEnd(process, node))
+        else:
+            outcome.fail(wire.unreachable(SETTINGS, ConnectionRefusedError("refused")))
+
+    def too_late() -> None:
+        outcome.fail(wire.unreachable(SETTINGS, TimeoutError()))
+
+    call_off = process.at(process.now() + SETTINGS.connect_limit, too_late)
+    if not network.befalls("request_lost"):
+        network.world.after(
+            network.delay(), lambda: process.soon(lambda: None if outcome.done else answer())
+        )
+    try:
+        return await outcome
+    finally:
+        call_off()

@@ -1,0 +1,75 @@
+"""The simulated Redlock as a variant of the simulator; clients are of either colour."""
+
+from __future__ import annotations
+
+from locknut.backends import redlock
+from locknut.backends.redlock import engine as _engine  # noqa: F401  # all modules are loaded by it
+from locknut.backends.redlock.backend import CAPABILITIES
+from locknut.core.ports import Backend
+from locknut.testing.history import Kind
+from locknut.testing.process import Process
+from locknut.testing.redis.lines import CLOCKS, REPLACED, instead
+from locknut.testing.redlock.blocking import SimBlocking
+from locknut.testing.redlock.cluster import Cluster
+from locknut.testing.redlock.faults import RedlockFaults
+from locknut.testing.redlock.kernel import Os, Select, Sockets
+from locknut.testing.redlock.looping import Asyncio, SimAsyncio
+from locknut.testing.variant import Variant
+from locknut.testing.verdict import Assumptions
+
+
+class Either:
+    """A process is of one colour; which, the seed decides."""
+
+    capabilities = CAPABILITIES
+
+    def __call__(self, process: Process, cluster: Cluster) -> Backend:
+        colour = SimBlocking if process.world.chance(0.5) else SimAsyncio
+        return colour(process, cluster)
+
+
+KERNEL = {
+    **REPLACED,
+    "asyncio": lambda _: Asyncio,
+    "socket": lambda _: Sockets,
+    "select": lambda _: Select,
+    "os": lambda _: Os,
+}
+
+EVERYTHING = RedlockFaults(
+    request_lost=0.03,
+    reply_lost=0.03,
+    slow=0.1,
+    late=0.02,
+    engine_restarts=0.3,
+    data_lost=0.6,
+    clock_set_back=0.1,
+    processes_stop=0.3,
+    processes_crash=0.05,
+    tasks_cancelled=1.0,
+    drift=0.004,
+    connections_cut=0.2,
+    server_stops=0.3,
+    scripts_flushed=0.2,
+    emptied=0.15,
+    snapshots=0.5,
+    clock_jumps=0.15,
+)
+
+ASSUMED = Assumptions(
+    exclusion_void_after=frozenset({Kind.BROKEN}),
+    holds_void_after=frozenset({Kind.BROKEN, Kind.FORGOT, Kind.STEPPED}),
+    told_within=0.05,
+    idle_within=11.0,
+)
+"""Nodes may forget and clocks be set: a hold may end by it, but never are there two."""
+
+REDLOCK = Variant(
+    node=Cluster,
+    backend=Either(),
+    keeper=SimBlocking,
+    patches=(*CLOCKS, *instead(redlock.__name__, KERNEL)),
+    everything=EVERYTHING,
+    ttls=(2.0,),
+    assumptions=ASSUMED,
+)

@@ -1,0 +1,161 @@
+"""One server of a set: its own clock, its own runs, and what the history has to know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from locknut.backends.redlock import scripts
+from locknut.testing.history import Kind
+from locknut.testing.network import Faults, Network
+from locknut.testing.node import NOBODY, Order, SimStore, bare
+from locknut.testing.process import Clock
+from locknut.testing.redis.faults import Edit
+from locknut.testing.redis.server import LookIn, RedisNode, Shown, no_command, scripts_key
+from locknut.testing.redlock.faults import RedlockFaults
+from locknut.testing.redlock.holds import holds, places_in_line, surplus
+from locknut.testing.world import World
+
+VERBS = {
+    getattr(scripts, verb).sha: verb.lower()
+    for verb in ("VOTE", "RAISE", "EXTEND", "WITHDRAW", "DOWNGRADE", "ADOPT", "LOOK")
+}
+LAST = b"for good"
+"""What a withdrawal says at its end (no script looks there) if the claim is over with it: one that
+was refused gives its votes back too, and lives on."""
+APART = 0.02
+"""Seconds that the clocks of healthy nodes are away from the right time."""
+STEADIER = 10
+"""How much better than a client's the clock of a node runs: somebody looks after it."""
+JUMPS = (0.1, 0.2, 0.35, 0.7, 2.0, 20.0)
+NAMES = ("mutex", "pair", "twin", "shelf", "owned", "grip")
+"""What the workload calls its locks: what befalls a node befalls all of them there."""
+OF_ALL = frozenset({Kind.FORGOT, Kind.STEPPED})
+
+
+class RedlockNode(RedisNode):
+    """One of several servers that know nothing of each other."""
+
+    verbs = VERBS
+
+    def __init__(
+        self, world: World, network: Network, at: int, edits: tuple[Edit, ...] = ()
+    ) -> None:
+        self.at = at
+        self._flushed = False
+        self._saved: Callable[[], None] | None = None
+        super().__init__(world, network, edits)
+        random, drift = world.random, network.faults.drift / STEADIER
+        self.clock = Clock(500 + random.uniform(-APART, APART), 1 + random.uniform(-drift, drift))
+        self._started = self.now() - (0.0 if world.chance(0.05) else 1000.0)
+        self._run = self._new_run()
+
+    def _new_run(self) -> bytes:
+        return b"%040x" % self.world.random.getrandbits(160)
+
+    # What it says of itself.
+
+    def _answer(self, port: Any, name: bytes, words: list[bytes]) -> Any:
+        return self._info() if name == b"INFO" else super()._answer(port, name, words)
+
+    def _command(self, words: list[bytes]) -> Any:
+        return self._info() if words[0] == b"info" else super()._command(words)
+
+    def _info(self) -> bytes:
+        flushed = b"cmdstat_flushall:calls=1\r\n" if self._flushed else b""
+        return (
+            b"maxmemory_policy:noeviction\r\nevicted_keys:0\r\nrun_id:%b\r\n"
+            b"uptime_in_seconds:%d\r\n%b"
+        ) % (self._run, int(self.now() - self._started), flushed)
+
+    # Faults.
+
+    def strikes(self, faults: Faults) -> Iterator[tuple[float, Callable[[], None]]]:
+        if isinstance(faults, RedlockFaults):
+            yield from super().strikes(faults)
+            yield faults.snapshots, self._save
+            yield faults.clock_jumps, self.jump
+
+    def _save(self) -> None:
+        self._saved = self.keys.copied()
+
+    def jump(self) -> None:
+        """What it knows about expiries is void: holds end early."""
+        self.world.faults["clock_jumps"] += 1
+        self._record(Kind.STEPPED, "", "")
+        self.wall_ahead += self.world.random.choice(JUMPS)
+        self.tell(NOBODY)
+
+    def set_back(self, seconds: float) -> None:
+        self._record(Kind.STEPPED, "", "")
+        super().set_back(seconds)
+
+    def _empty(self) -> None:
+        self._flushed = True
+        super()._empty()
+
+    def _come_back(self) -> None:
+        super()._come_back()
+        self._run, self._started, self._flushed = self._new_run(), self.now(), False
+
+    # What the history sees.
+
+    def _told(self, verb: str, name: bytes, argv: list[bytes], answer: Any) -> None:
+        """The first key is the marker; what a script changed is told by comparing."""
+
+    def _evaluate(self, sha: bytes, names: list[bytes], argv: list[bytes]) -> Any:
+        answer = super()._evaluate(sha, names, argv)
+        key = scripts_key(names[1])
+        verb = self.verbs[sha]
+        if verb == "look":
+            if argv[1] == b"break" and answer[0]:
+                self._broken(bare(key))
+            self.tell(NOBODY)
+            return answer
+        actors = tuple(word[:32].decode() for word in argv[: 2 if verb == "adopt" else 1])
+        self.tell(Order(actors, no_command, renews=verb == "extend" and argv[4] != b"1"))
+        if verb == "withdraw" and argv[-1] == LAST:
+            self.withdrawn(bare(key), actors[0])
+        return answer
+
+    def _broken(self, name: str) -> None:
+        self.world.faults["holds_broken"] += 1
+        self._record(Kind.BROKEN, name, "")
+        self.tell(NOBODY, note="broken")
+
+    def _record(self, kind: Kind, name: str, claim_id: str, **more: Any) -> None:
+        """A node's own events bear its number, so that each node is judged for itself."""
+        who = f"node{self.at}"
+        names = NAMES if kind in OF_ALL else [name]
+        for each in names:
+            if kind in OF_ALL or kind is Kind.BROKEN:
+                self.world.tell(who, kind, each, claim_id, **more)
+            self.world.tell(who, kind, f"{each}@{self.at}", claim_id, **more)
+
+    def _new_store(self) -> SimStore:
+        self.keys.clear()
+        if self._saved is not None and self.world.chance(0.5):
+            self.world.faults["stale_data"] += 1
+            self._saved()
+        return LookAtVotes(self)
+
+    def leftovers(self) -> Iterator[tuple[str, str, str]]:
+        self.keys.names()
+        for held in self.store.holds():
+            yield held.claim.key, held.claim.id, f"a vote of node {self.at}"
+        for name, claim_id in self.store.places_in_line():
+            yield name, claim_id, f"a place in the line of node {self.at}"
+        for what in surplus(self.keys):
+            yield "", "", f"{what} on node {self.at}"
+
+
+class LookAtVotes(LookIn):
+    """The keys of a node, seen as the simulator sees a store."""
+
+    def holds(self) -> Iterator[Any]:
+        for seen in holds(self._node.keys):
+            yield Shown(seen, self.on_clock(seen.ends))
+
+    def places_in_line(self) -> Iterator[tuple[str, str]]:
+        for key, claim_id in places_in_line(self._node.keys):
+            yield bare(key), claim_id
