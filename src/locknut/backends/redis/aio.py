@@ -37,12 +37,12 @@ class LoopBackend(RedisBackend):
         self._gathered = Gathered(self._judged)
         self._news: Callable[[str | None, Renewal], None] = lambda *_: None
 
-    async def _send_confirmed(self, packed: Sequence[bytes]) -> list[Any]:
+    async def _send_confirmed(self, packed: Sequence[bytes]) -> list[object]:
         if self._confirmation is None:
             return await self._send_many(packed)
         return await self._gathered.send_many(packed)
 
-    async def _judged(self, packed: Sequence[bytes]) -> list[Any]:
+    async def _judged(self, packed: Sequence[bytes]) -> list[object]:
         if self._confirmation is None:
             return []
         replies = await self._confirmed(packed, self._confirmation)
@@ -51,7 +51,7 @@ class LoopBackend(RedisBackend):
         return replies
 
     @abstractmethod
-    async def _confirmed(self, packed: Sequence[bytes], confirmation: Confirmation) -> list[Any]:
+    async def _confirmed(self, packed: Sequence[bytes], confirmation: Confirmation) -> list[object]:
         """Send them with the question, not on the stream for everything else: WAIT holds it up."""
 
     def _signal(self, waiting: Waiting, plain: Callable[[], Signal]) -> Signal:  # noqa: ARG002 -- `_pushed` rings
@@ -103,13 +103,13 @@ class AsyncioBackend(LoopBackend):
             await self.close()
         return reply if type(reply) is int else await self._understood(script, packed, reply)
 
-    async def _send_many(self, packed: Sequence[bytes]) -> list[Any]:
+    async def _send_many(self, packed: Sequence[bytes]) -> list[object]:
         replies = await self._link.send_many(packed)
         if self._closed:
             await self.close()
         return replies
 
-    async def _confirmed(self, packed: Sequence[bytes], confirmation: Confirmation) -> list[Any]:
+    async def _confirmed(self, packed: Sequence[bytes], confirmation: Confirmation) -> list[object]:
         await self._link.connected()  # who is put in line has to be listening
         replies = await self._slow_link.send_many([*packed, confirmation.question])
         return confirmation.judge(replies)

@@ -50,7 +50,9 @@ CAPABILITIES: Final = frozenset(
 _BATCH: Final = 500
 _new_tuple: Final = tuple.__new__
 """Makes a NamedTuple of all its fields in half the time."""
-SendMany = Callable[[Sequence[bytes]], Coroutine[Any, Any, list[Any]]]
+SendMany = Callable[[Sequence[bytes]], Coroutine[Any, Any, list[object]]]
+"""Answers, with a `ReplyError` where the server said no and a `BackendError` where nobody said
+anything. They are mere objects, so that none can be used before `_checked` has looked at it."""
 
 
 class RedisBackend(ABC):
@@ -80,10 +82,10 @@ class RedisBackend(ABC):
         """One script's answer; what is no number goes through `_understood`."""
 
     @abstractmethod
-    async def _send_many(self, packed: Sequence[bytes]) -> list[Any]:
+    async def _send_many(self, packed: Sequence[bytes]) -> list[object]:
         """Several commands in one round trip."""
 
-    async def _send_confirmed(self, packed: Sequence[bytes]) -> list[Any]:
+    async def _send_confirmed(self, packed: Sequence[bytes]) -> list[object]:
         """The same; what too few replicas have confirmed is `Unconfirmed`."""
         confirmation = self._confirmation
         if confirmation is None:
@@ -163,7 +165,7 @@ class RedisBackend(ABC):
         return released == 1
 
     async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
-        replies: list[Any] = []
+        replies: list[object] = []
         for start in range(0, len(claims), _BATCH):
             batch = [self._recipe.renew(claim) for claim in claims[start : start + _BATCH]]
             replies += await self._ask_many(RENEW, batch, self._send_confirmed)
@@ -179,8 +181,9 @@ class RedisBackend(ABC):
 
     async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
         packed = self._recipe.adopt(parked, claim)
-        (raw,) = await self._ask_many(ADOPT, [packed], self._send_confirmed)
-        return Granted(raw) if self._checked(raw) else None
+        (reply,) = await self._ask_many(ADOPT, [packed], self._send_confirmed)
+        raw = self._checked(reply)
+        return Granted(raw) if raw else None
 
     async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
         batch = [self._recipe.break_hold(key, raw, permits=permits) for permits in (False, True)]
@@ -227,9 +230,7 @@ class RedisBackend(ABC):
             cursor = b""
             while cursor != b"0":
                 (reply,) = await send_many([wire.pack(b"SCAN", cursor or b"0", *match)])
-                if isinstance(reply, ReplyError):
-                    raise self._refused(reply)
-                cursor, keys = reply
+                cursor, keys = self._checked(reply)
                 places.update(place for each in keys if (place := naming.key_of(each)) is not None)
         return places
 
@@ -254,18 +255,16 @@ class RedisBackend(ABC):
     def listen(self, news: Callable[[str | None, Renewal], None]) -> None:  # noqa: B027
         """A blocking client has nobody who listens all the time: the next renewal tells."""
 
-    async def _understood(self, script: Script, packed: bytes, reply: Any) -> Any:
+    async def _understood(self, script: Script, packed: bytes, reply: object) -> Any:
         """An answer that may be an error, or tell that the script has to be loaded first."""
         if wire.unscripted(reply):  # nothing was done, so asking again is safe
             load = wire.pack(b"SCRIPT", b"LOAD", script.text)
             loaded, reply = await self._send_many([load, packed])
             reply = loaded if isinstance(loaded, ReplyError) else reply
-        if isinstance(reply, ReplyError):
-            raise self._refused(reply)
-        return reply
+        return self._checked(reply)
 
-    def _checked(self, reply: Any) -> Any:
-        """One of several answers, or the error that it is."""
+    def _checked(self, reply: object) -> Any:
+        """One of several answers, or the error that it is: refused, or not answered at all."""
         if isinstance(reply, ReplyError):
             raise self._refused(reply)
         if isinstance(reply, BackendError):
@@ -286,7 +285,7 @@ class RedisBackend(ABC):
 
     async def _ask_many(
         self, script: Script, batch: Sequence[bytes], send: SendMany | None = None
-    ) -> list[Any]:
+    ) -> list[object]:
         """The answers, errors among them: one wrong key must not spoil its neighbours."""
         if not batch:
             return []
@@ -305,11 +304,11 @@ class RedisBackend(ABC):
                 self._refused(reply)
         return replies
 
-    def _seen(self, key: str, permits: bool, reply: Any) -> LockInfo | None:
+    def _seen(self, key: str, permits: bool, reply: object) -> LockInfo | None:
         return recipe.seen(key, permits, self._checked(reply))
 
 
-def _renewal(reply: Any) -> Renewal:
+def _renewal(reply: object) -> Renewal:
     if isinstance(reply, Unconfirmed) and reply.reply == 0:
         return Renewal.LOST
     if isinstance(reply, Exception):  # refused, not confirmed, or in a cluster without an answer

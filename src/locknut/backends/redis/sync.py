@@ -43,7 +43,7 @@ class Connections(Protocol):
 
     def send(self, packed: bytes) -> Any: ...
 
-    def send_many(self, packed: Sequence[bytes]) -> list[Any]: ...
+    def send_many(self, packed: Sequence[bytes]) -> Sequence[object]: ...
 
     def lent(self, packed: bytes) -> AbstractContextManager[Connection]: ...
 
@@ -75,8 +75,8 @@ class BlockingBackend(RedisBackend):
             return reply
         return await self._understood(script, packed, reply)
 
-    async def _send_many(self, packed: Sequence[bytes]) -> list[Any]:
-        return self._pool.send_many(packed)
+    async def _send_many(self, packed: Sequence[bytes]) -> list[object]:
+        return list(self._pool.send_many(packed))
 
     def _refused(self, reply: ReplyError) -> BackendError:
         return self._pool.refused(reply)

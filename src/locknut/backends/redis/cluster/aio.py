@@ -117,13 +117,13 @@ class AsyncioClusterBackend(LoopBackend):
             raise reply
         return reply if type(reply) is int else await self._understood(script, packed, reply)
 
-    async def _send_many(self, packed: Sequence[bytes]) -> list[Any]:
+    async def _send_many(self, packed: Sequence[bytes]) -> list[object]:
         replies = await self._links.route(packed)
         if self._closed:
             await self.close()
         return replies
 
-    async def _confirmed(self, packed: Sequence[bytes], confirmation: Confirmation) -> list[Any]:
+    async def _confirmed(self, packed: Sequence[bytes], confirmation: Confirmation) -> list[object]:
         return await self._slow_links.route(packed, confirmation)
 
     def _in_reach(self, claims: Sequence[Claim]) -> bool:

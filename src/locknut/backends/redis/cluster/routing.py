@@ -124,13 +124,13 @@ class Routes(ABC):
 
     async def route(
         self, packed: Sequence[bytes], confirmation: Confirmation | None = None
-    ) -> list[Any]:
+    ) -> list[object]:
         """The answers in order; a command that got none has its BackendUnavailable there.
 
         One without a key (SCRIPT LOAD) goes to every node that gets another of this batch, in its
         order, and has the last of their answers.
         """
-        replies: list[Any] = [None] * len(packed)
+        replies: list[object] = [None] * len(packed)
         keyless = [at for at, each in enumerate(packed) if key_of(each) is None]
         left: dict[int, Address] = {}
         for at, each in enumerate(packed):
@@ -164,7 +164,7 @@ class Routes(ABC):
         }
 
     def _sort(
-        self, plan: Mapping[Address, list[int]], answers: Answers, replies: list[Any]
+        self, plan: Mapping[Address, list[int]], answers: Answers, replies: list[object]
     ) -> tuple[dict[int, Address], set[int]]:
         """Answers to where they belong; what has to be asked elsewhere, and what only this once."""
         left: dict[int, Address] = {}

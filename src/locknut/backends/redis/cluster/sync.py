@@ -40,7 +40,7 @@ class Pools(Routes):
             raise reply
         return reply
 
-    def send_many(self, packed: Sequence[bytes]) -> list[Any]:
+    def send_many(self, packed: Sequence[bytes]) -> list[object]:
         return run(self.route(packed))
 
     @contextmanager
@@ -90,7 +90,7 @@ class ClusterBackend(BlockingBackend):
         self._pools = Pools(cluster)
         super().__init__(self._pools)
 
-    async def _send_confirmed(self, packed: Sequence[bytes]) -> list[Any]:
+    async def _send_confirmed(self, packed: Sequence[bytes]) -> list[object]:
         return await self._pools.route(packed, self._confirmation)
 
     def _in_reach(self, claims: Sequence[Claim]) -> bool:
@@ -101,7 +101,7 @@ class ClusterBackend(BlockingBackend):
 
 
 def _asynchronous(pool: Pool) -> SendMany:
-    async def send_many(packed: Sequence[bytes]) -> list[Any]:
+    async def send_many(packed: Sequence[bytes]) -> list[object]:
         return pool.send_many(packed)
 
     return send_many

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 from hiredis import ReplyError
 
@@ -44,10 +43,7 @@ class ForeignVerbs(RedisBackend):
     async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> list[bool]:
         batch = [self._foreign.release(claim, doubtful=doubtful) for claim in claims]
         replies = await self._ask_many(self._layout.scripts.release, batch)
-        for reply in replies:
-            if isinstance(reply, ReplyError):
-                raise self._refused(reply)
-        return [reply == 1 for reply in replies]
+        return [self._checked(reply) == 1 for reply in replies]
 
     async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
         packed = self._foreign.release(claim, doubtful=doubtful)
@@ -55,7 +51,7 @@ class ForeignVerbs(RedisBackend):
         return released == 1
 
     async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
-        replies: list[Any] = []
+        replies: list[object] = []
         for start in range(0, len(claims), backend._BATCH):
             batch = [self._foreign.renew(claim) for claim in claims[start : start + backend._BATCH]]
             replies += await self._ask_many(self._layout.scripts.renew, batch)
@@ -105,9 +101,7 @@ class ForeignVerbs(RedisBackend):
         while cursor != b"0":
             packed = wire.pack(b"SCAN", cursor or b"0", b"COUNT", b"1000", *chosen)
             (reply,) = await self._send_many([packed])
-            if isinstance(reply, ReplyError):
-                raise self._refused(reply)
-            cursor, keys = reply
+            cursor, keys = self._checked(reply)
             for found in keys:
                 with suppress(UnicodeDecodeError):  # else it is no name of ours
                     names.add((self._layout.name_of(found) or b"").decode())
