@@ -33,6 +33,7 @@ _MODULES = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The console script; gives back the exit code."""
+    _fill_closed()
     words = list(sys.argv[1:] if argv is None else argv)
     first = words[0] if words else ""
     if first in _MODULES:
@@ -44,6 +45,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"locknut {__version__}\n")
         return 0
     return _no_such(first)
+
+
+def _fill_closed() -> None:
+    """Where stdin, stdout or stderr is closed, the next file we open would get its number.
+
+    Then our messages would go into a lock file, or into the pipe of our own signals. The command
+    that we run finds them closed all the same: these descriptors are not inherited.
+    """
+    for descriptor, stream in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # which gets this number: all lower ones are taken
+        if getattr(sys, stream) is None:
+            mode = "w" if descriptor else "r"
+            setattr(sys, stream, open(descriptor, mode, closefd=False))  # noqa: SIM115  # for good
 
 
 def _perform(verb: str, words: Sequence[str]) -> int:

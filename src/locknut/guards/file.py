@@ -23,6 +23,7 @@ from typing import Self
 from locknut.errors import ConfigurationError, NotHeld
 from locknut.guards.fences import Fenced, fence_of, stale
 from locknut.guards.record import FenceRecord, locked
+from locknut.runtimes.descriptors import away_from_standard
 
 
 class FileGuard:
@@ -166,7 +167,7 @@ class FileGuard:
     def _draft(self, folder: int, fence: int, content: bytes) -> str:
         draft = f".{self._name}.{fence:020d}.{secrets.token_hex(8)}.draft"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-        descriptor = os.open(draft, flags, 0o666, dir_fd=folder)
+        descriptor = away_from_standard(os.open(draft, flags, 0o666, dir_fd=folder))
         with open(descriptor, "wb") as file:
             with suppress(FileNotFoundError):
                 os.fchmod(descriptor, os.stat(self._name, dir_fd=folder).st_mode & 0o7777)

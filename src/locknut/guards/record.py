@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from locknut.errors import AcquireTimeout, BackendError, ConfigurationError, Unsupported
+from locknut.runtimes.descriptors import away_from_standard
 
 try:
     import fcntl
@@ -98,7 +99,7 @@ def _open(name: str, folder: int, path: str) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     with _fork_guard:
         try:
-            descriptor = os.open(name, flags, 0o664, dir_fd=folder)
+            descriptor = away_from_standard(os.open(name, flags, 0o664, dir_fd=folder))
         except OSError as problem:
             raise BackendError(f"cannot open {path}: {problem.strerror}") from problem
         _inherited.add(descriptor)

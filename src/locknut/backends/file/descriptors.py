@@ -16,6 +16,8 @@ from contextlib import suppress
 from typing import Protocol
 from weakref import WeakSet
 
+from locknut.runtimes.descriptors import away_from_standard
+
 
 class Forgetful(Protocol):
     """Something that remembers descriptors, and must forget them in a forked child."""
@@ -33,7 +35,7 @@ _rememberers: WeakSet[Forgetful] = WeakSet()
 def opened(open_one: Callable[[], int]) -> int:
     """Open a descriptor and own it, with no fork in between."""
     with _mutex:
-        fd = open_one()
+        fd = away_from_standard(open_one())
         _owned[fd] = None
         return fd
 
