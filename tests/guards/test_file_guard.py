@@ -200,6 +200,42 @@ def test_writing_keeps_the_mode_of_the_file(path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_writing_as_root_keeps_the_owner_of_the_file(path: Path) -> None:
+    os.chown(path, 1001, 1002)
+    path.chmod(0o640)
+    entered(path, 7).write_text("1")
+    about = path.stat()
+    assert (about.st_uid, about.st_gid) == (1001, 1002)
+    assert stat.S_IMODE(about.st_mode) == 0o640
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_a_record_that_root_makes_belongs_to_the_owner_of_the_folder(path: Path) -> None:
+    os.chown(path.parent, 1001, 1002)
+    entered(path, 7)
+    about = path.with_name("data.json.fence").stat()
+    assert (about.st_uid, about.st_gid) == (1001, 1002)
+    entered(path, 8)
+
+
+@pytest.mark.parametrize("how", ["removed", "emptied", "restored"])
+def test_who_had_entered_a_record_that_was_lost_starts_over(path: Path, how: str) -> None:
+    record = path.with_name("data.json.fence")
+    entered(path, 7)
+    backup = record.read_bytes()
+    guard = entered(path, 8)
+    if how == "removed":
+        record.unlink()
+    else:
+        record.write_bytes(backup if how == "restored" else b"")
+    for act in (guard.read_text, lambda: guard.write_text("1"), lambda: guard.step().__enter__()):
+        with pytest.raises(StaleFence, match="its memory was lost"):
+            act()
+    assert path.read_text() == "100"
+    assert guard.enter(8).read_text() == "100"
+
+
 def test_a_write_that_fails_leaves_the_old_content_and_no_litter(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

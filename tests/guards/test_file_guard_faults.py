@@ -7,13 +7,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from locknut.errors import AcquireTimeout
+from locknut.errors import AcquireTimeout, BackendError
 from locknut.guards import FileGuard
 
 WORKER = Path(__file__).with_name("worker.py")
@@ -111,6 +113,48 @@ def test_a_child_that_leaves_the_step_it_inherited_does_not_free_it(path: Path) 
         assert says(parent) == "left"
         with pytest.raises(AcquireTimeout):
             FileGuard(path, patience=0).enter(9)
+
+
+def test_a_child_forked_inside_a_step_is_judged_by_its_fence(path: Path) -> None:
+    with worker("fork_and_write", path, 8) as parent:
+        assert says(parent) == "left"
+        FileGuard(path).enter(9).write_text("new")
+        tell(parent)
+        assert says(parent) == "refused"
+    assert path.read_text() == "new"
+
+
+@pytest.mark.parametrize("how", [os.unlink, lambda record: os.rename(record, f"{record}.old")])
+def test_a_record_that_goes_while_a_step_waits_for_it_lets_nobody_in(
+    path: Path, how: Callable[[str], None]
+) -> None:
+    record = f"{path}.fence"
+    entered = FileGuard(path, patience=60).enter(8)
+    before = path.read_text()
+    with worker("hold", path, 8) as holder:
+        assert says(holder) == "inside"
+        with ThreadPoolExecutor() as pool:
+            writing = pool.submit(entered.write_text, "in a step that nobody else sees")
+            until_asked_for(record)
+            how(record)
+            holder.kill()
+            with pytest.raises(BackendError, match="was removed meanwhile"):
+                writing.result(timeout=60)
+    assert path.read_text() == before
+
+
+def until_asked_for(record: str) -> None:
+    """Until another process's record is open in this one too: whoever has it open waits for it."""
+    deadline = time.monotonic() + 60
+    while not any(_leads_to(number, record) for number in os.listdir("/proc/self/fd")):
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def _leads_to(number: str, path: str) -> bool:
+    with suppress(FileNotFoundError):
+        return os.readlink(f"/proc/self/fd/{number}") == path
+    return False
 
 
 def test_many_processes_with_old_fences_lose_no_accepted_write(path: Path) -> None:

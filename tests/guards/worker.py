@@ -13,7 +13,7 @@ from typing import Any
 from locknut.errors import StaleFence
 from locknut.guards import FileGuard
 
-DOORS = ("open", "pwrite", "fsync", "replace", "unlink", "fchmod", "close")
+DOORS = ("open", "pwrite", "fsync", "replace", "unlink", "fchown", "fchmod", "close")
 """Every call by which the guard changes something outside the process."""
 
 
@@ -68,6 +68,23 @@ def fork_inside(path: str, fence: str) -> None:
     say("left")
 
 
+def fork_and_write(path: str, fence: str) -> None:
+    """Fork in the middle of a step; the child writes after a line on stdin."""
+    guard = FileGuard(path)
+    with guard.step(int(fence)):
+        if not os.fork():
+            sys.stdin.readline()
+            try:
+                guard.write_text("stale")
+            except StaleFence:
+                say("refused")
+            else:
+                say("accepted")
+            os._exit(0)
+    say("left")
+    os.wait()
+
+
 def stress(path: str, rounds: str, first: str, stride: str) -> None:
     """Read, add one line, write: with fences that are old as often as not. Tells what it did."""
     written = refused = 0
@@ -89,6 +106,7 @@ ROLES: dict[str, Callable[..., None]] = {
     "crash": crash,
     "hold": hold,
     "fork": fork_inside,
+    "fork_and_write": fork_and_write,
     "stress": stress,
 }
 

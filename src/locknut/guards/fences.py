@@ -48,3 +48,12 @@ def stale(fence: int, newest: int, resource: str) -> StaleFence:
         f"{resource} was entered with fence {newest}, and yours is {fence}: your hold has ended "
         "and somebody newer is at work; drop what you computed, take the lock again and start over"
     )
+
+
+def forgotten(fence: int, newest: int, record: str, ways: str) -> StaleFence:
+    """The refusal of a holder that had entered, by a record that knows nothing of it any more."""
+    return StaleFence(
+        f"{record} was entered with fence {fence}, and has {newest or 'nothing'} now: its memory "
+        f"was lost ({ways}), and others may have been at work; drop what you computed, take the "
+        "lock again and start over"
+    )

@@ -21,16 +21,17 @@ from functools import partial
 from typing import Self
 
 from locknut.errors import ConfigurationError, NotHeld
-from locknut.guards.fences import Fenced, fence_of, stale
-from locknut.guards.record import FenceRecord, locked
+from locknut.guards.fences import Fenced, fence_of, forgotten, stale
+from locknut.guards.record import FenceRecord, locked, this_process
 from locknut.runtimes.descriptors import away_from_standard
 
 
 class FileGuard:
     """Guards one file, for one holder at a time: make a new one for each hold.
 
-    The newest fence is kept in `<path>.fence` beside the file. Everybody who changes the file must
-    come through a guard; who does not is not refused.
+    The newest fence is kept in `<path>.fence` beside the file: whoever removes or empties it lets
+    old holders in. Everybody who changes the file must come through a guard; a write without one
+    is not refused.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, patience: float = 30.0) -> None:
@@ -41,7 +42,8 @@ class FileGuard:
             raise ConfigurationError(f"path={os.fspath(path)!r} is not a file")
         self._patience = patience
         self._fence: int | None = None
-        self._inside: tuple[int, int] | None = None
+        self._inside: tuple[object, int, int] | None = None
+        """The process, the thread and the open folder of the step that is under way."""
 
     def __repr__(self) -> str:
         return f"FileGuard({self.path!r}, fence={self._fence})"
@@ -65,7 +67,7 @@ class FileGuard:
         The same fence may come in again; an older one raises `StaleFence`.
         """
         fence = fence_of(lease)
-        with self._admitted(fence):
+        with self._admitted(fence, entering=True):
             self._fence = fence
         return self
 
@@ -78,7 +80,8 @@ class FileGuard:
         if lease is not None:
             self.enter(lease)
         with self._admitted(self._entered()) as folder:
-            outer, self._inside = self._inside, (threading.get_ident(), folder)
+            here = (this_process(), threading.get_ident(), folder)
+            outer, self._inside = self._inside, here
             try:
                 yield self
             finally:
@@ -123,12 +126,18 @@ class FileGuard:
         return self._fence
 
     def _stepping(self) -> int | None:
-        """The open folder, if this thread is in the middle of a step."""
-        inside = self._inside
-        return inside[1] if inside is not None and inside[0] == threading.get_ident() else None
+        """The open folder, if this thread is in the middle of a step.
+
+        A child that was forked in the middle is not: the kernel lock is its parent's alone.
+        """
+        if self._inside is None:
+            return None
+        process, thread, folder = self._inside
+        here = process is this_process() and thread == threading.get_ident()
+        return folder if here else None
 
     @contextmanager
-    def _admitted(self, fence: int) -> Iterator[int]:
+    def _admitted(self, fence: int, *, entering: bool = False) -> Iterator[int]:
         """The open folder, inside the kernel lock, with the fence judged in the same section."""
         stepping = self._stepping()
         if stepping is not None:
@@ -141,6 +150,9 @@ class FileGuard:
             if fence < newest:
                 raise stale(fence, newest, self.path)
             if fence > newest:
+                if not entering:
+                    ways = "it was removed, emptied or restored"
+                    raise forgotten(fence, newest, f"{self.path}.fence", ways)
                 record.enter(fence)
                 if not newest:  # the record is new, so its name has to reach the disk too
                     os.fsync(folder)
@@ -170,7 +182,7 @@ class FileGuard:
         descriptor = away_from_standard(os.open(draft, flags, 0o666, dir_fd=folder))
         with open(descriptor, "wb") as file:
             with suppress(FileNotFoundError):
-                os.fchmod(descriptor, os.stat(self._name, dir_fd=folder).st_mode & 0o7777)
+                _become_like(descriptor, os.stat(self._name, dir_fd=folder))
             file.write(content)
             file.flush()
             os.fsync(descriptor)
@@ -189,3 +201,12 @@ class FileGuard:
 
 def _open_within(folder: int, name: str, flags: int) -> int:
     return os.open(name, flags | os.O_NOFOLLOW, dir_fd=folder)
+
+
+def _become_like(draft: int, old: os.stat_result) -> None:
+    """Owner, group and mode stay as they were, as far as this process may say so."""
+    with suppress(OSError):
+        os.fchown(draft, -1, old.st_gid)
+    with suppress(OSError):
+        os.fchown(draft, old.st_uid, -1)
+    os.fchmod(draft, old.st_mode & 0o7777)  # last: a new owner takes the set-user-id bit away

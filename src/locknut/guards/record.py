@@ -15,7 +15,7 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from locknut.errors import AcquireTimeout, BackendError, ConfigurationError, Unsupported
 from locknut.runtimes.descriptors import away_from_standard
@@ -31,6 +31,12 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.0002, 0.02
 _inherited: set[int] = set()
 _fork_guard = threading.Lock()
 """Descriptors that carry a kernel lock right now; a forked child closes its copies (S17)."""
+_process = object()
+
+
+def this_process() -> object:
+    """Something that is the same within a process, and another in its forked children."""
+    return _process
 
 
 class FenceRecord:
@@ -84,22 +90,29 @@ def locked(name: str, folder: int, path: str, patience: float) -> Iterator[Fence
     if fcntl is None:  # pragma: no cover - Windows
         raise Unsupported("the guard for files needs flock, which this system does not have")
     descriptor = _open(name, folder, path)
-    owner = os.getpid()
+    owner = _process
     try:
         _lock(descriptor, path, patience)
-        if not os.fstat(descriptor).st_nlink:  # locked what nobody else will ever find
+        if not _found_by(name, folder, descriptor):  # locked what nobody else will ever find
             raise BackendError(f"{path} was removed meanwhile; start this step again")
         yield FenceRecord(descriptor, path)
     finally:
-        if os.getpid() == owner:  # a child forked in the middle has closed its copy already
+        if _process is owner:  # a child forked in the middle has closed its copy already
             _close(descriptor)
 
 
+def _found_by(name: str, folder: int, descriptor: int) -> bool:
+    """Whether the name still leads to this very file: it may have been removed, or moved away."""
+    with suppress(FileNotFoundError):
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        return os.path.samestat(found, os.fstat(descriptor))
+    return False
+
+
 def _open(name: str, folder: int, path: str) -> int:
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     with _fork_guard:
         try:
-            descriptor = away_from_standard(os.open(name, flags, 0o664, dir_fd=folder))
+            descriptor = _open_or_make(name, folder)
         except OSError as problem:
             raise BackendError(f"cannot open {path}: {problem.strerror}") from problem
         _inherited.add(descriptor)
@@ -109,6 +122,20 @@ def _open(name: str, folder: int, path: str) -> int:
         _close(descriptor)
         raise
     return descriptor
+
+
+def _open_or_make(name: str, folder: int) -> int:
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    while True:
+        with suppress(FileNotFoundError):
+            return away_from_standard(os.open(name, flags, dir_fd=folder))
+        with suppress(FileExistsError):
+            made = os.open(name, flags | os.O_CREAT | os.O_EXCL, 0o664, dir_fd=folder)
+            if os.geteuid() == 0:
+                # What root makes among somebody's files is theirs, or they could not use it.
+                around = os.fstat(folder)
+                os.fchown(made, around.st_uid, around.st_gid)
+            return away_from_standard(made)
 
 
 def _refuse_planted(descriptor: int, folder: int, path: str) -> None:
@@ -150,6 +177,8 @@ def _close(descriptor: int) -> None:
 
 
 def _in_child() -> None:
+    global _process  # noqa: PLW0603 -- that is what has changed
+    _process = object()
     for descriptor in _inherited:
         os.close(descriptor)
     _inherited.clear()

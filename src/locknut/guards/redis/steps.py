@@ -13,8 +13,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from locknut.errors import ConfigurationError, NotHeld, StaleFence
-from locknut.guards.fences import stale
+from locknut.errors import ConfigurationError, NotHeld
+from locknut.guards.fences import forgotten, stale
 
 Word = str | bytes | int | float
 Command = Sequence[Word]
@@ -96,11 +96,7 @@ def admitted(fence: int, record: str, answer: Any) -> list[Any]:
     newest = int(found[0])
     if newest > fence:
         raise stale(fence, newest, record.removesuffix(":guard"))
-    raise StaleFence(
-        f"{record} was entered with fence {fence}, and has {newest or 'nothing'} now: its memory "
-        "was lost (FLUSHALL, an eviction, a failover), and others may have been at work; drop what "
-        "you computed, take the lock again and start over"
-    )
+    raise forgotten(fence, newest, record, "FLUSHALL, an eviction, a failover")
 
 
 def unscripted(error: Exception) -> bool:
