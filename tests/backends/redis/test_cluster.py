@@ -544,6 +544,39 @@ def test_replicas_confirm_for_their_own_node(replicated: RedisCluster, colour: s
     run(story()) if colour == "blocking" else asyncio.run(story())
 
 
+@pytest.mark.parametrize("colour", ["blocking", "asyncio"])
+def test_a_planned_failover_is_followed_though_replicas_are_waited_for(
+    replicated: RedisCluster, colour: str
+) -> None:
+    """The old master says MOVED, and then that WAIT is not for replicas: the former counts."""
+    replicated.wait_until_whole()
+    mine = claim(fresh())
+    slot = slot_of(naming.hold_key(mine.key, permits=False))
+    old = replicated.node_of(slot)
+    (replica,) = [
+        each
+        for each in replicated.nodes
+        if each.info("replication").get("master_port") == str(old.port)
+    ]
+    made = engine(replicated, "?wait_replicas=1&wait_timeout=5&socket_timeout=10")
+
+    async def story() -> None:
+        port: ClusterBackend | AsyncioClusterBackend
+        port = made.blocking() if colour == "blocking" else made.asyncio()
+        assert isinstance(await port.attempt(mine, 0.0), Granted)
+        replica.ask("CLUSTER", "FAILOVER")
+        eventually(lambda: replicated.node_of(slot) is replica, "no failover")
+        eventually(lambda: old.is_replica, "it goes on")
+        eventually(
+            lambda: old.info("replication").get("master_link_status") == "up", "it does not follow"
+        )
+        assert await port.renew([mine]) == [Renewal.HELD]
+        assert await port.release(mine)
+        await port.close()
+
+    run(story()) if colour == "blocking" else asyncio.run(story())
+
+
 # Several at once, and what is broken.
 
 

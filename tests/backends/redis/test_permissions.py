@@ -25,10 +25,12 @@ from tests.servers.redis import RedisServer
 pytestmark = pytest.mark.redis
 SENT = (
     "evalsha", "script|load", "blpop", "subscribe", "scan", "info", "select",
-    "cluster|slots", "asking", "ssubscribe", "sunsubscribe",
+    "cluster|slots", "cluster|info", "asking", "ssubscribe", "sunsubscribe",
 )  # fmt: skip
 """What is not called by a script."""
-ON_A_CLUSTER = {"+cluster|slots", "+asking", "+ssubscribe", "+sunsubscribe", "+spublish"}
+ON_A_CLUSTER = {
+    "+cluster|slots", "+cluster|info", "+asking", "+ssubscribe", "+sunsubscribe", "+spublish",
+}  # fmt: skip
 TOLERATED = {"+info"}
 """Asked for, and not needed."""
 
@@ -112,6 +114,13 @@ def test_it_is_enough(guarded: RedisServer) -> None:
     assert guarded.ask("ACL", "LOG") == []
 
 
+def test_it_is_enough_on_redis_6(redis6_server: RedisServer) -> None:
+    """There everybody may use all channels, unless the rules say otherwise first."""
+    redis6_server.ask("ACL", "SETUSER", "locks", "on", ">s3cret", *documented("t").split())
+    url = redis6_server.url.replace("redis://", "redis://locks:s3cret@")
+    exercise(url.replace("/0", "/1"))
+
+
 @pytest.mark.parametrize("permission", commands(documented()))
 def test_without_one_of_them_an_error_says_which(guarded: RedisServer, permission: str) -> None:
     guarded.flushall()
@@ -170,6 +179,12 @@ def test_on_a_cluster_it_is_enough_too() -> None:
     with RedisCluster(user="locks", password="s3cret", rules=rules) as cluster:
         exercise(cluster.url)
         assert [node.ask("ACL", "LOG") for node in cluster.nodes] == [[], [], []]
+
+
+def test_on_a_cluster_its_state_may_be_a_secret() -> None:
+    rules = documented_for_a_cluster("t").replace("+cluster|info", "")
+    with RedisCluster(user="locks", password="s3cret", rules=rules, masters=1) as cluster:
+        exercise(cluster.url)
 
 
 def test_waiting_for_replicas_needs_one_more(guarded: RedisServer) -> None:

@@ -183,6 +183,29 @@ def test_a_pushed_grant_is_confirmed_before_it_is_given_out(pair: Pair, colour: 
     run(other.close())
 
 
+@COLOURS
+def test_a_master_that_became_a_replica_is_left(colour: str) -> None:
+    """It says READONLY, and then that WAIT is not for replicas; its connections stay open."""
+
+    async def story(master: RedisServer) -> None:
+        made = open_engine(f"{master.url}?wait_replicas=1&wait_timeout=5&socket_timeout=10")[0]
+        port: Any = made.blocking() if colour == "blocking" else made.asyncio()
+        mine = claim()
+        assert isinstance(await port.attempt(mine, 0.0), Granted)
+        master.ask("REPLICAOF", master.host, 1)
+        assert await port.renew([mine]) == [Renewal.UNKNOWN]
+        if colour == "blocking":
+            assert not port._pool.idle
+        else:
+            assert port._slow_link.stream is None
+        await port.close()
+
+    with RedisServer() as master, RedisServer() as replica:
+        replica.ask("REPLICAOF", master.host, master.port)
+        master.wait_for_replicas(1)
+        play(colour, story(master))
+
+
 def test_waiting_for_replicas_holds_up_nobody_else(pair: Pair) -> None:
     async def story() -> None:
         slowly = "wait_replicas=1&wait_timeout=2&socket_timeout=20"

@@ -38,10 +38,13 @@ class Confirmation:
         self.question = wire.pack(b"WAIT", b"%d" % settings.replicas, milliseconds)
 
     def judge(self, answers: Sequence[Any]) -> list[Any]:
-        """Answers, the last of them to the question, without it."""
+        """Answers, the last of them to the question, without it.
+
+        An error of a command stands: what WAIT says, or that it is refused too, comes second.
+        """
         *replies, count = answers
         if isinstance(count, ReplyError):
-            raise wire.failed(count)
+            return [reply if isinstance(reply, Exception) else count for reply in replies]
         if count >= self._replicas:
             return replies
         return [

@@ -10,12 +10,12 @@ from typing import Any
 from hiredis import HiredisError
 
 from locknut.backends.redis.sockets import Connection, Pool
-from locknut.errors import BackendUnavailable
+from locknut.errors import BackendError
 
 
 def together(
     work: Sequence[tuple[Pool, Sequence[bytes]]],
-) -> list[list[Any] | BackendUnavailable]:
+) -> list[list[Any] | BackendError]:
     """Several servers asked at the same time, by one thread: their answers, or why there are none.
 
     One that does not answer costs its time limit once, and nobody else's answer.
@@ -24,7 +24,7 @@ def together(
         pool, packed = work[0]
         try:
             return [pool.send_many(packed)]
-        except BackendUnavailable as error:
+        except BackendError as error:
             return [error]
     return _Together(work).answers()
 
@@ -38,7 +38,7 @@ class _Together:
         """By descriptor: the place in `work`, and the connection that owes the answers."""
         self._answers: list[Any] = [None] * len(work)
 
-    def answers(self) -> list[list[Any] | BackendUnavailable]:
+    def answers(self) -> list[list[Any] | BackendError]:
         try:
             # Who has to be connected to first may be gone: the others are not kept waiting for it.
             for at in sorted(range(len(self._work)), key=lambda at: not self._work[at][0].idle):
@@ -55,7 +55,7 @@ class _Together:
         pool, packed = self._work[at]
         try:
             connection = pool.take()
-        except BackendUnavailable as error:
+        except BackendError as error:
             self._answers[at] = error
             return
         self._out[connection.fileno()] = at, connection
@@ -86,5 +86,5 @@ class _Together:
         del self._out[connection.fileno()]
         try:
             self._work[at][0].drop(connection, error)
-        except BackendUnavailable as unavailable:
+        except BackendError as unavailable:
             self._answers[at] = unavailable

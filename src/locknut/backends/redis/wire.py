@@ -20,6 +20,7 @@ _NOT_NOW: Final = frozenset(
 """The server is there and will answer, later, or another will: asking again is right."""
 _NOT_HERE: Final = frozenset({"LOADING", "MASTERDOWN", "READONLY", "UNBLOCKED"})
 """What a server says that is not the master (any more): its connections are of no use."""
+_WAITS_AT_A_REPLICA: Final = "WAIT cannot be used with replica instances"
 _IN_BETWEEN: Final = "non local key in a cluster node"
 """What a script runs into when its slot is on the way to another node: half of it is there."""
 _ADVICE: Final = {
@@ -94,7 +95,7 @@ def _policy(told: Any) -> str:
 def failed(error: ReplyError) -> BackendError:
     """The server said no: in words that say what to do."""
     text = str(error)
-    if _IN_BETWEEN in text or _says(text, _NOT_NOW):
+    if _IN_BETWEEN in text or _WAITS_AT_A_REPLICA in text or _says(text, _NOT_NOW):
         return BackendUnavailable(f"the server cannot answer now: {text}", backend="redis")
     if _DENIED.search(text):
         return BackendError(_denied(text), backend="redis")
@@ -121,7 +122,14 @@ def _denied(text: str) -> str:
 
 def elsewhere(reply: Any) -> bool:
     """Whether this is what a server says that is not the master (any more)."""
-    return isinstance(reply, ReplyError) and _says(str(reply), _NOT_HERE)
+    if not isinstance(reply, ReplyError):
+        return False
+    return _WAITS_AT_A_REPLICA in str(reply) or _says(str(reply), _NOT_HERE)
+
+
+def cut_off(reply: Any) -> bool:
+    """Whether this is a cluster's node that does not reach the others, or misses some of them."""
+    return isinstance(reply, ReplyError) and _says(str(reply), {"CLUSTERDOWN"})
 
 
 def _says(text: str, codes: Collection[str]) -> bool:

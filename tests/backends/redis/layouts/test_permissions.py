@@ -45,7 +45,17 @@ def test_nothing_is_too_much() -> None:
 
 @LAYOUTS
 def test_it_is_enough(guarded: RedisServer, layout: str) -> None:
-    url = f"{guarded.url}?layout={layout}&namespace=shop"
+    exercise(f"{guarded.url}?layout={layout}&namespace=shop", layout)
+
+
+@LAYOUTS
+def test_it_is_enough_on_redis_6(redis6_server: RedisServer, layout: str) -> None:
+    redis6_server.ask("ACL", "SETUSER", "sharing", "on", ">s3cret", *documented())
+    url = redis6_server.url.replace("redis://", "redis://sharing:s3cret@")
+    exercise(f"{url}?layout={layout}&namespace=shop", layout)
+
+
+def exercise(url: str, layout: str) -> None:
     with locknut.connect(url) as locks, locknut.connect(url) as others:
         terms: dict[str, Any] = {"fair": True} if layout == "redisson" else {}
         with locks.lock("x", **terms) as lease, locks.lock("y", owner="me"):

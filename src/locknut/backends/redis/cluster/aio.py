@@ -49,7 +49,7 @@ class Links(Routes):
         address = await self.owner_of(packed)
         try:
             return await self._at(address).connected()
-        except BackendUnavailable:
+        except BackendError:
             self.cluster.suspect(address)
             raise
 
@@ -60,8 +60,7 @@ class Links(Routes):
         return None if link is None else link.stream
 
     async def masters(self) -> list[Link]:
-        if self.cluster.map.stale:
-            await self._refresh()
+        await self.look()
         return [self._at(address) for address in self.cluster.map.masters()]
 
     async def close(self) -> None:
@@ -94,10 +93,10 @@ class Links(Routes):
         return link
 
 
-async def _answered(link: Link, packed: Sequence[bytes]) -> list[Any] | BackendUnavailable:
+async def _answered(link: Link, packed: Sequence[bytes]) -> list[Any] | BackendError:
     try:
         return await link.send_many(packed)
-    except BackendUnavailable as error:
+    except BackendError as error:
         return error
 
 
@@ -113,8 +112,6 @@ class AsyncioClusterBackend(LoopBackend):
 
     async def _ask(self, script: Script, packed: bytes) -> Any:
         (reply,) = await self._send_many([packed])
-        if isinstance(reply, BackendUnavailable):
-            raise reply
         return reply if type(reply) is int else await self._understood(script, packed, reply)
 
     async def _send_many(self, packed: Sequence[bytes]) -> list[object]:

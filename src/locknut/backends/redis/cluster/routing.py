@@ -15,6 +15,7 @@ from hiredis import HiredisError, ReplyError
 from locknut.backends.redis import settings as reading
 from locknut.backends.redis import wire
 from locknut.backends.redis.cluster.slots import Address, SlotMap, key_of, redirect, slot_of
+from locknut.backends.redis.cluster.views import Survey, View, view
 from locknut.backends.redis.confirming import Confirmation
 from locknut.backends.redis.places import Dial, Looked, P
 from locknut.backends.redis.recovering import Recovery
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
 
 _MOST_REDIRECTS: Final = 5
 _SLOTS: Final = wire.pack(b"CLUSTER", b"SLOTS")
+_INFO: Final = wire.pack(b"CLUSTER", b"INFO")
 _ASKING: Final = wire.pack(b"ASKING")
 
-Answers = Mapping[Address, list[Any] | BackendUnavailable]
+Answers = Mapping[Address, list[Any] | BackendError]
 
 
 class Cluster:
@@ -42,7 +44,7 @@ class Cluster:
         self._recovery = Recovery()
 
     def suspect(self, address: Address) -> None:
-        """This node did not answer: perhaps another has its slots by now."""
+        """This node did not answer, refused us or is cut off: perhaps another has its slots."""
         self._suspects.add(address)
         self.map.stale = True
 
@@ -50,30 +52,34 @@ class Cluster:
         return Node(self.settings.at(*address), self._looked)
 
     async def refresh(self, dial: Dial[P]) -> None:
-        """Ask the nodes, one after the other, who has which slot now."""
+        """Ask the nodes who has which slot now, and believe the best of their views."""
         self._recovery.ensure_time()
-        reasons: list[str] = []
-        for settings in self.map.to_ask(self._suspects):
+        survey = Survey()
+        while (settings := survey.next(self.map, self._suspects)) is not None:
             try:
-                peer = await dial.open(settings)
-                try:
-                    reply = await dial.ask(peer, _SLOTS)
-                finally:
-                    peer.close()
-                if isinstance(reply, ReplyError):
-                    raise wire.failed(reply)
-            except (OSError, HiredisError) as error:
-                self._suspects.add((settings.host, settings.port))
-                reasons.append(f"{settings.place}: {str(error) or type(error).__name__}")
-                continue
-            self._suspects.discard((settings.host, settings.port))
-            self.map.learn(reply, settings.host)
-            self._recovery.reached()
-            return
-        message = f"no node of the cluster answers: {'; '.join(reasons)}"
-        unavailable = BackendUnavailable(message, backend="redis")
-        self._recovery.failed(unavailable)
-        raise unavailable
+                survey.add(await self._view(dial, settings))
+            except (OSError, HiredisError, BackendError) as error:
+                survey.failed(settings, error)
+        self._suspects |= survey.poor()
+        try:
+            best = survey.best()
+        except BackendUnavailable as error:
+            self._recovery.failed(error)
+            raise
+        self._suspects.discard(best.address)
+        self.map.learn(best)
+        self._recovery.reached()
+
+    async def _view(self, dial: Dial[P], settings: Settings) -> View:
+        peer = await dial.open(settings)
+        try:
+            ranges = await dial.ask(peer, _SLOTS)
+            facts = await dial.ask(peer, _INFO)
+        finally:
+            peer.close()
+        if isinstance(ranges, ReplyError):
+            raise wire.failed(ranges)
+        return view((settings.host, settings.port), ranges, facts)
 
 
 class Node:
@@ -107,10 +113,20 @@ class Routes(ABC):
         """The answers of several nodes, asked at the same time, or why there are none."""
 
     async def owner_of(self, packed: bytes) -> Address:
-        key = key_of(packed) or b""
+        await self.look()
+        return self._owner(packed)
+
+    async def look(self) -> None:
+        """Have the map made new if it is stale; if nobody can tell, what is known has to do."""
         if self.cluster.map.stale:
-            await self._refresh()
-        owner = self.cluster.map.owner(slot_of(key))
+            try:
+                await self._refresh()
+            except BackendError:
+                if not self.cluster.map.masters():
+                    raise
+
+    def _owner(self, packed: bytes) -> Address:
+        owner = self.cluster.map.owner(slot_of(key_of(packed) or b""))
         if owner is None:
             self.cluster.map.stale = True
             raise BackendUnavailable("no node has the slot of this lock", backend="redis")
@@ -125,7 +141,7 @@ class Routes(ABC):
     async def route(
         self, packed: Sequence[bytes], confirmation: Confirmation | None = None
     ) -> list[object]:
-        """The answers in order; a command that got none has its BackendUnavailable there.
+        """The answers in order; a command that got none has the reason, a BackendError, there.
 
         One without a key (SCRIPT LOAD) goes to every node that gets another of this batch, in its
         order, and has the last of their answers.
@@ -133,16 +149,20 @@ class Routes(ABC):
         replies: list[object] = [None] * len(packed)
         keyless = [at for at, each in enumerate(packed) if key_of(each) is None]
         left: dict[int, Address] = {}
+        await self.look()
         for at, each in enumerate(packed):
             if at not in keyless:
-                left[at] = await self.owner_of(each)
+                try:
+                    left[at] = self._owner(each)
+                except BackendError as error:
+                    replies[at] = error
         asking: set[int] = set()
         for _ in range(_MOST_REDIRECTS):
+            if not left:
+                return replies
             plan = _plan(packed, keyless, left, asking)
             answers = await self._ask(plan, packed, confirmation)
             left, asking = self._sort(plan, answers, replies)
-            if not left:
-                return replies
         lost = BackendUnavailable("the nodes of the cluster point at each other", backend="redis")
         for at in left:
             replies[at] = lost
@@ -171,10 +191,12 @@ class Routes(ABC):
         asking: set[int] = set()
         for address, places in plan.items():
             answer = answers[address]
-            if isinstance(answer, BackendUnavailable):
+            if isinstance(answer, BackendError):
                 self.cluster.suspect(address)
                 answer = [answer] * len(places)
             for at, reply in zip(places, answer, strict=True):
+                if wire.cut_off(reply):
+                    self.cluster.suspect(address)
                 told = None if at < 0 else redirect(reply, address[0])
                 if told is None:
                     if at >= 0:
@@ -193,7 +215,7 @@ class Routes(ABC):
         if told is not None:
             self.cluster.map.stale = True
             return BackendUnavailable(f"the slot is elsewhere by now: {reply}", backend="redis")
-        if wire.elsewhere(reply) or str(reply).startswith("CLUSTERDOWN"):
+        if wire.elsewhere(reply) or wire.cut_off(reply):
             self.cluster.map.stale = True
         return wire.failed(reply)
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from binascii import crc_hqx
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hiredis import ReplyError
 
 from locknut.backends.redis import naming
 from locknut.backends.redis.settings import Settings
 from locknut.core.values import Claim, Mode
+
+if TYPE_CHECKING:
+    from locknut.backends.redis.cluster.views import View
 
 SLOTS: Final = 16384
 Address = tuple[str, int]
@@ -77,13 +80,11 @@ class SlotMap:
     def masters(self) -> list[Address]:
         return list(dict.fromkeys(each for each in self._owners if each is not None))
 
-    def learn(self, ranges: Any, host: str) -> None:
-        """What CLUSTER SLOTS said; a node that does not know its own name is where it was asked."""
+    def learn(self, view: View) -> None:
+        """What the best of the nodes said."""
         owners: list[Address | None] = [None] * SLOTS
-        for first, last, master, *_ in ranges:
-            name = master[0].decode() if master[0] else host
-            if name != "?":
-                owners[first : last + 1] = [(name, master[1])] * (last - first + 1)
+        for first, last, address in view.ranges:
+            owners[first : last + 1] = [address] * (last - first + 1)
         self._owners = owners
         self.stale = False
 
@@ -92,8 +93,11 @@ class SlotMap:
         self._owners[told.slot] = told.address
         self.stale = True
 
-    def to_ask(self, suspects: set[Address]) -> list[Settings]:
-        """Everybody who might know the slots, those last who did not answer of late."""
-        found = [self._seeds[0].at(*address) for address in self.masters()] + self._seeds
+    def to_ask(self, suspects: set[Address], told: Iterable[Address] = ()) -> list[Settings]:
+        """Everybody who might know the slots, those last who are suspected."""
+        first = self._seeds[0]
+        found = [first.at(*address) for address in self.masters()]
+        found += self._seeds
+        found += [first.at(*address) for address in dict.fromkeys(told)]
         places = {(each.host, each.port): each for each in found}
         return sorted(places.values(), key=lambda each: (each.host, each.port) in suspects)

@@ -15,7 +15,7 @@ from locknut.backends.redis.sockets import DIAL, Connection, Pool
 from locknut.backends.redis.sync import BlockingBackend
 from locknut.backends.redis.together import together
 from locknut.core.values import Claim
-from locknut.errors import BackendUnavailable
+from locknut.errors import BackendError
 from locknut.runtimes.threads import run
 
 
@@ -36,7 +36,7 @@ class Pools(Routes):
 
     def send(self, packed: bytes) -> Any:
         (reply,) = run(self.route([packed]))
-        if isinstance(reply, BackendUnavailable):
+        if isinstance(reply, BackendError):
             raise reply
         return reply
 
@@ -49,7 +49,7 @@ class Pools(Routes):
         try:
             with self._at(address).lent() as connection:
                 yield connection
-        except BackendUnavailable:
+        except BackendError:
             self.cluster.suspect(address)
             raise
 
@@ -57,8 +57,7 @@ class Pools(Routes):
         return self._at(run(self.owner_of(packed))).era
 
     def masters(self) -> list[Pool]:
-        if self.cluster.map.stale:
-            run(self._refresh())
+        run(self.look())
         return [self._at(address) for address in self.cluster.map.masters()]
 
     def close(self) -> None:

@@ -1,0 +1,108 @@
+"""Which of several nodes is believed about who has which slot. Pure.
+
+A node that came back without its data, or that does not reach the others, answers all the same: it
+knows no slots, some of them, or all of them as they were. So two nodes are asked that say the
+cluster is well, and the younger view counts; the others are asked if there are no such two.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from locknut.backends.redis.cluster.slots import Address
+from locknut.errors import BackendError, BackendUnavailable
+
+if TYPE_CHECKING:
+    from locknut.backends.redis.cluster.slots import SlotMap
+    from locknut.backends.redis.settings import Settings
+
+_ENOUGH: Final = 2
+
+
+class View(NamedTuple):
+    """What one node said."""
+
+    address: Address
+    """Who said it."""
+    ranges: list[tuple[int, int, Address]]
+    """From which slot to which, and the master of these."""
+    well: bool
+    """Whether it reaches the cluster, as far as it may tell us."""
+    epoch: int
+    """Grows with every change of masters; -1 if it may not be told."""
+
+    @property
+    def covered(self) -> int:
+        return sum(last - first + 1 for first, last, _ in self.ranges)
+
+    @property
+    def rank(self) -> tuple[bool, int, int]:
+        return self.well, self.epoch, self.covered
+
+
+def view(address: Address, slots: Any, facts: Any) -> View:
+    """From the answers to CLUSTER SLOTS and CLUSTER INFO; an ACL may forbid the second."""
+    ranges = []
+    for first, last, master, *_ in slots:
+        # A node that does not know its own name is where it was asked.
+        name = master[0].decode() if master[0] else address[0]
+        if name != "?":
+            ranges.append((first, last, (name, master[1])))
+    if not isinstance(facts, bytes):
+        return View(address, ranges, well=True, epoch=-1)
+    told = dict(line.split(":", 1) for line in facts.decode().split() if ":" in line)
+    well = told.get("cluster_state") == "ok"
+    return View(address, ranges, well, int(told.get("cluster_current_epoch", -1)))
+
+
+class Survey:
+    """The nodes that have been asked, and what they said."""
+
+    def __init__(self) -> None:
+        self._views: list[View] = []
+        self._failed: dict[Address, Exception] = {}
+
+    def next(self, known: SlotMap, suspects: set[Address]) -> Settings | None:
+        """Whom to ask next, if anybody: suspects only while nobody else knows any slot."""
+        usable = self._usable()
+        if sum(each.well for each in usable) >= _ENOUGH:
+            return None
+        asked = self._failed.keys() | {each.address for each in self._views}
+        masters = [address for each in usable for *_, address in each.ranges]
+        for settings in known.to_ask(suspects, masters):
+            address = settings.host, settings.port
+            if address not in asked:
+                return None if usable and address in suspects else settings
+        return None
+
+    def add(self, view: View) -> None:
+        self._views.append(view)
+
+    def failed(self, settings: Settings, error: Exception) -> None:
+        self._failed[settings.host, settings.port] = error
+
+    def best(self) -> View:
+        """The view to believe; where there is none, why."""
+        usable = self._usable()
+        if usable:
+            return max(usable, key=lambda each: each.rank)
+        for error in self._failed.values():  # one that says what to do, if there is one
+            if isinstance(error, BackendError) and not isinstance(error, BackendUnavailable):
+                raise error
+        told = [f"{host}:{port} knows no slots" for (host, port), *_ in self._views]
+        told += [f"{host}:{port}: {_reason(error)}" for (host, port), error in self._failed.items()]
+        message = f"no node of the cluster knows who has its slots: {'; '.join(told)}"
+        raise BackendUnavailable(message, backend="redis")
+
+    def poor(self) -> set[Address]:
+        """Who did not answer, or does not know what others know."""
+        best = max((each.rank for each in self._usable()), default=None)
+        poor = {each.address for each in self._views if best is None or each.rank < best}
+        return poor | self._failed.keys()
+
+    def _usable(self) -> list[View]:
+        return [each for each in self._views if each.covered]
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "message", "") or str(error) or type(error).__name__
