@@ -6,10 +6,12 @@ import json
 import os
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
-from tests.cli.harness import PYTHON, Running, Shell, gone, until
+from locknut.cli import arguments, hints
+from tests.cli.harness import LOCKNUT, PYTHON, Running, Shell, gone, until
 
 HOLD = ("--", "sh", "-c", "echo $LOCKNUT_FENCE; read line; exit 0")
 """Says its fence and holds until its stdin ends."""
@@ -43,16 +45,72 @@ def test_busy_is_75_and_names_the_holder(shell: Shell) -> None:
     assert shell.run("run", "-n", "x", "--", "echo", "ran") == (0, "ran\n", "")
 
 
-def test_the_hint_can_be_pasted(shell: Shell) -> None:
-    name = "it's $HOME; rm"
-    holder, _ = hold(shell, "--namespace", "shop", name)
+NASTY = [
+    "it's $HOME; rm",
+    "a\n'; echo INJECTED; '",
+    "\\'; echo INJECTED #\x07",
+    "both \" and ' and `echo INJECTED` and $(echo INJECTED)!!\t",
+    "\u00e9\u20ac\U0001f512",
+    "\u00e9\n\u20ac1\x1b[2J",
+    "\x010\x7f7 ends with a newline\n",
+    " ~ * ? [a] {b} & | < > ( ) \\ ",
+]
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_the_hint_can_be_pasted(shell: Shell, tmp_path: Path, name: str) -> None:
+    holder, fence = hold(shell, "--namespace", "shop", name)
     code, _, err = shell.run("run", "-n", "--namespace", "shop", name, "true")
     assert code == 75
-    command = err.splitlines()[1].removeprefix("locknut: to force it open: locknut ")
-    echo = f'for word in {command}; do echo "$word"; done'
-    words = subprocess.run(["sh", "-c", echo], capture_output=True, text=True, check=True).stdout
-    assert shell.run(*words.splitlines(), "--yes")[0] == 0
+    assert err.count("\n") == 2
+    assert all(line.isprintable() for line in err.splitlines())
+    command = err.splitlines()[1].removeprefix("locknut: to force it open: ")
+    words = ["break", name, "--fence", str(fence), "--namespace", "shop"]
+    assert pasted("bash", command, tmp_path) == words
+    if name.isprintable():  # what cannot be shown is written for bash, ksh and zsh
+        assert pasted("sh", command, tmp_path) == words
+    let_go(holder)
+
+
+def pasted(program: str, command: str, folder: Path) -> list[str]:
+    """The words that `locknut` gets from a shell (in a locale of ASCII alone) that runs this."""
+    words = folder / "words"
+    (folder / "locknut").write_text(f"#!/bin/sh\nprintf '%s\\0' \"$@\" >{words}\n")
+    (folder / "locknut").chmod(0o755)
+    environment = {"PATH": f"{folder}:{os.environ['PATH']}", "LC_ALL": "C"}
+    done = subprocess.run(
+        [program, "-c", command], env=environment, capture_output=True, check=True
+    )
+    assert done.stdout == b""
+    return words.read_bytes().decode().split("\0")[:-1]
+
+
+def test_the_hint_leads_to_the_engine_that_was_asked(shell: Shell, tmp_path: Path) -> None:
+    url = f"file://{tmp_path}/it's here?namespace=a"
+    holder, fence = hold(shell, "-u", url, "x")
+    code, _, err = shell.run("run", "-n", "-u", url, "x", "true", env={"LOCKNUT_NAMESPACE": "b"})
+    assert code == 75
+    command = err.splitlines()[1].removeprefix("locknut: to force it open: ")
+    assert pasted("sh", command, tmp_path) == ["break", "x", "--fence", str(fence), "-u", url]
+    assert shell.run(*pasted("sh", command, tmp_path), "--yes")[0] == 0
     assert holder.finish()[0] == 79
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://me:secret@host/0", "zookeeper://host?auth=digest:me:secret"]
+)
+def test_no_hint_shows_a_password(url: str) -> None:
+    options = arguments.run(["-u", url, "x", "true"])
+    assert hints.break_command("x", 1, options) == "locknut break x --fence 1 -u URL"
+
+
+def test_the_directory_is_named(shell: Shell, tmp_path: Path) -> None:
+    place = f"in file:{tmp_path}/locks"
+    holder, _ = hold(shell, "x")
+    assert place in shell.run("run", "-n", "x", "true")[2].splitlines()[0]
+    assert place in shell.run("wait", "-w", "0", "x")[2]
+    let_go(holder)
+    assert f'acquired "x" {place}, fence ' in shell.run("run", "-v", "x", "true")[2]
 
 
 @pytest.mark.parametrize("code", [0, 1, 42])
@@ -127,6 +185,32 @@ def test_slots_let_so_many_run(shell: Shell) -> None:
     assert shell.run("run", "-n", "-q", "-j", "2", "x", "true")[0] == 75
     let_go(first)
     assert shell.run("run", "-n", "-j", "2", "x", "true")[0] == 0
+
+
+def test_what_a_child_is_told_is_no_order_to_a_nested_run(shell: Shell) -> None:
+    url = shell.environment["LOCKNUT_URL"]
+    tell = ("-c", "echo $LOCKNUT_LOCK_NAMESPACE")
+    for inner, namespace in (
+        (("-u", f"{url}?namespace=b"), "b"),
+        (("-u", url), "locknut"),
+        (("-u", f"{url}?namespace=b", "--namespace", "c"), "c"),
+        ((), "locknut"),
+    ):
+        alone = ("run", *inner, "y", *tell)
+        assert shell.run(*alone)[:2] == (0, f"{namespace}\n")
+        outer = ("run", "--namespace", "above", "x", "--", *LOCKNUT)
+        assert shell.run(*outer, *alone)[:2] == (0, f"{namespace}\n")
+
+
+def test_the_url_wins_over_the_namespace_of_the_environment(shell: Shell) -> None:
+    url = shell.environment["LOCKNUT_URL"]
+    tell = ("x", "-c", "echo $LOCKNUT_LOCK_NAMESPACE")
+    env = {"LOCKNUT_NAMESPACE": "environment"}
+    assert shell.run("run", *tell, env=env)[1] == "environment\n"
+    assert shell.run("run", "-u", f"{url}?namespace=url", *tell, env=env)[1] == "url\n"
+    env["LOCKNUT_URL"] = f"{url}?namespace=url"
+    assert shell.run("run", *tell, env=env)[1] == "url\n"
+    assert shell.run("run", "--namespace", "option", *tell, env=env)[1] == "option\n"
 
 
 def test_names_of_other_namespaces_do_not_meet(shell: Shell) -> None:

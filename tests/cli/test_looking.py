@@ -52,7 +52,8 @@ def test_a_reader_that_goes_away_is_no_error(shell: Shell) -> None:
 
 
 def test_show_tells_holders_and_the_line_in_order(shell: Shell) -> None:
-    assert shell.run("show", "x") == (0, '"x" is free\n', "")
+    place = f"file:{shell.environment['LOCKNUT_URL'].removeprefix('file://')}"
+    assert shell.run("show", "x") == (0, f'"x" is free in {place}\n', "")
     holder, fence = hold(shell, "x")
     pids = []
     for count in (1, 2):
@@ -60,10 +61,12 @@ def test_show_tells_holders_and_the_line_in_order(shell: Shell) -> None:
         until(lambda count=count: waiting(shell) == count)  # type: ignore[misc]  # bound now
     code, out, err = shell.run("show", "x")
     assert (code, err) == (0, "")
-    places = [out.index(f":{pid}") for pid in (holder.pid, *pids)]
-    assert places == sorted(places)
+    found = [out.index(f":{pid}") for pid in (holder.pid, *pids)]
+    assert found == sorted(found)
+    assert out.startswith(f'"x" in {place}:\n')
     assert f"fence {fence}" in out
     facts = json.loads(shell.run("show", "--json", "x")[1])
+    assert facts["place"] == place
     assert [each["pid"] for each in facts["holders"]] == [holder.pid]
     assert [each["pid"] for each in facts["waiters"]] == pids
 

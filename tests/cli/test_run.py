@@ -73,7 +73,7 @@ def test_the_child_is_told_about_the_lock(shell: Shell) -> None:
     _, out, _ = running.finish()
     told = dict(line.split("=", 1) for line in out.splitlines() if line.startswith("LOCKNUT"))
     assert told["LOCKNUT_LOCK"] == "a:b"
-    assert told["LOCKNUT_NAMESPACE"] == "shop"
+    assert told["LOCKNUT_LOCK_NAMESPACE"] == "shop"
     assert int(told["LOCKNUT_FENCE"]) > 0
     assert told["LOCKNUT_OWNER"] == f"nightly@{os.uname().nodename}:{running.pid}"
     assert told["LOCKNUT_BACKEND"] == shell.environment["LOCKNUT_URL"].partition(":")[0]
@@ -96,6 +96,15 @@ def test_a_url_given_as_an_option_is_not_told_to_the_child(shell: Shell) -> None
     code, out, _ = shell.run("run", "--url", url, "x", "--", "env")
     assert code == 0
     assert "LOCKNUT_URL" not in out
+
+
+def test_an_engine_that_excludes_nobody_else_is_refused(shell: Shell) -> None:
+    for verb in (("run", "x", "--", "echo", "ran"), ("ls",), ("show", "x"), ("wait", "x")):
+        for url in ("memory:", "memory:name?namespace=a"):
+            code, out, err = shell.run(*verb, env={"LOCKNUT_URL": url})
+            assert (code, out) == (78, "")
+            assert "excludes nobody outside this process" in err
+    assert shell.run("run", "-u", "memory:", "x", "--", "echo", "ran")[:2] == (78, "")
 
 
 def test_python_m_and_the_console_script_are_the_same(shell: Shell) -> None:

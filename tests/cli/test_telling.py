@@ -33,18 +33,18 @@ def test_control_characters_of_others_never_reach_the_terminal() -> None:
     nasty = "a\x1b[2Jb\nc"
     holder = Holder(host="h\x07", pid=1, label=nasty)
     info = LockInfo(nasty, (holder,), (holder,))
-    for text in (telling.quoted(nasty), telling.who(holder), describe(info)):
+    for text in (telling.quoted(nasty), telling.who(holder), describe(info, nasty)):
         assert text.isprintable()
-    for text in (table([info]), card(info)):
+    for text in (table([info]), card(info, nasty)):
         assert all(line.isprintable() for line in text.split("\n"))
 
 
 def test_the_busy_line_names_holder_age_fence_ttl_and_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.time", lambda: 1000.0 + 372)
     holder = Holder(host="web-3", pid=4121, label="deploy", raw=276, since=1000.0, ttl_left=24.0)
-    text = describe(LockInfo("nightly", (holder,), (Holder(), Holder())))
+    text = describe(LockInfo("nightly", (holder,), (Holder(), Holder())), "file:/d")
     assert text.startswith('"nightly" is held by deploy@web-3:4121 since ')
-    assert text.endswith(" (6m12s), fence 8832, ttl 24s, 2 waiting")
+    assert text.endswith(" (6m12s), fence 8832, ttl 24s, 2 waiting, in file:/d")
 
 
 def test_a_table_has_a_row_per_holder_and_aligned_columns() -> None:
@@ -59,6 +59,7 @@ def test_a_table_has_a_row_per_holder_and_aligned_columns() -> None:
 
 def test_a_card_shows_the_line_in_order() -> None:
     waiters = (Holder(host="a", pid=1), Holder(host="b", pid=2))
-    text = card(LockInfo("x", (Holder(host="c", pid=3, raw=2),), waiters))
+    text = card(LockInfo("x", (Holder(host="c", pid=3, raw=2),), waiters), "file:/d")
+    assert text.startswith('"x" in file:/d:')
     assert text.index("c:3") < text.index("1. a:1") < text.index("2. b:2")
-    assert card(LockInfo("x")) == '"x" is free'
+    assert card(LockInfo("x"), "file:/d") == '"x" is free in file:/d'

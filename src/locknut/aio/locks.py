@@ -35,6 +35,7 @@ class Locks:
         settings = settings or opening.Settings()
         runtime = runtime or LoopRuntime()
         self._ear = Telling()
+        self._place = engine.id
         backend = engine.asyncio()
         self._client = opening.client(engine, backend, runtime, settings, Lease, self._ear)
 
@@ -42,6 +43,11 @@ class Locks:
     def backend(self) -> str:
         """The engine's name."""
         return self._client.backend.name
+
+    @property
+    def place(self) -> str:
+        """Where the locks live, as far as it can be shown: `file:/var/lib/jobs`."""
+        return self._place
 
     @property
     def namespace(self) -> str:

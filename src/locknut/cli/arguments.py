@@ -26,6 +26,8 @@ class Options(argparse.Namespace):
     quiet: bool
     verbose: bool
     json: bool
+    from_environment: frozenset[str]
+    """Which of these nobody wrote on the command line: variables tell them."""
 
     name: str
     command: list[str]
@@ -159,10 +161,12 @@ def _wants_next(word: str) -> bool:
 
 def _settle(parser: _Parser, found: Options, options: Sequence[Option]) -> Options:
     """Texts become values, and what was not given comes from the environment or is the default."""
+    found.from_environment = frozenset()
     for option in (*options, *EVERYWHERE):
         text, source = getattr(found, option.dest), "/".join(option.flags)
         if text is None and option.variable is not None:
             text, source = os.environ.get(option.variable) or None, f"${option.variable}"
+            found.from_environment |= {option.dest} if text is not None else set()
         if isinstance(text, str):
             try:
                 setattr(found, option.dest, option.read(text))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from locknut.cli import arguments, opening
 from locknut.cli.exits import Exit
 from locknut.cli.showing import card, facts_of
-from locknut.cli.telling import Teller, as_json, quoted
+from locknut.cli.telling import Teller, as_json, plain, quoted
 
 if TYPE_CHECKING:
     from locknut import LockInfo
@@ -27,15 +27,15 @@ def main(_verb: str, argv: Sequence[str]) -> int:
     with opening.locks(options) as locks:
         info = locks.info(options.name)
         if not info.holders:
-            return _report(info, options, teller, broken=False)
-        refusal = _settle_fence(info, options) or _settle_consent(info, options)
+            return _report(info, options, teller, locks.place, broken=False)
+        refusal = _settle_fence(info, options) or _settle_consent(info, options, locks.place)
         if refusal is not None:
             code, message = refusal
             teller.error("not_broken", message)
             return code
         # Another fence than the one seen raises StaleFence, which ends with 75.
         broken = locks.force_release(options.name, fence=options.fence, reason=options.reason or "")
-    return _report(info, options, teller, broken=broken)
+    return _report(info, options, teller, locks.place, broken=broken)
 
 
 def _settle_fence(info: LockInfo, options: Options) -> tuple[Exit, str] | None:
@@ -50,12 +50,12 @@ def _settle_fence(info: LockInfo, options: Options) -> tuple[Exit, str] | None:
     return Exit.USAGE, f"say which hold to break: --fence N ({quoted(info.name)} has {fences})"
 
 
-def _settle_consent(info: LockInfo, options: Options) -> tuple[Exit, str] | None:
+def _settle_consent(info: LockInfo, options: Options, place: str) -> tuple[Exit, str] | None:
     if options.yes:
         return None
     if not _can_ask(options):
         return Exit.USAGE, "breaking a lock needs --yes where nobody can be asked"
-    sys.stderr.write(card(info) + "\nThe holder may still be running. ")
+    sys.stderr.write(card(info, place) + "\nThe holder may still be running. ")
     sys.stderr.write(f"Break the hold with fence {options.fence}? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() in {"y", "yes"}:
@@ -67,13 +67,13 @@ def _can_ask(options: Options) -> bool:
     return not options.yes and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def _report(info: LockInfo, options: Options, teller: Teller, *, broken: bool) -> int:
+def _report(info: LockInfo, options: Options, teller: Teller, place: str, *, broken: bool) -> int:
     if options.json:
         facts = {"broken": broken, "fence": options.fence, "reason": options.reason}
-        sys.stdout.write(as_json({**facts_of(info), **facts}) + "\n")
+        sys.stdout.write(as_json({**facts_of(info, place), **facts}) + "\n")
     elif broken:
         why = f" ({options.reason})" if options.reason else ""
         teller.say("broken", f"broke {quoted(info.name)}, fence {options.fence}{why}")
     else:
-        teller.say("free", f"{quoted(info.name)} is not held: nothing to break")
+        teller.say("free", f"{quoted(info.name)} is not held in {plain(place)}: nothing to break")
     return Exit.OK

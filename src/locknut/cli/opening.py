@@ -1,4 +1,4 @@
-"""Which engine a command talks to, and under which name it is seen there."""
+"""Which engine a command talks to, in which namespace, and under which name it is seen there."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import locknut
+from locknut.connect import parse
+from locknut.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from locknut.cli.arguments import Options
@@ -14,7 +16,16 @@ if TYPE_CHECKING:
 
 def locks(options: Options, *, label: str = "", require: tuple[str, ...] = ()) -> locknut.Locks:
     """The engine of -u, $LOCKNUT_URL or this machine's files."""
-    return locknut.connect(options.url, namespace=options.namespace, label=label, require=require)
+    if options.url is not None and parse(options.url).scheme == "memory":
+        raise ConfigurationError("memory: excludes nobody outside this process; choose another URL")
+    namespace = namespace_of(options)
+    return locknut.connect(options.url, namespace=namespace, label=label, require=require)
+
+
+def namespace_of(options: Options) -> str | None:
+    """What was asked for besides the URL: --namespace; the variable, where the URL has none."""
+    in_url = options.url is not None and "namespace" in parse(options.url).options
+    return None if in_url and "namespace" in options.from_environment else options.namespace
 
 
 def user() -> str:

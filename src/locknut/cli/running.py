@@ -18,7 +18,7 @@ from locknut.cli.exits import Exit, of_signal
 from locknut.cli.options import NEVER
 from locknut.cli.signals import Interrupted, Signals
 from locknut.cli.supervising import Rules, Supervisor
-from locknut.cli.telling import Teller, quoted, span
+from locknut.cli.telling import Teller, plain, quoted, span
 from locknut.errors import BackendError, ConfigurationError, LeaseLost
 from locknut.runtimes import clock
 
@@ -91,7 +91,9 @@ class Run:
     def _under_lock(self, lease: Lease) -> int:
         name, fence = quoted(lease.name), lease.fence
         facts = {"lock": lease.name, "fence": fence}
-        self.teller.detail("acquired", f"acquired {name}, fence {fence}", **facts)
+        place = "" if self.locks is None else self.locks.place
+        message = f"acquired {name} in {plain(place)}, fence {fence}"
+        self.teller.detail("acquired", message, **facts, place=place)
         lost = False
         try:
             code = self._run_child(lease)
@@ -147,12 +149,12 @@ class Run:
     def _environment(self, lease: Lease | None, lost_fd: int) -> dict[str, str]:
         """What the child is told; never the URL, which may hold a password."""
         told = {"LOCKNUT_LOCK": self.options.name, "LOCKNUT_OWNER": opening.identity(self.label)}
-        ours = ("LOCKNUT_FENCE", "LOCKNUT_TTL", "LOCKNUT_BACKEND", "LOCKNUT_LOST_FD")
-        told |= dict.fromkeys(ours, "")
+        known = ("LOCK_NAMESPACE", "FENCE", "TTL", "BACKEND", "LOST_FD")
+        told |= dict.fromkeys((f"LOCKNUT_{each}" for each in known), "")
         if lease is not None and self.locks is not None:
             held = os.environ.get(nesting.VARIABLE, "")
             told |= {
-                "LOCKNUT_NAMESPACE": self.locks.namespace,
+                "LOCKNUT_LOCK_NAMESPACE": self.locks.namespace,
                 "LOCKNUT_FENCE": str(lease.fence) if self._has_fences() else "",
                 "LOCKNUT_TTL": "" if lease.remaining == NEVER else f"{self._ttl(lease):g}",
                 "LOCKNUT_BACKEND": self.locks.backend,

@@ -28,7 +28,7 @@ def main(verb: str, argv: Sequence[str]) -> int:
         if verb == "ls":
             _list(locks, options)
         else:
-            _show(locks.info(options.name), options)
+            _show(locks.info(options.name), options, locks.place)
     return 0
 
 
@@ -38,7 +38,8 @@ def _list(locks: Locks, options: Options) -> None:
         found = [
             info for info in locks.list(options.pattern) if info.waiters or not options.waiting
         ]
-        text = as_json([facts_of(info) for info in found]) if options.json else table(found)
+        facts = [facts_of(info, locks.place) for info in found] if options.json else []
+        text = as_json(facts) if options.json else table(found)
         sys.stdout.write((_CLEAR if clear else "") + text + "\n")
         sys.stdout.flush()
         if not options.watch:
@@ -46,8 +47,9 @@ def _list(locks: Locks, options: Options) -> None:
         time.sleep(max(options.every, _SHORTEST))
 
 
-def _show(info: LockInfo, options: Options) -> None:
-    sys.stdout.write((as_json(facts_of(info)) if options.json else card(info)) + "\n")
+def _show(info: LockInfo, options: Options, place: str) -> None:
+    text = as_json(facts_of(info, place)) if options.json else card(info, place)
+    sys.stdout.write(text + "\n")
 
 
 def table(found: Sequence[LockInfo]) -> str:
@@ -90,13 +92,14 @@ def _times(holder: Holder) -> tuple[str, str, str]:
     return age(holder.since), left, "-" if holder.fence is None else str(holder.fence)
 
 
-def card(info: LockInfo) -> str:
+def card(info: LockInfo, place: str) -> str:
     """Everything known about one name."""
-    lines = [quoted(info.name) + (":" if info.holders or info.waiters else " is free")]
+    free = "" if info.holders or info.waiters else " is free"
+    lines = [f"{quoted(info.name)}{free} in {plain(place)}" + ("" if free else ":")]
     lines += [f"  held by {_sentence(info, holder)}" for holder in info.holders]
-    for place, waiter in enumerate(info.waiters, start=1):
+    for turn, waiter in enumerate(info.waiters, start=1):
         since = "" if waiter.since is None else f", waiting {age(waiter.since)}"
-        lines.append(f"  {place}. {who(waiter)}{since}, {waiter.mode.value}")
+        lines.append(f"  {turn}. {who(waiter)}{since}, {waiter.mode.value}")
     if not info.holders and info.waiters:
         lines.insert(1, "  held by nobody at this moment")
     lines += [f"  {_dissent(vote)}" for vote in info.votes if not vote.agrees]
@@ -118,10 +121,11 @@ def _sentence(info: LockInfo, holder: Holder) -> str:
     return ", ".join(parts)
 
 
-def facts_of(info: LockInfo) -> dict[str, object]:
+def facts_of(info: LockInfo, place: str) -> dict[str, object]:
     """The same as JSON: what scripts may rely on."""
     return {
         "lock": info.name,
+        "place": place,
         "locked": info.locked,
         "permits": info.permits,
         "holders": [_facts(holder) for holder in info.holders],

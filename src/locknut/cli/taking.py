@@ -31,7 +31,7 @@ def acquire(locks: Locks, options: Options, teller: Teller) -> Lease | None:
         with _told_soon(locks, options, teller):
             lease = lock.acquire(timeout=None if options.wait == NEVER else options.wait)
     if lease is None:
-        _say_busy(_look(locks, options.name), options, teller)
+        _say_busy(_look(locks, options.name), locks.place, options, teller)
     return lease
 
 
@@ -68,30 +68,30 @@ def _told_soon(locks: Locks, options: Options, teller: Teller) -> Iterator[None]
 def _say_waiting(locks: Locks, options: Options, teller: Teller) -> None:
     info = _look(locks, options.name)
     if info is not None:
-        teller.say("held", describe(info), **facts_of(info))
+        teller.say("held", describe(info, locks.place), **facts_of(info, locks.place))
     limit = "" if options.wait == NEVER else f" up to {span(options.wait)}"
     teller.say("waiting", f"waiting{limit} ...", lock=options.name)
 
 
-def _say_busy(info: LockInfo | None, options: Options, teller: Teller) -> None:
+def _say_busy(info: LockInfo | None, place: str, options: Options, teller: Teller) -> None:
     """Who has it, and what to do about it."""
     if info is None:
         message = f"{quoted(options.name)} is held, and the engine does not tell by whom"
         teller.say("busy", message, lock=options.name)
         return
-    teller.say("busy", describe(info), **facts_of(info))
+    teller.say("busy", describe(info, place), **facts_of(info, place))
     if fence := next((holder.fence for holder in info.holders), None):
-        command = f"locknut break {_typed(info.name)} --fence {fence}"
-        if options.namespace:
-            command += f" --namespace {options.namespace}"
+        from locknut.cli import hints  # only for those who are told
+
+        command = hints.break_command(info.name, fence, options)
         teller.say("hint", f"to force it open: {command}", command=command)
 
 
-def describe(info: LockInfo) -> str:
-    """Who holds it: "x" is held by me@web-3:4121 since 02:14:07 (6m12s), fence 8841."""
+def describe(info: LockInfo, place: str) -> str:
+    """Who holds it: "x" is held by me@web-3:4121 since 02:14:07 (6m12s), fence 8841, in file:/x."""
     name = quoted(info.name)
     if not info.holders:
-        return f"{name} was held until a moment ago"
+        return f"{name} in {plain(place)} was held until a moment ago"
     first, *others = info.holders
     text = f"{name} is held by {who(first)}"
     if others:
@@ -102,13 +102,7 @@ def describe(info: LockInfo) -> str:
         "fence {}": first.fence,
         "ttl {}": None if first.ttl_left is None else span(first.ttl_left),
         "{} waiting": len(info.waiters) or None,
+        "in {}": plain(place),
     }
     told = [words.format(value) for words, value in details.items() if value is not None]
     return ", ".join([text, *told])
-
-
-def _typed(name: str) -> str:
-    """The name as a shell takes it."""
-    import shlex  # only for those who are told
-
-    return shlex.quote(name) if name.isprintable() else f"$'{plain(name)}'"

@@ -15,7 +15,7 @@ from locknut.cli.exits import Exit, of_signal
 from locknut.cli.showing import facts_of
 from locknut.cli.signals import Interrupted, Signals
 from locknut.cli.taking import describe
-from locknut.cli.telling import Teller, as_json, quoted
+from locknut.cli.telling import Teller, as_json, plain, quoted
 from locknut.runtimes import clock
 
 if TYPE_CHECKING:
@@ -35,14 +35,15 @@ def main(_verb: str, argv: Sequence[str]) -> int:
         try:
             with signals.interrupting(), opening.locks(options) as locks:
                 info = _until_free(locks, options, signals)
+                place = locks.place
         except Interrupted as interruption:
             return of_signal(interruption.signum)
     if options.json:
-        sys.stdout.write(as_json(facts_of(info)) + "\n")
+        sys.stdout.write(as_json(facts_of(info, place)) + "\n")
     elif info.locked:
-        teller.say("busy", describe(info))
+        teller.say("busy", describe(info, place))
     else:
-        teller.detail("free", f"{quoted(options.name)} is free")
+        teller.detail("free", f"{quoted(options.name)} is free in {plain(place)}")
     return Exit.BUSY if info.locked else Exit.OK
 
 

@@ -78,10 +78,10 @@ def test_the_command_line_shows_who_disagrees(five: RedlockNodes) -> None:
         return found
 
     info = paint.run(body())
-    lines = card(info).splitlines()
+    lines = card(info, "redlock:3").splitlines()
     assert sum("held by" in line for line in lines) == 1
     assert any(line.startswith(f"  but {places(five)[0]}: ") for line in lines)
-    assert '"claim"' not in str(facts_of(info))
-    votes = facts_of(info)["votes"]
+    assert '"claim"' not in str(facts_of(info, "redlock:3"))
+    votes = facts_of(info, "redlock:3")["votes"]
     assert isinstance(votes, list)
     assert not votes[0]["agrees"]
