@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 from typing import Any
 
@@ -59,6 +60,49 @@ def test_tls_and_a_password(
     ):
         locks.info("x")
     assert "s3cret" not in repr(place_of(kind(**where)).settings)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "verifies"),
+    [
+        ("required", True),
+        ("optional", True),
+        (ssl.CERT_OPTIONAL, True),
+        ("none", False),
+        (None, False),
+        (ssl.CERT_NONE, False),
+    ],
+)
+def test_a_certificate_is_verified_as_the_client_does(chosen: Any, verifies: bool) -> None:
+    tls = place_of(redis.Redis(ssl=True, ssl_cert_reqs=chosen)).settings.tls
+    assert tls is not None
+    assert (tls.verify_mode is ssl.CERT_REQUIRED) is verifies
+    assert tls.check_hostname is verifies
+
+
+@KINDS
+def test_a_user_without_a_password_is_that_user(server: RedisServer, kind: Any) -> None:
+    """Not `default`, who may do everything."""
+    server.ask("ACL", "SETUSER", "few", "on", "nopass", "~*", "&*", "+@all")
+    url = server.url.replace("redis://", "redis://few@")
+    for target in (kind(host="127.0.0.1", port=server.port, username="few"), url):
+        with locknut.connect(target) as locks, locks.lock("x"):
+            assert users(server) == {"few"}
+
+        async def story(target: Any = target) -> None:
+            async with aio.connect(target) as locks, locks.lock("x"):
+                assert users(server) == {"few"}
+
+        asyncio.run(story())
+    server.ask("ACL", "DELUSER", "few")
+
+
+def users(server: RedisServer) -> set[str]:
+    """Who is connected, besides the one who asks."""
+    told = server.ask("CLIENT", "LIST")
+    assert isinstance(told, bytes)
+    lines = [line for line in told.decode().splitlines() if "cmd=client|list" not in line]
+    return {word[5:] for line in lines for word in line.split() if word.startswith("user=")}
 
 
 @pytest.mark.parametrize("sentinel", [redis.sentinel.Sentinel, redis.asyncio.sentinel.Sentinel])
@@ -160,11 +204,20 @@ def test_a_provider_that_fails(redis_server: RedisServer) -> None:
         assert "s3cret" not in str(caught.value)
 
 
+def behind_a_sentinel(**options: Any) -> Any:
+    return redis.Sentinel([("h", 1)], **options).master_for("m")  # type: ignore[no-untyped-call]
+
+
 @pytest.mark.parametrize(
     ("client", "named"),
     [
         (redis.Redis(ssl=True, ssl_validate_ocsp=True), "ssl_validate_ocsp"),
         (redis.Redis(ssl=True, ssl_ca_certs="/nowhere"), "certificates"),
+        (redis.Redis(socket_timeout=0.001), "socket_timeout"),
+        (redis.Redis(socket_connect_timeout=0.001), "socket_connect_timeout"),
+        (behind_a_sentinel(min_other_sentinels=1), "min_other_sentinels"),
+        (behind_a_sentinel(force_master_ip="::1"), "force_master_ip"),
+        (redis.Redis(ssl=True, ssl_cert_reqs=7), "ssl_cert_reqs"),  # type: ignore[arg-type]
         (redis.Redis().connection_pool, "a client with a connection pool"),
         (object(), "got a object"),
         (b"redis://h", "got a bytes"),

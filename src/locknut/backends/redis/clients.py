@@ -13,7 +13,7 @@ from typing import Any, Final
 from locknut.backends.redis.cluster.routing import Cluster
 from locknut.backends.redis.places import Single
 from locknut.backends.redis.sentinel import Sentinels
-from locknut.backends.redis.settings import COMMAND_LIMIT, Settings
+from locknut.backends.redis.settings import COMMAND_LIMIT, Settings, bounded
 from locknut.errors import ConfigurationError
 
 _REFUSED: Final = (
@@ -24,6 +24,15 @@ _REFUSED: Final = (
     "ssl_include_verify_flags",
     "ssl_exclude_verify_flags",
 )
+_VERIFYING: Final[dict[object, bool]] = {
+    "required": True,
+    "optional": True,
+    "none": False,
+    None: False,
+    ssl.CERT_REQUIRED: True,
+    ssl.CERT_OPTIONAL: True,
+    ssl.CERT_NONE: False,
+}
 
 
 def place_of(client: Any) -> Single | Sentinels | Cluster:
@@ -43,6 +52,14 @@ def _sentinels(pool: Any) -> Sentinels:
     if not pool.is_master:
         message = "this client reads from replicas: hand in one from master_for(...)"
         raise ConfigurationError(message, backend="redis")
+    chosen = {
+        "min_other_sentinels": getattr(pool.sentinel_manager, "min_other_sentinels", 0),
+        "force_master_ip": getattr(pool.sentinel_manager, "_force_master_ip", None),
+    }
+    for option, value in chosen.items():
+        if value:
+            message = f"a Sentinel client with {option} cannot be used: connect with a URL"
+            raise ConfigurationError(message, backend="redis")
     known = [
         _settings(each.connection_kwargs, tls=_encrypts(each.connection_class))
         for each in (one.connection_pool for one in pool.sentinel_manager.sentinels)
@@ -65,14 +82,14 @@ def _encrypts(connection_class: type) -> bool:
 
 
 def _settings(options: Mapping[str, Any], *, tls: bool) -> Settings:
-    limit = options.get("socket_timeout") or COMMAND_LIMIT
+    limit = _limit(options, "socket_timeout", COMMAND_LIMIT)
     return Settings(
         host=options.get("host") or "localhost",
         port=int(options.get("port") or 6379),
         path=options.get("path") or "",
         db=int(options.get("db") or 0),
-        limit=float(limit),
-        connect_limit=float(options.get("socket_connect_timeout") or limit),
+        limit=limit,
+        connect_limit=_limit(options, "socket_connect_timeout", limit),
         username=options.get("username") or "",
         password=options.get("password") or "",
         provider=options.get("credential_provider"),
@@ -80,13 +97,26 @@ def _settings(options: Mapping[str, Any], *, tls: bool) -> Settings:
     )
 
 
+def _limit(options: Mapping[str, Any], option: str, default: float) -> float:
+    chosen = options.get(option)
+    return default if chosen is None else bounded(float(chosen), option)
+
+
+def _verifies(options: Mapping[str, Any]) -> bool:
+    """For a client "optional" means "required": the server always has a certificate to show."""
+    wanted = options.get("ssl_cert_reqs", "required")
+    if wanted not in _VERIFYING:
+        message = f"a client with ssl_cert_reqs={wanted!r} cannot be used"
+        raise ConfigurationError(message, backend="redis")
+    return _VERIFYING[wanted]
+
+
 def _context(options: Mapping[str, Any]) -> ssl.SSLContext:
     for option in _REFUSED:
         if options.get(option):
             message = f"a client with {option} cannot be used: connect with a URL"
             raise ConfigurationError(message, backend="redis")
-    wanted = options.get("ssl_cert_reqs", "required")
-    required = wanted in {"required", ssl.CERT_REQUIRED}
+    required = _verifies(options)
     try:
         context = ssl.create_default_context(
             cafile=options.get("ssl_ca_certs"),

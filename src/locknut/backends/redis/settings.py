@@ -183,6 +183,11 @@ def _layout(url: Url) -> str:
 def _limit(url: Url, option: str, default: float) -> float:
     text = url.options.get(option)
     limit = default if text is None else doors.seconds(text, option)
+    return bounded(limit, option)
+
+
+def bounded(limit: float, option: str) -> float:
+    """A time limit that is neither too short for an answer nor as good as none."""
     if not 0.05 <= limit <= 3600:
         raise ConfigurationError(f"{option} must be between 0.05 and 3600 s", backend="redis")
     return limit

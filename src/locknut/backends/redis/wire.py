@@ -62,7 +62,7 @@ class Welcome(NamedTuple):
 def greeting(settings: Settings, protocol: bytes, *, curious: bool) -> list[bytes]:
     """What a connection says first; a curious one asks whether keys may be evicted."""
     words = [b"HELLO", protocol]
-    if settings.password:
+    if settings.username or settings.password:  # some users need none: never another instead
         user = (settings.username or "default").encode()
         words += [b"AUTH", user, settings.password.encode()]
     said = [pack(*words)]
