@@ -13,7 +13,7 @@ from locknut.core.values import Event as CoreEvent
 from locknut.core.values import State
 from locknut.errors import BackendError, LeaseLost, LocknutError
 from locknut.testing.client import Ear, Visit
-from locknut.testing.history import AMONG, BESIDE, Kind
+from locknut.testing.history import AMONG, ATTACHED, BESIDE, Kind
 from locknut.testing.stepping import Cancelled
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ class Customer:
             return None
 
     async def attach(self, name: str, terms: Terms, text: str) -> Visit | None:
-        story = self._called(name, terms)
+        story = self._called(name, terms, ATTACHED)
         made: list[Any] = []
         try:
             await moving.attach(self.client, text, made)

@@ -67,6 +67,9 @@ BESIDE = "beside another"
 """The note of a call for several names, on all but the first: they are asked for in their turn, so
 nobody wants them yet while the first is waited for."""
 
+ATTACHED = "of a detached hold"
+"""The note of a call that goes on with a hold which somebody detached."""
+
 
 class Event(NamedTuple):
     """One thing that happened."""

@@ -37,6 +37,7 @@ class Faults:
 
 
 CALM = Faults()
+LOSSES = ("data_lost", "emptied", "keys_deleted", "older_state", "lagging_replica")
 OF_MESSAGES = ("request_lost", "reply_lost", "slow", "late")
 EVERYTHING = Faults(
     request_lost=0.05,
@@ -62,8 +63,11 @@ def swarm(random: Random, everything: Faults = EVERYTHING) -> Faults:
         for name in everything.__dataclass_fields__
     }
     rates["drift"] = everything.drift if random.random() < 0.5 else 0.0
-    if any(rates.get(loss) for loss in ("data_lost", "emptied", "keys_deleted")):
-        rates["clock_set_back"] = 0.0  # both together may take fences back: the docs say so
+    # Lost data and a clock that was set back may together take fences back: the docs say so.
+    if rates["clock_set_back"] and rates["drift"]:
+        rates.update({loss: 0.0 for loss in LOSSES if loss in rates})
+    elif any(rates.get(loss) for loss in LOSSES):
+        rates["clock_set_back"] = 0.0
     return replace(everything, **rates)
 
 

@@ -8,7 +8,7 @@ from itertools import accumulate
 from math import inf
 
 from locknut.core.values import Mode
-from locknut.testing.history import Event, Kind
+from locknut.testing.history import ATTACHED, Event, Kind
 from locknut.testing.stories import Span, Stories, Story, spans
 from locknut.testing.verdict import Assumptions, Violation
 
@@ -56,9 +56,12 @@ def _crowd(newest: Span, valid: list[Span]) -> Iterator[tuple[Span, Span, str]]:
 def fences(stories: Stories, given: Assumptions) -> Iterator[Violation]:
     """(b) Unique; in the order of real time; and in the order of validity, where that is one."""
     void = given.fences_void_after
+    old = frozenset({Kind.FORGOT}) if given.old_holds_come_back else frozenset()
     for name, of_name in stories.by_name.items():
         fenced = [story for story in of_name if story.got and story.got.fence is not None]
-        yield from _judged(stories, void, name, (*_twins(fenced), *_late_comers(fenced)))
+        pairs = [*_twins(fenced), *_late_comers(fenced)]
+        yield from _judged(stories, void, name, (pair for pair in pairs if not _old_hold(pair)))
+        yield from _judged(stories, void | old, name, filter(_old_hold, pairs))
         in_turn = _successors(spans(fenced))
         yield from _judged(stories, void | given.exclusion_void_after, name, in_turn)
 
@@ -78,6 +81,12 @@ Pair = tuple[Story, Story, str]
 
 def _greater(one: Story, other: Story) -> Story:
     return one if one.fence >= other.fence else other
+
+
+def _old_hold(pair: Pair) -> bool:
+    """Whether somebody went on with a hold, and so with a number, that was there already."""
+    called = pair[0].called, pair[1].called
+    return any(each.owner is not None or each.note == ATTACHED for each in called)
 
 
 def _one_hold(one: Story, other: Story) -> bool:

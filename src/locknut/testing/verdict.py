@@ -33,6 +33,9 @@ class Assumptions:
     """So many of those, on as many nodes, may not end a hold: a majority has it still."""
     fences_void_after: frozenset[Kind] = frozenset()
     """What a later fence need not be above the earlier ones after."""
+    old_holds_come_back: bool = False
+    """Whether an engine that forgets may have its holds of some time ago, with their old numbers:
+    a co-owner or whoever attaches then goes on with such a number."""
     told_within: float | None = None
     """How late the notice of a loss may be while nobody is faulty; None: not judged."""
     free_within: float | None = None

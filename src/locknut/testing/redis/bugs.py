@@ -44,6 +44,12 @@ _LATE = RedisFaults(late=0.1)
 _LOSSY = RedisFaults(request_lost=0.05, reply_lost=0.08, late=0.02, slow=0.1)
 _STOPS = RedisFaults(processes_stop=0.8, slow=0.2)
 _CRASHES = RedisFaults(processes_crash=1.5)
+_OLDER = RedisFaults(older_state=0.5)
+_CLOCK_AT_FIRST = Edit(
+    "*",
+    "local raw = math.max(tonumber(redis.call('get', key) or 0) + 1, clock)",
+    "local raw = tonumber(redis.call('get', key) or clock - 1) + 1",
+)
 _EVERYWHERE = ("mutex", "fair", "permits", "shelf", "owned")
 
 BUGS: dict[str, Bug] = {
@@ -108,20 +114,25 @@ BUGS: dict[str, Bug] = {
         rules="abd",
     ),
     "redis-fence-without-clock": scripted(
-        Edit("*", "raw = math.floor((time[1] * 1000000 + time[2]) / 32)", "raw = 1"),
+        Edit(
+            "*", "local clock = math.floor((time[1] * 1000000 + time[2]) / 32)", "local clock = 0"
+        ),
         rules="b",
         faults=RedisFaults(emptied=0.5),
     ),
     "redis-fence-is-the-clock": scripted(
-        Edit("*", "  if raw == 1 then\n    raw = math", "  if raw then\n    raw = math"),
-        Edit("acquire", "  if raw > 1 then\n    return raw\n  end\n", ""),
+        Edit("*", "tonumber(redis.call('get', key) or 0) + 1, clock)", "clock)"),
         rules="b",
         faults=RedisFaults(clock_set_back=0.5),
+    ),
+    "redis-clock-only-for-a-missing-fence": scripted(_CLOCK_AT_FIRST, rules="b", faults=_OLDER),
+    "redis-clock-only-for-a-missing-fence-of-a-replica": scripted(
+        _CLOCK_AT_FIRST, rules="b", faults=RedisFaults(lagging_replica=0.5)
     ),
     "redis-fence-kept-for-waiters": scripted(
         Edit(
             "*",
-            "  kind, holder = 'string', id\n  return next_fence()",
+            "  kind, holder = 'string', id\n  return next_fence(FENCE, time, ttl)",
             "  kind, holder = 'string', id\n  return tonumber(redis.call('get', FENCE) or 1)",
         ),
         rules="b",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from locknut.backends.redis.backend import CAPABILITIES
 from locknut.core.ports import Backend
 from locknut.testing.process import Process
@@ -10,7 +12,7 @@ from locknut.testing.redis.faults import RedisFaults
 from locknut.testing.redis.lines import CLOCKS
 from locknut.testing.redis.looping import SimAsyncio
 from locknut.testing.redis.server import RedisNode
-from locknut.testing.variant import Variant
+from locknut.testing.variant import MEMORY, Variant
 
 
 class Either:
@@ -40,6 +42,8 @@ EVERYTHING = RedisFaults(
     scripts_flushed=0.2,
     keys_deleted=0.1,
     emptied=0.05,
+    older_state=0.05,
+    lagging_replica=0.05,
 )
 
 REDIS = Variant(
@@ -48,4 +52,5 @@ REDIS = Variant(
     keeper=SimBlocking,
     patches=CLOCKS,
     everything=EVERYTHING,
+    assumptions=replace(MEMORY, old_holds_come_back=True),
 )

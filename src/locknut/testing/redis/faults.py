@@ -20,6 +20,10 @@ class RedisFaults(Faults):
     """By hand or by eviction: any one key."""
     emptied: float = 0.0
     """FLUSHALL: the connections stay."""
+    older_state: float = 0.0
+    """A restart from a snapshot: what happened since then is forgotten, what had ended is back."""
+    lagging_replica: float = 0.0
+    """A failover to a replica that was behind: another server, with a little less in it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,8 @@ GREETINGS = {
     b"HELLO": [b"server", b"redis", b"role", b"master"],
     b"INFO": b"maxmemory_policy:noeviction\r\n",
 }
+SNAPSHOTS = (0.02, 0.2, 1.0)
+"""Seconds between two states that may come back."""
 _LUA = Lua()
 
 
@@ -44,6 +46,8 @@ class RedisNode(Node):
         self._edits = edits
         self._scripts: dict[bytes, bytes] = {}
         self._later: list[Callable[[], None]] = []
+        self._older: list[Callable[[], None]] = []
+        """How to bring back the states of the last seconds."""
         self._forgot: set[str] = set()
         """Names of which some key was deleted: the book of who waits is in disorder for a while,
         and somebody who is no longer there may get one of the short grants."""
@@ -170,15 +174,40 @@ class RedisNode(Node):
             yield faults.scripts_flushed, self._flush_scripts
             yield faults.keys_deleted, self._delete_one
             yield faults.emptied, self._empty
+            yield faults.older_state, self._restart_from_snapshot
+            yield faults.lagging_replica, self._fail_over
+            if faults.older_state or faults.lagging_replica:
+                self._remember()
 
     def restart(self, *, keep_data: bool, away: float) -> None:
+        self._hang_up()
+        super().restart(keep_data=keep_data, away=away)
+
+    def _hang_up(self) -> None:
         self._scripts.clear()
         self._later.clear()
         for port in list(self.ports):
             if port.wire is not None:
                 port.wire.server_left()
             port.close()
-        super().restart(keep_data=keep_data, away=away)
+
+    def _remember(self) -> None:
+        """What a snapshot has, and what a replica has when it stops to follow."""
+        self._older = [*self._older[-2:], self.keys.copied()]
+        self.world.after(self.world.random.choice(SNAPSHOTS), self._remember)
+
+    def _restart_from_snapshot(self) -> None:
+        if self.up:
+            self.world.faults["older_state"] += 1
+            self.restart(keep_data=True, away=self.world.random.choice((0.01, 0.3, 2.0)))
+            self._forget("", self.world.random.choice(self._older))
+
+    def _fail_over(self) -> None:
+        """The promoted one has other connections and knows no script."""
+        if self.up:
+            self.world.faults["lagging_replica"] += 1
+            self._hang_up()
+            self._forget("", self._older[-1])
 
     def set_back(self, seconds: float) -> None:
         """A little: for so long holds live on. What had run out before is gone."""

@@ -2,15 +2,13 @@
 -- stands in line, and is told where it said.
 -- ARGV 1 claim id and what people may see, 2 ttl, 3 mode, 4 limit of permits, 5 where to tell it:
 -- nowhere if it does not wait
-local raw = false
+
+-- include fence
+
 local sleeps = string.byte(ARGV[5]) == 98 -- b: its BLPOP came with this and is next
 if not sleeps and ARGV[3] == 'x' and redis.call('exists', KEYS[3]) == 0
     and redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
-  raw = redis.call('incr', KEYS[2])
-  if raw > 1 then
-    return raw
-  end
-  redis.call('del', KEYS[2]) -- there was no fence: it has to begin
+  return next_fence(KEYS[2], redis.call('time'), ARGV[2])
 end
 
 -- include keys
@@ -29,9 +27,6 @@ else
 -- include granting
 -- include settle
 
-  if raw then
-    return next_fence()
-  end
   local ttl, mode, limit = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 
   local function granted(number)
@@ -53,7 +48,7 @@ else
     local rejoins = kind == 'zset' and string.sub(mode, 1, 1) == 'o'
     if (rejoins or not first or first == id) and fits(mode, limit) then
       leave(id)
-      raw = enter(id, mode, ttl, limit, shown)
+      local raw = enter(id, mode, ttl, limit, shown)
       settle()
       keep()
       return granted(raw)

@@ -3,6 +3,7 @@
 -- ARGV 1 parked id, 2 new id and what people may see, 3 ttl, 4 mode, 5 limit, 6 tombstone's time
 
 -- include keys
+-- include fence
 -- include granting
 -- include settle
 

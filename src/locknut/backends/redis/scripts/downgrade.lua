@@ -3,6 +3,7 @@
 -- ARGV 1 claim id
 
 -- include keys
+-- include fence
 -- include granting
 -- include settle
 

@@ -3,28 +3,22 @@
 -- KEYS the five of each name, one name after the other
 -- ARGV for each name: claim id and what people may see, ttl, mode, limit of permits
 
+-- include fence
+
 -- One name: whether the claim could have it (or has it), or, `taking` it, its number.
 local function visit(KEYS, ARGV, taking)
-  local raw = false
   if ARGV[3] == 'x' and redis.call('exists', KEYS[1], KEYS[3]) == 0 then
     if not taking then
       return true
     end
     redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2])
-    raw = redis.call('incr', KEYS[2])
-    if raw > 1 then
-      return raw
-    end
-    redis.call('del', KEYS[2]) -- there was no fence: it has to begin
+    return next_fence(KEYS[2], redis.call('time'), ARGV[2])
   end
 
 -- include keys
 -- include granting
 -- include settle
 
-  if raw then
-    return next_fence()
-  end
   local id, shown = string.sub(ARGV[1], 1, 32), string.sub(ARGV[1], 33)
   local ttl, mode, limit = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
   if holds(id) then
@@ -37,7 +31,7 @@ local function visit(KEYS, ARGV, taking)
     local rejoins = kind == 'zset' and string.sub(mode, 1, 1) == 'o'
     return (rejoins or redis.call('exists', LINE) == 0) and fits(mode, limit)
   end
-  raw = enter(id, mode, ttl, limit, shown)
+  local raw = enter(id, mode, ttl, limit, shown)
   keep()
   return raw
 end

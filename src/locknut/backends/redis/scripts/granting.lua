@@ -3,22 +3,11 @@ local function text(number)
   return string.format('%.0f', number)
 end
 
--- The next number. A missing fence starts at the clock, in steps of 32 us, and runs out a day after
--- it began: a lock is granted less often than every 32 us, so the clock is ahead by then.
-local function next_fence()
-  local raw = redis.call('incr', FENCE)
-  if raw == 1 then
-    raw = math.floor((time[1] * 1000000 + time[2]) / 32)
-    redis.call('set', FENCE, raw, 'PX', DAY)
-  end
-  return raw
-end
-
 -- `shown` is ten digits of seconds and what people may see: from here on, since now.
 local function enter_alone(id, ttl, shown)
   redis.call('set', HOLD, id .. time[1] .. string.sub(shown, 11), 'PX', ttl)
   kind, holder = 'string', id
-  return next_fence()
+  return next_fence(FENCE, time, ttl)
 end
 
 local function leave(id)

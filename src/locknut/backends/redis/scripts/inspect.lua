@@ -4,6 +4,7 @@
 -- ARGV 1 only this number is broken ('' for any), 2 'break' or ''
 
 -- include keys
+-- include fence
 -- include granting
 -- include settle
 

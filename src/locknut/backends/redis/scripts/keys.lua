@@ -12,7 +12,6 @@
 local HOLD, FENCE, ALIVE, LINE, INFO = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local GRANT = 3000 -- how long a grant lives that its owner has not confirmed yet
 local SILENCE = 3000 -- a waiter not heard of for so long is dead; live ones ask every second
-local DAY = 86400000
 
 local kind, holder = 'none', false -- the type of the hold; whose it is if it is a string
 local time = redis.call('time')

@@ -8,6 +8,7 @@ if held and ARGV[2] == '0' and redis.call('exists', KEYS[3]) == 0 then
 end
 
 -- include keys
+-- include fence
 -- include granting
 
 -- From one to the next alone: what a crowd does all the time.

@@ -5,18 +5,21 @@ if redis.pcall('getrange', KEYS[1], 0, 31) == ARGV[1] then
   -- The fence tells this hold's number, so it has to stay; a later end is always safe (S11).
   local left = redis.call('pttl', KEYS[2])
   if left >= 0 and left < tonumber(ARGV[2]) then
-    redis.call('pexpire', KEYS[2], string.format('%.0f', ARGV[2] + 86400000))
+    redis.call('pexpire', KEYS[2], string.format('%.0f', ARGV[2] + 3600000))
   end
   return 1
 end
 
 -- include keys
+-- include fence
 -- include granting
 -- include settle
 
 local held = kind == 'zset' and holds(ARGV[1])
 if held then
   redis.call('zadd', HOLD, now + ARGV[2], ARGV[1])
+else
+  leave(ARGV[1]) -- if it stands in line, then in one of an older state: who renews does not wait
 end
 settle()
 if kind == 'zset' then

@@ -23,9 +23,9 @@ end
 -- The number of who has it now. Alone, he had the last grant there was.
 local function raw_of(id)
   if kind == 'string' then
-    return tonumber(redis.call('get', FENCE)) or next_fence()
+    return tonumber(redis.call('get', FENCE)) or next_fence(FENCE, time, redis.call('pttl', HOLD))
   end
-  return tonumber(string.match(redis.call('hget', INFO, '=' .. id) or '', '^%S+ (%d+)')) or next_fence()
+  return tonumber(string.match(redis.call('hget', INFO, '=' .. id) or '', '^%S+ (%d+)')) or next_fence(FENCE, time, 0)
 end
 
 local function holds(id)
@@ -67,7 +67,7 @@ local function enter(id, mode, ttl, limit, shown)
   if kind == 'zset' and string.sub(mode, 1, 1) == 'o' then
     raw = raw_of(redis.call('zrange', HOLD, 0, 0)[1]) -- an owner enters his own hold again
   else
-    raw = next_fence()
+    raw = next_fence(FENCE, time, 0) -- each holder's number stands in INFO
   end
   put(id, mode, ttl, raw, limit, time[1] .. string.sub(shown, 11))
   return raw

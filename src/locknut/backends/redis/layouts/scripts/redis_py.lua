@@ -1,7 +1,6 @@
 -- redis-py's Lock: the hold is a string, the mark of its holder. It has no line and no number: the
--- number is ours, and grows for the holds that we give; it begins at the clock, in steps of 32 us,
--- and runs out a day after it began, when the clock is ahead of it.
-local DAY = 86400000
+-- number is ours, and grows for the holds that we give. It follows the rule of the own layout
+-- (scripts/fence.lua); each claim's own number stands beside it, so the key need not outlive a hold.
 local holder = redis.call('get', HOLD)
 
 local function marked(mark)
@@ -20,11 +19,9 @@ local function write(mark)
 end
 
 local function next_fence()
-  local raw = redis.call('incr', FENCE)
-  if raw == 1 then
-    raw = math.floor((time[1] * 1000000 + time[2]) / 32)
-    redis.call('set', FENCE, text(raw), 'PX', DAY)
-  end
+  local clock = math.floor((time[1] * 1000000 + time[2]) / 32)
+  local raw = math.max(tonumber(redis.call('get', FENCE) or 0) + 1, clock)
+  redis.call('set', FENCE, text(raw), 'PX', text(math.ceil((raw - clock) * 0.032) + 3600000))
   return raw
 end
 
