@@ -1,21 +1,20 @@
 """Ending a hold by force: the file of a lock is buried, the slot of a permit is marked.
 
-A kernel lock cannot be taken from its holder, so the lock's file is: whoever comes next makes a new
-one, and the old holder learns of it at its next renewal. Breaking one reader therefore ends all
+A kernel lock cannot be taken from its holder, so the lock's file is: whoever comes next finds a new
+one, and the old holder learns of it at its next heartbeat. Breaking one reader therefore ends all
 readers of that name. A permit is counted no more once its slot is marked; the others stay.
 """
 
 from __future__ import annotations
 
-import os
-
-from locknut.backends.file import cleaning, descriptors, layout, slots
+from locknut.backends.file import burying, descriptors, slots
 from locknut.backends.file.files import LockFile
 from locknut.backends.file.inspecting import look
 from locknut.backends.file.layout import BLANK, BROKEN
 from locknut.backends.file.naming import file_name
 from locknut.backends.file.recipe import Recipe
 from locknut.core.values import LockInfo, Mode
+from locknut.errors import BackendError
 
 
 def break_hold(recipe: Recipe, key: str, raw: int | None) -> LockInfo | None:
@@ -29,13 +28,16 @@ def _break(recipe: Recipe, key: str, mode: Mode, raw: int | None) -> LockInfo | 
         return None
     try:
         with slots.Meta(file.fd):
+            last = file.glance().raw  # first: who comes in from here on has a higher number
             info = look(file, recipe.me)
             if info is None or not _meant(info, raw):
                 return None
             if mode is Mode.PERMIT:
                 _mark(recipe, file, raw)
-            elif not _bury(recipe, file, raw):
-                return None
+            else:
+                _refuse_in_vain(file)
+                if not burying.bury(file, last, whoever=raw is None):
+                    return None
         recipe.ring_first(file, sure=True)  # and each who moves to the new file rings the next
         return info
     finally:
@@ -46,16 +48,11 @@ def _meant(info: LockInfo, raw: int | None) -> bool:
     return any(raw is None or holder.raw == raw for holder in info.holders)
 
 
-def _bury(recipe: Recipe, file: LockFile, raw: int | None) -> bool:
-    """Look again once new grants are impossible here: somebody may have come in meanwhile."""
-    os.pwrite(file.fd, layout.grave(file.glance().raw or 1), layout.GRAVE)
-    os.sched_yield()  # who read no grave a moment ago is about to write its grant
-    info = look(file, recipe.me)
-    if raw is not None and (info is None or not _meant(info, raw)):
-        os.pwrite(file.fd, layout.ALIVE, layout.GRAVE)
-        return False
-    cleaning.take_name(file)
-    return True
+def _refuse_in_vain(file: LockFile) -> None:
+    """Before the holder is told anything."""
+    if not burying.may_take_name(file):
+        message = f"in a sticky directory only the owner of {file.path} can break this lock"
+        raise BackendError(message, key=file.key, backend="file")
 
 
 def _mark(recipe: Recipe, file: LockFile, raw: int | None) -> None:

@@ -9,64 +9,42 @@ grant counts), and only while the path still leads to it.
 from __future__ import annotations
 
 import os
+import random
 import time
 from contextlib import suppress
 from typing import Final
 
-from locknut.backends.file import descriptors, kernel, layout, slots
+from locknut.backends.file import burying, descriptors, kernel, layout, slots
 from locknut.backends.file.files import Files, LockFile
 from locknut.backends.file.identity import Identity
 from locknut.backends.file.kernel import END, WRITE
 from locknut.backends.file.naming import LOCKS, SEMAPHORES
+from locknut.errors import BackendError
 
 UNUSED_FOR: Final = 24 * 3600.0
 """Seconds since its last grant after which a file is removed in passing."""
-EVERY: Final = 64
-"""Files made between two such looks."""
 _AT_ONCE: Final = 64
 _THE_LOCK: Final = kernel.asked(WRITE, layout.LOCK, 1)
 
 
 def clean(files: Files, me: Identity, unused_for: float, most: int | None = None) -> int:
-    """Remove up to `most` files without a grant for so long; how many were removed."""
-    removed = 0
-    for looked, name in enumerate(lock_files(files.directory.path)):
-        if looked == most:
-            break
-        removed += _clean_one(files, name, me, unused_for)
-    return removed
+    """Remove the files without a grant for so long among `most`; how many were removed."""
+    names = lock_files(files)
+    if most is not None and len(names) > most:
+        begin = random.randrange(len(names))  # noqa: S311 -- not a secret
+        names = (names + names)[begin : begin + most]
+    return sum(_clean_one(files, name, me, unused_for) for name in names)
 
 
 def in_passing(files: Files, me: Identity) -> None:
-    """Now and then, when this process has made many files, look at some and remove the unused."""
+    """Now and then, when files are made, look at some and remove the unused."""
     files.created = 0
     with suppress(OSError):
         clean(files, me, UNUSED_FOR, _AT_ONCE)
 
 
-def lock_files(directory: str) -> list[str]:
-    with suppress(FileNotFoundError):
-        return [name for name in os.listdir(directory) if name.endswith((LOCKS, SEMAPHORES))]
-    return []
-
-
-def bury(file: LockFile) -> None:
-    """Under META: mark the file dead, then take its name away, if it is still its name."""
-    os.pwrite(file.fd, layout.REMOVED, layout.GRAVE)
-    take_name(file)
-
-
-def take_name(file: LockFile) -> None:
-    if file.linked():
-        with suppress(FileNotFoundError):
-            os.unlink(file.path)
-
-
-def finish_burial(file: LockFile) -> None:
-    """Who buried this file may have been killed before the name was gone: nobody could get in."""
-    with slots.Meta(file.fd):
-        if file.grave():
-            take_name(file)
+def lock_files(files: Files) -> list[str]:
+    return sorted(name for name in files.folder.names() if name.endswith((LOCKS, SEMAPHORES)))
 
 
 def in_progress(fd: int) -> bool:
@@ -75,9 +53,9 @@ def in_progress(fd: int) -> bool:
 
 
 def _clean_one(files: Files, name: str, me: Identity, unused_for: float) -> bool:
-    path = os.path.join(files.directory.path, name)
-    with suppress(OSError):
-        if os.lstat(path).st_mtime > time.time() - unused_for:
+    with suppress(OSError, BackendError):
+        about = files.folder.about(name)
+        if about.st_mtime > time.time() - unused_for or not files.folder.may_remove(about):
             return False
         file = files.open_existing(name)
         if file is not None:
@@ -99,5 +77,5 @@ def _remove(file: LockFile, me: Identity, unused_for: float) -> bool:
     # While its number is ahead of the clock, the file keeps the fence from going back (S11).
     if last.raw >= time.time_ns() // layout.RAW_STEP or slots.parked(file.fd, last, me):
         return False
-    bury(file)
+    burying.remove(file)
     return True

@@ -40,8 +40,8 @@ def opened(open_one: Callable[[], int]) -> int:
         return fd
 
 
-def open_file(path: str, flags: int, mode: int = 0o600) -> int:
-    return opened(lambda: os.open(path, flags | _CLOEXEC, mode))
+def open_file(path: str, flags: int, mode: int = 0o600, dir_fd: int | None = None) -> int:
+    return opened(lambda: os.open(path, flags | _CLOEXEC, mode, dir_fd=dir_fd))
 
 
 def open_socket() -> socket.socket:

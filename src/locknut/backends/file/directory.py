@@ -11,8 +11,11 @@ import ctypes
 import os
 import stat
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
+from locknut.backends.file import descriptors
 from locknut.errors import BackendError, ConfigurationError
 
 # From linux/magic.h and the file systems' own sources.
@@ -41,32 +44,64 @@ class Directory(NamedTuple):
     """A checked directory: where it really is, and how files in it are shared."""
 
     path: str
-    file_mode: int
-    device: int
-    inode: int
+    file_mode: int = 0o600
+    device: int = 0
+    inode: int = 0
+    owner: int = 0
+    sticky: bool = False
+    private: bool = False
+    network: bool = False
 
 
 def open_directory(path: str, *, network: bool = False) -> Directory:
     """Make the directory if it is not there, and check it."""
     private = not path
     wanted = os.path.abspath(path or default_path())
-    try:
+    if not hasattr(os, "geteuid"):
+        with _explained(wanted):
+            os.makedirs(wanted, mode=0o700, exist_ok=True)
+        return Directory(os.path.realpath(wanted))  # no owners and modes to check on this system
+    found, fd = _open(wanted, private=private, network=network)
+    descriptors.close(fd)
+    return found
+
+
+def open_again(before: Directory) -> tuple[Directory, int]:
+    """The directory that this path leads to now, checked anew, and a descriptor of it.
+
+    One that was made by a stranger meanwhile is refused: he could have swapped the lock files.
+    """
+    found, fd = _open(before.path, private=before.private, network=before.network)
+    if found.owner in (before.owner, os.geteuid(), 0):
+        return found, fd
+    descriptors.close(fd)
+    message = f"{before.path} was replaced by a directory of another user (uid {found.owner})"
+    raise ConfigurationError(message, backend="file")
+
+
+def _open(wanted: str, *, private: bool, network: bool) -> tuple[Directory, int]:
+    with _explained(wanted):
         os.makedirs(wanted, mode=0o700, exist_ok=True)
         if private:
             _refuse_link(wanted)
         real = os.path.realpath(wanted)
-        if not hasattr(os, "geteuid"):
-            return Directory(real, 0o600, 0, 0)  # no owners and modes to check on this system
-        fd = os.open(real, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = descriptors.open_file(real, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        return _checked(fd, real, private=private, network=network), fd
+    except BaseException:
+        descriptors.close(fd)
+        raise
+
+
+@contextmanager
+def _explained(wanted: str) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         message = (
             f"cannot use {wanted} for lock files: {error.strerror}; choose another by file:///path"
         )
         raise BackendError(message, backend="file") from error
-    try:
-        return _checked(fd, real, private=private, network=network)
-    finally:
-        os.close(fd)
 
 
 def default_path() -> str:
@@ -103,7 +138,16 @@ def _checked(fd: int, path: str, *, private: bool, network: bool) -> Directory:
             " use a local directory, or add ?network=allow"
         )
         raise ConfigurationError(message, backend="file")
-    return Directory(path, about.st_mode & 0o666, about.st_dev, about.st_ino)
+    return Directory(
+        path,
+        file_mode=about.st_mode & 0o666,
+        device=about.st_dev,
+        inode=about.st_ino,
+        owner=about.st_uid,
+        sticky=bool(about.st_mode & stat.S_ISVTX),
+        private=private,
+        network=network,
+    )
 
 
 def _network_system(fd: int) -> str | None:

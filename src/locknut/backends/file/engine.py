@@ -13,8 +13,8 @@ from locknut.backends.file.recipe import Recipe
 from locknut.backends.file.sync import PollBell
 
 CLEAN_AFTER: Final = 3600.0
-_recipes: WeakValueDictionary[Directory, Recipe] = WeakValueDictionary()
-"""One per directory: what one connection of this process took, another may release."""
+_recipes: WeakValueDictionary[str, Recipe] = WeakValueDictionary()
+"""One per directory, by its path: what one connection of this process took, another may release."""
 
 
 class FileEngine:
@@ -23,7 +23,7 @@ class FileEngine:
     def __init__(self, directory: Directory, *, network: bool = False) -> None:
         self.id = f"file:{directory.path}"
         self._capabilities = ACROSS_MACHINES if network else LOCAL
-        self._recipe = _recipes.setdefault(directory, Recipe(Files(directory)))
+        self._recipe = _recipes.setdefault(directory.path, Recipe(Files(directory)))
 
     def blocking(self) -> FileBackend:
         return FileBackend(self._recipe, PollBell, self._capabilities)

@@ -17,7 +17,8 @@ from typing import Final, NoReturn
 
 from locknut.backends.file import descriptors, layout, plain, whole
 from locknut.backends.file.directory import Directory
-from locknut.backends.file.files import check_plain, open_or_create
+from locknut.backends.file.files import check_plain
+from locknut.backends.file.folder import open_or_create
 from locknut.backends.file.identity import record_of, this_process
 from locknut.backends.file.layout import EXCLUSIVE, RAW_STEP, SHARED
 from locknut.backends.file.naming import stem

@@ -2,35 +2,37 @@
 
 A file can be unlinked while others have it open: whoever then locks the orphan holds nothing, since
 the next one to come makes a new file. So a grant counts only after the grave in the file was read
-under the lock; all of ours who unlink set it first. Others' unlinks are seen by the link count.
+under the lock; all of ours who unlink set it first. What others remove or move is noticed because
+the path leads elsewhere.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import random
 import stat
 import threading
 import time
-from contextlib import suppress
 from typing import Final
 
 from locknut.backends.file import descriptors, layout
 from locknut.backends.file.directory import Directory
-from locknut.backends.file.layout import ALIVE, BLANK, GRAVE, HEAD, Record
+from locknut.backends.file.folder import Folder
+from locknut.backends.file.layout import ALIVE, BLANK, GONE, GRAVE, HEAD, Record
 from locknut.backends.file.naming import SEMAPHORES, file_name
 from locknut.backends.file.outcomes import Orphaned
 from locknut.core.values import Mode
 from locknut.errors import BackendError
 
+EVERY: Final = 32
+"""Files made between two looks for files that nobody needs any more (`cleaning`)."""
 IDLE_NAMES: Final = 128
 IDLE_SPARE: Final = 32
-_LINKS_EVERY: Final = 5_000_000
-"""Nanoseconds between two looks at the link count of a file in constant use: no worse than a file
-that is removed while it is held so long."""
+_LOOK_EVERY: Final = 5_000_000
+"""Nanoseconds between two looks at where the path of a file in constant use leads: no worse than a
+file that is removed or moved while it is held so long."""
 _PERMIT: Final = Mode.PERMIT
-_NOFOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
-_OPENS: Final = 100
 
 
 Which = str | tuple[str, bool]
@@ -48,8 +50,11 @@ class LockFile:
         "bell",
         "checked",
         "fd",
+        "folder",
         "hint",
+        "inode",
         "key",
+        "name",
         "path",
         "raw",
         "record",
@@ -59,13 +64,17 @@ class LockFile:
         "which",
     )
 
-    def __init__(self, fd: int, key: str, semaphore: bool, path: str, bell: str) -> None:
+    def __init__(self, fd: int, folder: Folder, name: str, key: str, about: os.stat_result) -> None:
+        directory = folder.directory
         self.fd = fd
+        self.folder = folder
+        self.name = name
+        self.path = folder.path(name)
+        self.inode = (about.st_dev, about.st_ino)
         self.key = key
-        self.semaphore = semaphore
-        self.which = _which(key, semaphore)
-        self.path = path
-        self.bell = bell
+        self.semaphore = name.endswith(SEMAPHORES)
+        self.which = _which(key, self.semaphore)
+        self.bell = bell_name(f"{directory.device:x}-{directory.inode:x}-", name)
         self.seen: bytes | None = None
         self.record: Record | None = None
         """What `seen` says, once somebody asked."""
@@ -82,8 +91,8 @@ class LockFile:
         data = os.pread(self.fd, HEAD, 0)
         if data != self.seen:
             self._study(data)
-        if not 0 <= now - self.checked < _LINKS_EVERY:
-            self._look_at_links(now)
+        if not 0 <= now - self.checked < _LOOK_EVERY and self._moved():
+            raise Orphaned
 
     def read(self, now: int) -> Record:
         """`look`, and the whole record."""
@@ -115,25 +124,41 @@ class LockFile:
         data = os.pread(self.fd, 8, GRAVE)
         return 0 if data == ALIVE else int.from_bytes(data, "little")
 
-    def lost(self) -> bool:
-        """Whether a hold in this file ended by force."""
-        if self.grave():
-            return True
-        try:
-            self._look_at_links(time.time_ns())
-        except Orphaned:
-            return True
-        return False
+    def dead(self) -> bool:
+        """Whether whatever is locked in this file counts for nothing."""
+        return self.grave() != 0 or self._moved()
 
-    def _look_at_links(self, now: int) -> None:
-        if os.fstat(self.fd).st_nlink == 0:
-            raise Orphaned
-        self.checked = now
+    def ended(self, raw: int) -> bool:
+        """Whether the hold with this number was ended by force: a grave has the number of the last
+        grant that it buries, and who came in later is not meant.
+        """
+        grave = self.grave()
+        if grave and (grave == GONE or grave >= raw):
+            return True
+        now = time.time_ns()
+        return not 0 <= now - self.checked < _LOOK_EVERY and self._moved()
+
+    def lost(self, raw: int) -> bool:
+        """`ended`, and the path is compared in any case."""
+        self.checked = 0
+        return self.ended(raw)
 
     def linked(self) -> bool:
         """Whether the path still leads to this very file."""
-        with suppress(FileNotFoundError):
-            return os.path.samestat(os.stat(self.path, follow_symlinks=False), os.fstat(self.fd))
+        try:
+            about = os.stat(self.path, follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return (about.st_dev, about.st_ino) == self.inode
+
+    def _moved(self) -> bool:
+        """Whether the file was removed, or it or its directory was moved: the next one to come
+        makes a new one.
+        """
+        now = time.time_ns()
+        if not self.linked():
+            return True
+        self.checked = now
         return False
 
     def _study(self, data: bytes) -> None:
@@ -151,13 +176,19 @@ class LockFile:
         if data[GRAVE:] not in (ALIVE, b""):
             raise Orphaned
         if layout.foreign(data):
-            message = f"{self.path} is not a lock file: move it away"
-            raise BackendError(message, key=self.key, backend="file")
+            raise foreign(self.path, self.key)
         if not any(data):
             self._begin()
 
     def _begin(self) -> None:
-        """The first grant in a new file writes down whose file it is, for those who list."""
+        """The first grant in a new file writes down whose file it is, for those who list.
+
+        A lock file may have a second name (backups by hard links). An empty file with two names may
+        be anybody's.
+        """
+        if os.fstat(self.fd).st_nlink > 1:
+            message = f"{self.path} is empty and has another name elsewhere: remove it"
+            raise BackendError(message, key=self.key, backend="file")
         os.pwrite(self.fd, bytes(layout.HEAD), 0)
         os.pwrite(self.fd, layout.encode_key(self.key), layout.KEY)
 
@@ -168,13 +199,10 @@ class _NoFile(LockFile):
     __slots__ = ()
 
     def __init__(self) -> None:
-        super().__init__(-1, "", False, "", "")
+        self.fd = -1
 
     def grave(self) -> int:
-        return 1
-
-    def lost(self) -> bool:
-        return True
+        return GONE
 
 
 NO_FILE: Final = _NoFile()
@@ -188,12 +216,11 @@ class Files:
     """
 
     def __init__(self, directory: Directory) -> None:
-        self.directory = directory
-        self.created = 0
+        self.folder = Folder(directory)
+        self.created = random.randrange(EVERY)  # noqa: S311 -- processes that make one file count too
         self._idle: dict[Which, LockFile] = {}
         self._spare: list[LockFile] = []
         self._mutex = threading.Lock()
-        self._place = f"{directory.device:x}-{directory.inode:x}-"
 
     def take(self, key: str, mode: Mode) -> LockFile | None:
         """A descriptor of this key's file that nobody else in the process uses, if one is open."""
@@ -210,33 +237,34 @@ class Files:
 
     def open(self, key: str, mode: Mode) -> LockFile:
         name = file_name(key, mode)
-        path = os.path.join(self.directory.path, name)
-        fd, new = open_or_create(path, self.directory.file_mode)
+        fd, new = self.folder.open_or_create(name)
         self.created += new
-        try:
-            check_plain(os.fstat(fd), path)
-        except BaseException:
-            descriptors.close(fd)
-            raise
-        return LockFile(fd, key, mode is _PERMIT, path, bell_name(self._place, name))
+        return self._lock_file(fd, name, key)
 
     def open_existing(self, name: str) -> LockFile | None:
         """For those who look, break and clean: by file name, never making one."""
-        path = os.path.join(self.directory.path, name)
+        fd = self.folder.open(name)
+        return None if fd is None else self._lock_file(fd, name, None)
+
+    def _lock_file(self, fd: int, name: str, key: str | None) -> LockFile:
         try:
-            fd = descriptors.open_file(path, os.O_RDWR | _NOFOLLOW)
-        except FileNotFoundError:
-            return None
-        key = layout.decode_key(os.pread(fd, layout.KEY_ROOM, layout.KEY)) or name
-        semaphore = name.endswith(SEMAPHORES)
-        return LockFile(fd, key, semaphore, path, bell_name(self._place, name))
+            about = os.fstat(fd)
+            check_plain(about, self.folder.path(name))
+            if key is None:
+                key = layout.decode_key(os.pread(fd, layout.KEY_ROOM, layout.KEY)) or name
+            return LockFile(fd, self.folder, name, key, about)
+        except BaseException:
+            descriptors.close(fd)
+            raise
 
     def close_idle(self) -> None:
         while self._idle or self._spare:
             self._close_oldest()
+        self.folder.close()
 
     def forget(self) -> None:
         """In a forked child: the descriptors are closed already."""
+        self.folder.forget()
         self._mutex = threading.Lock()
         self._idle = {}
         self._spare = []
@@ -257,35 +285,19 @@ class Files:
             descriptors.close(spare.fd)
 
 
-def open_or_create(path: str, mode: int) -> tuple[int, bool]:
-    """A descriptor, and whether the file is new."""
-    # First without O_CREAT: in a sticky directory it fails on others' files (protected_regular).
-    for _ in range(_OPENS):
-        with suppress(FileNotFoundError):
-            return descriptors.open_file(path, os.O_RDWR | _NOFOLLOW), False
-        with suppress(FileExistsError):
-            return _create(path, mode), True
-    raise BackendError(f"{path} comes and goes", backend="file")
-
-
-def _create(path: str, mode: int) -> int:
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _NOFOLLOW
-    try:
-        fd = descriptors.open_file(path, flags, mode)
-    except FileNotFoundError:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)  # somebody removed it
-        fd = descriptors.open_file(path, flags, mode)
-    if mode & 0o077:
-        os.fchmod(fd, mode)  # whatever the umask: the directory says who shares
-    return fd
-
-
 def bell_name(place: str, name: str) -> str:
     """What the bells of this file's waiters are called; the same when the file is made anew."""
     return hashlib.blake2b((place + name).encode(), digest_size=12).hexdigest()
 
 
 def check_plain(about: os.stat_result, path: str) -> None:
-    if not stat.S_ISREG(about.st_mode) or about.st_nlink > 1:
-        message = f"{path} is not a plain file with one name: move it away"
-        raise BackendError(message, backend="file")
+    if not stat.S_ISREG(about.st_mode):
+        raise BackendError(f"{path} is in the way of a lock file: remove it", backend="file")
+
+
+def foreign(path: str, key: str) -> BackendError:
+    message = (
+        f"{path} does not begin like a lock file, so something else wrote to it: remove it"
+        " when no process uses it (see: fuser)"
+    )
+    return BackendError(message, key=key, backend="file")

@@ -35,7 +35,12 @@ def _renewal(place: Place | None) -> Renewal:
     if place is None or place.raw is None:
         return Renewal.LOST
     with place.mutex:
-        return Renewal.LOST if place.file.lost() or put_out(place) else Renewal.HELD
+        return Renewal.LOST if lost(place) else Renewal.HELD
+
+
+def lost(place: Place) -> bool:
+    """`put_out`, by a careful look."""
+    return place.raw is None or place.file.lost(place.raw) or put_out(place)
 
 
 def put_out(place: Place) -> bool:
@@ -44,7 +49,7 @@ def put_out(place: Place) -> bool:
         record = slots.read(place.file.fd, place.slot)
         if record is not None and record.raw == place.raw and record.flags & BROKEN:
             return True
-    return place.file.grave() != 0
+    return place.raw is None or place.file.ended(place.raw)
 
 
 def downgrade(recipe: Recipe, claim: Claim) -> bool:
@@ -55,7 +60,7 @@ def downgrade(recipe: Recipe, claim: Claim) -> bool:
         message = "a permit, or a hold with an owner, cannot be turned into a shared one"
         raise Unsupported(message, key=claim.key, backend="file")
     with place.mutex:
-        if place.file.lost():
+        if lost(place):
             return False
         if place.mode == EXCLUSIVE:
             try:

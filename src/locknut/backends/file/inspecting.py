@@ -19,6 +19,7 @@ from locknut.backends.file.layout import BLANK, BROKEN, EXCLUSIVE, PERMIT, SHARE
 from locknut.backends.file.naming import file_name
 from locknut.backends.file.waiting import waiter
 from locknut.core.values import Holder, LockInfo, Mode
+from locknut.errors import BackendError
 
 _MODES: Final = {SHARED: Mode.SHARED, PERMIT: Mode.PERMIT}
 _READS: Final = 10
@@ -26,11 +27,11 @@ _READS: Final = 10
 
 def inspect(files: Files, key: str | None, me: Identity) -> list[LockInfo]:
     if key is None:
-        names = sorted(cleaning.lock_files(files.directory.path))
+        found = (_look_in_passing(files, name, me) for name in cleaning.lock_files(files))
     else:
         names = [file_name(key, mode) for mode in (Mode.EXCLUSIVE, Mode.PERMIT)]
-    infos = (_look_by_name(files, name, me) for name in names)
-    return [info for info in infos if info is not None]
+        found = (_look_by_name(files, name, me) for name in names)
+    return [info for info in found if info is not None]
 
 
 def look(file: LockFile, me: Identity) -> LockInfo | None:
@@ -44,13 +45,19 @@ def look(file: LockFile, me: Identity) -> LockInfo | None:
 
 
 def _look_by_name(files: Files, name: str, me: Identity) -> LockInfo | None:
-    with suppress(PermissionError):  # another user's, in a shared directory
-        file = files.open_existing(name)
-        if file is not None:
-            try:
-                return look(file, me)
-            finally:
-                descriptors.close(file.fd)
+    file = files.open_existing(name)
+    if file is None:
+        return None
+    try:
+        return look(file, me)
+    finally:
+        descriptors.close(file.fd)
+
+
+def _look_in_passing(files: Files, name: str, me: Identity) -> LockInfo | None:
+    """One bad file, or another user's, does not keep the others from being listed."""
+    with suppress(OSError, BackendError):
+        return _look_by_name(files, name, me)
     return None
 
 
@@ -58,8 +65,9 @@ def _holders(file: LockFile, me: Identity) -> Iterator[Holder]:
     last = _last_grant(file)
     kind = line.lock_kind(file.fd)
     if kind == WRITE:
-        if last.mode == EXCLUSIVE and not cleaning.in_progress(file.fd):
-            yield _holder(last)
+        if not cleaning.in_progress(file.fd):
+            known = last.mode == EXCLUSIVE
+            yield _holder(last) if known else Holder(mode=Mode.EXCLUSIVE)
     elif kind == READ or file.semaphore:
         yield from _in_slots(file, kind)
     for record in slots.parked(file.fd, last, me).values():

@@ -42,13 +42,16 @@ READERS: Final = 2**30 - 1
 LOCK: Final = 2**30
 QUEUE: Final = 2**30 + 1
 
-RAW_STEP: Final = 32_000
-"""Nanoseconds in one step of the raw fence."""
+RAW_STEP: Final = 16_000
+"""Nanoseconds in one step of the raw fence: about as long as the fastest pair of grant and release
+takes, so that waiting for the clock costs next to nothing."""
+_MOST_RAW: Final = 2**62
 
 ALIVE: Final = bytes(8)
 """The grave of a file in use. Of a broken lock it has the number of the last grant ..."""
-REMOVED: Final = b"\1" + bytes(7)
-"""... and this, lower than any grant's, when nobody needed the file."""
+GONE: Final = 1
+REMOVED: Final = GONE.to_bytes(8, "little")
+"""... and this, lower than any grant's, when nobody needed the file, or its record was lost."""
 
 NOBODY: Final = 0
 EXCLUSIVE: Final = 1
@@ -146,11 +149,17 @@ def sound(data: bytes) -> bool:
         len(data) >= RECORD
         and data[:4] == _MAGIC
         and _CRC.unpack_from(data, RECORD - 4)[0] == crc32(data[: RECORD - 4])
+        and _NUMBERS.unpack_from(data, _TIMES_AT)[0] < _MOST_RAW  # no clock ever says that
     )
 
 
 def grave(raw: int) -> bytes:
-    return raw.to_bytes(8, "little")
+    return (raw or GONE).to_bytes(8, "little")
+
+
+def heir(raw: int, key: str) -> bytes:
+    """A new file that carries the number of a broken one over."""
+    return (encode(Record(raw=raw)) + ALIVE).ljust(KEY, b"\0") + encode_key(key)
 
 
 def foreign(data: bytes) -> bool:
@@ -182,7 +191,10 @@ def decode_key(data: bytes) -> str | None:
     (size,) = struct.unpack_from("<I", data)
     if not 0 < size <= len(data) - 4:
         return None
-    return data[4 : 4 + size].decode("utf-8", "surrogatepass")
+    try:
+        return data[4 : 4 + size].decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return None
 
 
 def _cut(text: str, room: int) -> bytes:

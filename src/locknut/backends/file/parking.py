@@ -12,7 +12,7 @@ import time
 from typing import Final
 
 from locknut.backends.file import kernel, slots
-from locknut.backends.file.holding import put_out
+from locknut.backends.file.holding import lost
 from locknut.backends.file.identity import boot_clock
 from locknut.backends.file.kernel import READ, WRITE
 from locknut.backends.file.layout import (
@@ -42,7 +42,7 @@ def park(recipe: Recipe, claim: Claim, ttl: float) -> bool:
     if place is None or place.raw is None:
         return False
     with place.mutex:
-        if place.file.lost() or put_out(place):
+        if lost(place):
             return False
         try:
             _write_parked(recipe, place, boot_clock() + int(ttl * 1e9))

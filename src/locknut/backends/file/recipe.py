@@ -12,9 +12,9 @@ from contextlib import suppress
 from typing import Final
 from weakref import finalize
 
-from locknut.backends.file import cleaning, descriptors, kernel, line, waiting, ways
+from locknut.backends.file import burying, cleaning, descriptors, kernel, line, waiting, ways
 from locknut.backends.file.bells import Bell, Ringer, address, close_all
-from locknut.backends.file.files import NO_FILE, Files, LockFile
+from locknut.backends.file.files import EVERY, NO_FILE, Files, LockFile
 from locknut.backends.file.holding import put_out
 from locknut.backends.file.identity import this_process
 from locknut.backends.file.kernel import END, READ, WRITE, drop_all_and_look
@@ -103,7 +103,7 @@ class Recipe:
         file = self.files.take(claim.key, claim.mode)
         if file is None:
             file = self.files.open(claim.key, claim.mode)
-            if self.files.created >= cleaning.EVERY:
+            if self.files.created >= EVERY:
                 cleaning.in_passing(self.files, self.me)
         place = self.places[claim.id] = Place(claim, file)
         return place
@@ -180,7 +180,7 @@ class Recipe:
     def _ask_again(self, place: Place) -> Answer:
         """Refused: take a ticket, then hang the bell, then settle down to wait."""
         if place.ticket is None:
-            if place.file.lost() or cleaning.in_progress(place.file.fd):
+            if place.file.dead() or cleaning.in_progress(place.file.fd):
                 os.sched_yield()
                 raise Orphaned  # what was in the way is not a holder
             self._take_ticket(place)
@@ -225,7 +225,7 @@ class Recipe:
         """Move to the file that counts; first our place, then the next one behind us: in order."""
         old = place.file
         with suppress(Crowded):
-            cleaning.finish_burial(old)
+            burying.finish(old)
         place.file = self.files.open(place.claim.key, place.claim.mode)
         place.former, place.ticket, place.request = place.ticket or place.former, None, BARGE
         if place.former is not None:
@@ -250,17 +250,25 @@ class Recipe:
         self.ring_first(file, sure=place.raw is not None and place.mode in (EXCLUSIVE, PERMIT))
 
     def _leave_alone(self, file: LockFile, raw: int | None) -> bool:
-        """The next one first: whether our own hold was broken can wait."""
+        """Whether the hold was ended by force is asked first: while we have the lock, a break that
+        we see is not called off any more.
+        """
         fd = file.fd
-        waiter = drop_all_and_look(fd, line.ANYBODY)
-        if waiter is not None:
-            # Whom the kernel names first came first, nearly always: ring at once, then make sure.
-            if waiter > QUEUE:
-                self.ringer.ring(address(file.bell, waiter))
-            head = line.before(fd, waiter)
-            if head is not None:
-                self.ringer.ring(address(file.bell, head.start))
-        return raw is not None and file.grave() != raw
+        try:
+            held = raw is not None and not file.ended(raw)
+        finally:
+            waiter = drop_all_and_look(fd, line.ANYBODY)
+            if waiter is not None:
+                self._ring_head(file, waiter)
+        return held
+
+    def _ring_head(self, file: LockFile, waiter: int) -> None:
+        # Whom the kernel names first came first, nearly always: ring at once, then make sure.
+        if waiter > QUEUE:
+            self.ringer.ring(address(file.bell, waiter))
+        head = line.before(file.fd, waiter)
+        if head is not None:
+            self.ringer.ring(address(file.bell, head.start))
 
 
 def _close(files: Files, ringer: Ringer, used: list[Bell]) -> None:

@@ -7,6 +7,7 @@ tells people who it is. Slots are taken, written and counted under META only.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Final
 
 from locknut.backends.file import kernel, layout
@@ -122,14 +123,26 @@ def _take_below(file: LockFile, limit: int) -> int | None:
 def _take_counting(file: LockFile, limit: int, last: Record, me: Identity) -> int | None:
     records = table(file.fd)
     kept = parked(file.fd, last, me)
-    inside = [slot for slot in range(len(records)) if slot not in kept and taken(file.fd, slot)]
-    out = [slot for slot in inside if _broken(records[slot])]
+    inside = {slot for slot in _all_taken(file.fd, 0, MAX_SLOTS) if slot not in kept}
+    out = [slot for slot, record in enumerate(records) if slot in inside and _broken(record)]
     if len(inside) - len(out) + len(kept) >= limit:
         return None
     for slot in range(MAX_SLOTS):
         if slot not in kept and slot not in inside and take(file.fd, WRITE, SLOT + slot, 1):
             return slot
     return None
+
+
+def _all_taken(fd: int, first: int, end: int) -> Iterator[int]:
+    """Every slot that others have, as the kernel tells it: the file may have been cut short."""
+    ranges = [(first, end)]
+    while ranges:
+        low, high = ranges.pop()
+        found = in_the_way(fd, WRITE, SLOT + low, high - low) if low < high else None
+        if found is not None:
+            start, stop = max(low, found.start - SLOT), min(high, found.end - SLOT)
+            yield from range(start, stop)
+            ranges += [(low, start), (stop, high)]
 
 
 def any_broken(fd: int) -> bool:

@@ -29,7 +29,7 @@ _ROOMS_TRIED: Final = 16
 def settle(place: Place, me: Identity) -> bool:
     """Get ready to sleep; False if a holder is seen to be gone, so that asking again is better."""
     file, ticket = place.file, place.ticket
-    if file.lost():
+    if file.dead():
         raise Orphaned  # what is in the way holds nothing any more
     if ticket is None:
         return True

@@ -25,8 +25,11 @@ from locknut.backends.file.layout import (
     SHARED,
     Record,
 )
-from locknut.backends.file.outcomes import Refused, Reserved
+from locknut.backends.file.outcomes import Orphaned, Refused, Reserved
 from locknut.backends.file.places import BARGE, Place
+
+_LOOKS: Final = 2000
+"""Looks at a clock that stands still, before the number is counted on: more than a step takes."""
 
 
 def _alone(place: Place, me: Identity) -> int | None:
@@ -41,8 +44,10 @@ def _alone(place: Place, me: Identity) -> int | None:
         _refuse_parked(place, file.read(now), me, allowed=0)
     raw = now // RAW_STEP
     if raw <= file.raw:
-        raw = file.raw + 1  # as in `_next`, without a call
+        raw = number_after(file.raw, now)
     file.write_plain(place.stamp(EXCLUSIVE, raw, now, me), raw)
+    if file.grave():
+        raise Orphaned  # buried since we looked, by one who did not see our record
     return raw
 
 
@@ -55,10 +60,10 @@ def _with_readers(place: Place, me: Identity) -> int | None:
     with slots.Meta(fd):
         now = time.time_ns()
         last = file.read(now)
-        if last.mode == OWNED and in_the_way(fd, WRITE, OWNERS, 1):
+        if in_the_way(fd, WRITE, OWNERS, 1):  # the kernel is asked, whatever the record says
             raise Refused
         _refuse_parked(place, last, me, allowed=SHARED)
-        raw = _next(last, now)
+        raw = number_after(last.raw, now)
         _admit(place, last, place.record(SHARED, raw, now, me), me)
     return raw
 
@@ -76,7 +81,7 @@ def _with_owner(place: Place, me: Identity) -> int | None:
                 raise Refused
             _refuse_parked(place, last, me, allowed=0)
         take(fd, READ, OWNERS, 1)
-        raw = last.raw if joins else _next(last, now)
+        raw = last.raw if joins else number_after(last.raw, now)
         _admit(place, last, place.record(OWNED, raw, now, me), me)
     line.leave(fd)
     return raw
@@ -104,7 +109,7 @@ def _with_permit(place: Place, me: Identity) -> int | None:
         place.slot = slots.take_permit(file, place.claim.permits, last, me)
         if place.slot is None:
             raise Refused
-        raw = _next(last, now)
+        raw = number_after(last.raw, now)
         _admit(place, last, place.record(PERMIT, raw, now, me), me)
     if place.ticket is not None:
         line.leave(fd)
@@ -118,9 +123,17 @@ def _in_turn(place: Place) -> bool:
     return not place.claim.fair or line.empty(place.file.fd)
 
 
-def _next(last: Record, now: int) -> int:
-    """Above all that was given, by count where the clock stands or went back (S11)."""
-    return max(last.raw + 1, now // RAW_STEP)
+def number_after(last: int, now: int) -> int:
+    """The clock's step, or the next one: a file that is removed takes the count with it, so that
+    the count never overtakes the clock. By count where the clock was set back (S11).
+    """
+    raw = now // RAW_STEP
+    if raw == last:
+        for _ in range(_LOOKS):
+            raw = time.time_ns() // RAW_STEP
+            if raw != last:
+                break
+    return max(raw, last + 1)
 
 
 def _admit(place: Place, last: Record, record: Record, me: Identity) -> None:
