@@ -18,10 +18,10 @@ from kazoo.exceptions import (
     SessionExpiredError,
     SessionMovedError,
 )
-from kazoo.protocol.serialization import GetChildren, Sync, Transaction
+from kazoo.protocol.serialization import GetChildren, Transaction
 
 from locknut.backends.zookeeper import driver, naming
-from locknut.backends.zookeeper.batches import Batch
+from locknut.backends.zookeeper.batches import PROVING, Batch
 from locknut.backends.zookeeper.naming import Node
 from locknut.backends.zookeeper.session import Session
 from locknut.core.values import Claim
@@ -81,8 +81,10 @@ class Asker(ABC):
         return BackendUnavailable(f"no answer from {place}{why}", backend="zookeeper")
 
     async def line(self, folder: str, *, fresh: bool = False) -> list[Node]:
-        """Who stands under a node; `fresh`: all that has happened anywhere before we asked."""
-        requests = [Sync(folder)] if fresh else []
+        """Who stands under a node; `fresh`: all that has happened anywhere before we asked, which
+        only a majority knows.
+        """
+        requests = [PROVING] if fresh else []
         *_, children = await self.ask(*requests, GetChildren(folder, None))
         return [] if isinstance(children, NoNodeError) else naming.nodes(children)
 

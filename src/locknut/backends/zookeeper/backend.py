@@ -20,6 +20,7 @@ from kazoo.protocol.serialization import (
 
 from locknut.backends.zookeeper import driver, gathering, looking, moving, naming, recipe
 from locknut.backends.zookeeper.asking import Asker
+from locknut.backends.zookeeper.batches import PROVING
 from locknut.backends.zookeeper.naming import Node
 from locknut.backends.zookeeper.places import Place, Watch
 from locknut.backends.zookeeper.proving import PART
@@ -64,7 +65,7 @@ class ZooKeeperBackend(Asker):
         super().__init__(session)
         settings = session.settings
         self.capabilities = ENSEMBLE if len(settings.hosts) > 1 else ONE_SERVER
-        # Renewed every quarter: what the last but one sync proves then has three quarters left.
+        # Renewed every quarter: what the last but one write proves then has three quarters left.
         self.max_ttl = settings.session_timeout * (PART - 1) / PART
         self.default_ttl: float | None = self.max_ttl
         session.join()
@@ -191,6 +192,7 @@ class ZooKeeperBackend(Asker):
         session, claim = self.session, place.claim
         enough = min(claim.ttl or self.max_ttl, session.proof.timeout) / PART
         if session.proof.until() - now() < enough:
+            await self.ask(PROVING)
             await self.ask(Sync("/"))
             if session.proof.until() - now() < enough:
                 return Busy(session.proof.timeout / PART / 2)
@@ -212,7 +214,7 @@ class ZooKeeperBackend(Asker):
         ours = [each for each in held if each is not None and self._holds(each)]
         sent = now()
         requests = [Exists(self._path(each), None) for each in ours]
-        _, *stats = await self.ask(Sync("/"), *requests)
+        _, *stats = await self.ask(PROVING, *requests)
         found = {each.claim.id for each, stat in zip(ours, stats, strict=True) if stat is not None}
         return [self._renewal(claim, found, sent) for claim in claims]
 

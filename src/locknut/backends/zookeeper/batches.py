@@ -17,9 +17,10 @@ class CreateContainer(serialization.Create2):  # type: ignore[misc]  # kazoo has
     type = 19
 
 
-THROUGH_LEADER: Final = frozenset(
+PROVING: Final = serialization.Transaction((serialization.CheckVersion("/", -1),))
+"""A write that changes nothing: what it is for is that a majority accepts it."""
+MAJORITY: Final = frozenset(
     {
-        serialization.Sync.type,
         serialization.Create2.type,
         CreateContainer.type,
         serialization.Delete.type,
@@ -27,14 +28,16 @@ THROUGH_LEADER: Final = frozenset(
         serialization.Transaction.type,
     }
 )
-"""Requests that are only answered once the leader had them."""
+"""Requests that are answered once a majority has accepted them."""
+THROUGH_LEADER: Final = MAJORITY | {serialization.Sync.type}
+"""Requests that are answered once the leader had them: a leader of the past, perhaps."""
 _NONE: Final = -1
 
 
 class Batch:
     """For kazoo it is where to leave an answer. Answers come in order, so the last is the end."""
 
-    __slots__ = ("_done", "_proof", "_proving", "_size", "answers", "failed", "sent")
+    __slots__ = ("_done", "_majority", "_proof", "_proving", "_size", "answers", "failed", "sent")
 
     def __init__(self, requests: Sequence[Any], proof: Proof, done: Callable[[Batch], None]):
         self.answers: list[Any] = []
@@ -45,17 +48,19 @@ class Batch:
         self._done = done
         self._proof = proof
         self._proving = _NONE
-        """The first request whose answer is the leader's word."""
+        """The first request whose answer proves something of the session's life."""
+        self._majority = False
         for at, request in enumerate(requests):
             if request.type in THROUGH_LEADER:
-                self._proving = at
+                self._proving, self._majority = at, request.type in MAJORITY
                 break
-        proof.sent(self.sent, through_leader=self._proving != _NONE)
 
     def set(self, value: Any) -> None:
         answers = self.answers
+        if not answers:
+            self._proof.touched(self.sent, now())
         if len(answers) == self._proving:
-            self._proof.answered(self.sent)
+            self._proof.answered(self.sent, now(), majority=self._majority)
         answers.append(value)
         if len(answers) == self._size:
             self._done(self)

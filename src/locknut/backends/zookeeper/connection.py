@@ -33,9 +33,12 @@ _LAST_XID: Final = 2**31 - 1
 class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
     """Tells when a session was confirmed and for how long, and sends more than pings."""
 
-    confirmed: Callable[[float, float], None]
-    """When the first request of a connection was sent, and the timeout that was granted."""
-    beat: Callable[[], None]
+    confirmed: Callable[[float, float, float, bool], None]
+    """When the first request of a connection was sent and answered, the timeout that was granted,
+    and whether the session is a new one.
+    """
+    beat: Callable[[], float]
+    """Proves the session's life if it is time to; returns how long until the next time."""
     _xid: int | None
 
     def __init__(self, client: Any, retry: Any, logger: Any) -> None:
@@ -113,12 +116,8 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         if isinstance(request, Connect):
             result, _ = answer
             if result.time_out > 0:
-                self.confirmed(sent, result.time_out / 1000)
+                self.confirmed(sent, now(), result.time_out / 1000, not request.session_id)
         return answer
-
-    def _send_ping(self, connect_timeout: Any) -> None:
-        super()._send_ping(connect_timeout)
-        self.beat()
 
     def _send_request(self, read_timeout: Any, connect_timeout: Any) -> None:
         """Somebody rang: there is more than fitted into the socket, or something in the queue."""
@@ -182,7 +181,10 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         ears, select = [self._socket, self._read_sock], self.handler.wait
         end = time.monotonic() + timeout
         while timeout > 0:
-            ready: list[Any] = select(ears, [], [], timeout)[0]
+            ready: list[Any] = select(ears, [], [], min(timeout, self.beat()))[0]
+            if not ready:
+                timeout = end - time.monotonic()
+                continue
             if self.client.use_ssl or len(ready) != 1 or ready[0] is not self._socket:
                 return ready
             self._take()

@@ -17,7 +17,7 @@ from kazoo.protocol.states import KazooState
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
 from locknut.backends.zookeeper import driver
-from locknut.backends.zookeeper.batches import Batch
+from locknut.backends.zookeeper.batches import PROVING, Batch
 from locknut.backends.zookeeper.places import Place
 from locknut.backends.zookeeper.proving import PART, Proof
 from locknut.backends.zookeeper.settings import Settings
@@ -37,7 +37,7 @@ class Session:
 
     def __init__(self, settings: Settings):
         self.settings = settings
-        self.proof = Proof()
+        self.proof = Proof(self._ask_leader)
         self.places: dict[str, Place] = {}
         self.epoch = 0
         """Counts sessions: what an earlier one made is gone."""
@@ -110,8 +110,7 @@ class Session:
 
     def send(self, requests: Sequence[Any], done: Callable[[Batch], None]) -> Batch:
         """All at once; `done` is called on kazoo's thread when the last one is answered."""
-        if self.proof.due(now()):
-            self._beat()
+        self.beat()
         batch = Batch(requests, self.proof, done)
         self._client.send(requests, batch)
         return batch
@@ -129,9 +128,18 @@ class Session:
                 if left is not None:
                     left.discard(watcher)
 
-    def _beat(self) -> None:
-        beat = [Sync("/")]
-        self._client.send(beat, Batch(beat, self.proof, _nobody))
+    def beat(self) -> float:
+        """Ask for a proof of life if it is time to; how long until the next time."""
+        at, due = now(), self.proof.due()
+        if at < due:
+            return due - at
+        self.proof.beats(at)
+        self._client.send([PROVING], Batch([PROVING], self.proof, _nobody))
+        return self.proof.due() - at
+
+    def _ask_leader(self) -> None:
+        question = [Sync("/")]
+        self._client.send(question, Batch(question, self.proof, _nobody))
 
     # Its life.
 
@@ -146,7 +154,7 @@ class Session:
                 self._client.close()  # its thread is gone: only descriptors are left
             client = self._client = driver.Client(self.settings)
             client._connection.confirmed = self.proof.connected
-            client._connection.beat = self._beat
+            client._connection.beat = self.beat
             client.add_listener(self._changed)
             client.start_async()
 
