@@ -34,8 +34,13 @@ class Confirmation:
             f"not confirmed by {settings.replicas} replica(s) within "
             f"{settings.replicas_limit:g} s, so it does not count"
         )
+        self.limit = settings.replicas_limit
         milliseconds = b"%d" % (settings.replicas_limit * 1000)
         self.question = wire.pack(b"WAIT", b"%d" % settings.replicas, milliseconds)
+
+    def missed(self) -> BackendUnavailable:
+        """For what was not even asked, because replicas did not confirm just now."""
+        return BackendUnavailable(self._message, backend="redis")
 
     def judge(self, answers: Sequence[Any]) -> list[Any]:
         """Answers, the last of them to the question, without it.

@@ -144,6 +144,11 @@ def unscripted(reply: Any) -> bool:
 
 
 def unreachable(settings: Settings, error: BaseException) -> BackendUnavailable:
-    late = isinstance(error, TimeoutError | BlockingIOError)  # the latter is the kernel's limit
-    why = f"nothing within {settings.limit:g} s" if late else str(error) or type(error).__name__
+    late = f"nothing within {settings.limit:g} s"
+    why = late if timed_out(error) else str(error) or type(error).__name__
     return BackendUnavailable(f"no answer from {settings.place}: {why}", backend="redis")
+
+
+def timed_out(error: BaseException | None) -> bool:
+    """Whether nothing came within the time limit: Python's, or the kernel's."""
+    return isinstance(error, TimeoutError | BlockingIOError)

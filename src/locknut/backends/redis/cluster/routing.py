@@ -16,11 +16,12 @@ from locknut.backends.redis import settings as reading
 from locknut.backends.redis import wire
 from locknut.backends.redis.cluster.slots import Address, SlotMap, key_of, redirect, slot_of
 from locknut.backends.redis.cluster.views import Survey, View, view
-from locknut.backends.redis.confirming import Confirmation
+from locknut.backends.redis.confirming import Confirmation, Unconfirmed
 from locknut.backends.redis.places import Dial, Looked, P
 from locknut.backends.redis.recovering import Recovery
 from locknut.backends.redis.settings import Settings
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
+from locknut.runtimes.clock import now
 
 if TYPE_CHECKING:
     from locknut.connect import Url
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 _MOST_REDIRECTS: Final = 5
 _SLOTS: Final = wire.pack(b"CLUSTER", b"SLOTS")
 _INFO: Final = wire.pack(b"CLUSTER", b"INFO")
+_SOON: Final = 0.1
+"""Seconds after which the cluster is asked again whether somebody else has a suspect's slots."""
 _ASKING: Final = wire.pack(b"ASKING")
 
 Answers = Mapping[Address, list[Any] | BackendError]
@@ -40,13 +43,19 @@ class Cluster:
         self.settings = seeds[0]
         self.map = SlotMap(seeds)
         self._suspects: set[Address] = set()
+        self._learned = float("-inf")
         self._looked = Looked()
         self._recovery = Recovery()
 
     def suspect(self, address: Address) -> None:
         """This node did not answer, refused us or is cut off: perhaps another has its slots."""
+        if address not in self._suspects or now() >= self._learned + _SOON:
+            self.map.stale = True
         self._suspects.add(address)
-        self.map.stale = True
+
+    def trust(self, address: Address) -> None:
+        """It serves its slots (again)."""
+        self._suspects.discard(address)
 
     def node(self, address: Address) -> Node:
         return Node(self.settings.at(*address), self._looked)
@@ -68,6 +77,7 @@ class Cluster:
             raise
         self._suspects.discard(best.address)
         self.map.learn(best)
+        self._learned = now()
         self._recovery.reached()
 
     async def _view(self, dial: Dial[P], settings: Settings) -> View:
@@ -103,6 +113,8 @@ class Routes(ABC):
 
     def __init__(self, cluster: Cluster):
         self.cluster = cluster
+        self._lagging: dict[Address, float] = {}
+        """Nodes whose replicas did not confirm just now, and until when they are left alone."""
 
     @abstractmethod
     async def _refresh(self) -> None:
@@ -177,11 +189,22 @@ class Routes(ABC):
         if confirmation is None:
             return await self._together({to: _words(packed, at) for to, at in plan.items()})
         end = [confirmation.question]
-        told = await self._together({to: _words(packed, at) + end for to, at in plan.items()})
-        return {
-            to: confirmation.judge(answer) if isinstance(answer, list) else answer
-            for to, answer in told.items()
+        asked = {to: at for to, at in plan.items() if now() >= self._lagging.get(to, 0.0)}
+        answers: dict[Address, list[Any] | BackendError] = {
+            to: confirmation.missed() for to in plan if to not in asked
         }
+        told = await self._together({to: _words(packed, at) + end for to, at in asked.items()})
+        for to, answer in told.items():
+            answers[to] = answer if isinstance(answer, BackendError) else confirmation.judge(answer)
+            self._note(to, answers[to], confirmation)
+        return answers
+
+    def _note(self, to: Address, answer: Sequence[Any] | BackendError, how: Confirmation) -> None:
+        """A node whose replicas lag takes its time for every question: half of ours is enough."""
+        if isinstance(answer, Sequence) and any(isinstance(each, Unconfirmed) for each in answer):
+            self._lagging[to] = now() + how.limit
+        else:
+            self._lagging.pop(to, None)
 
     def _sort(
         self, plan: Mapping[Address, list[int]], answers: Answers, replies: list[object]
@@ -194,9 +217,11 @@ class Routes(ABC):
             if isinstance(answer, BackendError):
                 self.cluster.suspect(address)
                 answer = [answer] * len(places)
+            elif not any(map(wire.cut_off, answer)):
+                self.cluster.trust(address)
+            else:
+                self.cluster.suspect(address)
             for at, reply in zip(places, answer, strict=True):
-                if wire.cut_off(reply):
-                    self.cluster.suspect(address)
                 told = None if at < 0 else redirect(reply, address[0])
                 if told is None:
                     if at >= 0:

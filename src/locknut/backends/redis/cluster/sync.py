@@ -7,16 +7,44 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from locknut.backends.redis import wire
 from locknut.backends.redis.backend import SendMany
-from locknut.backends.redis.cluster.routing import Answers, Cluster, Routes
+from locknut.backends.redis.cluster.routing import Answers, Cluster, Node, Routes
+from locknut.backends.redis.cluster.silence import Silence
 from locknut.backends.redis.cluster.slots import Address, one_slot
 from locknut.backends.redis.settings import Settings
 from locknut.backends.redis.sockets import DIAL, Connection, Pool
 from locknut.backends.redis.sync import BlockingBackend
 from locknut.backends.redis.together import together
 from locknut.core.values import Claim
-from locknut.errors import BackendError
+from locknut.errors import BackendError, BackendUnavailable
 from locknut.runtimes.threads import run
+
+
+class NodePool(Pool):
+    """The connections to one node: while it is silent, nobody waits for it a second time."""
+
+    def __init__(self, node: Node):
+        super().__init__(node)
+        self._silence = Silence(node.settings)
+
+    def take(self) -> Connection:
+        self._silence.ensure_over()
+        try:
+            return super().take()
+        except BackendUnavailable as error:
+            if wire.timed_out(error.__cause__):
+                self._silence.begin()
+            raise
+
+    def drop(self, connection: Connection, error: BaseException) -> None:
+        if wire.timed_out(error):
+            self._silence.begin()
+        super().drop(connection, error)
+
+    def close(self) -> None:
+        self._silence.end()
+        super().close()
 
 
 class Pools(Routes):
@@ -24,7 +52,7 @@ class Pools(Routes):
 
     def __init__(self, cluster: Cluster):
         super().__init__(cluster)
-        self._pools: dict[Address, Pool] = {}
+        self._pools: dict[Address, NodePool] = {}
         self._mutex = threading.Lock()
 
     @property
@@ -61,6 +89,7 @@ class Pools(Routes):
         return [self._at(address) for address in self.cluster.map.masters()]
 
     def close(self) -> None:
+        self._mutex = threading.Lock()  # in a forked child nobody is there to give it back
         for pool in list(self._pools.values()):
             pool.close()
 
@@ -75,10 +104,10 @@ class Pools(Routes):
         work = [(self._at(address), packed) for address, packed in sent.items()]
         return dict(zip(sent, together(work), strict=True))
 
-    def _at(self, address: Address) -> Pool:
+    def _at(self, address: Address) -> NodePool:
         pool = self._pools.get(address)
         if pool is None:
-            pool = self._pools.setdefault(address, Pool(self.cluster.node(address)))
+            pool = self._pools.setdefault(address, NodePool(self.cluster.node(address)))
         return pool
 
 
