@@ -72,6 +72,7 @@ class Shell:
         *words: str,
         env: Mapping[str, str] | None = None,
         stdin: int | None = subprocess.PIPE,
+        stderr: int = subprocess.PIPE,
         before: Callable[[], None] = default_signals,
         pass_fds: Sequence[int] = (),
         process_group: int | None = None,
@@ -80,7 +81,7 @@ class Shell:
             [*LOCKNUT, *words],
             stdin=stdin,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=stderr,
             text=True,
             env={**self.environment, **(env or {})},
             preexec_fn=before,  # noqa: PLW1509  # the tests that use it have no other threads

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
 import time
+from collections.abc import Iterator
 
 import pytest
 
-from tests.cli.harness import PYTHON, Running, Shell, gone, until
+from tests.cli.harness import PYTHON, Running, Shell, gone, state, until
 from tests.cli.test_child import REPORTS
 
 ON_LOST_FD = """
@@ -215,7 +217,59 @@ def test_who_wakes_up_too_late_kills_at_once(failing: Shell) -> None:
     code, _, err = running.finish()
     assert code == 79
     assert json.loads(err)["reason"] == "expired"
-    assert "(SIGTERM, SIGKILL in 0s)" in err
+    assert "(SIGKILL)" in err
+
+
+@pytest.fixture
+def stalled() -> Iterator[tuple[int, int]]:
+    """A pipe that takes nothing more: what reads it stands still."""
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+    os.write(writer, b"-" * 4096)
+    yield reader, writer
+    os.close(writer)
+    os.close(reader)
+
+
+def test_a_reader_of_our_messages_who_stops_does_not_keep_the_command_alive(
+    failing: Shell, stalled: tuple[int, int]
+) -> None:
+    lease = ("-u", "forgetful:", "--ttl", "5", "--grace", "0.1")
+    leaves = "sh -c 'trap \"\" TERM; echo $$; exec sleep 1000' & exit 7"
+    running = failing.start("run", *lease, "x", "-c", leaves, stderr=stalled[1])
+    pid = int(running.line())
+    until(lambda: gone(pid))  # although the line about what was left behind finds no reader
+    reader = stalled[0]
+    assert os.read(reader, 4096) == b"-" * 4096
+    assert running.process.wait(timeout=60) == 79
+
+
+def test_a_hold_that_is_over_before_the_command_starts_starts_none(
+    failing: Shell, stalled: tuple[int, int]
+) -> None:
+    reader, writer = stalled
+    lease = ("-v", "-u", "forgetful:", "--ttl", "2", "--grace", "0.1")
+    running = failing.start("run", *lease, "x", "--", "echo", "ran", stderr=writer)
+    # Blocked in the line "acquired": nothing but the time tells when the hold is over.
+    begun = time.monotonic()
+    until(lambda: time.monotonic() > begun + 6)
+    assert os.read(reader, 4096) == b"-" * 4096
+    code, out, _ = running.finish()
+    assert (code, out) == (79, "")
+    assert b"lost" in os.read(reader, 4096)
+
+
+def test_a_break_while_the_command_ends_is_79(shell: Shell) -> None:
+    running, fence = start(shell, "x", "-c", TELLS_FENCE + "read line; exit 0")
+    running.send(signal.SIGSTOP)
+    until(lambda: state(running.pid) == "T")
+    assert shell.run("break", "x", "--fence", fence, "--yes")[0] == 0
+    running.stdin.close()
+    running.process.stdin = None
+    running.send(signal.SIGCONT)
+    code, _, err = running.finish()
+    assert code == 79
+    assert "somebody else may have" in err
 
 
 def test_the_signal_comes_before_the_end_of_the_hold(failing: Shell) -> None:

@@ -107,6 +107,8 @@ class Run:
 
     def _run_child(self, lease: Lease | None) -> int:
         """Start the command and stay with it until it and its group are gone."""
+        if lease is not None:
+            lease.check()  # we may have been stopped, or held up by whoever reads our messages
         rules = self._rules(lease)
         told, tell = os.pipe()
         on_terminal = os.isatty(0)

@@ -75,12 +75,14 @@ class Supervisor:
 
     def watch(self) -> int:
         """Until the child is gone; the exit code that follows."""
+        self._teller.hurried = True
         while not self._child.gone():
             if self._child.stopped:
                 self._follow_stop()
             self._judge()
             for signum in self._signals.wait(self._patience()):
                 self._heed(signum)
+        self._teller.hurried = False
         if self._lease is not None and self._lease.state is State.LOST and not self.lost:
             self._lose(clock.now())
         return self._code()
@@ -119,12 +121,14 @@ class Supervisor:
         if self._on_lost_pipe is not None:
             os.close(self._on_lost_pipe)
             self._on_lost_pipe = None
-        self._tell_loss(last - now)
+        message = self._loss(last - now)
         if on_lost.stops:
             self.ending = Exit.LOST
-            self._stop(on_lost.signum, last)
+            # Too late for a polite word: one that is stopped would run on before it is killed.
+            self._stop(on_lost.signum if last > now else signal.SIGKILL, last)
         elif on_lost.signum:
             self._child.send(on_lost.signum)
+        self._tell_loss(message)  # last: nothing comes before the signal
 
     def _time_to_go(self) -> float:
         taken_away = self._lease is not None and self._lease.reason in _WHY
@@ -138,14 +142,15 @@ class Supervisor:
         limit, grace = span(self._rules.max_hold), span(self._rules.grace)
         pid = self._child.pid
         message = f"--max-hold {limit} is over; stopping pid {pid} (SIGTERM, SIGKILL in {grace})"
-        self._teller.error("max_hold", message, pid=pid)
         self.ending = Exit.MAX_HOLD
         self._stop(signal.SIGTERM, now + self._rules.grace)
+        self._teller.error("max_hold", message, pid=pid)
 
     def _stop(self, signum: int, last: float) -> None:
         self._kill_at = min(self._kill_at, last)
         self._child.send(signum)
-        self._child.send(signal.SIGCONT)  # or a stopped one would never hear it
+        if signum != signal.SIGKILL:
+            self._child.send(signal.SIGCONT)  # or a stopped one would never hear it
 
     def _heed(self, signum: int) -> None:
         if signum == signal.SIGTSTP:
@@ -204,15 +209,20 @@ class Supervisor:
         )
         self._teller.say("left_behind", message, group=self._child.group)
 
-    def _tell_loss(self, time_left: float) -> None:
+    def _loss(self, time_left: float) -> str:
+        lease = self._lease
+        if lease is None:
+            return ""
+        verb = "lost" if lease.state is State.LOST else "losing"
+        what = f"{verb} {quoted(lease.name)} (fence {lease.fence})"
+        return f"{what}: {self._why()}; {self._consequence(time_left)}"
+
+    def _tell_loss(self, message: str) -> None:
         lease = self._lease
         if lease is None:
             return
-        verb = "lost" if lease.state is State.LOST else "losing"
-        message = f"{verb} {quoted(lease.name)} (fence {lease.fence}): {self._why()}; "
         facts = {"lock": lease.name, "fence": lease.fence, "reason": lease.reason or "not_renewed"}
-        consequence = self._consequence(time_left)
-        self._teller.error("lost", message + consequence, pid=self._child.pid, **facts)
+        self._teller.error("lost", message, pid=self._child.pid, **facts)
 
     def _why(self) -> str:
         lease = self._lease
@@ -228,5 +238,6 @@ class Supervisor:
         first = signal.Signals(on_lost.signum).name
         if not on_lost.stops:
             return f"pid {pid} is sent {first} and goes on without the lock"
-        then = "" if on_lost.signum == signal.SIGKILL else f", SIGKILL in {span(time_left)}"
-        return f"stopping pid {pid} ({first}{then})"
+        if on_lost.signum == signal.SIGKILL or time_left <= 0:
+            return f"stopping pid {pid} (SIGKILL)"
+        return f"stopping pid {pid} ({first}, SIGKILL in {span(time_left)})"

@@ -7,6 +7,7 @@ lock cannot write to somebody's terminal.
 from __future__ import annotations
 
 import os
+import select
 import sys
 import time
 from collections.abc import Sequence
@@ -24,6 +25,8 @@ class Teller:
         self.quiet = quiet
         self.verbose = verbose
         self.as_json = as_json
+        self.hurried = False
+        """While a command has to be watched, nobody who stops reading may hold us up."""
 
     @property
     def chatty(self) -> bool:
@@ -49,10 +52,22 @@ class Teller:
             line = as_json({"event": event, "message": message, **facts})
         else:
             line = f"locknut: {message}"
+        data = line.encode(errors="backslashreplace")
+        if self.hurried:
+            data = data[: select.PIPE_BUF - 1]
+            if not _takes_a_line():
+                return
         # One write, so that lines of several processes on one terminal do not mix; and a closed
         # stderr is no reason to fail.
         with suppress(OSError):
-            os.write(2, (line + "\n").encode(errors="backslashreplace"))
+            os.write(2, data + b"\n")
+
+
+def _takes_a_line() -> bool:
+    """Whether stderr takes a line now: not a full pipe, nor a terminal that was told to wait."""
+    poll = select.poll()
+    poll.register(2, select.POLLOUT)
+    return bool(poll.poll(0))
 
 
 def as_json(facts: object) -> str:
