@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -48,4 +48,10 @@ class Source:
 def sources(*folders: str) -> list[Source]:
     """The package's files, or those of some of its folders, in order."""
     roots = [PACKAGE / folder for folder in folders] or [PACKAGE]
-    return [Source(path) for root in roots for path in sorted(root.rglob("*.py"))]
+    return [_source(path) for root in roots for path in sorted(root.rglob("*.py"))]
+
+
+@cache
+def _source(path: Path) -> Source:
+    """The same object for all rules, so that each file is parsed once."""
+    return Source(path)
