@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
+from typing import NamedTuple
 
 from locknut.testing.bugs import BUGS, Bug
 from locknut.testing.history import Event, timeline
@@ -28,21 +29,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the seeds; 1 if a promise was broken, or a bug put in was not found."""
     options = _parser().parse_args(arguments)
     seeds = range(options.seeds.start, options.seeds.stop)
-    setting = _setting(options.engine, options.bug)
-    if options.size:
-        setting = replace(setting, size=SIZES[options.size])
+    chosen = Chosen(options.engine, options.bug, options.size)
+    _setting(chosen)  # a wrong name is told before anything starts
     faults: Counter[str] = Counter()
     seen: Counter[str] = Counter()
     acquired, broken = 0, 0
     begun = time.monotonic()
-    for outcome in _all(seeds, setting, options.jobs):
+    for outcome in _all(seeds, chosen, options.jobs):
         acquired += outcome.acquired
         faults += outcome.faults
         seen += outcome.seen
         if outcome.violations:
             broken += 1
             if broken <= SHOWN:
-                _say(_story(outcome, options.engine, options.bug))
+                _say(_story(outcome, chosen))
     rate = len(seeds) / max(time.monotonic() - begun, 0.001)
     _say(f"{len(seeds)} seeds, {rate:.1f} a second, {acquired} acquisitions, {broken} broken")
     _say("faults: " + _counts(faults))
@@ -79,11 +79,21 @@ def _redlock() -> tuple[Setting, dict[str, Bug]]:
 ENGINES = {"core": _core, "redis": _redis, "redlock": _redlock}
 
 
-def _setting(engine: str, bug: str | None) -> Setting:
-    sound, bugs = ENGINES[engine]()
-    if bug is not None and bug not in bugs:
+class Chosen(NamedTuple):
+    """What to run, by its names: a setting itself does not travel between processes."""
+
+    engine: str
+    bug: str | None
+    size: str | None
+
+
+@cache
+def _setting(chosen: Chosen) -> Setting:
+    sound, bugs = ENGINES[chosen.engine]()
+    if chosen.bug is not None and chosen.bug not in bugs:
         raise SystemExit(f"no such bug; there are: {', '.join(sorted(bugs))}")
-    return bugs[bug].setting if bug else sound
+    setting = bugs[chosen.bug].setting if chosen.bug else sound
+    return replace(setting, size=SIZES[chosen.size]) if chosen.size else setting
 
 
 def _seeds(text: str) -> range:
@@ -91,29 +101,31 @@ def _seeds(text: str) -> range:
     return range(int(first), int(last)) if last else range(int(first), int(first) + 1)
 
 
-def _all(seeds: range, setting: Setting, jobs: int) -> Iterator[Run]:
+def _all(seeds: range, chosen: Chosen, jobs: int) -> Iterator[Run]:
     if jobs > 1:
         with ProcessPoolExecutor(jobs) as pool:
-            yield from pool.map(partial(_short, setting=setting), seeds, chunksize=8)
+            yield from pool.map(partial(_short, chosen=chosen), seeds, chunksize=8)
     else:
-        yield from (_one(seed, setting) for seed in seeds)
+        yield from (_one(seed, chosen) for seed in seeds)
 
 
-def _short(seed: int, setting: Setting) -> Run:
+def _short(seed: int, chosen: Chosen) -> Run:
     """A history travels between processes only if somebody will read it."""
-    return _one(seed, setting).briefly()
+    return _one(seed, chosen).briefly()
 
 
-def _one(seed: int, setting: Setting) -> Run:
-    outcome = run(seed, setting)
+def _one(seed: int, chosen: Chosen) -> Run:
+    outcome = run(seed, _setting(chosen))
     if seed % _TIDY == 0:
         gc.collect()
     return outcome
 
 
-def _story(outcome: Run, engine: str, bug: str | None) -> str:
-    again = f"--seeds {outcome.seed}" + (f" --engine {engine}" if engine != "core" else "")
-    again += f" --bug {bug}" if bug else ""
+def _story(outcome: Run, chosen: Chosen) -> str:
+    again = f"--seeds {outcome.seed}"
+    again += f" --engine {chosen.engine}" if chosen.engine != "core" else ""
+    again += f" --bug {chosen.bug}" if chosen.bug else ""
+    again += f" --size {chosen.size}" if chosen.size else ""
     told = [f"seed {outcome.seed} is broken; again by {again}"]
     told += [str(violation) for violation in outcome.violations[:SHOWN]]
     told.append("what happened around it:")
