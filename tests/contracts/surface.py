@@ -62,8 +62,13 @@ def members(kind: type) -> dict[str, Any]:
 
 def told(name: str, function: Any) -> str:
     """`async acquire(self, blocking=True)`: the colour and the parameters, without types."""
-    colour = "async " if inspect.iscoroutinefunction(function) else ""
+    colour = "async " if waits(function) else ""
     return f"{colour}{name}({', '.join(parameters(function))})"
+
+
+def waits(function: Any) -> bool:
+    """Whether it is a coroutine function, or marked as one: before 3.12 by asyncio's own mark."""
+    return inspect.iscoroutinefunction(function) or hasattr(function, "_is_coroutine")
 
 
 def parameters(function: Any) -> list[str]:

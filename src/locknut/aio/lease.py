@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Self
 
+from locknut.aio import belonging
 from locknut.core import doors, gathering, looking, losing, moving
-from locknut.core.holding import LeaseCore
+from locknut.core.holding import LeaseCore, nobody
 from locknut.core.leaving import release
 from locknut.core.values import LockInfo, State
 from locknut.errors import LeaseLost
-from locknut.terms import pop_entered
 
 
 class Lost:
@@ -36,7 +36,10 @@ class Lost:
 class Lease(LeaseCore):
     """One hold of one lock. Leaving a `with` on it releases it."""
 
-    __slots__ = ()
+    __slots__ = ("_scopes",)
+
+    _scopes: list[Scope]
+    """Of each `async with` on it that was entered and not left yet; not there before the first."""
 
     @property
     def lost(self) -> Lost:
@@ -62,10 +65,11 @@ class Lease(LeaseCore):
 
     async def __aenter__(self) -> Self:
         self.check()
-        mine = self._client.runtime.mine()
-        scope = Scope(mine.task())
+        scope = Scope(self._client.runtime.mine().task)
         self.on_lost(scope.cancel)
-        mine[self] = (scope, mine.get(self))
+        if not hasattr(self, "_scopes"):
+            self._scopes = []
+        self._scopes.append(scope)
         return self
 
     async def __aexit__(
@@ -74,30 +78,39 @@ class Lease(LeaseCore):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        scope = pop_entered(self, self._client.runtime)
+        scope = self._scopes.pop()
+        if belonging.caller(self._client.runtime) is None:
+            belonging.abandon([self])
+            return
         await leave(self, error, scope)
 
 
 class Scope:
-    """The body of an `async with`: cancelled when the hold is lost, as asyncio.timeout does."""
+    """The body of an `async with`: cancelled when the hold is lost, as asyncio.timeout does.
+
+    It does not keep its task: the task keeps the lease, whose callbacks lead here.
+    """
 
     __slots__ = ("_before", "_fired", "_task")
 
-    def __init__(self, task: asyncio.Task[Any] | None) -> None:
+    def __init__(self, task: Callable[[], Any]) -> None:
+        running: asyncio.Task[Any] | None = task()
         self._task = task
-        self._before = 0 if task is None else task.cancelling()
+        self._before = 0 if running is None else running.cancelling()
         self._fired = False
 
     def cancel(self, lease: object) -> None:  # noqa: ARG002  # called as on_lost(lease)
         """Called on the loop when the hold is lost."""
-        if self._task is not None:
+        task: asyncio.Task[Any] | None = self._task()
+        if task is not None:
             self._fired = True
-            self._task.cancel("locknut: the lock was lost")
+            task.cancel("locknut: the lock was lost")
 
     def leave(self, error: BaseException | None) -> bool:
         """The body is over: True if what ended it was our own cancellation."""
-        task, self._task = self._task, None
-        if not self._fired or task is None:
+        task: asyncio.Task[Any] | None = self._task()
+        self._task = nobody
+        if not self._fired or task is None or task.done():
             return False
         return task.uncancel() <= self._before and isinstance(error, asyncio.CancelledError)
 
@@ -169,7 +182,7 @@ class Leases:
 
     def _watched(self) -> Scope:
         """Cancel the caller's body when one of them is lost."""
-        scope = Scope(asyncio.current_task())
+        scope = Scope(self._parts[0][0].runtime.mine().task)
         for lease in self._leases:
             lease.on_lost(scope.cancel)
         return scope

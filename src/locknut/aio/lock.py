@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from locknut.aio import belonging
+from locknut.aio.belonging import Entered, pop_entered
 from locknut.aio.lease import Lease, Leases, Scope, leave, tell
 from locknut.core import doors, gathering, looking
 from locknut.core.entering import acquire
+from locknut.core.holding import nobody
 from locknut.core.leaving import begin_release
 from locknut.core.losing import on_lost
-from locknut.core.values import LockInfo, Mode, State
+from locknut.core.values import LockInfo, Mode
 from locknut.errors import AcquireTimeout, LeaseLost, LocknutError
-from locknut.terms import (
-    OnLost,
-    checked_on_lost,
-    chosen,
-    pop_entered,
-    timed_out,
-    until,
-)
+from locknut.runtimes.loop import coroutine_function
+from locknut.terms import OnLost, checked_on_lost, chosen, timed_out, until
 
 if TYPE_CHECKING:
     from locknut.core.client import Client
-    from locknut.core.holding import Terms
+    from locknut.core.holding import Mine, Terms
     from locknut.core.ports import Runtime
 
 
@@ -37,6 +35,7 @@ class Lock:
     __slots__ = (
         "__weakref__",
         "_client",
+        "_entered",
         "_kept",
         "_on_lost",
         "_timeout",
@@ -60,13 +59,23 @@ class Lock:
         self._on_lost = checked_on_lost(on_lost)
         self._want = client.want(name, terms)
         self._kept: list[Lease] = []
-        """What was acquired here: it must outlive a task that ended without releasing (L10). Who
-        is inside an `async with` does not end without leaving it."""
+        """What was acquired here: it must outlive a task that ended without releasing (L10)."""
+        self._entered: Entered[Lease] = []
 
-    async def acquire(
+    @coroutine_function
+    def acquire(
         self, blocking: bool = True, timeout: doors.Duration | None = None
-    ) -> Lease | None:  # threading's own signature
+    ) -> Coroutine[Any, Any, Lease | None]:  # threading's own signature
         """The lease, or None if it was not to be had in time (`timeout=-1` waits for ever)."""
+        mine = belonging.caller(self._client.runtime)
+        return self._acquire(nobody if mine is None else mine.weakly, blocking, timeout)
+
+    async def _acquire(
+        self,
+        caller: Callable[[], Mine | None],
+        blocking: object,
+        timeout: doors.Duration | None,
+    ) -> Lease | None:
         made: list[Any] = []
         mine = self._client.runtime.mine()
         wait = self._wait
@@ -78,6 +87,8 @@ class Lock:
                 return None
             lease = self._acquired(made[0])
             self._keep(lease)
+            if caller is not mine.weakly:
+                belonging.pass_on(self._client, made, caller(), _ACQUIRE)
         except BaseException:
             await self._undo(made)
             raise
@@ -110,30 +121,23 @@ class Lock:
         await self._current().release()
 
     def _current(self) -> Lease:
-        lease = self._client.runtime.mine().get(self._want.slot)
+        lease: Any = self._client.runtime.mine().get(self._want.slot)
         if isinstance(lease, list):
             lease = lease[-1] if lease else None
         if lease is not None and lease.mode is not self._want.terms.mode:
             lease = lease._inner
         if lease is None:
-            lease = self._left_behind()
+            lease = belonging.left_behind(self._client, self._want, self._kept)
         if lease is None:
             raise self._client.not_here(self.name)
         found: Lease = lease
         return found
 
-    def _left_behind(self) -> Lease | None:
-        """A hold whose task has ended may be released by any task, as an asyncio.Lock's (L10)."""
-        for lease in self._kept:
-            ended = lease._ended in (State.RELEASED, State.DETACHED)
-            if not ended and not self._client.runtime.alive(lease._mine()):
-                return lease
-        return None
-
     @property
     def held(self) -> bool:
         """Whether this task holds it."""
-        lease = self._client.runtime.mine().get(self._want.slot)
+        mine = belonging.caller(self._client.runtime)
+        lease = None if mine is None else mine.get(self._want.slot)
         if isinstance(lease, list):
             return any(each.held for each in lease)
         return lease is not None and bool(lease.held)
@@ -160,10 +164,10 @@ class Lock:
             if not made:
                 raise await self._timed_out()
             lease = self._acquired(made[0])
-            scope = Scope(mine.task())
+            scope = Scope(mine.task)
             if self._on_lost != "ignore":
                 on_lost(client, lease, scope.cancel)
-            mine[self] = ((lease, scope), mine.get(self))
+            self._entered.append((lease, scope))
         except BaseException:
             await self._undo(made)
             raise
@@ -175,8 +179,12 @@ class Lock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        lease, scope = pop_entered(self, self._client.runtime)
+        mine = belonging.caller(self._client.runtime)
+        lease, scope = pop_entered(self._entered, self._client.runtime, mine)
         ours = scope.leave(error)
+        if mine is None:
+            belonging.abandon([lease])
+            return
         try:
             rest = begin_release(self._client, lease)
             if rest is not None:
@@ -195,6 +203,9 @@ class Lock:
         held = "held" if self.held else "not held"
         where = f"{self.name!r}{kind[self._want.terms.mode]} on {self._client.backend.name}"
         return f"<{type(self).__module__}.{type(self).__name__} {where}: {held} here>"
+
+
+_ACQUIRE = Lock._acquire.__code__
 
 
 class RWLock:
@@ -240,12 +251,13 @@ class Semaphore(Lock):
 class Together:
     """Several locks as one: all or nothing, in one global order."""
 
-    __slots__ = ("__weakref__", "_parts", "_timeout")
+    __slots__ = ("__weakref__", "_entered", "_parts", "_timeout")
 
     def __init__(self, parts: list[gathering.Part], timeout: doors.Duration | None):
         doors.wait(timeout)
         self._parts = gathering.in_order(parts)
         self._timeout = timeout
+        self._entered: Entered[Leases] = []
 
     @property
     def _runtime(self) -> Runtime:
@@ -256,16 +268,30 @@ class Together:
         """The names, in the order in which they are taken."""
         return [client.bare(want.key) for client, want in self._parts]
 
-    async def acquire(
+    @coroutine_function
+    def acquire(
         self, blocking: bool = True, timeout: doors.Duration | None = None
-    ) -> Leases | None:  # as Lock.acquire
+    ) -> Coroutine[Any, Any, Leases | None]:  # as Lock.acquire
         """All the leases, or None if they were not all to be had in time."""
+        mine = belonging.caller(self._runtime)
+        return self._acquire_for(nobody if mine is None else mine.weakly, blocking, timeout)
+
+    async def _acquire_for(
+        self,
+        caller: Callable[[], Mine | None],
+        blocking: object,
+        timeout: doors.Duration | None,
+    ) -> Leases | None:
         made: list[Any] = []
         try:
-            return await self._acquire(chosen(blocking, timeout, self._timeout), made)
+            leases = await self._acquire(chosen(blocking, timeout, self._timeout), made)
+            if leases is not None and caller is not leases._mine:
+                belonging.pass_on(self._parts[0][0], made, caller(), _ACQUIRE_ALL)
+                leases._mine = leases._leases[0]._mine
         except BaseException:
             await gathering.roll_back(made)
             raise
+        return leases
 
     async def _acquire(self, timeout: doors.Duration | None, made: list[Any]) -> Leases | None:
         deadline = until(self._parts[0][0], timeout)
@@ -279,8 +305,7 @@ class Together:
             leases = await self._acquire(self._timeout, made)
             if leases is None:
                 raise self._timed_out()
-            mine = self._runtime.mine()
-            mine[self] = ((leases, leases._watched()), mine.get(self))
+            self._entered.append((leases, leases._watched()))
         except BaseException:
             await gathering.roll_back(made)
             raise
@@ -298,8 +323,15 @@ class Together:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        leases, scope = pop_entered(self, self._runtime)
+        mine = belonging.caller(self._runtime)
+        leases, scope = pop_entered(self._entered, self._runtime, mine)
+        if mine is None:
+            belonging.abandon(leases)
+            return
         await leave(leases, error, scope)
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.{type(self).__name__} {self.names}>"
+
+
+_ACQUIRE_ALL = Together._acquire_for.__code__

@@ -8,13 +8,15 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 from locknut import opening, redlocks
+from locknut.aio import belonging
 from locknut.aio.lease import Lease
 from locknut.aio.lock import Lock, RWLock, Semaphore, Together
 from locknut.core import doors, gathering, looking, moving
+from locknut.core.holding import Mine, nobody
 from locknut.core.ports import Engine, Runtime
 from locknut.core.values import Capability, Event, LockInfo, Mode
 from locknut.errors import ConfigurationError
-from locknut.runtimes.loop import LoopRuntime
+from locknut.runtimes.loop import LoopRuntime, coroutine_function
 from locknut.telling import Telling
 from locknut.terms import OnLost, make_terms
 
@@ -202,14 +204,22 @@ class Locks:
         """
         return await looking.force_release(self._client, doors.name(name), fence, reason)
 
-    async def attach(self, text: str) -> Lease:
+    @coroutine_function
+    def attach(self, text: str) -> Coroutine[Any, Any, Lease]:
         """Take over a hold that was detached elsewhere; only the first to attach it succeeds."""
+        mine = belonging.caller(self._client.runtime)
+        return self._attach(nobody if mine is None else mine.weakly, text)
+
+    async def _attach(self, caller: Callable[[], Mine | None], text: str) -> Lease:
         made: list[Any] = []
         try:
-            return await moving.attach(self._client, text, made)  # type: ignore[return-value]  # as acquire
+            lease: Any = await moving.attach(self._client, text, made)
+            if caller is not lease._mine:
+                belonging.pass_on(self._client, made, caller(), _ATTACH)
         except BaseException:
             await gathering.roll_back(made)
             raise
+        return lease  # type: ignore[no-any-return]  # as acquire
 
     def on_event(self, listener: Callable[[Event], object]) -> Callable[[], None]:
         """Be told of waits, grants, hand-overs, losses and skips; returns how to stop."""
@@ -234,6 +244,9 @@ class Locks:
         return (
             f"<{type(self).__module__}.{type(self).__name__} {self._client.id} {self.namespace!r}>"
         )
+
+
+_ATTACH = Locks._attach.__code__
 
 
 def connect(

@@ -266,11 +266,27 @@ class LeaseCore:
     def _forget(self) -> None:
         """The thread or task that acquired it has it no longer."""
         mine = self._mine()
-        kept = None if mine is None else mine.get(self._slot)
-        if kept is self:
-            del mine[self._slot]  # type: ignore[union-attr]  # kept was found there
-        elif isinstance(kept, list) and self in kept:
+        if mine is None:
+            return
+        kept = mine.get(self._slot)
+        if isinstance(kept, list) and self in kept:
             kept.remove(self)
+            if not kept:
+                del mine[self._slot]
+        elif kept is self:
+            del mine[self._slot]
+
+    def _belong(self, mine: Mine, *, alone: bool = True) -> None:
+        """Under the guard: this thread or task has it now, as if it had acquired it. `alone`: it
+        has at most one in this place, and enters that again.
+        """
+        self._forget()
+        self._mine = mine.weakly
+        if alone and self.mode is not Mode.PERMIT:
+            mine[self._slot] = self
+            return
+        others = mine.setdefault(self._slot, [])
+        others[:] = [*(each for each in others if each._ended is None), self]
 
     def _no_longer_held(self) -> LeaseLost | NotHeld:
         place = {"key": self.name, "backend": self.backend}

@@ -7,30 +7,49 @@ its sender does. That costs no task: the caller's own waits behind a shield.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import math
 import os
 import random
+import sys
 import threading
 import types
 import weakref
-from asyncio import current_task
+from asyncio import _get_running_loop, current_task
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
-from contextvars import ContextVar
 from threading import get_ident
 from typing import Any, TypeVar
 
-from locknut.core.holding import Mine, nobody
+from locknut.core.holding import Mine
 from locknut.errors import ConfigurationError
 from locknut.runtimes import clock
 from locknut.runtimes.threads import Aside
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 LONGEST_TIMER = 86400.0
-_by_task: weakref.WeakKeyDictionary[asyncio.Task[Any], Mine] = weakref.WeakKeyDictionary()
-_known: ContextVar[Callable[[], Mine | None]] = ContextVar("locknut.mine", default=nobody)
-"""The same, weakly, where it is found faster. A context goes on to the tasks that are begun in it,
-so who finds something here looks whose it is."""
+_owners: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
+"""The tasks that carry a `Mine`. It hangs on the task itself: in a table beside the tasks, whatever
+a task owns that leads back to the task (a callback, say) would keep both for ever."""
+
+
+def coroutine_function(function: F) -> F:
+    """Mark what returns a coroutine without being `async def`, for whoever asks."""
+    if sys.version_info >= (3, 12):
+        return inspect.markcoroutinefunction(function)
+    function._is_coroutine = asyncio.coroutines._is_coroutine  # type: ignore[attr-defined]
+    return function
+
+
+def _mine_of(task: asyncio.Task[Any]) -> Mine:
+    try:
+        mine: Mine = task._locknut  # type: ignore[attr-defined]  # put there below
+    except AttributeError:
+        mine = Mine(f"task {task.get_name()}", weakref.ref(task))
+        task._locknut = mine  # type: ignore[attr-defined]
+        _owners.add(task)
+    return mine
 
 
 class LoopSignal:
@@ -122,6 +141,8 @@ class LoopRuntime:
         self._thread = 0
         self._aside = Aside()
         self._running: set[asyncio.Future[Any]] = set()
+        self.outside = Mine("outside of any task")
+        """Keeps what was acquired for code that no task of this loop runs, until it is released."""
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -197,14 +218,18 @@ class LoopRuntime:
             task = current_task(self.loop)
         if task is None:
             raise ConfigurationError("the asyncio API must be used inside a task")
-        mine = _known.get()()
-        if mine is not None and mine.task() is task:
-            return mine
-        mine = _by_task.get(task)
-        if mine is None:
-            mine = _by_task[task] = Mine(f"task {task.get_name()}", weakref.ref(task))
-        _known.set(mine.weakly)
-        return mine
+        return _mine_of(task)
+
+    def caller(self) -> Mine | None:
+        """The same, for whoever may be outside of any task, or on another loop: None."""
+        loop = self._loop if get_ident() == self._thread else None
+        task = None if loop is None else current_task(loop)
+        if task is None:  # a call of long ago, or from elsewhere
+            loop = _get_running_loop()
+            if loop is None or self._loop not in (None, loop):
+                return None
+            task = current_task(loop)
+        return None if task is None else _mine_of(task)
 
     def alive(self, mine: Mine | None) -> bool:
         task = None if mine is None else mine.task()
@@ -238,4 +263,6 @@ class LoopRuntime:
 
 def forget_all() -> None:
     """In a forked child: the task that goes on owns nothing."""
-    _by_task.clear()
+    for task in list(_owners):
+        del task._locknut  # type: ignore[attr-defined]
+    _owners.clear()

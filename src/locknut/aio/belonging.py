@@ -1,0 +1,90 @@
+"""Which task a hold belongs to, where the task that acquired it is not the one that uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from types import CodeType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from locknut.core import gathering
+from locknut.core.values import State
+from locknut.errors import NotHeld
+from locknut.runtimes.loop import LoopRuntime
+
+if TYPE_CHECKING:
+    from locknut.aio.lease import Lease, Leases, Scope
+    from locknut.core.client import Client, Want
+    from locknut.core.holding import LeaseCore, Mine
+    from locknut.core.ports import Runtime
+
+L = TypeVar("L", bound="Lease | Leases")
+Entered = list[tuple[L, "Scope"]]
+"""What was entered with one lock and not left yet. It is kept with the lock: an `async with` in an
+asynchronous generator, a fixture or an exit stack may be left in another task."""
+
+
+def caller(runtime: Runtime) -> Mine | None:
+    """Who calls, and has it from now on: None outside of any task of this loop."""
+    return cast("LoopRuntime", runtime).caller()
+
+
+def pass_on(client: Client, leases: Sequence[LeaseCore], to: Mine | None, code: CodeType) -> None:
+    """A task that was made for nothing but this acquire is about to end: what it got belongs to the
+    task that called acquire (`create_task(lock.acquire())`; `wait_for` does that on 3.11).
+    """
+    runtime = cast("LoopRuntime", client.runtime)
+    mine = runtime.mine()
+    if getattr(mine.task().get_coro(), "cr_code", None) is not code:
+        return  # the task goes on, and has it itself
+    alive = to is not None and runtime.alive(to)
+    if to is None or not alive or any(_has_another(to, lease._slot) for lease in leases):
+        to = runtime.outside  # nobody enters that again, and anybody may release it
+    with client.guard:
+        gathered = [each for each in mine.get(gathering.GATHERED, ()) if each[1] in leases]
+        if gathered:
+            to.setdefault(gathering.GATHERED, []).extend(gathered)
+        for lease in leases:
+            lease._belong(to, alone=to is not runtime.outside)
+
+
+def _has_another(mine: Mine, slot: object) -> bool:
+    kept = mine.get(slot)
+    return kept is not None and not isinstance(kept, list) and kept._ended is None
+
+
+def left_behind(client: Client, want: Want, kept: Iterable[LeaseCore]) -> LeaseCore | None:
+    """A hold whose task has ended may be released by any task, as an asyncio.Lock's (L10)."""
+    runtime = cast("LoopRuntime", client.runtime)
+    holds = list(client.holds.values())
+    found = [*kept, *runtime.outside.get(want.slot, ()), *(hold.lease() for hold in holds)]
+    ours = [
+        lease
+        for lease in found
+        if lease is not None
+        and lease._slot == want.slot
+        and lease.mode is want.terms.mode
+        and lease._ended in (None, State.LOST)
+        and not runtime.alive(lease._mine())
+    ]
+    held = [lease for lease in ours if lease._ended is None]
+    return next(iter(held or ours), None)
+
+
+def pop_entered(entered: Entered[L], runtime: Runtime, mine: Mine | None) -> tuple[L, Scope]:
+    """What this task entered last and has not left yet; or else what another one entered: one that
+    has ended, if there is one, for somebody has to leave for it.
+    """
+    if not entered:
+        raise NotHeld("left an 'async with' that was not entered")
+    if mine is not None and entered[-1][0]._mine() is mine:
+        return entered.pop()  # as a rule
+    owners = [what._mine() for what, _ in entered]
+    own = [at for at, owner in enumerate(owners) if owner is not None and owner is mine]
+    ended = [at for at, owner in enumerate(owners) if not runtime.alive(owner)]
+    return entered.pop((own or ended or [-1])[-1])
+
+
+def abandon(leases: Iterable[Any]) -> None:
+    """Left where the engine cannot be told: the loop is gone, or it is another one's turn."""
+    for lease in leases:
+        lease._client.abandon(lease._hold, lease._number)
