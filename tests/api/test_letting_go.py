@@ -82,6 +82,17 @@ def test_a_permit_of_a_dead_thread_comes_back(locks: locknut.Locks) -> None:
     assert locks.semaphore("x", 1).acquire(timeout=PATIENCE) is not None
 
 
+def test_nothing_is_kept_of_permits_that_were_released(locks: locknut.Locks) -> None:
+    mine = locks._client.runtime.mine()
+    before = dict(mine)
+    for number in range(3):
+        leases = [locks.semaphore(f"x{number}", 2).acquire() for _ in range(2)]
+        for lease in leases:
+            assert lease is not None
+            lease.release()
+    assert dict(mine) == before
+
+
 def test_a_read_hold_of_a_dead_thread_comes_back(locks: locknut.Locks) -> None:
     in_thread(lambda: bool(locks.rwlock("x").read().acquire()))
     gc.collect()
