@@ -27,8 +27,9 @@ from locknut.errors import (
     Unsupported,
 )
 from locknut.lease import Lease, Leases
-from locknut.lock import Lock, RWLock, Semaphore, Together
+from locknut.lock import Lock, RWLock, Semaphore
 from locknut.locks import Locks, all_of, connect, redlock
+from locknut.several import Together
 
 __version__ = "0.1.0"
 

@@ -13,8 +13,9 @@ from locknut.core.ports import Engine, Runtime
 from locknut.core.values import Capability, Event, LockInfo, Mode
 from locknut.errors import ConfigurationError
 from locknut.lease import Lease
-from locknut.lock import Lock, RWLock, Semaphore, Together
+from locknut.lock import Lock, RWLock, Semaphore
 from locknut.runtimes.threads import ThreadRuntime, run
+from locknut.several import Together
 from locknut.telling import Telling
 from locknut.terms import OnLost, make_terms
 

@@ -10,6 +10,8 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
+from locknut.runtimes.loop import is_coroutine_function
+
 MODULES = ("locknut", "locknut.aio", "locknut.guards", "locknut.guards.redis",
            "locknut.guards.redis.aio")  # fmt: skip
 SPECIAL = {
@@ -62,13 +64,8 @@ def members(kind: type) -> dict[str, Any]:
 
 def told(name: str, function: Any) -> str:
     """`async acquire(self, blocking=True)`: the colour and the parameters, without types."""
-    colour = "async " if waits(function) else ""
+    colour = "async " if is_coroutine_function(function) else ""
     return f"{colour}{name}({', '.join(parameters(function))})"
-
-
-def waits(function: Any) -> bool:
-    """Whether it is a coroutine function, or marked as one: before 3.12 by asyncio's own mark."""
-    return inspect.iscoroutinefunction(function) or hasattr(function, "_is_coroutine")
 
 
 def parameters(function: Any) -> list[str]:

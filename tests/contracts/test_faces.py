@@ -9,7 +9,8 @@ import pytest
 
 import locknut
 import locknut.aio
-from tests.contracts.surface import members, parameters, waits
+from locknut.runtimes.loop import is_coroutine_function
+from tests.contracts.surface import members, parameters
 
 TWINS = {"__enter__": "__aenter__", "__exit__": "__aexit__"}
 """What `with` calls, and what `async with` calls."""
@@ -63,10 +64,10 @@ def test_members_have_the_same_parameters_and_first_sentence(name: str) -> None:
 @pytest.mark.parametrize("name", CLASSES)
 def test_what_waits_is_a_coroutine_and_nothing_else_is(name: str) -> None:
     loop = members(getattr(locknut.aio, name))
-    found = {member for member, thing in loop.items() if waits(thing)}
+    found = {member for member, thing in loop.items() if is_coroutine_function(thing)}
     assert found - set(TWINS.values()) == WAITS[name]
     blocking = members(getattr(locknut, name))
-    assert not [member for member, thing in blocking.items() if waits(thing)]
+    assert not [member for member, thing in blocking.items() if is_coroutine_function(thing)]
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -74,7 +75,7 @@ def test_functions_have_the_same_parameters_and_first_sentence(name: str) -> Non
     one, other = getattr(locknut, name), getattr(locknut.aio, name)
     assert parameters(one) == parameters(other)
     assert sentence(one) == sentence(other) or name in OWN_SENTENCE
-    assert not waits(other), "making a lock waits for nothing"
+    assert not is_coroutine_function(other), "making a lock waits for nothing"
 
 
 @pytest.mark.parametrize("name", CLASSES)

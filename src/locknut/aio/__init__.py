@@ -15,8 +15,9 @@ import weakref
 from typing import Any
 
 from locknut.aio.lease import Lease, Leases
-from locknut.aio.lock import Lock, RWLock, Semaphore, Together
+from locknut.aio.lock import Lock, RWLock, Semaphore
 from locknut.aio.locks import Locks, all_of, connect, redlock
+from locknut.aio.several import Together
 
 _default: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Locks] = weakref.WeakKeyDictionary()
 

@@ -10,7 +10,8 @@ from typing import Any, ParamSpec, Self, TypeVar
 from locknut import opening, redlocks
 from locknut.aio import belonging
 from locknut.aio.lease import Lease
-from locknut.aio.lock import Lock, RWLock, Semaphore, Together
+from locknut.aio.lock import Lock, RWLock, Semaphore
+from locknut.aio.several import Together
 from locknut.core import doors, gathering, looking, moving
 from locknut.core.holding import Mine, nobody
 from locknut.core.ports import Engine, Runtime

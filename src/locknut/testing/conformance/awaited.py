@@ -6,7 +6,6 @@ body that only awaits such methods finishes in one step, exactly as the core doe
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
@@ -15,6 +14,7 @@ import locknut
 from locknut import aio
 from locknut.aio import lease as aio_lease
 from locknut.lease import Lost
+from locknut.runtimes.loop import is_coroutine_function
 
 _TWINS: dict[type, type] = {
     locknut.Locks: aio.Locks,
@@ -39,7 +39,7 @@ class Awaited:
         value = getattr(self._inner, name)
         if not callable(value):
             return awaited(value)
-        if inspect.iscoroutinefunction(getattr(self._twin, name)):
+        if is_coroutine_function(getattr(self._twin, name)):
             return _awaiting(value)
         return lambda *args, **kwargs: awaited(value(*args, **kwargs))
 

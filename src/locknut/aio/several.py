@@ -1,0 +1,109 @@
+"""The asyncio face of several locks that are taken as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from locknut.aio import belonging
+from locknut.aio.belonging import Entered, pop_entered
+from locknut.aio.lease import Leases, leave
+from locknut.core import doors, gathering
+from locknut.core.holding import nobody
+from locknut.errors import AcquireTimeout
+from locknut.runtimes.loop import coroutine_function
+from locknut.terms import chosen, timed_out, until
+
+if TYPE_CHECKING:
+    from locknut.core.holding import Mine
+    from locknut.core.ports import Runtime
+
+
+class Together:
+    """Several locks as one: all or nothing, in one global order."""
+
+    __slots__ = ("__weakref__", "_entered", "_parts", "_timeout")
+
+    def __init__(self, parts: list[gathering.Part], timeout: doors.Duration | None):
+        doors.wait(timeout)
+        self._parts = gathering.in_order(parts)
+        self._timeout = timeout
+        self._entered: Entered[Leases] = []
+
+    @property
+    def _runtime(self) -> Runtime:
+        return self._parts[0][0].runtime
+
+    @property
+    def names(self) -> list[str]:
+        """The names, in the order in which they are taken."""
+        return [client.bare(want.key) for client, want in self._parts]
+
+    @coroutine_function
+    def acquire(
+        self, blocking: bool = True, timeout: doors.Duration | None = None
+    ) -> Coroutine[Any, Any, Leases | None]:  # as Lock.acquire
+        """All the leases, or None if they were not all to be had in time."""
+        mine = belonging.caller(self._runtime)
+        return self._acquire_for(nobody if mine is None else mine.weakly, blocking, timeout)
+
+    async def _acquire_for(
+        self,
+        caller: Callable[[], Mine | None],
+        blocking: object,
+        timeout: doors.Duration | None,
+    ) -> Leases | None:
+        made: list[Any] = []
+        try:
+            leases = await self._acquire(chosen(blocking, timeout, self._timeout), made)
+            if leases is not None and caller is not leases._mine:
+                belonging.pass_on(self._parts[0][0], made, caller(), _ACQUIRE_ALL)
+                leases._mine = leases._leases[0]._mine
+        except BaseException:
+            await gathering.roll_back(made)
+            raise
+        return leases
+
+    async def _acquire(self, timeout: doors.Duration | None, made: list[Any]) -> Leases | None:
+        deadline = until(self._parts[0][0], timeout)
+        if not await gathering.acquire_all(self._parts, deadline, made):
+            return None
+        return Leases(self._parts, made)
+
+    async def __aenter__(self) -> Leases:
+        made: list[Any] = []
+        try:
+            leases = await self._acquire(self._timeout, made)
+            if leases is None:
+                raise self._timed_out()
+            self._entered.append((leases, leases._watched()))
+        except BaseException:
+            await gathering.roll_back(made)
+            raise
+        return leases
+
+    def _timed_out(self) -> AcquireTimeout:
+        client, want = self._parts[-1]
+        error = timed_out(client, want, self._timeout, None)
+        error.key = " + ".join(self.names)
+        return error
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        mine = belonging.caller(self._runtime)
+        leases, scope = pop_entered(self._entered, self._runtime, mine)
+        if mine is None:
+            belonging.abandon(leases)
+            return
+        await leave(leases, error, scope)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__module__}.{type(self).__name__} {self.names}>"
+
+
+_ACQUIRE_ALL = Together._acquire_for.__code__

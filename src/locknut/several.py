@@ -1,0 +1,92 @@
+"""The blocking face of several locks that are taken as one."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from locknut.core import doors, gathering
+from locknut.errors import AcquireTimeout
+from locknut.lease import Leases, leave
+from locknut.runtimes.threads import run
+from locknut.terms import chosen, pop_entered, restore_entered, timed_out, until
+
+if TYPE_CHECKING:
+    from locknut.core.ports import Runtime
+
+
+class Together:
+    """Several locks as one: all or nothing, in one global order."""
+
+    __slots__ = ("__weakref__", "_parts", "_timeout")
+
+    def __init__(self, parts: list[gathering.Part], timeout: doors.Duration | None):
+        doors.wait(timeout)
+        self._parts = gathering.in_order(parts)
+        self._timeout = timeout
+
+    @property
+    def _runtime(self) -> Runtime:
+        return self._parts[0][0].runtime
+
+    @property
+    def names(self) -> list[str]:
+        """The names, in the order in which they are taken."""
+        return [client.bare(want.key) for client, want in self._parts]
+
+    def acquire(
+        self, blocking: bool = True, timeout: doors.Duration | None = None
+    ) -> Leases | None:  # as Lock.acquire
+        """All the leases, or None if they were not all to be had in time."""
+        made: list[Any] = []
+        try:
+            return self._acquire(chosen(blocking, timeout, self._timeout), made)
+        except BaseException:
+            run(gathering.roll_back(made))  # Ctrl-C after the last grant
+            raise
+
+    def _acquire(self, timeout: doors.Duration | None, made: list[Any]) -> Leases | None:
+        deadline = until(self._parts[0][0], timeout)
+        if not run(gathering.acquire_all(self._parts, deadline, made)):
+            return None
+        return Leases(self._parts, made)
+
+    def __enter__(self) -> Leases:
+        made: list[Any] = []
+        mine = self._runtime.mine()
+        before = mine.get(self)
+        try:
+            leases = self._acquire(self._timeout, made)
+            if leases is None:
+                raise self._timed_out()
+            mine[self] = (leases, before)
+        except BaseException:
+            restore_entered(self, mine, before)
+            run(gathering.roll_back(made))
+            raise
+        return leases
+
+    def _timed_out(self) -> AcquireTimeout:
+        client, want = self._parts[-1]
+        error = timed_out(client, want, self._timeout, None)
+        error.key = " + ".join(self.names)
+        return error
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        leases = None
+        try:
+            leases = pop_entered(self, self._runtime)
+            leave(leases, error)
+        except Exception:
+            raise
+        except BaseException:  # interrupted (Ctrl-C) on the way out: leave all the same
+            (leases or pop_entered(self, self._runtime))._release_again()
+            raise
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__module__}.{type(self).__name__} {self.names}>"
