@@ -115,21 +115,30 @@ class Lock:
             with suppress(LocknutError):
                 await lease.release()
 
-    async def release(self) -> None:
+    @coroutine_function
+    def release(self) -> Coroutine[Any, Any, None]:
         """Release what this task holds; raises NotHeld (a RuntimeError) if it holds nothing."""
-        await self._current().release()
+        mine = belonging.caller(self._client.runtime)
+        return self._release(nobody if mine is None else mine.weakly)
 
-    def _current(self) -> Lease:
-        lease: Any = self._client.runtime.mine().get(self._want.slot)
-        if isinstance(lease, list):
-            lease = lease[-1] if lease else None
-        if lease is not None and lease.mode is not self._want.terms.mode:
-            lease = lease._inner
+    async def _release(self, caller: Callable[[], Mine | None]) -> None:
+        mine = self._client.runtime.mine()
+        lease: Any = self._current(mine)
+        if lease is None and caller is not mine.weakly:  # a task that was made for this, as above
+            lease = self._current(caller())
         if lease is None:
             lease = belonging.left_behind(self._client, self._want, self._kept)
         if lease is None:
             raise self._client.not_here(self.name)
-        found: Lease = lease
+        await lease.release()
+
+    def _current(self, mine: Mine | None) -> Lease | None:
+        lease: Any = None if mine is None else mine.get(self._want.slot)
+        if isinstance(lease, list):
+            lease = lease[-1] if lease else None
+        if lease is not None and lease.mode is not self._want.terms.mode:
+            lease = lease._inner
+        found: Lease | None = lease
         return found
 
     @property
