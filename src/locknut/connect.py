@@ -78,7 +78,10 @@ def parse(text: str) -> Url:
         if key in options:
             raise ConfigurationError(f"the {parts.scheme}: URL gives the option {key!r} twice")
         options[key] = value
-    return Url(parts.scheme, parts.netloc, unquote(parts.path), options)
+    url = Url(parts.scheme, parts.netloc, unquote(parts.path), options)
+    if any("\0" in part for part in (url.path, *options, *options.values())):
+        raise ConfigurationError(f"the {parts.scheme}: URL has a NUL (%00) in it")
+    return url
 
 
 def _shown(text: object) -> str:

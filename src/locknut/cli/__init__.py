@@ -5,6 +5,7 @@ Each verb is imported when it is asked for, so that `locknut run` starts fast.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -34,6 +35,7 @@ _MODULES = {
 def main(argv: Sequence[str] | None = None) -> int:
     """The console script; gives back the exit code."""
     _fill_closed()
+    _show_what_cannot_be_shown()
     words = list(sys.argv[1:] if argv is None else argv)
     first = words[0] if words else ""
     if first in _MODULES:
@@ -63,6 +65,12 @@ def _fill_closed() -> None:
             setattr(sys, stream, open(descriptor, mode, closefd=False))  # noqa: SIM115  # for good
 
 
+def _show_what_cannot_be_shown() -> None:
+    """A name that the encoding of stdout lacks is escaped, as Python does on stderr by itself."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
 def _perform(verb: str, words: Sequence[str]) -> int:
     """Run a verb: errors become one line and a code, never a traceback."""
     from locknut.cli import exits, telling
@@ -80,6 +88,10 @@ def _perform(verb: str, words: Sequence[str]) -> int:
         # Whoever read us has gone (`| head`); point stdout away so that nothing is flushed to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return exits.of_signal(13)
+    except OSError as error:
+        _trace()
+        telling.complain(words, "refused", f"the system says no: {error}")
+        return exits.Exit.REFUSED
     except Exception as error:  # noqa: BLE001  # the last line of defence: no traceback for users
         _trace()
         hint = "please report it; LOCKNUT_DEBUG=1 shows where"

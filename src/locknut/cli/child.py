@@ -166,6 +166,8 @@ def _become(
         _execute(start.command, start.environment)
     except OSError as error:
         os.write(tell, str(error.errno).encode())
+    except ValueError:  # what no program can be given: an empty name of a program, say
+        os.write(tell, str(errno.EINVAL).encode())
     finally:
         os._exit(127)
 
@@ -176,6 +178,8 @@ def _execute(command: list[str], environment: Mapping[str, str]) -> None:
     Python's own execvpe goes on along the PATH after such a script, and may run another program.
     """
     failure: OSError = FileNotFoundError(errno.ENOENT, command[0])
+    if not command[0]:
+        raise failure
     for program in _places(command[0], environment):
         try:
             os.execve(program, command, environment)  # noqa: S606  # no shell: that is the point
@@ -191,6 +195,6 @@ def _execute(command: list[str], environment: Mapping[str, str]) -> None:
 
 
 def _places(program: str, environment: Mapping[str, str]) -> list[str]:
-    if not program or "/" in program:
+    if "/" in program:
         return [program]
     return [f"{place or '.'}/{program}" for place in os.get_exec_path(environment)]

@@ -24,7 +24,7 @@ class Exit(enum.IntEnum):
     BUSY = 75
     """Somebody else has the lock, or the wait ran out (EX_TEMPFAIL)."""
     REFUSED = 77
-    """The engine said no: credentials or permissions (EX_NOPERM)."""
+    """The engine or the system said no: credentials, permissions, no room left (EX_NOPERM)."""
     CONFIG = 78
     """A URL, a name or a setting is wrong, or the engine cannot do it (EX_CONFIG)."""
     LOST = 79

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from locknut.cli.arguments import Options
 
 
+_OF_PYTHON = ("C.UTF-8", "C.utf8", "UTF-8")
+"""What Python sets LC_CTYPE to."""
+
+
 def locks(options: Options, *, label: str = "", require: tuple[str, ...] = ()) -> locknut.Locks:
     """The engine of -u, $LOCKNUT_URL or this machine's files."""
     if options.url is not None and parse(options.url).scheme == "memory":
@@ -26,6 +30,22 @@ def namespace_of(options: Options) -> str | None:
     """What was asked for besides the URL: --namespace; the variable, where the URL has none."""
     in_url = options.url is not None and "namespace" in parse(options.url).options
     return None if in_url and "namespace" in options.from_environment else options.namespace
+
+
+def environment() -> dict[str, str]:
+    """The environment that we were started with.
+
+    Where there is no locale (cron), Python sets LC_CTYPE for itself, in its environment too; what
+    the kernel keeps of our start is as it was.
+    """
+    variables = dict(os.environ)
+    if variables.get("LC_CTYPE") in _OF_PYTHON:
+        with suppress(OSError), open("/proc/self/environ", "rb") as start:  # noqa: PTH123  # slow to import
+            began = dict(entry.partition(b"=")[::2] for entry in start.read().split(b"\0"))
+            del variables["LC_CTYPE"]
+            if b"LC_CTYPE" in began:
+                variables["LC_CTYPE"] = os.fsdecode(began[b"LC_CTYPE"])
+    return variables
 
 
 def user() -> str:

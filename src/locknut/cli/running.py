@@ -57,7 +57,7 @@ class Run:
     def _perform(self, stack: ExitStack) -> int:
         try:
             self._take(stack)
-        except BackendError as error:
+        except (BackendError, OSError) as error:
             if self.options.on_backend_error == "fail":
                 raise
             return self._without_engine(error)
@@ -80,7 +80,7 @@ class Run:
         with suppress(BackendError):  # what cannot be given back any more, the ttl frees
             locks.close()
 
-    def _without_engine(self, error: BackendError) -> int:
+    def _without_engine(self, error: BackendError | OSError) -> int:
         if self.options.on_backend_error == "skip":
             self.teller.error("skipped", f"{error}; the command was not run (skip)")
             return Exit.OK
@@ -163,7 +163,7 @@ class Run:
                 "LOCKNUT_LOST_FD": str(lost_fd),
                 nesting.VARIABLE: nesting.with_entry(held, self.options.name, lease.fence),
             }
-        return {**os.environ, **told}
+        return {**opening.environment(), **told}
 
     def _has_fences(self) -> bool:
         return self.locks is not None and Capability.FENCING in self.locks.capabilities

@@ -6,7 +6,7 @@ import importlib.util
 from typing import TYPE_CHECKING, Final, Protocol
 
 from locknut.backends.file.directory import open_directory
-from locknut.errors import ConfigurationError
+from locknut.errors import BackendError, ConfigurationError
 
 if TYPE_CHECKING:
     from locknut.backends.file.directory import Directory
@@ -46,7 +46,15 @@ def _engine_in(directory: Directory, *, network: bool) -> FileEngine | FallbackE
     if importlib.util.find_spec("fcntl") is not None:
         from locknut.backends.file import engine, kernel
 
-        if kernel.works(directory.path):
+        try:
+            works = kernel.works(directory.path)
+        except OSError as error:
+            message = (
+                f"cannot use {directory.path} for lock files: {error.strerror}; "
+                "choose another by file:///path"
+            )
+            raise BackendError(message, backend="file") from error
+        if works:
             return engine.FileEngine(directory, network=network)
     from locknut.backends.file.fallback import FallbackEngine
 

@@ -11,6 +11,7 @@ import fcntl
 import os
 import struct
 import tempfile
+from contextlib import suppress
 from errno import EACCES, EAGAIN, EINVAL
 from typing import Final, NamedTuple
 
@@ -111,20 +112,22 @@ def works(directory: str) -> bool:
     """
     if _SETLK < 0 or struct.calcsize("P") != 8:
         return False
-    with tempfile.TemporaryFile(dir=directory) as file:
-        other = os.open(f"/proc/self/fd/{file.fileno()}", os.O_RDWR | os.O_CLOEXEC)
-        try:
-            return _exclude_each_other(file.fileno(), other)
-        except OSError as error:
-            if error.errno == EINVAL:
-                return False
-            raise
-        finally:
-            os.close(other)
+    with tempfile.TemporaryFile(dir=directory) as file, suppress(FileNotFoundError):
+        return _exclude_each_other(file.fileno(), f"/proc/self/fd/{file.fileno()}")
+    with tempfile.NamedTemporaryFile(dir=directory) as file:  # without /proc it needs a name
+        return _exclude_each_other(file.fileno(), file.name)
 
 
-def _exclude_each_other(one: int, other: int) -> bool:
-    if not take(one, WRITE, 1, 1) or take(other, WRITE, 1, 1):
-        return False
-    drop_all(one)
-    return take(other, WRITE, 1, 1)
+def _exclude_each_other(one: int, path: str) -> bool:
+    other = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        if not take(one, WRITE, 1, 1) or take(other, WRITE, 1, 1):
+            return False
+        drop_all(one)
+        return take(other, WRITE, 1, 1)
+    except OSError as error:
+        if error.errno == EINVAL:
+            return False
+        raise
+    finally:
+        os.close(other)
