@@ -259,13 +259,16 @@ def test_an_asynchronous_generator_that_is_left_half_way(url: str, kind: str) ->
         async for _ in rows(lock):
             break
 
+    async def take(lock: Any) -> None:
+        async with lock:  # as soon as the loop has closed the generators
+            pass
+
     async def main() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, what: troubles.append(what))
         async with aio.connect(url) as locks, asyncio.timeout(PATIENCE):
             await asyncio.create_task(consume(KINDS[kind](locks)))
             await consume(KINDS[kind](locks))
-            async with KINDS[kind](locks):  # as soon as the loop has closed the generator
-                pass
+            await asyncio.create_task(take(KINDS[kind](locks)))
             assert await locks.list() == []
 
     asyncio.run(main())
