@@ -46,7 +46,13 @@ T = TypeVar("T")
 
 
 class Signal(Protocol):
-    """Something to wait on that anybody may ring, once or often, before or during the wait."""
+    """Something to wait on that anybody may ring, once or often, before or during the wait.
+
+    Ringing never fails. A signal that can never wake anybody again, because its event loop was
+    closed, has a `gone` that is true: an engine drops the claim that waited for it. A task that
+    waited there is not kept by its signal: once it is collected, its wait ends like a cancelled
+    one, on whatever thread that happens, without a running loop.
+    """
 
     def notify(self) -> None:
         """Ring. From any thread."""

@@ -21,7 +21,7 @@ from contextlib import suppress
 from threading import get_ident
 from typing import Any, TypeVar
 
-from locknut.core.holding import Mine
+from locknut.core.holding import Mine, nobody
 from locknut.errors import ConfigurationError
 from locknut.runtimes import clock
 from locknut.runtimes.threads import Aside
@@ -65,28 +65,38 @@ class LoopSignal:
     def __init__(self, runtime: LoopRuntime):
         self._runtime = runtime
         self._rung = False
-        self._future: asyncio.Future[None] | None = None
+        self._future: Callable[[], asyncio.Future[None] | None] = nobody
+        """Weakly, because engines keep signals: a task that waits on a loop that was closed has
+        to be collected, and so to leave the engine's line."""
+
+    @property
+    def gone(self) -> bool:
+        """Nobody will ever wake from this: the loop was closed."""
+        loop = self._runtime._loop
+        return loop is not None and loop.is_closed()
 
     def notify(self) -> None:
         self._runtime.on_loop(self._ring)
 
     def _ring(self) -> None:
         self._rung = True
-        if self._future is not None and not self._future.done():
-            self._future.set_result(None)
+        future = self._future()
+        if future is not None and not future.done():
+            future.set_result(None)
 
     async def wait(self, until: float) -> bool:
         left = until - self._runtime.now()
         if not self._rung and left > 0:
             loop = self._runtime.loop
-            self._future = future = loop.create_future()
+            future = loop.create_future()
+            self._future = weakref.ref(future)
             timer = None  # a wait for ever needs none, and a cancelled one would linger in the loop
             if left != math.inf:
                 timer = loop.call_later(min(left, LONGEST_TIMER), _wake, future)
             try:
                 await future
             finally:
-                self._future = None
+                self._future = nobody
                 if timer is not None:
                     timer.cancel()
         rung, self._rung = self._rung, False
@@ -169,11 +179,13 @@ class LoopRuntime:
 
     def on_loop(self, call: Callable[[], object]) -> None:
         """Call it on the loop: at once if we are there, soon otherwise; a closed loop forgets."""
-        if self._loop is None or get_ident() == self._thread:
+        loop = self._loop
+        # A thread's number is used again: the loop's may be that of another thread by now.
+        if loop is None or (get_ident() == self._thread and not loop.is_closed()):
             call()
         else:
             with suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(call)
+                loop.call_soon_threadsafe(call)
 
     def signal(self) -> LoopSignal:
         return LoopSignal(self)

@@ -53,7 +53,7 @@ class MemoryEngine:
         self.mutex = threading.Lock()
         self.signals: dict[str, Signal] = {}
         self.listeners: list[Callable[[str | None, Renewal], None]] = []
-        self.store = Store(self._wall, self._ring, self._tell)
+        self.store = Store(self._wall, self._ring, self._tell, self._gone)
 
     def blocking(self) -> MemoryBackend:
         return MemoryBackend(self)
@@ -70,6 +70,14 @@ class MemoryEngine:
         signal = self.signals.get(claim_id)
         if signal is not None:
             signal.notify()
+
+    def _gone(self, claim_id: str) -> bool:
+        """Whether whoever waits with this claim never will again: its loop was closed."""
+        signal = self.signals.get(claim_id)
+        gone: bool = getattr(signal, "gone", False)
+        if gone:
+            self.signals.pop(claim_id, None)
+        return gone
 
     def _tell(self, claim_id: str, what: Renewal) -> None:
         for listener in list(self.listeners):

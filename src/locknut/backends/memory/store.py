@@ -58,10 +58,13 @@ class Store:
         wall: Callable[[], float],
         ring: Callable[[str], None],
         news: Callable[[str, Renewal], None],
+        gone: Callable[[str], bool] = lambda _: False,
     ):
         self._wall = wall
         self._ring = ring
         self._news = news
+        self._gone = gone
+        """Whether the waiter of a claim can never be woken again."""
         self._keys: dict[tuple[str, bool], Key] = {}
         self._tombstones: dict[str, float] = {}
         self._last = 0
@@ -204,7 +207,7 @@ class Store:
                 del key.holders[claim_id]
         while key.line:
             claim_id = next(iter(key.line))
-            if key.line[claim_id][1] + SILENCE >= now:
+            if key.line[claim_id][1] + SILENCE >= now and not self._gone(claim_id):
                 return  # a dead one further back is dropped when it gets to the head
             del key.line[claim_id]
 
