@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from locknut.backends.file import open_engine
+from locknut.backends.file import layout, open_engine, whole
 from locknut.backends.file.fallback import FallbackBackend, FallbackEngine
-from locknut.core.values import Busy, Capability, Renewal
+from locknut.core.values import Busy, Capability, Claim, Granted, Renewal
 from locknut.errors import BackendError, Unsupported
 from tests.backends.file.driving import (
     Place,
+    attempt,
     busy,
     claim,
     open_descriptors,
@@ -92,6 +95,109 @@ def test_a_broken_hold_is_told(backend: FallbackBackend) -> None:
     assert not release(backend, held)
 
 
+def _once(patch: pytest.MonkeyPatch, owner: object, name: str, before: object) -> None:
+    """Have something happen just before the next call of this function."""
+    real = getattr(owner, name)
+
+    def first(*arguments: object) -> object:
+        patch.setattr(owner, name, real)
+        before()  # type: ignore[operator]
+        return real(*arguments)
+
+    patch.setattr(owner, name, first)
+
+
+def _another(directory: Path) -> FallbackBackend:
+    made = open_engine(Place(str(directory)))
+    assert isinstance(made, FallbackEngine)
+    return made.blocking()
+
+
+def test_a_file_is_removed_only_by_one_who_is_alone(
+    backend: FallbackBackend, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One who finds a grave looks whether the path still leads there, and is held up: meanwhile
+    somebody else removes that file, and a new one is held.
+    """
+    late, other, broken, holder = _another(directory), _another(directory), claim(), claim()
+    raw = take(backend, broken)
+    path = next(directory.glob("*.flock"))
+    with path.open("r+b") as file:
+        file.seek(layout.GRAVE)
+        file.write(layout.grave(raw))  # by one who was killed before it took the name away
+    _once(monkeypatch, os, "unlink", lambda: attempt(other, holder))
+    assert isinstance(run(late.attempt(claim(), 0.0)), (Busy, Granted))
+    inside = [one for one in (other, late) for claimed in one._engine.holds if claimed]
+    assert len(inside) == 1
+    assert run(backend.renew([broken])) != [Renewal.HELD]
+
+
+def test_a_grant_that_is_written_into_a_broken_file_does_not_count(
+    backend: FallbackBackend, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    breaker, former, third = _another(directory), claim(), claim()
+    raw = take(backend, former)
+    release(backend, former)
+
+    def break_and_take() -> None:
+        assert run(breaker.break_hold("ns:a", raw))
+        take(breaker, third)
+
+    _once(monkeypatch, FallbackBackend, "_stamp", break_and_take)
+    assert busy(backend, claim())
+    assert run(breaker.renew([third])) == [Renewal.HELD]
+
+
+def test_a_break_that_meets_a_successor_breaks_nothing(
+    backend: FallbackBackend, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    breaker, target, successor = _another(directory), claim(), claim()
+    raw = take(backend, target)
+
+    def change_hands() -> None:
+        assert release(backend, target)
+        take(backend, successor)
+
+    _once(monkeypatch, layout, "grave", change_hands)
+    assert run(breaker.break_hold("ns:a", raw)) is None
+    assert run(backend.renew([successor])) == [Renewal.HELD]
+    assert release(backend, successor)
+
+
+@pytest.mark.parametrize("make", [claim, reader])
+def test_an_attempt_that_fails_after_the_lock_lets_go(
+    backend: FallbackBackend, monkeypatch: pytest.MonkeyPatch, make: Callable[[], Claim]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    before = open_descriptors()
+    with monkeypatch.context() as patch:
+        patch.setattr(whole, "write_at", full)
+        with pytest.raises(BackendError, match="No space left"):
+            take(backend, make())
+    assert open_descriptors() <= before
+    take(backend, claim())
+
+
+def test_the_count_never_overtakes_the_clock(backend: FallbackBackend) -> None:
+    for _ in range(2000):
+        held = claim()
+        assert take(backend, held) <= time.time_ns() // layout.RAW_STEP
+        release(backend, held)
+
+
+def test_one_bad_file_does_not_keep_the_others_from_being_listed(
+    backend: FallbackBackend, directory: Path
+) -> None:
+    take(backend, claim())
+    (directory / "bad.flock").mkdir()
+    assert [info.name for info in run(backend.inspect())] == ["ns:a"]
+    (directory / "ns=b.flock").mkdir()
+    with pytest.raises(BackendError):
+        run(backend.inspect("ns:b"))
+
+
 def test_unused_files_are_removed_and_held_ones_stay(engine: FallbackEngine) -> None:
     backend, held, free = engine.blocking(), claim("ns:a"), claim("ns:b")
     take(backend, held)
@@ -116,7 +222,7 @@ def test_a_forked_child_closes_and_never_unlocks(backend: FallbackBackend) -> No
 
 def test_a_foreign_file_is_never_written_over(engine: FallbackEngine) -> None:
     Path(engine.path("ns:a")).write_text("my diary")
-    with pytest.raises(BackendError, match="not a lock file"):
+    with pytest.raises(BackendError, match="does not begin like a lock file"):
         run(engine.blocking().attempt(claim(), 0.0))
     assert Path(engine.path("ns:a")).read_text() == "my diary"
 

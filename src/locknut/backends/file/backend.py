@@ -9,11 +9,11 @@ from typing import Final
 
 from locknut.backends.file import breaking, holding, inspecting, parking
 from locknut.backends.file.bells import Bell, Ringer
-from locknut.backends.file.outcomes import Crowded
+from locknut.backends.file.outcomes import Crowded, failed
 from locknut.backends.file.recipe import Recipe
 from locknut.core.ports import Signal
 from locknut.core.values import Answer, Capability, Claim, Granted, LockInfo, Renewal
-from locknut.errors import BackendError, BackendUnavailable, Unsupported
+from locknut.errors import Unsupported
 
 LOCAL: Final = frozenset(
     {
@@ -35,7 +35,7 @@ class FileBackend:
 
     name = "file"
     default_ttl: float | None = None
-    min_ttl = 0.001
+    min_ttl = 0.01
     max_ttl = 10 * 365 * 86400.0
     heartbeat: float | None = 1.0
 
@@ -53,25 +53,25 @@ class FileBackend:
         try:
             return self._recipe.attempt(claim)
         except OSError as error:
-            raise _failed(error, claim.key) from error
+            raise failed(error, claim.key) from error
 
     async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
         try:
             return holding.renew(self._recipe, claims)
         except OSError as error:
-            raise _failed(error, None) from error
+            raise failed(error, None) from error
 
     async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
         try:
             return self._recipe.release(claim, doubtful=doubtful)
         except OSError as error:
-            raise _failed(error, claim.key) from error
+            raise failed(error, claim.key) from error
 
     async def downgrade(self, claim: Claim) -> bool:
         try:
             return holding.downgrade(self._recipe, claim)
         except (OSError, Crowded) as error:
-            raise _failed(error, claim.key) from error
+            raise failed(error, claim.key) from error
 
     async def park(self, claim: Claim, ttl: float) -> bool:
         if self.capabilities is ACROSS_MACHINES:
@@ -80,25 +80,25 @@ class FileBackend:
         try:
             return parking.park(self._recipe, claim, ttl)
         except (OSError, Crowded) as error:
-            raise _failed(error, claim.key) from error
+            raise failed(error, claim.key) from error
 
     async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
         try:
             return parking.adopt(self._recipe, parked, claim)
         except (OSError, Crowded) as error:
-            raise _failed(error, claim.key) from error
+            raise failed(error, claim.key) from error
 
     async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
         try:
             return breaking.break_hold(self._recipe, key, raw)
         except (OSError, Crowded) as error:
-            raise _failed(error, key) from error
+            raise failed(error, key) from error
 
     async def inspect(self, key: str | None = None) -> list[LockInfo]:
         try:
             return inspecting.inspect(self._recipe.files, key, self._recipe.me)
         except OSError as error:
-            raise _failed(error, key) from error
+            raise failed(error, key) from error
 
     def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:  # noqa: ARG002 -- the bell is better
         return Watch(self._recipe, claim, self._bell)
@@ -144,10 +144,3 @@ class Watch:
                 place.bell = None
             elif place.bell.close_later():
                 place.bell = None
-
-
-def _failed(error: Exception, key: str | None) -> BackendError:
-    if isinstance(error, Crowded):
-        message = "another process stopped in the middle of changing the lock file: ask again"
-        return BackendUnavailable(message, key=key, backend="file")
-    return BackendError(f"the lock file could not be used: {error}", key=key, backend="file")

@@ -19,6 +19,7 @@ from locknut.backends.file.files import Files, LockFile
 from locknut.backends.file.identity import Identity
 from locknut.backends.file.kernel import END, WRITE
 from locknut.backends.file.naming import LOCKS, SEMAPHORES
+from locknut.backends.file.numbering import ahead_of_clock
 from locknut.errors import BackendError
 
 UNUSED_FOR: Final = 24 * 3600.0
@@ -75,7 +76,7 @@ def _remove(file: LockFile, me: Identity, unused_for: float) -> bool:
     if layout.foreign(head) or about.st_mtime > time.time() - unused_for:
         return False
     # While its number is ahead of the clock, the file keeps the fence from going back (S11).
-    if last.raw >= time.time_ns() // layout.RAW_STEP or slots.parked(file.fd, last, me):
+    if ahead_of_clock(last.raw) or slots.parked(file.fd, last, me):
         return False
     burying.remove(file)
     return True

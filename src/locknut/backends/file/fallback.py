@@ -11,17 +11,19 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Final, NoReturn
 
 from locknut.backends.file import descriptors, layout, plain, whole
 from locknut.backends.file.directory import Directory
-from locknut.backends.file.files import check_plain
+from locknut.backends.file.files import check_plain, foreign
 from locknut.backends.file.folder import open_or_create
 from locknut.backends.file.identity import record_of, this_process
-from locknut.backends.file.layout import EXCLUSIVE, RAW_STEP, SHARED
+from locknut.backends.file.layout import EXCLUSIVE, SHARED
 from locknut.backends.file.naming import stem
+from locknut.backends.file.numbering import ahead_of_clock, number_after
+from locknut.backends.file.outcomes import Crowded, failed
 from locknut.core.ports import Signal
 from locknut.core.values import (
     Answer,
@@ -82,16 +84,33 @@ class FallbackEngine:
         self.refusals = {}
         self.me = this_process()
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Where a name is taken from a file, and where readers number their grants."""
+        path = os.path.join(self.directory.path, _STAMPING)
+        fd, _new = open_or_create(path, self.directory.file_mode)
+        try:
+            for _ in range(_TRIES):
+                if whole.lock(fd, False):
+                    break
+                threading.Event().wait(0)
+            else:
+                raise Crowded
+            yield
+        finally:
+            plain.close(fd)
+
     def _clean_one(self, path: str, unused_for: float) -> bool:
         fd = plain.open_locked(path, shared=False)
         if fd is None:
             return False
         try:
-            last = plain.last_grant(fd)
             old = os.fstat(fd).st_mtime <= time.time() - unused_for
-            if not old or last.raw >= time.time_ns() // RAW_STEP or not plain.leads_to(path, fd):
+            if not old or ahead_of_clock(plain.last_grant(fd).raw) or not plain.leads_to(path, fd):
                 return False
-            plain.bury(path, fd, layout.REMOVED)
+            with self.alone():
+                whole.write_at(fd, layout.REMOVED, layout.GRAVE)
+                plain.take_name(path, fd)
             return True
         finally:
             plain.close(fd)
@@ -103,7 +122,7 @@ class FallbackBackend:
     name = "file"
     capabilities = frozenset(_PLAIN)
     default_ttl: float | None = None
-    min_ttl = 0.001
+    min_ttl = 0.01
     max_ttl = 10 * 365 * 86400.0
     heartbeat: float | None = 1.0
 
@@ -118,8 +137,10 @@ class FallbackBackend:
             self._unsupported("permits, owners and fairness", claim.key)
         try:
             raw = self._take(claim)
+        except Crowded:
+            raw = None
         except OSError as error:
-            raise _failed(error, claim.key) from error
+            raise failed(error, claim.key) from error
         if raw is None:
             refused = self._engine.refusals[claim.id] = self._engine.refusals.get(claim.id, 0) + 1
             longest = min(_LATEST, _SOONEST * 2 ** min(refused, 10))
@@ -149,21 +170,34 @@ class FallbackBackend:
         self._unsupported("detached holds", claim.key)
 
     async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
+        try:
+            return self._break(key, raw)
+        except (OSError, Crowded) as error:
+            raise failed(error, key) from error
+
+    def _break(self, key: str, raw: int | None) -> LockInfo | None:
         path = self._engine.path(key)
-        info = plain.look(path)
-        if info is None or raw not in (None, info.holders[0].raw):
-            return None
-        with suppress(FileNotFoundError):
+        with self._engine.alone(), suppress(FileNotFoundError):
             fd = descriptors.open_file(path, os.O_RDWR)
             try:
-                plain.bury(path, fd, layout.grave(info.holders[0].raw or 1))
+                last = plain.last_grant(fd).raw  # first: who comes in later has a higher number
+                info = plain.look(path)
+                if info is None or raw not in (None, info.holders[0].raw):
+                    return None
+                return info if plain.bury(path, fd, last, whoever=raw is None) else None
             finally:
                 descriptors.close(fd)
-        return info
+        return None
 
     async def inspect(self, key: str | None = None) -> list[LockInfo]:
-        paths = self._engine.paths() if key is None else [self._engine.path(key)]
-        return [info for info in map(plain.look, paths) if info is not None]
+        if key is None:
+            found = [_look_in_passing(path) for path in self._engine.paths()]
+        else:
+            try:
+                found = [plain.look(self._engine.path(key))]
+            except OSError as error:
+                raise failed(error, key) from error
+        return [info for info in found if info is not None]
 
     def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:  # noqa: ARG002 -- nobody rings
         return nullcontext(signal())
@@ -181,14 +215,18 @@ class FallbackBackend:
         path = self._engine.path(claim.key)
         for _ in range(_TRIES):
             fd, _new = open_or_create(path, self._engine.directory.file_mode)
-            raw = self._lock(claim, fd, path)
-            if raw is not None:
-                self._engine.holds[claim.id] = (fd, path, raw)
-                return raw
-            alive = plain.alive(path, fd)
-            plain.close(fd)
-            if alive:
-                return None
+            try:
+                raw = self._lock(claim, fd, path)
+                if raw is not None:
+                    self._engine.holds[claim.id] = (fd, path, raw)
+                    return raw
+                if plain.alive(path, fd):
+                    return None
+                with self._engine.alone():
+                    plain.finish_burial(path, fd)
+            finally:
+                if claim.id not in self._engine.holds:
+                    plain.close(fd)
         raise BackendError("the lock file is removed again and again", key=claim.key)
 
     def _lock(self, claim: Claim, fd: int, path: str) -> int | None:
@@ -196,46 +234,35 @@ class FallbackBackend:
         shared = claim.mode is Mode.SHARED
         if not whole.lock(fd, shared) or not plain.alive(path, fd):
             return None
-        stamping = self._stamping() if shared else None
-        try:
-            return self._stamp(claim, fd, path)
-        finally:
-            if stamping is not None:
-                plain.close(stamping)
+        with self._engine.alone() if shared else nullcontext():
+            raw = self._stamp(claim, fd, path)
+        # Once more: whoever buried the file since we looked may not have seen our record.
+        return raw if plain.alive(path, fd) else None
 
     def _stamp(self, claim: Claim, fd: int, path: str) -> int:
         head = whole.read_at(fd, layout.HEAD, 0)
         if layout.foreign(head):
-            message = f"{path} is not a lock file: move it away"
-            raise BackendError(message, key=claim.key, backend="file")
+            raise foreign(path, claim.key)
         if not any(head):
             whole.write_at(fd, layout.encode_key(claim.key), layout.KEY)
         now = time.time_ns()
-        raw = max(plain.last_grant(fd).raw + 1, now // RAW_STEP)
+        raw = number_after(plain.last_grant(fd).raw, now)
         mode = SHARED if claim.mode is Mode.SHARED else EXCLUSIVE
         record = record_of(claim, mode, bytes(16), raw, now, self._engine.me)
         whole.write_at(fd, layout.encode(record), 0)
         return raw
 
-    def _stamping(self) -> int:
-        """Readers number their grants one at a time, a few microseconds each."""
-        path = os.path.join(self._engine.directory.path, _STAMPING)
-        fd, _new = open_or_create(path, self._engine.directory.file_mode)
-        for _ in range(_TRIES):
-            if whole.lock(fd, False):
-                return fd
-            threading.Event().wait(0)
-        descriptors.close(fd)
-        raise BackendError("another process stopped in the middle of a grant", backend="file")
-
     def _holds(self, claim: Claim) -> bool:
         hold = self._engine.holds.get(claim.id)
-        return hold is not None and plain.alive(hold[1], hold[0])
+        return hold is not None and plain.holds(hold[1], hold[0], hold[2])
 
     def _unsupported(self, what: str, key: str) -> NoReturn:
         message = f"{what} need open-file-description locks, which this system does not have"
         raise Unsupported(message, key=key, backend=self.name)
 
 
-def _failed(error: OSError, key: str) -> BackendError:
-    return BackendError(f"the lock file could not be used: {error}", key=key, backend="file")
+def _look_in_passing(path: str) -> LockInfo | None:
+    """One bad file, or another user's, does not keep the others from being listed."""
+    with suppress(OSError):
+        return plain.look(path)
+    return None

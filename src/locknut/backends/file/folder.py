@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from locknut.backends.file import descriptors
@@ -38,13 +39,13 @@ class Folder:
 
     def open(self, name: str) -> int | None:
         """A descriptor of this file; None if there is none."""
-        with self._mutex, suppress(FileNotFoundError):
+        with self._mutex, suppress(FileNotFoundError), self._named(name):
             return descriptors.open_file(name, os.O_RDWR | NOFOLLOW, dir_fd=self._current())
         return None
 
     def open_or_create(self, name: str) -> tuple[int, bool]:
         """A descriptor, and whether the file is new."""
-        with self._mutex:
+        with self._mutex, self._named(name):
             return open_or_create(name, self.directory.file_mode, dir_fd=self._current())
 
     def about(self, name: str) -> os.stat_result:
@@ -92,6 +93,15 @@ class Folder:
         """In a forked child: the descriptor is closed already."""
         self._mutex = threading.RLock()
         self._fd = None
+
+    @contextmanager
+    def _named(self, name: str) -> Iterator[None]:
+        """An error says where the file is."""
+        try:
+            yield
+        except OSError as error:
+            error.filename = self.path(name)
+            raise
 
     def _current(self) -> int:
         if self._fd is None or not self._leads_here():

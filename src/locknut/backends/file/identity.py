@@ -6,12 +6,14 @@ import os
 import socket
 import time
 from contextlib import suppress
+from functools import cache
 from typing import Final, NamedTuple
 
 from locknut.backends.file.layout import Record, digest, words
 from locknut.core.values import Claim
 
 _BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
+_SHIFTS: Final = "/proc/self/timens_offsets"
 
 
 class Identity(NamedTuple):
@@ -44,7 +46,25 @@ def record_of(claim: Claim, mode: int, owner: bytes, raw: int, now: int, me: Ide
 
 def boot_clock() -> int:
     """Nanoseconds since this boot, suspended time included: what a parked hold is counted by."""
-    return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+    now = time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+    return now - _shift("boottime")
+
+
+def monotonic_clock() -> int:
+    """Nanoseconds of the monotonic clock: the moment one came, which is one's place in the line."""
+    return time.monotonic_ns() - _shift("monotonic")
+
+
+@cache
+def _shift(clock: str) -> int:
+    """How far this process's time namespace has shifted that clock, so that processes of different
+    namespaces can compare what they read.
+    """
+    with suppress(OSError, ValueError), open(_SHIFTS, encoding="ascii") as file:
+        for name, seconds, nanoseconds in map(str.split, file):
+            if name == clock:
+                return int(seconds) * 10**9 + int(nanoseconds)
+    return 0
 
 
 def _pid_space() -> int:

@@ -13,7 +13,7 @@ from typing import Final
 
 from locknut.backends.file import cleaning, descriptors, line, slots
 from locknut.backends.file.files import Files, LockFile
-from locknut.backends.file.identity import Identity, boot_clock
+from locknut.backends.file.identity import Identity, boot_clock, monotonic_clock
 from locknut.backends.file.kernel import READ, WRITE, Span
 from locknut.backends.file.layout import BLANK, BROKEN, EXCLUSIVE, PERMIT, SHARED, Record
 from locknut.backends.file.naming import file_name
@@ -107,7 +107,7 @@ def _holder(record: Record) -> Holder:
 
 def _waiter(file: LockFile, span: Span) -> Holder:
     mode = Mode.PERMIT if file.semaphore else Mode.SHARED if span.kind == READ else Mode.EXCLUSIVE
-    since = time.time() - (time.monotonic_ns() - line.came_at(span.start)) / 1e9
+    since = time.time() - (monotonic_clock() - line.came_at(span.start)) / 1e9
     record = waiter(file.fd, span.start)
     if record is None:
         return Holder(mode=mode, since=since)

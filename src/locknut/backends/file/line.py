@@ -8,10 +8,10 @@ Readers' tickets are read locks, so readers pass each other and never a writer t
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from locknut.backends.file.identity import monotonic_clock
 from locknut.backends.file.kernel import (
     END,
     READ,
@@ -37,7 +37,7 @@ def _nobody(_ticket: int) -> bool:
 
 
 def now_ticket() -> int:
-    return QUEUE + time.monotonic_ns()
+    return QUEUE + monotonic_clock()
 
 
 def came_at(ticket: int) -> int:

@@ -14,27 +14,58 @@ def last_grant(fd: int) -> layout.Record:
     return layout.decode(whole.read_at(fd, layout.RECORD, 0)) or layout.BLANK
 
 
+def grave(fd: int) -> int:
+    """0 in a file that is in use."""
+    return int.from_bytes(whole.read_at(fd, len(layout.ALIVE), layout.GRAVE), "little")
+
+
 def alive(path: str, fd: int) -> bool:
     """Whether the file is not buried, and the path still leads to it."""
-    if any(whole.read_at(fd, len(layout.ALIVE), layout.GRAVE)):
-        with suppress(OSError):
-            _unlink(path, fd)  # whoever buried it may have been killed before this
-        return False
-    return leads_to(path, fd)
+    return not grave(fd) and leads_to(path, fd)
+
+
+def holds(path: str, fd: int, raw: int) -> bool:
+    """Whether the hold with this number was not ended by force."""
+    buried = grave(fd)
+    ended = buried and (buried == layout.GONE or buried >= raw)
+    return not ended and leads_to(path, fd)
 
 
 def leads_to(path: str, fd: int) -> bool:
-    with suppress(FileNotFoundError):
+    with suppress(FileNotFoundError, NotADirectoryError):
         return os.path.samestat(os.stat(path), os.fstat(fd))
     return False
 
 
-def bury(path: str, fd: int, mark: bytes) -> None:
-    whole.write_at(fd, mark, layout.GRAVE)
-    _unlink(path, fd)
+def bury(path: str, fd: int, last: int, *, whoever: bool) -> bool:
+    """Under the mutex of the directory: end the hold numbered `last`; False if somebody else has
+    come in since. Whoever gets the lock reads the grave after its record is written.
+    """
+    while True:
+        whole.write_at(fd, layout.grave(last), layout.GRAVE)
+        newest = last_grant(fd).raw
+        if newest <= last:
+            break
+        if not whoever:
+            whole.write_at(fd, layout.ALIVE, layout.GRAVE)
+            return False
+        last = newest
+    take_name(path, fd)
+    return True
 
 
-def _unlink(path: str, fd: int) -> None:
+def finish_burial(path: str, fd: int) -> None:
+    """Under the mutex: whoever buried this file may have been killed before its name was gone."""
+    buried = grave(fd)
+    if buried and leads_to(path, fd):
+        if buried != layout.GONE and last_grant(fd).raw > buried:
+            whole.write_at(fd, layout.ALIVE, layout.GRAVE)
+        else:
+            take_name(path, fd)
+
+
+def take_name(path: str, fd: int) -> None:
+    """Under the mutex: nobody else of ours puts another file there between the look and this."""
     if leads_to(path, fd):
         os.unlink(path)
 
@@ -42,8 +73,12 @@ def _unlink(path: str, fd: int) -> None:
 def open_locked(path: str, *, shared: bool) -> int | None:
     with suppress(FileNotFoundError):
         fd = descriptors.open_file(path, os.O_RDWR)
-        if whole.lock(fd, shared):
-            return fd
+        try:
+            if whole.lock(fd, shared):
+                return fd
+        except BaseException:
+            descriptors.close(fd)
+            raise
         descriptors.close(fd)
     return None
 

@@ -63,6 +63,17 @@ def write(fd: int, slot: int, record: Record) -> None:
     os.pwrite(fd, layout.encode(record), SLOTS + slot * RECORD)
 
 
+def tell(fd: int, slot: int, record: Record) -> None:
+    """Write down for people who is in; where there is no room on the disk, go without, unless
+    somebody else would be named in our place.
+    """
+    try:
+        write(fd, slot, record)
+    except OSError:
+        if read(fd, slot) is not None:
+            raise
+
+
 def taken(fd: int, slot: int) -> bool:
     """Whether another descriptor has this slot."""
     return in_the_way(fd, WRITE, SLOT + slot, 1) is not None

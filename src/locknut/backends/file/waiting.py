@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from typing import Final
 
 from locknut.backends.file import layout, line, slots
@@ -70,7 +71,8 @@ class Teller:
             if other and line.waits(fd, other):
                 return False
         told = place.stamp if place.mode == EXCLUSIVE else place.told
-        os.pwrite(fd, told(WAITING, ticket, time.time_ns(), self._me), at)
+        with suppress(OSError):  # for people only: a full disk keeps nobody from waiting
+            os.pwrite(fd, told(WAITING, ticket, time.time_ns(), self._me), at)
         return True
 
 

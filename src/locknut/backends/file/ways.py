@@ -25,11 +25,9 @@ from locknut.backends.file.layout import (
     SHARED,
     Record,
 )
+from locknut.backends.file.numbering import number_after
 from locknut.backends.file.outcomes import Orphaned, Refused, Reserved
 from locknut.backends.file.places import BARGE, Place
-
-_LOOKS: Final = 2000
-"""Looks at a clock that stands still, before the number is counted on: more than a step takes."""
 
 
 def _alone(place: Place, me: Identity) -> int | None:
@@ -123,26 +121,13 @@ def _in_turn(place: Place) -> bool:
     return not place.claim.fair or line.empty(place.file.fd)
 
 
-def number_after(last: int, now: int) -> int:
-    """The clock's step, or the next one: a file that is removed takes the count with it, so that
-    the count never overtakes the clock. By count where the clock was set back (S11).
-    """
-    raw = now // RAW_STEP
-    if raw == last:
-        for _ in range(_LOOKS):
-            raw = time.time_ns() // RAW_STEP
-            if raw != last:
-                break
-    return max(raw, last + 1)
-
-
 def _admit(place: Place, last: Record, record: Record, me: Identity) -> None:
     """Under META: write the grant into its slot, and as the last one."""
     file = place.file
     if place.slot is None:
         place.slot = slots.take_listed(file, last, me)
     if place.slot is not None:
-        slots.write(file.fd, place.slot, record)
+        slots.tell(file.fd, place.slot, record)
     if last.until or last.flags:
         broken = BROKEN if last.flags & BROKEN and slots.any_broken(file.fd) else 0
         record = record._replace(until=slots.still_parked(last, me), flags=broken)
