@@ -14,10 +14,8 @@ import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.retry.RetryOneTime;
 
-/** Curator's own locks, told what to do line by line: "acquire mutex /a/b 100", "release mutex /a/b". */
+/** Curator's own locks, told what to do line by line: "acquire mutex /a/b 100", "release semaphore2 /a/b". */
 public class Contender {
-    private static final int SESSION_MS = 10_000;
-    private static final int PERMITS = 2;
 
     private final CuratorFramework client;
     private final Map<String, InterProcessLock> locks = new HashMap<>();
@@ -26,10 +24,11 @@ public class Contender {
         this.client = client;
     }
 
-    public static void main(String[] hosts) throws Exception {
+    public static void main(String[] words) throws Exception {
+        int session = Integer.parseInt(words[1]);
         try (CuratorFramework client =
                 CuratorFrameworkFactory.newClient(
-                        hosts[0], SESSION_MS, SESSION_MS, new RetryOneTime(100))) {
+                        words[0], session, session, new RetryOneTime(100))) {
             client.start();
             client.blockUntilConnected();
             Contender contender = new Contender(client);
@@ -54,8 +53,9 @@ public class Contender {
         if (kind.equals("mutex")) {
             return new InterProcessMutex(client, path);
         }
-        if (kind.equals("semaphore")) {
-            return new Permits(new InterProcessSemaphoreV2(client, path, PERMITS));
+        if (kind.startsWith("semaphore")) {
+            int permits = Integer.parseInt(kind.substring("semaphore".length()));
+            return new Permits(new InterProcessSemaphoreV2(client, path, permits));
         }
         InterProcessReadWriteLock both = new InterProcessReadWriteLock(client, path);
         return kind.equals("read") ? both.readLock() : both.writeLock();

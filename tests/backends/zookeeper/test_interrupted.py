@@ -38,7 +38,8 @@ def port(url: str) -> Iterator[ZooKeeperBackend]:
 
 
 def line(port: ZooKeeperBackend, of: Claim) -> list[str]:
-    return [each.name for each in run(port.line(naming.place_of(port.session.settings.root, of)))]
+    folders = naming.folders_of(port.session.settings.root, of)
+    return [each.name for each in run(port.line(*folders))]
 
 
 def interrupted(*_: Any) -> Any:
@@ -117,7 +118,7 @@ def test_what_was_left_to_kazoos_thread_is_not_overtaken(port: ZooKeeperBackend)
     """
     mine = claim("x")
     run(port.attempt(mine, 0.0))
-    folder = naming.place_of(port.session.settings.root, mine)
+    (folder,) = naming.folders_of(port.session.settings.root, mine)
     late = Create2(f"{folder}/late", b"", port.session.acl, 0)
 
     batch = Batch([late], port.session.proof, lambda _: None)

@@ -19,9 +19,14 @@ def line(*names: str) -> list[Node]:
     return naming.nodes(list(names))
 
 
-def verdicts(*names: str, permits: int = 1) -> list[Verdict]:
+def verdicts(*names: str) -> list[Verdict]:
     everybody = line(*names)
-    return [recipe.verdict(everybody, each, permits) for each in everybody]
+    return [recipe.verdict(everybody, each) for each in everybody]
+
+
+def turns(*names: str, permits: int) -> list[Verdict]:
+    everybody = line(*names)
+    return [recipe.turn(everybody, each, permits) for each in everybody]
 
 
 def behind(name: str) -> Verdict:
@@ -66,10 +71,36 @@ def test_kazoos_readers_and_a_plain_mutex_count_too() -> None:
 
 
 def test_permits_are_counted_and_only_the_first_waiter_watches_them_all() -> None:
-    names = [f"lease-000000000{number}" for number in range(5)]
-    assert verdicts(*names, permits=2) == [
-        MINE, MINE, behind(""), behind(names[2]), behind(names[3]),
-    ]  # fmt: skip
+    leases = [f"lease-000000000{number}" for number in range(2)]
+    queue = [f"lock-000000000{number}" for number in range(5, 8)]
+    waiting = [behind(""), behind(queue[0]), behind(queue[1])]
+    assert turns(*leases, *queue, permits=2) == [MINE, MINE, *waiting]
+    assert turns(*leases, *queue, permits=3) == [MINE, MINE, recipe.ENTERS, *waiting[1:]]
+
+
+def test_a_waiter_of_curators_with_a_lease_already_leaves_no_room() -> None:
+    """It stands at the head, and whoever is behind it watches it there."""
+    names = ["lease-0000000000", "lease-0000000001", "lock-0000000000", "lock-0000000001"]
+    assert turns(*names, permits=3)[3] == behind(names[2])
+    assert not recipe.room(line(*names), 2)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["lock-", "__READ__"]), st.integers(0, 2)), max_size=8))
+def test_the_walk_along_the_whole_line_says_what_each_verdict_says(
+    crowd: list[tuple[str, int]],
+) -> None:
+    """An owner's claims may stand abreast."""
+    marks = ["", naming.owner_mark("one"), naming.owner_mark("two")]
+    numbers: list[int] = []
+    names = []
+    for at, (kind, owner) in enumerate(crowd):
+        abreast = owner and at and crowd[at - 1] == (kind, owner)
+        numbers.append(numbers[-1] if abreast else at)
+        mark = marks[owner] if kind == "lock-" else ""
+        names.append(naming.prefix(f"{at:032x}", mark, kind) + f"{numbers[-1]:010d}")
+    ordered = recipe.in_order(line(*names))
+    each_for_itself = [recipe.verdict(ordered, each).mine for each in ordered]
+    assert list(recipe.holding(ordered)) == each_for_itself
 
 
 def test_a_fellow_of_the_same_owner_holds_with_it() -> None:

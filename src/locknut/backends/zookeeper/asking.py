@@ -12,8 +12,8 @@ from typing import Any, Final
 from kazoo.exceptions import (
     AuthFailedError,
     ConnectionLoss,
+    KazooException,
     NoAuthError,
-    NoNodeError,
     OperationTimeoutError,
     SessionExpiredError,
     SessionMovedError,
@@ -73,6 +73,13 @@ class Asker(ABC):
             if isinstance(answer, errors):
                 raise self.unavailable(answer) from answer
 
+    def failed(self, error: Exception) -> BackendError:
+        said = type(error).__name__ if isinstance(error, KazooException) else str(error)
+        return BackendError(f"the servers refused it: {said}", backend="zookeeper")
+
+    def removed(self, folder: str) -> BackendError:
+        return BackendError(f"{folder} is removed as fast as it is made", backend="zookeeper")
+
     def unavailable(self, error: Exception | None = None) -> BackendUnavailable:
         place = self.session.settings.place
         why = f" ({type(error).__name__})" if error is not None else ""
@@ -80,13 +87,13 @@ class Asker(ABC):
             why = " (the servers refused the user and password)"
         return BackendUnavailable(f"no answer from {place}{why}", backend="zookeeper")
 
-    async def line(self, folder: str, *, fresh: bool = False) -> list[Node]:
-        """Who stands under a node; `fresh`: all that has happened anywhere before we asked, which
-        only a majority knows.
+    async def line(self, *folders: str, fresh: bool = False) -> list[Node]:
+        """Who stands under these nodes; `fresh`: all that has happened anywhere before we asked,
+        which only a majority knows.
         """
-        requests = [PROVING] if fresh else []
-        *_, children = await self.ask(*requests, GetChildren(folder, None))
-        return [] if isinstance(children, NoNodeError) else naming.nodes(children)
+        first = [PROVING] if fresh else []
+        answers = await self.ask(*first, *(GetChildren(each, None) for each in folders))
+        return naming.listed(answers[len(first) :])
 
     async def all_or_nothing(self, *operations: Any) -> bool:
         (results,) = await self.ask(Transaction(operations))

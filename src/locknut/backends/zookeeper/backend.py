@@ -7,14 +7,13 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
-from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
+from kazoo.exceptions import NoAuthError, NoNodeError
 from kazoo.protocol.serialization import (
     Create2,
     Delete,
     Exists,
     GetChildren,
     GetData,
-    SetData,
     Sync,
 )
 
@@ -39,15 +38,13 @@ from locknut.core.values import (
     Renewal,
     Renewed,
 )
-from locknut.errors import BackendError, BackendUnavailable
+from locknut.errors import BackendUnavailable
 from locknut.runtimes.clock import now
 
 ONE_SERVER: Final = frozenset(Capability) - {Capability.LEASE, Capability.REPLICATED}
 ENSEMBLE: Final = ONE_SERVER | {Capability.REPLICATED}
 NET: Final = 30.0
 """Ask again after this long without a ring: watches do not fail, but operators delete nodes."""
-PERMIT_NET: Final = 2.0
-"""The same for a semaphore, whose waiters may be judged by different limits."""
 
 
 class ZooKeeperBackend(Asker):
@@ -75,7 +72,7 @@ class ZooKeeperBackend(Asker):
     async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002 -- `watch` waits
         await self.ready()
         place = self.session.place(claim)
-        if not place.node:
+        if not place.node or place.doubtful:
             return await self._decide(place, await self._stand_in_line(place))
         behind, place.behind = place.behind, None
         looked = behind is not None and place.signal is not None  # a moment ago: now watch
@@ -92,24 +89,25 @@ class ZooKeeperBackend(Asker):
 
     async def _decide(self, place: Place, line: list[Node] | None) -> Answer:
         """Mine, or a watch on the one before; what changed in between is looked at again."""
-        claim, folder = place.claim, place.folder
+        claim = place.claim
         while True:
             if line is None:
-                line = await self.line(folder)
+                line = await self.line(*place.folders)
             own = next((each for each in line if each.name == place.node), None)
             if own is None:  # an operator removed it, or a break did: from the end again
-                place.node, place.granted = "", False
+                place.node, place.granted, place.folder = "", False, place.folders[0]
                 line = await self._stand_in_line(place)
                 continue
-            found = recipe.verdict(line, own, claim.permits)
-            if found.mine:
+            found = recipe.judge(claim, line, own)
+            if found.mine or (found.enters and await moving.enter(self, place)):
                 return await self._granted(place)
-            place.waited = True
-            left = await moving.expire_parked(self, folder, line, own)
+            left = 0.0
+            if not found.enters:
+                left = await moving.expire_parked(self, place.folders[-1], line, own)
             if left == 0:
                 line = None
                 continue
-            place.retry_in = min(PERMIT_NET if claim.mode is Mode.PERMIT else NET, left)
+            place.retry_in = min(NET, left)
             if place.signal is None:
                 place.behind = found.behind
                 return Busy(place.retry_in)
@@ -127,65 +125,64 @@ class ZooKeeperBackend(Asker):
             return line
         place.doubtful = True  # from here on until it is noted: whoever waits may be interrupted
         for _ in range(10):
-            made, children = await self.ask(*self.standing(place))
+            made, *children = await self.ask(*self.standing(place))
             if isinstance(made, NoNodeError):
                 await self.make_folder(folder)  # the first one here, or the server tidied up
                 continue
             if isinstance(made, Exception):
-                raise _failed(made)
+                raise self.failed(made)
             return self.stood(place, made, children)
-        raise BackendError(f"{folder} is removed as fast as it is made", backend="zookeeper")
+        raise self.removed(folder)
 
-    def standing(self, place: Place) -> tuple[Any, Any]:
+    def standing(self, place: Place) -> list[Any]:
         """What to send: the node, and the question who is there."""
         session, claim = self.session, place.claim
         mark = naming.owner_mark(claim.owner) if claim.mode is Mode.EXCLUSIVE else ""
         kind = naming.kind_of(claim, session.settings.layout)
+        if claim.mode is Mode.PERMIT:
+            kind = naming.WAITING
         path = f"{place.folder}/{naming.prefix(claim.id, mark, kind)}"
         flags = driver.EPHEMERAL | driver.SEQUENCE
         create = Create2(path, self.shown(claim), session.acl, flags)
-        return create, GetChildren(place.folder, None)
+        return [create, *(GetChildren(each, None) for each in place.folders)]
 
-    def stood(self, place: Place, made: Any, children: Any) -> list[Node]:
+    def stood(self, place: Place, made: Any, children: Sequence[Any]) -> list[Node]:
         """It stands in line, and this is the line."""
         node, stat = made
-        place.node, place.raw, place.doubtful = node.rpartition("/")[2], stat.czxid, False
-        return naming.nodes(children) if isinstance(children, list) else []
+        place.stand(node.rpartition("/")[2], stat.czxid)
+        return naming.listed(children)
 
     async def _find_again(self, place: Place) -> list[Node] | None:
         """Our node, if the create without an answer was done after all."""
-        folder = place.folder
-        line = await self.line(folder, fresh=True)
+        place.node, place.folder = "", place.folders[0]
+        line = await self.line(*place.folders, fresh=True)
         found = recipe.find(line, place.claim.id)
         if found is None:
             return None
-        ((data, stat),) = await self.ask(GetData(f"{folder}/{found.name}", None))
+        (answer,) = await self.ask(GetData(place.path_of(found), None))
+        if isinstance(answer, Exception):
+            return None  # it was there a moment ago, and somebody has removed it
+        data, stat = answer
         if stat.ephemeralOwner != self.session.id:
             return None  # of a session that is over: the server is about to remove it
-        raw = looking.raw_of(data, stat)
-        place.node, place.raw, place.doubtful = found.name, raw, False
+        place.stand(found.name, looking.raw_of(data, stat))
         return line
 
     async def _watch(self, place: Place, behind: str) -> bool:
         """Be rung when that one goes; False if something changed meanwhile. No one to name: when
-        anybody goes, and who went before the watch was there is seen in its own answer.
+        any lease goes, and one that went before the watch was there is seen in its own answer.
         """
         if behind:
             place.watch(behind)
             return True
         place.forget_watch()
-        place.watching = place.folder
+        place.watching = place.folders[-1]
         try:
-            (answer,) = await self.ask(GetChildren(place.folder, place.stirred))
+            (answer,) = await self.ask(GetChildren(place.watching, place.stirred))
         except BackendUnavailable:
             place.watching = ""
             raise
-        return not isinstance(answer, NoNodeError) and self._unchanged(place, answer)
-
-    def _unchanged(self, place: Place, children: list[str]) -> bool:
-        line = naming.nodes(children)
-        own = next((each for each in line if each.name == place.node), None)
-        return own is not None and not recipe.verdict(line, own, place.claim.permits).mine
+        return not recipe.room(naming.listed([answer]), place.claim.permits)
 
     async def _granted(self, place: Place) -> Answer:
         """A grant, for as long as the session is proven to live; not proven enough: not yet."""
@@ -198,22 +195,16 @@ class ZooKeeperBackend(Asker):
                 return Busy(session.proof.timeout / PART / 2)
         if place.epoch != session.epoch:
             raise self.unavailable()
-        if claim.mode is Mode.PERMIT and place.waited and not place.granted:
-            self._pass_on(place)
         place.granted = True
         place.forget_watch()
         return Granted(place.raw, claim.ttl or self.max_ttl, None, session.proof.until())
-
-    def _pass_on(self, place: Place) -> None:
-        """Ring the next waiter of a semaphore: it is the first now, and looks after itself."""
-        self.session.post(SetData(self._path(place), self.shown(place.claim), -1))
 
     async def renew(self, claims: Sequence[Claim]) -> list[Renewed]:
         session = self.session
         held = [session.places.get(claim.id) for claim in claims]
         ours = [each for each in held if each is not None and self._holds(each)]
         sent = now()
-        requests = [Exists(self._path(each), None) for each in ours]
+        requests = [Exists(each.path, None) for each in ours]
         _, *stats = await self.ask(PROVING, *requests)
         found = {each.claim.id for each, stat in zip(ours, stats, strict=True) if stat is not None}
         return [self._renewal(claim, found, sent) for claim in claims]
@@ -233,9 +224,6 @@ class ZooKeeperBackend(Asker):
     def _holds(self, place: Place) -> bool:
         return place.granted and place.epoch == self.session.epoch
 
-    def _path(self, place: Place) -> str:
-        return f"{place.folder}/{place.node}"
-
     async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:  # noqa: ARG002 -- see no_tombstones
         session = self.session
         place = session.places.get(claim.id)
@@ -248,21 +236,20 @@ class ZooKeeperBackend(Asker):
         if place is None or place.doubtful or not place.node:
             return await self._release_unknown(claim, place)
         place.forget_watch()
-        (answer,) = await self.ask(Delete(self._path(place), -1))
+        (answer,) = await self.ask(Delete(place.path, -1))
         session.places.pop(claim.id, None)
         return place.granted and not isinstance(answer, NoNodeError)
 
     async def _release_unknown(self, claim: Claim, place: Place | None) -> bool:
         """Another client's claim, or one whose node we were not told of."""
-        folder = naming.place_of(self.session.settings.root, claim)
-        line = await self.line(folder, fresh=True)
+        there = place or Place(claim, self.session)
+        line = await self.line(*there.folders, fresh=True)
         own = recipe.find(line, claim.id)
         if own is None:
-            if place is not None:
-                self.session.places.pop(claim.id, None)
+            self.session.places.pop(claim.id, None)
             return False
-        held = recipe.verdict(line, own, claim.permits).mine
-        (answer,) = await self.ask(Delete(f"{folder}/{own.name}", -1))
+        held = recipe.judge(claim, line, own).mine
+        (answer,) = await self.ask(Delete(there.path_of(own), -1))
         self.session.places.pop(claim.id, None)
         return held and not isinstance(answer, NoNodeError)
 
@@ -303,8 +290,3 @@ class ZooKeeperBackend(Asker):
 
     def forked(self) -> None:
         self.session.forked()
-
-
-def _failed(error: Any) -> BackendError:
-    said = type(error).__name__ if isinstance(error, KazooException) else str(error)
-    return BackendError(f"the servers refused it: {said}", backend="zookeeper")

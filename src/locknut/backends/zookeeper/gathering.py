@@ -6,7 +6,8 @@ of it, as it does whenever a mere try is refused; nobody waits here, so nobody w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from kazoo.exceptions import NoNodeError
@@ -36,9 +37,9 @@ async def _stand_in_lines(backend: ZooKeeperBackend, places: Sequence[Place]) ->
     requests = [request for place in fresh for request in backend.standing(place)]
     for place in fresh:
         place.doubtful = True
-    answers: list[Any] = await backend.ask(*requests) if requests else []
-    for at, place in enumerate(fresh):
-        made, children = answers[2 * at : 2 * at + 2]
+    answers: Iterator[Any] = iter(await backend.ask(*requests) if requests else [])
+    for place in fresh:
+        made, *children = islice(answers, 1 + len(place.folders))
         if isinstance(made, Exception):
             place.doubtful = False
         else:
@@ -56,8 +57,7 @@ async def release_all(backend: ZooKeeperBackend, claims: Sequence[Claim]) -> lis
         known[claim.id] = place
     gone: dict[str, bool] = {}
     if known and not session.closed:
-        paths = [f"{place.folder}/{place.node}" for place in known.values()]
-        answers = await backend.ask(*(Delete(path, -1) for path in paths))
+        answers = await backend.ask(*(Delete(place.path, -1) for place in known.values()))
         for claim_id, place, answer in zip(known, known.values(), answers, strict=True):
             session.places.pop(claim_id, None)
             gone[claim_id] = place.granted and not isinstance(answer, NoNodeError)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kazoo.exceptions import NoNodeError
@@ -10,7 +11,7 @@ from kazoo.protocol.serialization import Delete, GetChildren, GetData, Sync
 from locknut.backends.zookeeper import naming, recipe
 from locknut.backends.zookeeper.asking import told
 from locknut.backends.zookeeper.naming import Node
-from locknut.core.values import Holder, LockInfo, Renewal
+from locknut.core.values import Holder, LockInfo, Mode, Renewal
 
 if TYPE_CHECKING:
     from locknut.backends.zookeeper.asking import Asker
@@ -44,15 +45,14 @@ async def break_hold(asker: Asker, key: str, raw: int | None) -> LockInfo | None
     folder = naming.folder(asker.session.settings.root, key)
     await asker.ask(Sync(folder))
     broken: list[Holder] = []
-    for place in (folder, f"{folder}/{naming.LEASES}"):
-        for node, shown, _, holds in await _line(asker, place):
-            if not holds or (raw is not None and shown.raw != raw):
-                continue
-            (answer,) = await asker.ask(Delete(f"{place}/{node.name}", -1))
-            if not isinstance(answer, NoNodeError):
-                broken.append(shown)
-                if node.id in asker.session.places:
-                    asker.session.tell(node.id, Renewal.LOST)
+    for each in (await _crowd(asker, folder)).holders:
+        if raw is not None and each.shown.raw != raw:
+            continue
+        (answer,) = await asker.ask(Delete(each.path, -1))
+        if not isinstance(answer, NoNodeError):
+            broken.append(each.shown)
+            if each.node.id in asker.session.places:
+                asker.session.tell(each.node.id, Renewal.LOST)
     return LockInfo(key, tuple(broken)) if broken else None
 
 
@@ -94,44 +94,71 @@ class Seen(NamedTuple):
     """Somebody under a lock's node."""
 
     node: Node
+    path: str
     shown: Holder
-    permits: int
-    holds: bool
+    permits: int | None
+    """How many there are, as it says itself; other clients do not."""
+
+
+class Crowd(NamedTuple):
+    """Everybody who holds a key or waits for it, in order."""
+
+    holders: list[Seen]
+    waiters: list[Seen]
+    permits: int | None
 
 
 async def _look(asker: Asker, key: str, folder: str) -> LockInfo:
-    locks = await _line(asker, folder)
-    leases = await _line(asker, f"{folder}/{naming.LEASES}")
-    seen = [*locks, *leases]
-    holders = tuple(each.shown for each in seen if each.holds)
-    waiters = tuple(each.shown._replace(raw=None, since=None) for each in seen if not each.holds)
-    limit = max((each.permits for each in leases), default=None)
-    return LockInfo(key, holders, waiters, limit)
+    found = await _crowd(asker, folder)
+    holders = tuple(each.shown for each in found.holders)
+    waiters = tuple(each.shown._replace(raw=None, since=None) for each in found.waiters)
+    return LockInfo(key, holders, waiters, found.permits)
 
 
-async def _line(asker: Asker, folder: str) -> list[Seen]:
-    """Everybody under this node, in order, and whether they hold. Other clients' nodes do not say
-    how many permits there are: for them it is the most that anybody says.
+async def _crowd(asker: Asker, folder: str) -> Crowd:
+    folders = (folder, f"{folder}/{naming.LOCKS}", f"{folder}/{naming.LEASES}")
+    lists = await asker.ask(*(GetChildren(each, None) for each in folders))
+    line, queue, leases = [recipe.in_order(naming.listed([each])) for each in lists]
+    queue = [each._replace(mode=Mode.PERMIT) for each in queue]
+    holding = {node.name for node, holds in zip(line, recipe.holding(line), strict=True) if holds}
+    locks = await _seen(asker, folders[0], line)
+    waiting = await _seen(asker, folders[1], queue)
+    leased = await _seen(asker, folders[2], leases)
+    says = [each.permits for each in (*waiting, *leased) if each.permits is not None]
+    permits = max(says, default=None)
+    in_use = leased[: _in_use(len(leased), permits, waiting)]
+    return Crowd(
+        [*(each for each in locks if each.node.name in holding), *in_use],
+        [*(each for each in locks if each.node.name not in holding), *waiting],
+        permits,
+    )
+
+
+def _in_use(leases: int, permits: int | None, waiting: list[Seen]) -> int:
+    """Curator's first waiter has a lease already that does not count before there is room for it:
+    the last one. Where nobody says how many there are, it is there if Curator's waits at all.
     """
-    line = recipe.in_order(await asker.line(folder))
-    found: list[tuple[Node, tuple[bytes, Any]]] = []
-    for start in range(0, len(line), _BATCH):
-        batch = line[start : start + _BATCH]
-        answers = await asker.ask(*(GetData(f"{folder}/{each.name}", None) for each in batch))
-        pairs = zip(batch, answers, strict=True)
-        found += [(node, answer) for node, answer in pairs if isinstance(answer, tuple)]
-    facts = [told(data) for _, (data, _) in found]
-    limits = [each.get("permits") for each in facts]
-    most = max((each for each in limits if isinstance(each, int)), default=1)
+    if permits is not None:
+        return min(leases, permits)
+    return leases - 1 if waiting else leases
+
+
+async def _seen(asker: Asker, folder: str, line: Sequence[Node]) -> list[Seen]:
+    """Those under this node who are still there."""
     seen: list[Seen] = []
-    for (node, answer), about, limit in zip(found, facts, limits, strict=True):
-        permits = limit if isinstance(limit, int) else most
-        holds = recipe.verdict(line, node, permits).mine
-        seen.append(Seen(node, _shown(node, about, answer), permits, holds))
+    for start in range(0, len(line), _BATCH):
+        batch = [(node, f"{folder}/{node.name}") for node in line[start : start + _BATCH]]
+        answers = await asker.ask(*(GetData(path, None) for _, path in batch))
+        for (node, path), answer in zip(batch, answers, strict=True):
+            if isinstance(answer, tuple):
+                facts = told(answer[0])
+                says = facts.get("permits")
+                permits = says if isinstance(says, int) else None
+                seen.append(Seen(node, path, _shown(node.mode, facts, answer), permits))
     return seen
 
 
-def _shown(node: Node, facts: dict[str, Any], answer: tuple[bytes, Any]) -> Holder:
+def _shown(mode: Mode, facts: dict[str, Any], answer: tuple[bytes, Any]) -> Holder:
     data, stat = answer
     pid = facts.get("pid")
     return Holder(
@@ -139,7 +166,7 @@ def _shown(node: Node, facts: dict[str, Any], answer: tuple[bytes, Any]) -> Hold
         pid=pid if isinstance(pid, int) else None,
         who=str(facts.get("who") or ""),
         label=str(facts.get("label") or ""),
-        mode=node.mode,
+        mode=mode,
         raw=raw_of(data, stat),
         since=stat.ctime / 1000,
         owner=facts.get("owner"),

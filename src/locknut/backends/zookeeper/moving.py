@@ -1,7 +1,8 @@
-"""One node in the place of another, in one step: joining an owner, downgrading, parking, adopting.
+"""One node in the place of another, in one step: entering a semaphore, joining an owner,
+downgrading, parking, adopting.
 
 The new node has the number of the old one, as Curator's reader inside a writer has: so it stands
-where that stood, and nobody can come in between.
+where that stood, and nobody can come in between; but for a lease, which is numbered among leases.
 """
 
 from __future__ import annotations
@@ -9,8 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kazoo.exceptions import NoNodeError
-from kazoo.protocol.serialization import CheckVersion, Create, Delete, Exists, GetData
+from kazoo.exceptions import NoAuthError, NoNodeError
+from kazoo.protocol.serialization import (
+    CheckVersion,
+    Create,
+    Delete,
+    Exists,
+    GetData,
+    Transaction,
+)
 
 from locknut.backends.zookeeper import driver, looking, naming, recipe
 from locknut.backends.zookeeper.asking import told
@@ -24,6 +32,34 @@ if TYPE_CHECKING:
 
 _TRIES = 10
 NEVER = float("inf")
+
+
+async def enter(asker: ZooKeeperBackend, place: Place) -> bool:
+    """From the head of the line to the leases; False if its node is gone from the line.
+
+    Because this is one step, a claim stands in one of the two: a lost answer leaves no other doubt.
+    """
+    claim, leases = place.claim, place.folders[-1]
+    name = naming.prefix(claim.id, "", naming.kind_of(claim, asker.session.settings.layout))
+    flags = driver.EPHEMERAL | driver.SEQUENCE
+    create = _node(asker, f"{leases}/{name}", asker.shown(claim, raw=place.raw), flags)
+    for _ in range(_TRIES):
+        place.doubtful = True
+        (results,) = await asker.ask(Transaction((Delete(place.path, -1), create)))
+        if isinstance(results, Exception):
+            raise asker.failed(results)
+        asker.refuse(results, NoAuthError)
+        left, made = results
+        if isinstance(made, str):
+            place.stand(made.rpartition("/")[2], place.raw)
+            return True
+        place.doubtful = False
+        if isinstance(left, NoNodeError):
+            return False
+        if not isinstance(made, NoNodeError):
+            raise asker.failed(made)
+        await asker.make_folder(leases)
+    raise asker.removed(leases)
 
 
 async def join_fellow(asker: ZooKeeperBackend, place: Place, mark: str) -> list[Node] | None:
@@ -42,7 +78,7 @@ async def join_fellow(asker: ZooKeeperBackend, place: Place, mark: str) -> list[
         place.doubtful = True
         create = _node(asker, f"{folder}/{name}", asker.shown(place.claim, raw=raw))
         if await asker.all_or_nothing(CheckVersion(beside, -1), create):
-            place.node, place.raw, place.doubtful = name, raw, False
+            place.stand(name, raw)
             return await asker.line(folder)
         place.doubtful = False
     return None
@@ -53,8 +89,7 @@ async def downgrade(asker: ZooKeeperBackend, claim: Claim) -> bool:
     place = asker.session.places.get(claim.id)
     if place is None or not asker._holds(place):
         return False
-    old = naming.node(place.node)
-    folder = naming.place_of(asker.session.settings.root, claim)
+    old, folder = naming.node(place.node), place.folder
     if old is None or old.mode is Mode.SHARED:
         return True
     shared = claim._replace(mode=Mode.SHARED)
@@ -79,7 +114,7 @@ async def park(asker: ZooKeeperBackend, claim: Claim, ttl: float) -> bool:
     old = naming.node(place.node)
     if old is None:
         return False
-    folder = naming.place_of(asker.session.settings.root, claim)
+    folder = place.folder
     name = naming.prefix(claim.id, old.owner, old.kind, parked=True) + old.number
     data = asker.shown(claim, raw=place.raw, parked=ttl)
     create = _node(asker, f"{folder}/{name}", data, flags=0)
@@ -93,8 +128,8 @@ async def park(asker: ZooKeeperBackend, claim: Claim, ttl: float) -> bool:
 
 async def adopt(asker: ZooKeeperBackend, parked: Claim, claim: Claim) -> Place | None:
     """A node of our session in the place of the parked one: only the first who asks gets it."""
-    folder = naming.place_of(asker.session.settings.root, claim)
     place = asker.session.place(claim)
+    folder = place.folders[-1]
     if asker._holds(place):
         return place
     for _ in range(_TRIES):
@@ -110,7 +145,8 @@ async def adopt(asker: ZooKeeperBackend, parked: Claim, claim: Claim) -> Place |
         create = _node(asker, f"{folder}/{name}{old.number}", asker.shown(claim, raw=raw))
         swap = Delete(f"{folder}/{old.name}", -1), create
         if mine is not None or await asker.all_or_nothing(*swap):
-            place.node, place.raw, place.granted = name + old.number, raw, True
+            place.stand(name + old.number, raw)
+            place.granted = True
             return place
     asker.session.places.pop(claim.id, None)
     return None

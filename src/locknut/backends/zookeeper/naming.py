@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote
 
 from locknut.core.values import Claim, Mode
 
+LOCKS: Final = "locks"
+"""Under a semaphore's node, as in Curator's InterProcessSemaphoreV2: who waits stands here, ..."""
 LEASES: Final = "leases"
-"""Under a semaphore's node, as in Curator's InterProcessSemaphoreV2."""
+"""... and who holds stands here."""
+WAITING: Final = "lock-"
+"""What stands before the number of one who waits for a permit."""
 
 _PRINTABLE: Final = "!\"#$&'()*+,-.:;<=>?@[\\]^_`{|}~ "
 """What a node's name may hold as it is, beside letters and digits."""
@@ -66,12 +71,17 @@ def node(name: str) -> Node | None:
     return Node(name, _MODES[kind], int(found["sequence"]), kind, claim_id, owner, parked)
 
 
-def nodes(children: list[str]) -> list[Node]:
+def nodes(children: Iterable[str]) -> list[Node]:
     return [each for name in children if (each := node(name)) is not None]
 
 
+def listed(answers: Sequence[Any]) -> list[Node]:
+    """The same of several lists; what is not there has nobody under it."""
+    return nodes(name for names in answers if isinstance(names, list) for name in names)
+
+
 def kind_of(claim: Claim, layout: str) -> str:
-    """What stands before the number: by it other clients know what is claimed."""
+    """What stands before the number of a holder: by it other clients know what is claimed."""
     if claim.mode is Mode.PERMIT:
         return "lease-"
     if layout == "kazoo":
@@ -119,7 +129,7 @@ def key_of(namespace: str, name: str) -> str:
     return f"{unquote(namespace)}:{unquote(name)}"
 
 
-def place_of(root: str, claim: Claim) -> str:
-    """Where a claim's node stands."""
+def folders_of(root: str, claim: Claim) -> tuple[str, ...]:
+    """Where a claim's node stands: while it waits in the first, when it holds in the last."""
     base = folder(root, claim.key)
-    return f"{base}/{LEASES}" if claim.mode is Mode.PERMIT else base
+    return (f"{base}/{LOCKS}", f"{base}/{LEASES}") if claim.mode is Mode.PERMIT else (base,)

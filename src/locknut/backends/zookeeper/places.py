@@ -11,7 +11,7 @@ from kazoo.protocol.states import EventType
 from locknut.backends.zookeeper import naming
 from locknut.backends.zookeeper.naming import Node
 from locknut.core.ports import Signal
-from locknut.core.values import Claim
+from locknut.core.values import Claim, Mode
 
 if TYPE_CHECKING:
     from locknut.backends.zookeeper.batches import Batch
@@ -28,6 +28,7 @@ class Place:
         "doubtful",
         "epoch",
         "folder",
+        "folders",
         "granted",
         "line",
         "node",
@@ -35,15 +36,16 @@ class Place:
         "retry_in",
         "signal",
         "trouble",
-        "waited",
         "watching",
     )
 
     def __init__(self, claim: Claim, session: Session):
         self.claim = claim
         self.epoch = session.epoch
-        self.folder = naming.place_of(session.settings.root, claim)
-        """The node under which its own stands."""
+        self.folders = naming.folders_of(session.settings.root, claim)
+        """Where its node stands: first while it waits, last when it holds."""
+        self.folder = self.folders[0]
+        """Where it stands now."""
         self._session = session
         self.line: list[Node] | None = None
         """Who stood there when the one before had gone; used once."""
@@ -53,7 +55,6 @@ class Place:
         self.granted = False
         self.doubtful = False
         """Whether a node may have been made, or given another name, of which we were not told."""
-        self.waited = False
         self.retry_in = 0.0
         self.behind: str | None = None
         """Whom it found before it, last time it looked; None: it has to look."""
@@ -63,12 +64,28 @@ class Place:
         """Why it could not be watched; None: it could, or what was to be watched is gone."""
         self.signal: Signal | None = None
 
+    @property
+    def path(self) -> str:
+        return f"{self.folder}/{self.node}"
+
+    def path_of(self, node: Node) -> str:
+        """Of one that stands where this one may stand."""
+        return f"{self.folders[-1 if node.mode is Mode.PERMIT else 0]}/{node.name}"
+
     def begin_again(self, epoch: int) -> None:
         """Its node went with its session. An asking that was under way may have made another."""
         self.epoch = epoch
-        self.node, self.raw, self.granted = "", 0, False
+        self.node, self.raw, self.granted, self.folder = "", 0, False, self.folders[0]
         self.behind, self.watching, self.line = None, "", None
         self.doubtful = True
+
+    def stand(self, name: str, raw: int) -> None:
+        """Its node has that name. Doubtful until all is noted: whoever notes may be interrupted."""
+        found = naming.node(name)
+        holds = found is not None and found.mode is Mode.PERMIT
+        self.folder = self.folders[-1 if holds else 0]
+        self.node, self.raw = name, raw
+        self.doubtful = False
 
     def ring(self) -> None:
         """From any thread: ask again."""
@@ -107,11 +124,11 @@ class Place:
         if event.type == EventType.NONE or self.signal is None:
             self.ring()  # no change, but the end of the connection; or nobody waits any more
         else:
-            self._session.send([GetChildren(self.folder, None)], self._listed)
+            self._session.send([GetChildren(each, None) for each in self.folders], self._listed)
 
     def _listed(self, listing: Batch) -> None:
         if not listing.failed:
-            self.line = naming.nodes(listing.answers[0])
+            self.line = naming.listed(listing.answers)
         self.ring()
 
 

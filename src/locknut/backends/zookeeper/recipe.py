@@ -1,5 +1,7 @@
 """Mine, or watch that one: who of those under a lock's node holds it, by their names alone. Pure.
 
+A semaphore is Curator's: a line of its own, of which only the first may enter, and the leases.
+
 The order is that of the numbers the server gave, which wrap around after 2^31: so they are compared
 by their distance. Nobody ever comes in front of a node but in the place of one that was there (a
 writer that goes on as a reader, a parked hold that is taken over, a fellow of the same owner).
@@ -7,36 +9,69 @@ writer that goes on as a reader, a parked hold that is taken over, a fellow of t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 from locknut.backends.zookeeper.naming import Node
-from locknut.core.values import Mode
+from locknut.core.values import Claim, Mode
 
 
 class Verdict(NamedTuple):
-    """Whether a node holds its key; if not, what to wait for."""
+    """Whether a node holds its key; if not, what to do or to wait for."""
 
     mine: bool
     behind: str = ""
-    """The one node to watch. Empty: any of the holders may go first, so watch them all."""
+    """The one node to watch. Empty: any of the leases may go first, so watch them all."""
+    enters: bool = False
+    """Whether there is a lease to be taken, by nobody but this one."""
 
 
 MINE = Verdict(True)
+ENTERS = Verdict(False, enters=True)
 
 
-def verdict(line: Sequence[Node], own: Node, permits: int = 1) -> Verdict:
+def judge(claim: Claim, line: Sequence[Node], own: Node) -> Verdict:
+    """What a claim's node is, among all that stand where it may stand."""
+    return turn(line, own, claim.permits) if claim.mode is Mode.PERMIT else verdict(line, own)
+
+
+def verdict(line: Sequence[Node], own: Node) -> Verdict:
     """What this node is, among all that stand under the lock's node."""
-    ahead = [each for each in line if _distance(each, own) < 0]
-    if own.mode is Mode.PERMIT:
-        ahead = [each for each in ahead if each.mode is Mode.PERMIT]
-        if len(ahead) < permits:
-            return MINE
-        return Verdict(False, "" if len(ahead) == permits else _last(ahead, own))
-    ahead = [each for each in ahead if _excludes(each, own)]
+    ahead = [each for each in line if _distance(each, own) < 0 and _excludes(each, own)]
     if not ahead or (own.owner and all(each.owner == own.owner for each in ahead)):
         return MINE
     return Verdict(False, _last(ahead, own))
+
+
+def turn(line: Sequence[Node], own: Node, permits: int) -> Verdict:
+    """The same for a semaphore: `line` is who waits and who has a lease. Only the first of those
+    who wait ever makes a lease, so what is free for it stays free.
+    """
+    if own.mode is Mode.PERMIT:
+        return MINE
+    ahead = [each for each in line if each.mode is not Mode.PERMIT and _distance(each, own) < 0]
+    if ahead:
+        return Verdict(False, _last(ahead, own))
+    return ENTERS if room(line, permits) else Verdict(False)
+
+
+def room(line: Sequence[Node], permits: int) -> bool:
+    """Whether there is a lease left."""
+    return sum(each.mode is Mode.PERMIT for each in line) < permits
+
+
+def holding(line: Sequence[Node]) -> Iterator[bool]:
+    """Whether each holds, of a whole line in order: as `verdict` says, in one walk."""
+    writers: set[str] = set()
+    everybody: set[str] = set()
+    for _, abreast in groupby(line, key=lambda each: each.sequence):
+        side_by_side = list(abreast)
+        for own in side_by_side:
+            before = everybody if own.mode is Mode.EXCLUSIVE else writers
+            yield not before or (own.owner != "" and before == {own.owner})
+        everybody |= {each.owner for each in side_by_side}
+        writers |= {each.owner for each in side_by_side if each.mode is Mode.EXCLUSIVE}
 
 
 def in_order(line: Sequence[Node]) -> list[Node]:
@@ -58,8 +93,6 @@ def fellow(line: Sequence[Node], owner: str) -> Node | None:
 
 def _excludes(other: Node, own: Node) -> bool:
     """Whether one in front of us keeps us out: a writer everybody, a reader only writers."""
-    if other.mode is Mode.PERMIT:
-        return False
     return Mode.EXCLUSIVE in {other.mode, own.mode}
 
 
