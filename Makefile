@@ -4,6 +4,9 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup servers demo test check format models sim sim-redlock soak bench bench-quick docs clean
 
+# This tree and no other, also where an environment is shared between trees.
+export PYTHONPATH := $(CURDIR)/src
+
 FIND   = python=$$(scripts/python) &&
 SETUP  = $(FIND) "$$python" scripts/setup.py
 VENV   = .venv/bin
@@ -26,7 +29,7 @@ servers: setup   ## fetch the servers of the tests into .servers; nothing is ins
 	@$(VENV)/python scripts/fetch_servers.py
 
 demo:            ## see it work, in under a minute, with nothing installed
-	@$(FIND) PYTHONPATH=src "$$python" examples/demo.py
+	@$(FIND) "$$python" examples/demo.py
 
 test:            ## everything on python3, the core and the contract on every other CPython here
 	@$(FIND) "$$python" scripts/run_tests.py $(ARGS)
@@ -42,7 +45,7 @@ format: setup    ## let ruff repair what it can
 
 models: setup    ## the models of Redlock, seen through to the end
 	@$(VENV)/python scripts/fetch_servers.py zookeeper
-	@$(VENV)/python scripts/check_models.py
+	@$(VENV)/python scripts/check_models.py $(ARGS)
 
 sim: setup       ## the simulator: many clients, virtual time, seeds SEEDS=0:2000
 	@$(VENV)/python -m locknut.testing.simulator --seeds $(SEEDS)

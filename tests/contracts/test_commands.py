@@ -1,0 +1,156 @@
+"""Every word of the Makefile runs, with small numbers, in a copy of the tree.
+
+The copy shares the environment and the servers of this tree by links, as `scripts/setup.py` allows.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.contracts.sources import ROOT
+
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+WORDS = re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.MULTILINE)
+LEFT_BEHIND = (".git", ".venv*", ".servers", ".hypothesis", "__pycache__", "build", "dist")
+
+Make = Callable[..., str]
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A copy of this tree."""
+    copy = tmp_path / "tree"
+    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*LEFT_BEHIND), symlinks=True)
+    for name in (".venv", ".venv-bench"):
+        (copy / name).symlink_to(sys.prefix)
+    (copy / ".servers").mkdir()
+    for each in (ROOT / ".servers").iterdir():
+        (copy / ".servers" / each.name).symlink_to(each)
+    return copy
+
+
+@pytest.fixture
+def make(tree: Path) -> Make:
+    """Runs `make WORD NAME=VALUE ...` in the copy, which must succeed; gives back what it said."""
+
+    def run(word: str, **variables: str) -> str:
+        ours = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS", "ARGS", "PYTHONPATH"}
+        clean = {name: value for name, value in os.environ.items() if name not in ours}
+        done = subprocess.run(
+            ["make", word, *(f"{name}={value}" for name, value in variables.items())],
+            cwd=tree,
+            env={**clean, "LOCKNUT_PYTHONS": "main", "LOCKNUT_TEST_WORKERS": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=600,
+        )
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    return run
+
+
+pytestmark = pytest.mark.timeout(600)
+
+
+def test_help(make: Make) -> None:
+    listed = re.findall(r"^  make ([a-z-]+) +\S", make("help"), re.MULTILINE)
+    assert sorted(listed) == sorted(WORDS)
+
+
+def test_setup(make: Make) -> None:
+    make("setup")
+
+
+def test_servers(make: Make) -> None:
+    make("servers")
+
+
+@pytest.mark.slow
+def test_demo(make: Make) -> None:
+    make("demo")
+
+
+@pytest.mark.slow
+def test_test(make: Make) -> None:
+    out = make("test", ARGS="-q tests/contracts/test_style.py -k both_spellings")
+    assert "1 passed" in out
+
+
+def test_check() -> None:
+    """In place, where the caches of an earlier run make it quick; it changes nothing."""
+    subprocess.run(["make", "check"], cwd=ROOT, check=True, capture_output=True, timeout=600)
+
+
+def test_format(make: Make, tree: Path) -> None:
+    untidy = tree / "examples" / "untidy.py"
+    untidy.write_text('"""An example."""\nimport sys\nimport os\nprint( os,sys )\n')
+    make("format")
+    assert "import os\nimport sys\n\nprint(os, sys)\n" in untidy.read_text()
+
+
+@pytest.mark.slow
+def test_models(make: Make) -> None:
+    out = make("models", ARGS="'one vote is not enough'")
+    assert "Exclusion (as it must)" in out
+
+
+@pytest.mark.slow
+def test_sim(make: Make) -> None:
+    out = make("sim", SEEDS="0:2")
+    assert out.count("2 seeds, ") == 3
+    assert out.count(", 0 broken") == 3
+
+
+def test_sim_redlock(make: Make) -> None:
+    assert "4 seeds, " in make("sim-redlock", SCHEDULES="0:4")
+
+
+@pytest.mark.slow
+def test_soak(make: Make) -> None:
+    out = make("soak", DURATION="2", ARGS="-q -k kills_stops_forks")
+    assert "1 passed" in out
+
+
+def test_bench(make: Make, tree: Path) -> None:
+    make("bench", ARGS="--smoke core.churn")
+    assert (tree / "docs/benchmarks/core.md").exists()
+
+
+def test_bench_quick(make: Make, tree: Path) -> None:
+    make("bench-quick", ARGS="core.churn")
+    assert (tree / "build/benchmarks/core.md").exists()
+
+
+def test_docs(make: Make) -> None:
+    out = make("docs", ARGS="-q -k link")
+    assert " passed" in out
+
+
+def test_clean(make: Make, tree: Path) -> None:
+    (tree / "build").mkdir()
+    make("clean")
+    assert not [name for name in (".venv", ".servers", "build") if os.path.lexists(tree / name)]
+    assert Path(sys.executable).exists()
+    assert (ROOT / ".servers" / "bin").exists()
+
+
+def test_no_word_is_left_out() -> None:
+    assert len(WORDS) > 10
+    tested = {
+        name.removeprefix("test_").replace("_", "-") for name in globals() if name[:4] == "test"
+    }
+    assert not set(WORDS) - tested
+    (phony,) = re.findall(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE)
+    assert phony.split() == WORDS
