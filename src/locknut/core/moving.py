@@ -41,15 +41,16 @@ async def detach(client: Client, lease: LeaseCore, ttl: float | None) -> str:
         client.drop(hold)
         lease._ended = State.DETACHED
         lease._forget()
+    ttl = ttl or hold.ttl or DEFAULT_TTL
     try:
-        await client.runtime.finish(_park(client, lease, ttl or hold.ttl or DEFAULT_TTL))
+        await client.runtime.finish(_park(client, lease, ttl))
     except LocknutError:
         raise
     except BaseException:
         client.keeper.undo(hold.claim, doubtful=True)  # nobody will ever have the text
         raise
     losing.tell_lease(client, lease)
-    return _text(hold)
+    return _text(hold, ttl)
 
 
 async def _park(client: Client, lease: LeaseCore, ttl: float) -> None:
@@ -68,7 +69,7 @@ async def _park(client: Client, lease: LeaseCore, ttl: float) -> None:
         raise lease._no_longer_held()
 
 
-def _text(hold: Hold) -> str:
+def _text(hold: Hold, parked_for: float) -> str:
     claim = hold.claim
     facts = [
         claim.key,
@@ -81,6 +82,7 @@ def _text(hold: Hold) -> str:
         claim.owner,
         hold.terms.auto_renew,
         hold.terms.max_hold,
+        parked_for,
     ]
     import base64
     import json  # few programs detach, and `import locknut` stays fast
@@ -99,7 +101,7 @@ def _facts(client: Client, text: str) -> list[Any]:
         packed = text.removeprefix(PREFIX)
         facts = json.loads(base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)))
         if not (
-            isinstance(facts, list) and len(facts) == 10 and isinstance(facts[0], str)
+            isinstance(facts, list) and len(facts) == 11 and isinstance(facts[0], str)
         ):  # as _text writes them
             raise ValueError(PREFIX)
     except ValueError:
@@ -131,19 +133,20 @@ async def _adopt(client: Client, parked: Claim, claim: Claim) -> tuple[Granted |
 async def attach(client: Client, text: str, made: list[Any]) -> LeaseCore:
     """Take over a detached hold: its fence goes on, its ttl starts anew."""
     client.ensure_open()
-    key, parked_id, raw, number, ttl, mode, permits, owner, auto_renew, max_hold = _facts(
-        client, text
+    key, parked_id, raw, number, ttl, mode, permits, owner, auto_renew, max_hold, parked_for = (
+        _facts(client, text)
     )
     terms = Terms(
         ttl, auto_renew, max_hold, False, owner, Mode(mode), permits, False
     )  # a tuple's fields
     want, mine = client.want(client.bare(key), terms), client.runtime.mine()
     claim = client.claim(want, mine)
-    parked = claim._replace(id=parked_id)
+    parked = claim._replace(id=parked_id, ttl=parked_for)
     try:
         granted, sent = await _adopt(client, parked, claim)
     except BaseException:
-        client.keeper.undo(claim, doubtful=True)  # it may have been applied, or may be later
+        # It may have been applied, or may be later. What was parked stays so for the next one.
+        client.keeper.undo(claim, doubtful=True, back_to=parked)
         raise
     if granted is None:
         message = "the detached hold is gone: attached by somebody else, released, or run out"

@@ -188,6 +188,15 @@ class Gathers(Protocol):
         """`release` of each, in one round trip; an error of one does not keep the others."""
 
 
+class PutsBack(Protocol):
+    """What a backend may do besides, where an answer may be lost: undo an `adopt` without loss."""
+
+    async def put_back(self, claim: Claim, parked: Claim) -> None:
+        """Swap the id back and park the hold for the parked claim's ttl, if the adopt was applied;
+        in any case bar a late one. The claim is never heard of again.
+        """
+
+
 class Lists(Protocol):
     """What a backend may do besides, where looking at everything is much, or not allowed."""
 

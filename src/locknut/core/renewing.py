@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from locknut.core import pacing
 from locknut.core.holding import NEW
@@ -21,7 +21,7 @@ from locknut.core.values import Claim, Renewal, Renewed
 if TYPE_CHECKING:
     from locknut.core.client import Client
     from locknut.core.holding import Hold
-    from locknut.core.ports import Backend, Runtime
+    from locknut.core.ports import Backend, PutsBack, Runtime
 
 PUNCTUAL = 0.02
 """How much later than its time a hold may be looked at, to share the timetable of its fellows."""
@@ -60,6 +60,8 @@ class Keeper:
         # Filled from anywhere, a destructor included, so without a mutex: appends are atomic.
         self._abandoned: deque[tuple[Hold, int]] = deque()
         self._undone: deque[tuple[Claim, bool, float]] = deque()
+        self._back_to: dict[str, Claim] = {}
+        """Of claims to undo, by id: the parked ones whose holds they may have taken over."""
         self._news: deque[tuple[str | None, Renewal]] = deque()
         self._retry_undone_at = NEVER
         self.beating = False
@@ -97,8 +99,12 @@ class Keeper:
         with suppress(RuntimeError):  # from a destructor, perhaps while the interpreter ends
             self.ring()
 
-    def undo(self, claim: Claim, *, doubtful: bool) -> None:
-        """Release a claim behind its caller's back, as often as it takes while it could matter."""
+    def undo(self, claim: Claim, *, doubtful: bool, back_to: Claim | None = None) -> None:
+        """Release a claim behind its caller's back, as often as it takes while it could matter; or,
+        where the engine can, put the hold back that it may have taken over.
+        """
+        if back_to is not None and hasattr(self.client.backend, "put_back"):
+            self._back_to[claim.id] = back_to
         self._undone.append((claim, doubtful, NEVER))
         self.ring()
 
@@ -275,11 +281,19 @@ class Keeper:
             await self._renew_due(backend)
             claim, doubtful, give_up = self._undone.popleft()
             try:
-                await backend.release(claim, doubtful=doubtful)
+                await self._undo(backend, claim, doubtful=doubtful)
             except Exception:  # noqa: BLE001  # as above
-                self._put_back(claim, give_up)
+                self._undo_later(claim, give_up)
 
-    def _put_back(self, claim: Claim, give_up: float) -> None:
+    async def _undo(self, backend: Backend, claim: Claim, *, doubtful: bool) -> None:
+        parked = self._back_to.get(claim.id)
+        if parked is None:
+            await backend.release(claim, doubtful=doubtful)
+        else:
+            await cast("PutsBack", backend).put_back(claim, parked)
+            del self._back_to[claim.id]
+
+    def _undo_later(self, claim: Claim, give_up: float) -> None:
         """Try again until the ttl must have removed it by itself."""
         now = self.runtime.now()
         if give_up == NEVER:
@@ -287,3 +301,5 @@ class Keeper:
         if now < give_up and not self._closing:
             self._undone.append((claim, True, give_up))
             self._retry_undone_at = now + pacing.RETRY_MOST
+        else:
+            self._back_to.pop(claim.id, None)

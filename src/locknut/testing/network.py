@@ -119,7 +119,7 @@ class Network:
         return random.uniform(0.0002, 0.003)
 
     def befalls(self, name: str) -> bool:
-        happens = self.world.chance(getattr(self.faults, name))
+        happens = self.world.chance(getattr(self.faults, name, 0.0))  # none of its own once calm
         if happens:
             self.world.faults[name] += 1
         return happens

@@ -1,8 +1,9 @@
-"""`wait_replicas`: what too few replicas have got does not count, and is taken back."""
+"""`wait_replicas`: what too few replicas have got does not count."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,12 +14,12 @@ from locknut import aio
 from locknut.backends.redis import settings
 from locknut.backends.redis.engine import RedisEngine
 from locknut.connect import open_engine, parse
-from locknut.core.values import Busy, Granted, Renewal, State
-from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
+from locknut.core.values import Busy, Granted, Mode, Renewal, State
+from locknut.errors import BackendError, BackendUnavailable, ConfigurationError, LeaseLost
 from locknut.runtimes.clock import now
 from locknut.runtimes.loop import LoopRuntime
 from locknut.runtimes.threads import ThreadRuntime, run
-from tests.backends.redis.conftest import PATIENCE, claim
+from tests.backends.redis.conftest import PATIENCE, claim, eventually
 from tests.servers.redis import RedisServer
 
 pytestmark = [pytest.mark.redis, pytest.mark.faults]
@@ -104,23 +105,156 @@ def test_all_verbs_with_a_replica_that_confirms(pair: Pair, colour: str) -> None
 
 
 @COLOURS
-def test_a_grant_that_is_not_confirmed_is_taken_back(pair: Pair, colour: str) -> None:
+def test_a_grant_that_is_not_confirmed_is_asked_for_again(pair: Pair, colour: str) -> None:
+    """S7: a claim that was released is never asked for again, or a late release ends the new hold.
+    So it stays at the master until its owner asks again, or gives it back for good.
+    """
+
+    async def story() -> None:
+        port, patient = pair.port(colour), pair.port(colour, patient=True)
+        mine, others = claim(), [claim("y"), claim("z")]
+        pair.replica.stop()
+        for ask in (port.attempt(mine, 0.0), port.attempt_all(others)):
+            with pytest.raises(BackendUnavailable, match="not confirmed by 1 replica"):
+                await ask
+        before = [info.holders[0].raw for name in "xyz" for info in await port.inspect(f"t:{name}")]
+        pair.whole()
+        granted = await patient.attempt(mine, 0.0), *await patient.attempt_all(others)
+        assert [each.raw for each in granted] == before
+        assert await port.release_all([mine, *others]) == [True] * 3
+        await port.close()
+        await patient.close()
+
+    play(colour, story())
+
+
+@COLOURS
+@pytest.mark.parametrize("names", [["x"], ["x", "y"]], ids=["one", "several"])
+def test_a_late_release_does_not_end_what_was_granted_meanwhile(
+    pair: Pair, colour: str, names: list[str]
+) -> None:
+    """Nothing is released while the claim is still wanted, so there is nothing that comes late."""
+    calls = released(pair)
+    pair.replica.stop()
+    again = threading.Timer(0.5, pair.whole)
+    again.start()
+    url = f"{pair.master.url}?wait_replicas=1&wait_timeout=0.3"
+    if colour == "blocking":
+        with locknut.connect(url, namespace="t") as locks:
+            lease = locks.all(*names).acquire(timeout=PATIENCE)
+            assert lease
+            assert released(pair) == calls, "a claim was released and asked for again"
+            lease.release()
+    else:
+
+        async def story() -> None:
+            async with aio.connect(url, namespace="t") as locks:
+                lease = await locks.all(*names).acquire(timeout=PATIENCE)
+                assert lease
+                assert released(pair) == calls, "a claim was released and asked for again"
+                await lease.release()
+
+        asyncio.run(story())
+    again.join()
+
+
+def released(pair: Pair) -> int:
+    """How often the master deleted a key: that is how a release ends an exclusive hold."""
+    told = pair.master.info("commandstats").get("cmdstat_del", "calls=0,")
+    return int(told.partition("calls=")[2].partition(",")[0])
+
+
+@COLOURS
+def test_a_detach_that_is_not_confirmed_fails(pair: Pair, colour: str) -> None:
+    """Or the promoted replica would give the lock to somebody else long before its time."""
+
     async def story() -> None:
         port = pair.port(colour)
         mine = claim()
+        assert isinstance(await port.attempt(mine, 0.0), Granted)
         pair.replica.stop()
-        for ask in (port.attempt(mine, 0.0), port.attempt_all([mine, claim("y")])):
-            with pytest.raises(BackendUnavailable, match="not confirmed by 1 replica"):
-                await ask
-            assert await port.inspect() == []
+        with pytest.raises(BackendUnavailable, match="not confirmed"):
+            await port.park(mine, 600.0)
         pair.whole()
         patient = pair.port(colour, patient=True)
-        assert isinstance(await patient.attempt(mine, 0.0), Granted)
+        assert await patient.park(mine, 600.0)
         assert await port.release(mine)
         await port.close()
         await patient.close()
 
     play(colour, story())
+
+
+def test_whose_detach_was_not_confirmed_has_no_lease_and_nothing_stays_held(pair: Pair) -> None:
+    with locknut.connect(pair.url, namespace="t") as locks:
+        lease = locks.lock("x", ttl=30).acquire(timeout=PATIENCE)
+        assert lease is not None
+        pair.replica.stop()
+        with pytest.raises(BackendUnavailable, match="not confirmed"):
+            lease.detach(ttl=600)
+        assert not lease.held
+        eventually(lambda: not locks.info("x").locked, "nobody has the text, yet it is held")
+
+
+def test_an_attach_that_is_not_confirmed_leaves_the_hold_parked(pair: Pair) -> None:
+    with (
+        locknut.connect(pair.patient_url, namespace="t") as patient,
+        locknut.connect(pair.url, namespace="t") as locks,
+    ):
+        lease = patient.lock("x", ttl=20).acquire(timeout=PATIENCE)
+        assert lease is not None
+        text = lease.detach(ttl=120)
+        pair.replica.stop()
+        with pytest.raises(BackendUnavailable, match="not confirmed"):
+            locks.attach(text)
+        pair.whole()
+        eventually(lambda: 60 < ttl_left(locks) <= 120, "it is not parked as it was")
+        again = patient.attach(text)
+        assert again.fence == lease.fence
+        with pytest.raises(LeaseLost):
+            patient.attach(text)
+        again.release()
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "owner": {"owner": "ann"},
+    "read": {"mode": Mode.SHARED},
+    "permit": {"mode": Mode.PERMIT, "permits": 2},
+}
+
+
+@COLOURS
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_an_attach_took_over_is_put_back(pair: Pair, colour: str, kind: str) -> None:
+    async def story() -> None:
+        port, patient = pair.port(colour), pair.port(colour, patient=True)
+        parked, given_up, after = (claim(**KINDS[kind]) for _ in range(3))
+        first = await patient.attempt(parked, 0.0)
+        assert await patient.park(parked, 120.0)
+        pair.replica.stop()
+        with pytest.raises(BackendUnavailable, match="not confirmed"):
+            await port.adopt(parked, given_up)
+        for _ in range(2):
+            await port.put_back(given_up, parked._replace(ttl=120.0))
+        (info,) = await port.inspect(parked.key)
+        assert 60 < info.holders[0].ttl_left <= 120
+        assert await port.renew([given_up]) == [Renewal.LOST]
+        pair.whole()
+        assert await patient.adopt(parked, given_up) is None, "a late attach was not barred"
+        assert await patient.adopt(parked, after) == first
+        await port.put_back(given_up, parked._replace(ttl=120.0))
+        assert await patient.renew([after]) == [Renewal.HELD]
+        assert await port.release(after)
+        await port.close()
+        await patient.close()
+
+    play(colour, story())
+
+
+def ttl_left(locks: locknut.Locks) -> float:
+    (holder,) = locks.info("x").holders
+    return holder.ttl_left or 0.0
 
 
 def test_the_caller_is_told(pair: Pair) -> None:
@@ -171,7 +305,6 @@ def test_a_pushed_grant_is_confirmed_before_it_is_given_out(pair: Pair, colour: 
             assert await rung.wait(now() + PATIENCE)
             with pytest.raises(BackendUnavailable, match="not confirmed"):
                 await port.attempt(waiter, 0.0)
-            assert await port.inspect() == []
             pair.whole()
             patient = pair.port(colour, patient=True)
             assert isinstance(await patient.attempt(waiter, 0.0), Granted)

@@ -126,7 +126,7 @@ class RedisBackend(ABC):
         if self._confirmation is None:
             reply = await self._ask(ACQUIRE, packed)
         else:
-            reply = await self._ask_confirmed(ACQUIRE, packed, [claim], int)
+            reply = await self._ask_confirmed(ACQUIRE, packed, int)
         if type(reply) is int:
             if waiting is not None:
                 self._waiting.pop(claim.id, None)
@@ -144,7 +144,7 @@ class RedisBackend(ABC):
     async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy | None:
         if not self._in_reach(claims):
             return None
-        reply = await self._ask_confirmed(GATHER, self._recipe.gather(claims), claims, list)
+        reply = await self._ask_confirmed(GATHER, self._recipe.gather(claims), list)
         return Busy(0.0) if reply == 0 else [Granted(raw) for raw in reply]
 
     def _in_reach(self, claims: Sequence[Claim]) -> bool:  # noqa: ARG002 -- a cluster asks
@@ -176,7 +176,9 @@ class RedisBackend(ABC):
         return kept == 1
 
     async def park(self, claim: Claim, ttl: float) -> bool:
-        parked: int = await self._ask(RENEW, self._recipe.renew(claim, ttl))
+        batch = [self._recipe.park(claim, ttl)]
+        (reply,) = await self._ask_many(RENEW, batch, self._send_confirmed)
+        parked: int = self._checked(reply)
         return parked == 1
 
     async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
@@ -184,6 +186,9 @@ class RedisBackend(ABC):
         (reply,) = await self._ask_many(ADOPT, [packed], self._send_confirmed)
         raw = self._checked(reply)
         return Granted(raw) if raw else None
+
+    async def put_back(self, claim: Claim, parked: Claim) -> None:
+        await self._ask(ADOPT, self._recipe.put_back(claim, parked))
 
     async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
         batch = [self._recipe.break_hold(key, raw, permits=permits) for permits in (False, True)]
@@ -271,16 +276,18 @@ class RedisBackend(ABC):
             raise reply
         return reply
 
-    async def _ask_confirmed(
-        self, script: Script, packed: bytes, claims: Sequence[Claim], granted: type
-    ) -> Any:
-        """As `_ask`; a grant that too few replicas have got is taken back, and reported."""
+    async def _ask_confirmed(self, script: Script, packed: bytes, granted: type) -> Any:
+        """As `_ask`; a grant that too few replicas have got is as good as unanswered.
+
+        It is not given back here: the core asks again with the same claim, which finds its own
+        grant and has it confirmed, or releases the claim for good. A claim that was released must
+        never be asked for again: a late release would end the new hold (S7).
+        """
         (reply,) = await self._ask_many(script, [packed], self._send_confirmed)
         if not isinstance(reply, Unconfirmed):
             return self._checked(reply)
         if not isinstance(reply.reply, granted) or not reply.reply:
             return reply.reply  # "not yet" is all the same to the replicas
-        await self.release_all(claims)
         raise reply
 
     async def _ask_many(

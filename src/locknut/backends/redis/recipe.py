@@ -43,9 +43,9 @@ def _head(script: Script, arguments: int) -> bytes:
 
 _ACQUIRE = _head(ACQUIRE, 5)
 _RELEASE = _head(RELEASE, 2)
-_RENEW = _head(RENEW, 2)
+_RENEW = _head(RENEW, 3)
 _DOWNGRADE = _head(DOWNGRADE, 1)
-_ADOPT = _head(ADOPT, 6)
+_ADOPT = _head(ADOPT, 7)
 _INSPECT = _head(INSPECT, 2)
 _POP = b"*3\r\n$5\r\nBLPOP\r\n"
 _NO_TOMBSTONE = b"$1\r\n0\r\n"
@@ -55,8 +55,11 @@ def bulk(word: bytes) -> bytes:
     return b"$%d\r\n%b\r\n" % (len(word), word)
 
 
-NOWHERE = bulk(b"")
+NOTHING_SAID = bulk(b"")
+NOWHERE = NOTHING_SAID
 """Where a mere try is told of a grant: it does not stand in line."""
+_PARK = bulk(b"park")
+_BACK = bulk(b"back")
 _SECOND = bulk(b"1.000")
 
 
@@ -118,21 +121,33 @@ class Recipe:
     def _known_giving(self, key: str) -> bytes:
         return kept(self._giving, key, b"%b%b$32\r\n" % (_RELEASE, self.place(key, False)))
 
-    def renew(self, claim: Claim, ttl: float | None = None) -> bytes:
+    def renew(self, claim: Claim) -> bytes:
+        return self._set_time(claim, claim.ttl or DEFAULT_TTL, NOTHING_SAID)
+
+    def park(self, claim: Claim, ttl: float) -> bytes:
+        return self._set_time(claim, ttl, _PARK)
+
+    def _set_time(self, claim: Claim, ttl: float, how: bytes) -> bytes:
         # Of ten thousand leases each is renewed once in a while: to keep its words would cost more.
         place = naming.packed(naming.hold_key(claim.key, permits=claim.mode is Mode.PERMIT))
-        left = _milliseconds(ttl or claim.ttl or DEFAULT_TTL)
-        words = _RENEW, place, claim.id.encode(), len(left), left
-        return b"%b%b$32\r\n%b\r\n$%d\r\n%b\r\n" % words
+        left = _milliseconds(ttl)
+        words = _RENEW, place, claim.id.encode(), len(left), left, how
+        return b"%b%b$32\r\n%b\r\n$%d\r\n%b\r\n%b" % words
 
     def downgrade(self, claim: Claim) -> bytes:
         return _DOWNGRADE + self.place(claim.key, False) + bulk(claim.id.encode())
 
     def adopt(self, parked: Claim, claim: Claim) -> bytes:
-        place = self.place(claim.key, claim.mode is Mode.PERMIT)
-        stone = bulk(_milliseconds(_tombstone(parked)))
-        old, new = bulk(parked.id.encode()), bulk(self.value(claim))
-        return b"".join((_ADOPT, place, old, new, _terms(claim), stone))
+        return self._swap(parked, claim, NOTHING_SAID)
+
+    def put_back(self, claim: Claim, parked: Claim) -> bytes:
+        return self._swap(claim, parked, _BACK)
+
+    def _swap(self, old: Claim, new: Claim, how: bytes) -> bytes:
+        place = self.place(new.key, new.mode is Mode.PERMIT)
+        stone = bulk(_milliseconds(_tombstone(old)))
+        words = bulk(old.id.encode()), bulk(self.value(new)), _terms(new), stone, how
+        return b"".join((_ADOPT, place, *words))
 
     def inspect(self, key: str, *, permits: bool) -> bytes:
         return _INSPECT + self.place(key, permits) + bulk(b"") + bulk(b"")

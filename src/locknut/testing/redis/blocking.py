@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from hiredis import Reader, ReplyError
 
 from locknut.backends.redis import wire
+from locknut.backends.redis.confirming import Confirmation
 from locknut.backends.redis.places import Place, Single
 from locknut.backends.redis.scripts import Script
 from locknut.backends.redis.settings import Settings
@@ -235,6 +237,14 @@ class SimBlocking(BlockingBackend):
     def _signal(self, waiting: Waiting, plain: Callable[[], Signal]) -> Signal:
         super()._signal(waiting, plain)
         return SimInbox(self._pool, self._recipe, waiting, plain)
+
+
+class SimConfirmed(SimBlocking):
+    """The same, with replicas that have to confirm."""
+
+    def __init__(self, process: Process, node: RedisNode) -> None:
+        super().__init__(process, node)
+        self._confirmation = Confirmation(replace(SETTINGS, replicas=1, replicas_limit=0.2))
 
 
 class SimInbox(Inbox):

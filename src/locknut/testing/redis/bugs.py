@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
+from hiredis import Reader
+
+from locknut.backends.redis.backend import RedisBackend
+from locknut.backends.redis.confirming import Unconfirmed
+from locknut.backends.redis.scripts import RELEASE, Script
 from locknut.backends.redis.waiting import Waiting
+from locknut.backends.redis.wire import pack
 from locknut.testing.bugs import Bug
 from locknut.testing.network import Faults
+from locknut.testing.redis.blocking import SimConfirmed
 from locknut.testing.redis.engine import REDIS
 from locknut.testing.redis.faults import Edit, RedisFaults
 from locknut.testing.redis.lines import now
 from locknut.testing.redis.server import RedisNode
-from locknut.testing.variant import Patch
+from locknut.testing.variant import Patch, Variant
 
 
 def scripted(
@@ -26,9 +34,11 @@ def scripted(
     return Bug(variant, rules, faults, only, sound=REDIS)
 
 
-def believed(*patches: Patch, rules: str, faults: Faults, only: tuple[str, ...]) -> Bug:
-    variant = replace(REDIS, patches=(*REDIS.patches, *patches))
-    return Bug(variant, rules, faults, only, sound=REDIS)
+def believed(
+    *patches: Patch, rules: str, faults: Faults, only: tuple[str, ...], sound: Variant = REDIS
+) -> Bug:
+    variant = replace(sound, patches=(*sound.patches, *patches))
+    return Bug(variant, rules, faults, only, sound=sound)
 
 
 def counted_from_delivery(told: Callable[..., bool]) -> Callable[..., bool]:
@@ -38,6 +48,25 @@ def counted_from_delivery(told: Callable[..., bool]) -> Callable[..., bool]:
         return told(waiting, message, now())
 
     return counted
+
+
+def given_back_and_asked_for_again(_: object) -> Callable[..., Any]:
+    """What too few replicas have got is released, and its claim asked for once more (S7)."""
+
+    async def ask(backend: RedisBackend, script: Script, packed: bytes, granted: type) -> Any:
+        (reply,) = await backend._ask_many(script, [packed], backend._send_confirmed)
+        if not isinstance(reply, Unconfirmed):
+            return backend._checked(reply)
+        if not isinstance(reply.reply, granted) or not reply.reply:
+            return reply.reply
+        reader = Reader()
+        reader.feed(packed)
+        words = reader.gets()
+        keys, claim = words[3:8], words[8]
+        await backend._ask(RELEASE, pack(b"EVALSHA", RELEASE.sha, b"5", *keys, claim[:32], b"0"))
+        raise reply
+
+    return ask
 
 
 _LATE = RedisFaults(late=0.1)
@@ -50,7 +79,7 @@ _CLOCK_AT_FIRST = Edit(
     "local raw = math.max(tonumber(redis.call('get', key) or 0) + 1, clock)",
     "local raw = tonumber(redis.call('get', key) or clock - 1) + 1",
 )
-_EVERYWHERE = ("mutex", "fair", "permits", "shelf", "owned")
+CONFIRMED = replace(REDIS, backend=SimConfirmed)
 
 BUGS: dict[str, Bug] = {
     "redis-grant-without-looking": scripted(
@@ -232,6 +261,13 @@ BUGS: dict[str, Bug] = {
         Edit("*", "local GRANT = 3000", "local GRANT = 300"),
         rules="a",
         faults=_STOPS,
+    ),
+    "redis-asked-for-after-its-release": believed(
+        Patch(RedisBackend, "_ask_confirmed", given_back_and_asked_for_again),
+        rules="ag",
+        faults=RedisFaults(replicas_behind=0.3, late=0.03),
+        only=("mutex",),
+        sound=CONFIRMED,
     ),
     "redis-push-from-delivery": believed(
         Patch(Waiting, "told", counted_from_delivery),

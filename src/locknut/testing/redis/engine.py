@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from locknut.backends.redis.backend import CAPABILITIES
 from locknut.core.ports import Backend
 from locknut.testing.process import Process
-from locknut.testing.redis.blocking import SimBlocking
+from locknut.testing.redis.blocking import SimBlocking, SimConfirmed
 from locknut.testing.redis.faults import RedisFaults
 from locknut.testing.redis.lines import CLOCKS
 from locknut.testing.redis.looping import SimAsyncio
 from locknut.testing.redis.server import RedisNode
 from locknut.testing.variant import MEMORY, Variant
+
+COLOURS = (SimBlocking, SimBlocking, SimAsyncio, SimAsyncio, SimConfirmed)
 
 
 class Either:
@@ -21,8 +24,9 @@ class Either:
     capabilities = CAPABILITIES
 
     def __call__(self, process: Process, node: RedisNode) -> Backend:
-        colour = SimBlocking if process.world.chance(0.5) else SimAsyncio
-        return colour(process, node)
+        colour: type[Any] = process.world.random.choice(COLOURS)
+        backend: Backend = colour(process, node)
+        return backend
 
 
 EVERYTHING = RedisFaults(
@@ -44,6 +48,7 @@ EVERYTHING = RedisFaults(
     emptied=0.05,
     older_state=0.05,
     lagging_replica=0.05,
+    replicas_behind=0.1,
 )
 
 REDIS = Variant(

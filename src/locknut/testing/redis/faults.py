@@ -22,6 +22,8 @@ class RedisFaults(Faults):
     """FLUSHALL: the connections stay."""
     older_state: float = 0.0
     """A restart from a snapshot: what happened since then is forgotten, what had ended is back."""
+    replicas_behind: float = 0.0
+    """Of the questions of a client that waits for replicas, those that too few have answered."""
     lagging_replica: float = 0.0
     """A failover to a replica that was behind: another server, with a little less in it."""
 

@@ -89,7 +89,7 @@ class RedisNode(Node):
         port.tell(answer)
         self._serve_sleepers()
 
-    def _answer(self, port: Port, name: bytes, words: list[bytes]) -> Any:
+    def _answer(self, port: Port, name: bytes, words: list[bytes]) -> Any:  # noqa: PLR0911  # a table
         match name, *words[1:]:
             case b"EVALSHA", sha, count, *rest:
                 return self._evaluate(sha, rest[: int(count)], rest[int(count) :])
@@ -100,6 +100,8 @@ class RedisNode(Node):
             case b"SUBSCRIBE", channel:
                 port.channels.add(channel)
                 return [b"subscribe", channel, len(port.channels)]
+            case b"WAIT", wanted, _:
+                return 0 if self.network.befalls("replicas_behind") else int(wanted)
             case b"SCAN", *_:
                 return [b"0", self.keys.names()]
         return GREETINGS.get(name) or commands.run(self.keys, words)

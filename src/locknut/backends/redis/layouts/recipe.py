@@ -29,15 +29,24 @@ class ForeignRecipe:
         stone = recipe._milliseconds(recipe._tombstone(claim)) if doubtful else b"0"
         return self._verb(self._layout.scripts.release, claim, stone, self.mark(claim))
 
-    def renew(self, claim: Claim, ttl: float | None = None) -> bytes:
-        left = recipe._milliseconds(ttl or claim.ttl or recipe.DEFAULT_TTL)
-        return self._verb(self._layout.scripts.renew, claim, left)
+    def renew(self, claim: Claim) -> bytes:
+        left = recipe._milliseconds(claim.ttl or recipe.DEFAULT_TTL)
+        return self._verb(self._layout.scripts.renew, claim, left, b"")
+
+    def park(self, claim: Claim, ttl: float) -> bytes:
+        return self._verb(self._layout.scripts.renew, claim, recipe._milliseconds(ttl), b"park")
 
     def adopt(self, parked: Claim, claim: Claim) -> bytes:
-        ttl = recipe._milliseconds(claim.ttl or recipe.DEFAULT_TTL)
-        stone = recipe._milliseconds(recipe._tombstone(parked))
-        terms = ttl, parked.id.encode(), self._shown(claim), stone
-        return self._verb(self._layout.scripts.adopt, claim, *terms, also=_stone(parked))
+        return self._swap(parked, claim, b"")
+
+    def put_back(self, claim: Claim, parked: Claim) -> bytes:
+        return self._swap(claim, parked, b"back")
+
+    def _swap(self, old: Claim, new: Claim, how: bytes) -> bytes:
+        ttl = recipe._milliseconds(new.ttl or recipe.DEFAULT_TTL)
+        stone = recipe._milliseconds(recipe._tombstone(old))
+        terms = ttl, old.id.encode(), self._shown(new), stone, how
+        return self._verb(self._layout.scripts.adopt, new, *terms, also=_stone(old))
 
     def inspect(self, name: str) -> bytes:
         return self._look(name.encode(), b"", b"")

@@ -62,13 +62,16 @@ class ForeignVerbs(RedisBackend):
         raise Unsupported(message, key=claim.key, backend=self.name)
 
     async def park(self, claim: Claim, ttl: float) -> bool:
-        parked: int = await self._ask(self._layout.scripts.renew, self._foreign.renew(claim, ttl))
+        parked: int = await self._ask(self._layout.scripts.renew, self._foreign.park(claim, ttl))
         return parked == 1
 
     async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
         packed = self._foreign.adopt(parked, claim)
         raw: int = await self._ask(self._layout.scripts.adopt, packed)
         return Granted(raw) if raw else None
+
+    async def put_back(self, claim: Claim, parked: Claim) -> None:
+        await self._ask(self._layout.scripts.adopt, self._foreign.put_back(claim, parked))
 
     async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
         packed = self._foreign.break_hold(key, raw)

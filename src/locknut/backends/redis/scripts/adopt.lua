@@ -1,26 +1,36 @@
 -- Swap the id of a parked hold for a new one, and renew it: a compare-and-swap (S15).
 -- Answers the hold's number, or 0: it is not there any more. Asked again it finds its own.
--- ARGV 1 parked id, 2 new id and what people may see, 3 ttl, 4 mode, 5 limit, 6 tombstone's time
+-- The same way back: whoever gives an attach up swaps the new id for the parked one, and is never
+-- heard of again; the hold is parked as it was, for the next one to attach.
+-- ARGV 1 old id, 2 new id and what people may see, 3 ttl, 4 mode, 5 limit, 6 tombstone's time,
+--      7 'back' or ''
 
 -- include keys
 -- include fence
 -- include granting
 -- include settle
 
-local parked, id, shown = ARGV[1], string.sub(ARGV[2], 1, 32), string.sub(ARGV[2], 33)
-local old = holds(id) and id or holds(parked) and parked
+local old, id, shown = ARGV[1], string.sub(ARGV[2], 1, 32), string.sub(ARGV[2], 33)
+local back = ARGV[7] == 'back'
+local there = holds(id)
 local raw = 0
-if old and not buried(id) then
-  raw = raw_of(old)
+if (there or holds(old)) and (back or not buried(id)) then
+  raw = raw_of(there and id or old)
   if kind == 'string' then
-    redis.call('set', HOLD, ARGV[2], 'PX', ARGV[3])
-  else
-    redis.call('zrem', HOLD, old)
-    redis.call('hdel', INFO, '=' .. old)
+    if not (back and there) then
+      redis.call('set', HOLD, ARGV[2], 'PX', ARGV[3])
+    end
+  elseif not (back and there) then
+    redis.call('zrem', HOLD, there and id or old)
+    redis.call('hdel', INFO, '=' .. (there and id or old))
     put(id, ARGV[4], tonumber(ARGV[3]), raw, ARGV[5], shown)
   end
-  -- From now on the parked claim is nobody's: a late sending of it must not get in (L3).
-  bury(parked, tonumber(ARGV[6]))
+end
+if back then
+  redis.call('zrem', ALIVE, '-' .. id)
+end
+if raw > 0 or back then
+  bury(old, tonumber(ARGV[6])) -- nobody's from now on: a late sending of it must not get in (L3)
 end
 settle()
 keep()

@@ -1,7 +1,11 @@
 -- Set the time that a hold has left. Answers 1, or 0: not held (any more); this never revives.
--- ARGV 1 claim id, 2 ttl
+-- A renewal never shortens: it may come late, after the hold was parked for longer.
+-- ARGV 1 claim id, 2 ttl, 3 'park' to have it live for just that long, or ''
+local parks = ARGV[3] == 'park'
 if redis.pcall('getrange', KEYS[1], 0, 31) == ARGV[1] then
-  redis.call('pexpire', KEYS[1], ARGV[2])
+  if parks or redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then
+    redis.call('pexpire', KEYS[1], ARGV[2])
+  end
   -- The fence tells this hold's number, so it has to stay; a later end is always safe (S11).
   local left = redis.call('pttl', KEYS[2])
   if left >= 0 and left < tonumber(ARGV[2]) then
@@ -15,14 +19,18 @@ end
 -- include granting
 -- include settle
 
-local held = kind == 'zset' and holds(ARGV[1])
-if held then
-  redis.call('zadd', HOLD, now + ARGV[2], ARGV[1])
+local id = ARGV[1]
+local ends = kind == 'zset' and holds(id)
+if ends then
+  -- A full server refuses commands that may need memory (-OOM) unless a script has written before:
+  -- this removes nothing, and from here on the script may write.
+  redis.call('zrem', HOLD, '')
+  redis.call('zadd', HOLD, parks and now + ARGV[2] or math.max(now + ARGV[2], tonumber(ends)), id)
 else
-  leave(ARGV[1]) -- if it stands in line, then in one of an older state: who renews does not wait
+  leave(id) -- if it stands in line, then in one of an older state: who renews does not wait
 end
 settle()
 if kind == 'zset' then
   keep()
 end
-return held and 1 or 0
+return ends and 1 or 0

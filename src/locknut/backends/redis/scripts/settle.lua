@@ -107,13 +107,16 @@ local function settle(me)
   end
 end
 
--- Who holds it asks for it once more: the full ttl from now on, and the same number (S8).
+-- Who holds it asks for it once more: at least the full ttl from now on, and the same number (S8).
+-- Never less than is left: this may come late, after the hold was parked for longer.
 local function again(id, ttl)
   local raw = raw_of(id)
   if kind == 'string' then
-    redis.call('pexpire', HOLD, ttl)
+    if redis.call('pttl', HOLD) < ttl then
+      redis.call('pexpire', HOLD, ttl)
+    end
   else
-    redis.call('zadd', HOLD, now + ttl, id)
+    redis.call('zadd', HOLD, math.max(now + ttl, tonumber(redis.call('zscore', HOLD, id))), id)
     keep()
   end
   return raw

@@ -24,7 +24,7 @@ if not mine then
   leave(mark)
   mine.mode, mine.shown = mode, ARGV[5]
 end
-mine.ends = now + ARGV[2]
+mine.ends = math.max(now + ARGV[2], mine.ends or 0) -- never less than is left: this may come late
 put(id, mine)
 keep()
 return mine.raw

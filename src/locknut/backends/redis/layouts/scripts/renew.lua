@@ -1,11 +1,12 @@
 -- Set the time that a hold has left. Answers 1, or 0: not held (any more); this never revives.
--- ARGV 1 claim id, 2 ttl, 3 channel
+-- A renewal never shortens: it may come late, after the hold was parked for longer.
+-- ARGV 1 claim id, 2 ttl, 3 'park' to have it live for just that long, or '', 4 channel
 
 -- include claims
 
 local mine = claims[ARGV[1]]
 if mine then
-  mine.ends = now + ARGV[2]
+  mine.ends = math.max(now + ARGV[2], ARGV[3] == 'park' and 0 or mine.ends)
   put(ARGV[1], mine)
   keep()
 end

@@ -1,0 +1,115 @@
+"""What sets the time that a hold has left: it never takes time away, and works on a full server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from locknut.connect import open_engine
+from locknut.core.values import Claim, Granted, Mode, Renewal
+from locknut.errors import BackendError
+from locknut.runtimes.threads import run
+from tests.backends.redis.conftest import claim, engine
+from tests.servers.redis import RedisServer
+
+pytestmark = pytest.mark.redis
+KINDS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "owner": {"owner": "ann"},
+    "read": {"mode": Mode.SHARED},
+    "permit": {"mode": Mode.PERMIT, "permits": 2},
+}
+EACH = pytest.mark.parametrize("kind", KINDS)
+
+
+def left(port: Any, mine: Claim) -> float:
+    (info,) = run(port.inspect(mine.key))
+    found: float = info.holders[0].ttl_left
+    return found
+
+
+@EACH
+def test_a_late_renewal_does_not_shorten_what_was_parked(server: RedisServer, kind: str) -> None:
+    """It was on its way when the hold was parked for longer; so was an attempt that is repeated."""
+    port, mine = engine(server).blocking(), claim(**KINDS[kind], ttl=5.0)
+    granted = run(port.attempt(mine, 0.0))
+    assert run(port.park(mine, 600.0))
+    assert run(port.renew([mine])) == [Renewal.HELD]
+    assert left(port, mine) > 500
+    assert run(port.attempt(mine, 0.0)) == granted
+    assert left(port, mine) > 500
+    run(port.release(mine))
+    run(port.close())
+
+
+@EACH
+def test_a_hold_may_be_parked_for_less_than_its_ttl(server: RedisServer, kind: str) -> None:
+    port, mine = engine(server).blocking(), claim(**KINDS[kind], ttl=600.0)
+    run(port.attempt(mine, 0.0))
+    assert run(port.park(mine, 30.0))
+    assert left(port, mine) <= 30
+    run(port.release(mine))
+    run(port.close())
+
+
+@EACH
+def test_whoever_attaches_has_the_ttl_of_its_lock(server: RedisServer, kind: str) -> None:
+    port = engine(server).blocking()
+    parked, mine = (claim(**KINDS[kind], ttl=30.0) for _ in range(2))
+    run(port.attempt(parked, 0.0))
+    assert run(port.park(parked, 600.0))
+    assert run(port.adopt(parked, mine)) is not None
+    assert left(port, mine) <= 30, "a holder that dies now would keep it for ten minutes"
+    run(port.release(mine))
+    run(port.close())
+
+
+@pytest.mark.parametrize("layout", ["redisson", "redis-py"])
+def test_in_a_foreign_layout(server: RedisServer, layout: str) -> None:
+    port: Any = open_engine(f"{server.url}?layout={layout}")[0].blocking()
+    parked, given_up, mine = (claim(ttl=5.0) for _ in range(3))
+    granted = run(port.attempt(parked, 0.0))
+    assert run(port.park(parked, 600.0))
+    assert run(port.renew([parked])) == [Renewal.HELD]
+    assert run(port.attempt(parked, 0.0)) == granted
+    assert left(port, parked) > 500
+    assert run(port.adopt(parked, given_up)) == granted
+    run(port.put_back(given_up, parked._replace(ttl=600.0)))
+    assert left(port, parked) > 500
+    assert run(port.adopt(parked, given_up)) is None, "a late attach was not barred"
+    assert run(port.adopt(parked, mine)) == granted
+    assert left(port, mine) <= 5
+    run(port.put_back(given_up, parked._replace(ttl=600.0)))
+    assert run(port.release(mine))
+    assert not run(port.inspect(mine.key))
+    run(port.close())
+    server.flushall()
+
+
+@pytest.fixture(scope="module", params=["redis", "valkey", "redis6"])
+def full(request: pytest.FixtureRequest) -> Iterator[RedisServer]:
+    if request.param == "redis6":
+        request.getfixturevalue("redis6_server")  # skips where there is none
+    with RedisServer(flavour=request.param) as server:
+        yield server
+
+
+def test_a_full_server_takes_nobodys_hold_away(full: RedisServer) -> None:
+    """-OOM is said to commands that may need memory; a renewal needs none."""
+    port = engine(full).blocking()
+    held = [claim(kind, **facts) for kind, facts in KINDS.items()]
+    for each in held:
+        assert isinstance(run(port.attempt(each, 0.0)), Granted)
+    run(port.renew(held))  # the script is known
+    full.ask("CONFIG", "SET", "maxmemory", 1)
+    try:
+        with pytest.raises(BackendError, match="OOM"):
+            run(port.attempt(claim("new"), 0.0))
+        assert run(port.renew(held)) == [Renewal.HELD] * len(held)
+        assert run(port.park(held[2], 60.0))
+    finally:
+        full.ask("CONFIG", "SET", "maxmemory", 0)
+    assert all(run(port.release(each)) for each in held)
+    run(port.close())
