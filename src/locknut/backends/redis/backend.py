@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from hiredis import ReplyError
 
-from locknut.backends.redis import naming, recipe, wire
+from locknut.backends.redis import recipe, wire
 from locknut.backends.redis.confirming import Confirmation, Unconfirmed
+from locknut.backends.redis.looking import BATCH, Looking, SendMany
 from locknut.backends.redis.recipe import Recipe
 from locknut.backends.redis.scripts import (
     ACQUIRE,
     ADOPT,
     DOWNGRADE,
     GATHER,
-    INSPECT,
     RELEASE,
     RENEW,
     Script,
@@ -31,7 +31,6 @@ from locknut.core.values import (
     Capability,
     Claim,
     Granted,
-    LockInfo,
     Renewal,
 )
 from locknut.errors import BackendError
@@ -47,15 +46,13 @@ CAPABILITIES: Final = frozenset(
         Capability.LEASE,
     }
 )
-_BATCH: Final = 500
 _new_tuple: Final = tuple.__new__
 """Makes a NamedTuple of all its fields in half the time."""
-SendMany = Callable[[Sequence[bytes]], Coroutine[Any, Any, list[object]]]
 """Answers, with a `ReplyError` where the server said no and a `BackendError` where nobody said
 anything. They are mere objects, so that none can be used before `_checked` has looked at it."""
 
 
-class RedisBackend(ABC):
+class RedisBackend(Looking):
     """All verbs are one round trip. A colour adds how to send, and how to be told of a grant."""
 
     name = "redis"
@@ -166,8 +163,8 @@ class RedisBackend(ABC):
 
     async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
         replies: list[object] = []
-        for start in range(0, len(claims), _BATCH):
-            batch = [self._recipe.renew(claim) for claim in claims[start : start + _BATCH]]
+        for start in range(0, len(claims), BATCH):
+            batch = [self._recipe.renew(claim) for claim in claims[start : start + BATCH]]
             replies += await self._ask_many(RENEW, batch, self._send_confirmed)
         return [Renewal.HELD if reply == 1 else _renewal(reply) for reply in replies]
 
@@ -190,55 +187,6 @@ class RedisBackend(ABC):
     async def put_back(self, claim: Claim, parked: Claim) -> None:
         await self._ask(ADOPT, self._recipe.put_back(claim, parked))
 
-    async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
-        batch = [self._recipe.break_hold(key, raw, permits=permits) for permits in (False, True)]
-        holders = [
-            holder
-            for permits, reply in enumerate(await self._ask_many(INSPECT, batch))
-            if (info := self._seen(key, bool(permits), reply)) is not None
-            for holder in info.holders
-        ]
-        return LockInfo(key, tuple(holders)) if holders else None
-
-    async def inspect(self, key: str | None = None) -> list[LockInfo]:
-        if key is None:
-            return await self.inspect_all("")
-        batch = [self._recipe.inspect(key, permits=permits) for permits in (False, True)]
-        replies = await self._ask_many(INSPECT, batch)
-        found = [self._seen(key, bool(permits), reply) for permits, reply in enumerate(replies)]
-        return recipe.by_name(each for each in found if each is not None)
-
-    async def inspect_all(self, prefix: str) -> list[LockInfo]:
-        """The database is looked through in steps, so that others are served in between."""
-        places = sorted(await self._all_places(prefix))
-        found: list[LockInfo] = []
-        for start in range(0, len(places), _BATCH):
-            batch = places[start : start + _BATCH]
-            packed = [self._recipe.inspect(each, permits=permits) for each, permits in batch]
-            for place, reply in zip(batch, await self._ask_many(INSPECT, packed), strict=True):
-                if isinstance(reply, ReplyError):
-                    continue  # it only looks like a lock's key, or is one that we may not see
-                info = self._seen(*place, reply)
-                if info is not None:
-                    found.append(info)
-        return recipe.by_name(found)
-
-    async def _servers(self) -> list[SendMany]:
-        """Who has keys: this one server, or all the masters of a cluster."""
-        return [self._send_many]
-
-    async def _all_places(self, prefix: str) -> set[tuple[str, bool]]:
-        """Every lock and semaphore that has a key there and begins so."""
-        places: set[tuple[str, bool]] = set()
-        match = b"MATCH", naming.pattern(prefix), b"COUNT", b"1000"
-        for send_many in await self._servers():
-            cursor = b""
-            while cursor != b"0":
-                (reply,) = await send_many([wire.pack(b"SCAN", cursor or b"0", *match)])
-                cursor, keys = self._checked(reply)
-                places.update(place for each in keys if (place := naming.key_of(each)) is not None)
-        return places
-
     def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
         waiting = self._waiting.get(claim.id)
         if waiting is None:
@@ -257,7 +205,7 @@ class RedisBackend(ABC):
     def forked(self) -> None:
         """In a forked child: forget the parent's connections, without a word to the server."""
 
-    def listen(self, news: Callable[[str | None, Renewal], None]) -> None:  # noqa: B027
+    def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
         """A blocking client has nobody who listens all the time: the next renewal tells."""
 
     async def _understood(self, script: Script, packed: bytes, reply: object) -> Any:
@@ -310,9 +258,6 @@ class RedisBackend(ABC):
             if isinstance(reply, ReplyError):
                 self._refused(reply)
         return replies
-
-    def _seen(self, key: str, permits: bool, reply: object) -> LockInfo | None:
-        return recipe.seen(key, permits, self._checked(reply))
 
 
 def _renewal(reply: object) -> Renewal:

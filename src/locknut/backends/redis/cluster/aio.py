@@ -17,11 +17,11 @@ from hiredis import ReplyError
 
 from locknut.backends.redis import naming, wire
 from locknut.backends.redis.aio import LoopBackend
-from locknut.backends.redis.backend import SendMany
 from locknut.backends.redis.cluster.routing import Answers, Cluster, Routes
 from locknut.backends.redis.cluster.slots import Address, one_slot
 from locknut.backends.redis.confirming import Confirmation
 from locknut.backends.redis.links import Joint, Link, LoopDial
+from locknut.backends.redis.looking import SendMany
 from locknut.backends.redis.recipe import BROKEN, bulk
 from locknut.backends.redis.scripts import Script
 from locknut.backends.redis.streams import Stream

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from locknut.backends.redis import wire
-from locknut.backends.redis.backend import SendMany
 from locknut.backends.redis.cluster.routing import Answers, Cluster, Node, Routes
 from locknut.backends.redis.cluster.silence import Silence
 from locknut.backends.redis.cluster.slots import Address, one_slot
+from locknut.backends.redis.looking import SendMany
 from locknut.backends.redis.settings import Settings
 from locknut.backends.redis.sockets import DIAL, Connection, Pool
 from locknut.backends.redis.sync import BlockingBackend

@@ -13,6 +13,7 @@ from locknut.backends.redis import backend, wire
 from locknut.backends.redis.backend import RedisBackend
 from locknut.backends.redis.layouts.layout import Layout
 from locknut.backends.redis.layouts.recipe import ForeignRecipe
+from locknut.backends.redis.looking import BATCH
 from locknut.core.values import Answer, Busy, Claim, Granted, LockInfo, Renewal
 from locknut.errors import Unsupported
 
@@ -52,8 +53,8 @@ class ForeignVerbs(RedisBackend):
 
     async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
         replies: list[object] = []
-        for start in range(0, len(claims), backend._BATCH):
-            batch = [self._foreign.renew(claim) for claim in claims[start : start + backend._BATCH]]
+        for start in range(0, len(claims), BATCH):
+            batch = [self._foreign.renew(claim) for claim in claims[start : start + BATCH]]
             replies += await self._ask_many(self._layout.scripts.renew, batch)
         return [backend._renewal(reply) for reply in replies]
 
@@ -87,8 +88,8 @@ class ForeignVerbs(RedisBackend):
     async def inspect_all(self, prefix: str) -> list[LockInfo]:
         names = sorted(name for name in await self._names(prefix) if name.startswith(prefix))
         found = []
-        for start in range(0, len(names), backend._BATCH):
-            batch = names[start : start + backend._BATCH]
+        for start in range(0, len(names), BATCH):
+            batch = names[start : start + BATCH]
             asked = [self._foreign.inspect(name) for name in batch]
             replies = await self._ask_many(self._layout.scripts.inspect, asked)
             for name, reply in zip(batch, replies, strict=True):

@@ -1,0 +1,94 @@
+"""Who holds and who waits, for people, and breaking a hold by force: the same in both colours."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
+
+from hiredis import ReplyError
+
+from locknut.backends.redis import naming, recipe, wire
+from locknut.backends.redis.recipe import Recipe
+from locknut.backends.redis.scripts import INSPECT, Script
+from locknut.core.values import LockInfo
+from locknut.errors import BackendError
+
+BATCH: Final = 500
+SendMany = Callable[[Sequence[bytes]], Coroutine[Any, Any, list[Any]]]
+
+
+class Looking(ABC):
+    """The verbs of those who look at locks and do not want one."""
+
+    _recipe: Recipe
+
+    async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
+        batch = [self._recipe.break_hold(key, raw, permits=permits) for permits in (False, True)]
+        holders = [
+            holder
+            for permits, reply in enumerate(await self._ask_many(INSPECT, batch))
+            if (info := self._seen(key, bool(permits), reply)) is not None
+            for holder in info.holders
+        ]
+        return LockInfo(key, tuple(holders)) if holders else None
+
+    async def inspect(self, key: str | None = None) -> list[LockInfo]:
+        if key is None:
+            return await self.inspect_all("")
+        batch = [self._recipe.inspect(key, permits=permits) for permits in (False, True)]
+        replies = await self._ask_many(INSPECT, batch)
+        found = [self._seen(key, bool(permits), reply) for permits, reply in enumerate(replies)]
+        return recipe.by_name(each for each in found if each is not None)
+
+    async def inspect_all(self, prefix: str) -> list[LockInfo]:
+        """The database is looked through in steps, so that others are served in between."""
+        places = sorted(await self._all_places(prefix))
+        found: list[LockInfo] = []
+        for start in range(0, len(places), BATCH):
+            batch = places[start : start + BATCH]
+            packed = [self._recipe.inspect(each, permits=permits) for each, permits in batch]
+            for place, reply in zip(batch, await self._ask_many(INSPECT, packed), strict=True):
+                if isinstance(reply, ReplyError):
+                    continue  # it only looks like a lock's key, or is one that we may not see
+                info = self._seen(*place, reply)
+                if info is not None:
+                    found.append(info)
+        return recipe.by_name(found)
+
+    async def _servers(self) -> list[SendMany]:
+        """Who has keys: this one server, or all the masters of a cluster."""
+        return [self._send_many]
+
+    async def _all_places(self, prefix: str) -> set[tuple[str, bool]]:
+        """Every lock and semaphore that has a key there and begins so."""
+        places: set[tuple[str, bool]] = set()
+        match = b"MATCH", naming.pattern(prefix), b"COUNT", b"1000"
+        for send_many in await self._servers():
+            cursor = b""
+            while cursor != b"0":
+                (reply,) = await send_many([wire.pack(b"SCAN", cursor or b"0", *match)])
+                cursor, keys = self._checked(reply)
+                places.update(place for each in keys if (place := naming.key_of(each)) is not None)
+        return places
+
+    def _seen(self, key: str, permits: bool, reply: object) -> LockInfo | None:
+        return recipe.seen(key, permits, self._checked(reply))
+
+    @abstractmethod
+    async def _send_many(self, packed: Sequence[bytes]) -> list[Any]:
+        """Several commands in one round trip."""
+
+    @abstractmethod
+    async def _ask_many(
+        self, script: Script, batch: Sequence[bytes], send: SendMany | None = None
+    ) -> list[object]:
+        """The answers, errors among them: one wrong key must not spoil its neighbours."""
+
+    @abstractmethod
+    def _checked(self, reply: object) -> Any:
+        """One of several answers, or the error that it is."""
+
+    @abstractmethod
+    def _refused(self, reply: ReplyError) -> BackendError:
+        """The error to raise. Perhaps it was the wrong server that was asked: then it is left."""
