@@ -63,7 +63,7 @@ class Lease(LeaseCore):
 
     def detach(self, ttl: doors.Duration | None = None) -> str:
         """Let the hold go on without this process: a secret text that `attach` takes, once."""
-        seconds = doors.ttl(ttl, self._client.backend.min_ttl, self._client.backend.max_ttl)
+        seconds = moving.parking_time(self._client.backend, ttl)
         return run(moving.detach(self._client, self, seconds))
 
     def __enter__(self) -> Self:

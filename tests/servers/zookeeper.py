@@ -24,9 +24,9 @@ syncLimit={sync_limit}
 dataDir={folder}/data
 admin.enableServer=false
 4lw.commands.whitelist=*
-maxClientCnxns=0
+maxClientCnxns={connections}
 minSessionTimeout=200
-maxSessionTimeout=60000
+maxSessionTimeout={longest}
 {listening}
 {peers}
 """
@@ -46,9 +46,18 @@ class ZooKeeperServer(Server):
     """
 
     def __init__(
-        self, *, certificates: Certificates | None = None, sync_limit: int = 10, number: int = 0
+        self,
+        *,
+        certificates: Certificates | None = None,
+        sync_limit: int = 10,
+        number: int = 0,
+        connections: int = 0,
+        longest_session: int = 60_000,
     ) -> None:
+        """`connections` from one address, 0 for any number; `longest_session` in milliseconds."""
         super().__init__()
+        self._connections = connections
+        self._longest_session = longest_session
         self.peers: Sequence[Peer] = ()
         """How this one reaches each of the ensemble: through a proxy, if a test will cut it off."""
         self.number = number
@@ -116,6 +125,8 @@ class ZooKeeperServer(Server):
         text = CONFIGURATION.format(
             tick=TICK,
             sync_limit=self._sync_limit,
+            connections=self._connections,
+            longest=self._longest_session,
             folder=self.folder,
             listening="\n".join(self._listening()),
             peers="\n".join(["standaloneEnabled=false", *peers] if peers else []),

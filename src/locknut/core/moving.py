@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from locknut.core import losing, pacing
+from locknut.core import doors, losing, pacing
 from locknut.core.holding import Hold, Terms
 from locknut.core.leaving import pass_on
 from locknut.core.values import Claim, Granted, Mode, State
@@ -23,9 +23,16 @@ from locknut.errors import (
 if TYPE_CHECKING:
     from locknut.core.client import Client
     from locknut.core.holding import LeaseCore
+    from locknut.core.ports import Backend
 
 PREFIX = "locknut1."
 DEFAULT_TTL = 30.0
+
+
+def parking_time(backend: Backend, ttl: doors.Duration | None) -> float | None:
+    """How long a detached hold is to live, as it may be; None: as long as it lives now."""
+    longest = getattr(backend, "max_parked_ttl", backend.max_ttl)
+    return doors.ttl(ttl, backend.min_ttl, longest)
 
 
 async def detach(client: Client, lease: LeaseCore, ttl: float | None) -> str:

@@ -137,7 +137,11 @@ class Backend(Protocol):
         """
 
     async def park(self, claim: Claim, ttl: float) -> bool:
-        """Let the hold live on for `ttl` without this process, for `adopt`; False if not held."""
+        """Let the hold live on for `ttl` without this process, for `adopt`; False if not held.
+
+        A backend whose parked holds may live for longer than `max_ttl` says so in
+        `max_parked_ttl`.
+        """
 
     async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
         """Swap the parked claim's id for the new one, and renew; None if it is not there any more.

@@ -170,3 +170,35 @@ def test_a_ttl_above_the_sessions_is_refused(zookeeper_server: ZooKeeperServer) 
         locks.lock("x", ttl=3)
         with pytest.raises(ConfigurationError, match="ttl"):
             locks.lock("x", ttl=4)
+
+
+def test_a_root_that_we_may_not_write_to_is_an_error_that_says_so(
+    zookeeper_server: ZooKeeperServer, kazoo: KazooClient
+) -> None:
+    path = root()
+    kazoo.add_auth("digest", "carol:secret")
+    kazoo.create(f"/{path}", acl=[make_digest_acl("carol", "secret", all=True)])
+    url = f"{zookeeper_server.url}/{path}"
+    why = f"do not allow a client without a user to make /{path}/locknut/x"
+    with locknut.connect(url) as locks:
+        for each in (locks.lock("x"), locks.semaphore("x", 2)):
+            with pytest.raises(BackendError, match=why):
+                each.acquire(timeout=PATIENCE)
+    with (
+        locknut.connect(login(zookeeper_server, "bob", path)) as bobs,
+        pytest.raises(BackendError, match="do not allow the user 'bob' to make"),
+    ):
+        bobs.lock("x").acquire(timeout=PATIENCE)
+
+
+def test_a_server_with_too_many_connections_of_ours_says_so() -> None:
+    with (
+        ZooKeeperServer(connections=1) as server,
+        locknut.connect(f"{server.url}?session_timeout=4") as first,
+        locknut.connect(f"{server.url}?session_timeout=4") as second,
+    ):
+        with first.lock("x"), pytest.raises(BackendUnavailable, match="maxClientCnxns"):
+            second.lock("y").acquire(timeout=0.5)
+        first.close()
+        with second.lock("y", timeout=PATIENCE):
+            pass

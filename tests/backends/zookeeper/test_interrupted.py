@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from kazoo.protocol.serialization import Create2, GetChildren
+from kazoo.protocol.serialization import Create2, Delete, GetChildren
 
 import locknut
-from locknut.backends.zookeeper import driver, looking, naming
+from locknut.backends.zookeeper import driver, looking, moving, naming
 from locknut.backends.zookeeper.backend import ZooKeeperBackend
 from locknut.backends.zookeeper.batches import Batch
 from locknut.core.values import Claim, Granted, Mode
+from locknut.errors import BackendUnavailable
 from locknut.runtimes.threads import run
 from tests.api import interrupting, storm
 from tests.backends.zookeeper.conftest import claim, engine
@@ -90,6 +91,53 @@ def test_who_is_interrupted_while_it_finds_its_node_has_its_number(
     assert isinstance(granted, Granted)
     assert granted.raw > 0
     assert run(port.release(mine))
+
+
+def test_a_node_that_is_removed_while_its_claim_looks_for_it_is_made_again(
+    port: ZooKeeperBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By an operator, or a force_release, between the list and the look at it."""
+    mine = claim("x")
+    with monkeypatch.context() as patched:
+        patched.setattr(port, "stood", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run(port.attempt(mine, 0.0))
+    (folder,) = naming.folders_of(port.session.settings.root, mine)
+    (ghost,) = line(port, mine)
+    real = port.line
+
+    async def late(*folders: str, fresh: bool = False) -> Any:
+        found = await real(*folders, fresh=fresh)
+        if fresh:
+            await port.ask(Delete(f"{folder}/{ghost}", -1))
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(port, "line", late)
+        assert isinstance(run(port.attempt(mine, 0.0)), Granted)
+    (made,) = line(port, mine)
+    assert made != ghost
+    assert run(port.release(mine))
+
+
+def test_a_hold_that_is_taken_over_while_the_session_ends_is_not_given_out(
+    port: ZooKeeperBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, taker = claim("x"), claim("x")
+    run(port.attempt(held, 0.0))
+    assert run(port.park(held, 5.0))
+    real = moving.adopt
+
+    async def late(*given: Any) -> Any:
+        place = await real(*given)
+        port.session.epoch += 1
+        return place
+
+    with monkeypatch.context() as patched:
+        patched.setattr(moving, "adopt", late)
+        with pytest.raises(BackendUnavailable):
+            run(port.adopt(held, taker))
+    run(port.release(taker))
 
 
 def test_a_reader_that_was_a_writer_is_found_by_whoever_releases_it(

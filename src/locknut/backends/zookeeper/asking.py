@@ -77,14 +77,25 @@ class Asker(ABC):
         said = type(error).__name__ if isinstance(error, KazooException) else str(error)
         return BackendError(f"the servers refused it: {said}", backend="zookeeper")
 
-    def removed(self, folder: str) -> BackendError:
-        return BackendError(f"{folder} is removed as fast as it is made", backend="zookeeper")
+    def not_made(self, folder: str, *, refused: bool) -> BackendError:
+        """Why the node of a lock is not there, however often it was made."""
+        message = f"{folder} is removed as fast as it is made"
+        if refused:
+            user = self.session.settings.login.partition(":")[0]
+            who = f"the user {user!r}" if user else "a client without a user"
+            message = f"the servers do not allow {who} to make {folder}"
+        return BackendError(message, backend="zookeeper")
 
     def unavailable(self, error: Exception | None = None) -> BackendUnavailable:
         place = self.session.settings.place
         why = f" ({type(error).__name__})" if error is not None else ""
         if self.session.refused:
             why = " (the servers refused the user and password)"
+        elif self.session.turned_away:
+            why = (
+                " (it closes new connections at once: it has too many from this address, see its"
+                " maxClientCnxns, or it does not serve, as without a majority)"
+            )
         return BackendUnavailable(f"no answer from {place}{why}", backend="zookeeper")
 
     async def line(self, *folders: str, fresh: bool = False) -> list[Node]:
@@ -101,9 +112,10 @@ class Asker(ABC):
             return False
         return not any(isinstance(each, Exception) for each in results)
 
-    async def make_folder(self, folder: str) -> None:
-        """The lock's node and what is above it. Below the chroot the server removes them again, but
-        not with kazoo's names: a `Lock` of kazoo's makes its node once and then relies on it.
+    async def make_folder(self, folder: str) -> bool:
+        """The lock's node and what is above it; whether any of it was not allowed. Below the chroot
+        the server removes them again, but not with kazoo's names: a `Lock` of kazoo's makes its
+        node once and then relies on it.
         """
         root = self.session.settings.root
         acl = self.session.acl
@@ -113,7 +125,8 @@ class Asker(ABC):
         # What is there already is no error, nor that only somebody else may have made it.
         missing = [driver.plain(path, acl) for path in above]
         make = driver.plain if self.session.settings.layout == "kazoo" else driver.container
-        await self.answers([*missing, *(make(path, acl) for path in paths)])
+        answers = await self.answers([*missing, *(make(path, acl) for path in paths)])
+        return any(isinstance(each, NoAuthError) for each in answers)
 
     def shown(self, claim: Claim, **more: Any) -> bytes:
         """What a node says of its claim, for those who look."""

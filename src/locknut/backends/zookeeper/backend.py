@@ -43,6 +43,7 @@ from locknut.runtimes.clock import now
 
 ONE_SERVER: Final = frozenset(Capability) - {Capability.LEASE, Capability.REPLICATED}
 ENSEMBLE: Final = ONE_SERVER | {Capability.REPLICATED}
+MAX_PARKED_TTL: Final = 30 * 86400.0
 NET: Final = 30.0
 """Ask again after this long without a ring: watches do not fail, but operators delete nodes."""
 
@@ -65,6 +66,7 @@ class ZooKeeperBackend(Asker):
         # Renewed every quarter: what the last but one write proves then has three quarters left.
         self.max_ttl = settings.session_timeout * (PART - 1) / PART
         self.default_ttl: float | None = self.max_ttl
+        self.max_parked_ttl = MAX_PARKED_TTL  # no session has anything to do with it
         session.join()
         self._leaving = weakref.finalize(self, session.leave)
         self._leaving.atexit = False
@@ -124,15 +126,16 @@ class ZooKeeperBackend(Asker):
         if mark and (line := await moving.join_fellow(self, place, mark)) is not None:
             return line
         place.doubtful = True  # from here on until it is noted: whoever waits may be interrupted
+        refused = False
         for _ in range(10):
             made, *children = await self.ask(*self.standing(place))
-            if isinstance(made, NoNodeError):
-                await self.make_folder(folder)  # the first one here, or the server tidied up
+            if isinstance(made, NoNodeError):  # the first one here, or the server tidied up
+                refused = await self.make_folder(folder)
                 continue
             if isinstance(made, Exception):
                 raise self.failed(made)
             return self.stood(place, made, children)
-        raise self.removed(folder)
+        raise self.not_made(folder, refused=refused)
 
     def standing(self, place: Place) -> list[Any]:
         """What to send: the node, and the question who is there."""
@@ -269,6 +272,8 @@ class ZooKeeperBackend(Asker):
         place = await moving.adopt(self, parked, claim)
         if place is None:
             return None
+        if place.epoch != self.session.epoch:
+            raise self.unavailable()
         return Granted(place.raw, claim.ttl or self.max_ttl, None, self.session.proof.until())
 
     async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:

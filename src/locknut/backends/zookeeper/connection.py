@@ -49,6 +49,9 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         """Whether callers may send: not before the login, not after an end, not with TLS."""
         self._incoming = bytearray()
         self._outgoing = bytearray()
+        self.turned_away = False
+        """Whether the last server that we came to closed the connection without a word."""
+        self._came = False
 
     def send(self, requests: Sequence[Any], batch: Batch) -> bool:
         """From any thread, without waiting; False if kazoo's thread has to do it."""
@@ -104,7 +107,11 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
     def _connect(self, host: Any, hostip: Any, port: Any) -> tuple[float, float]:
         """An idle server is pinged every third of a session by kazoo: it shall be every quarter."""
         self._incoming, self._outgoing = bytearray(), bytearray()
-        read_timeout, connect_timeout = super()._connect(host, hostip, port)
+        self._came = False
+        try:
+            read_timeout, connect_timeout = super()._connect(host, hostip, port)
+        finally:
+            self.turned_away = self._came
         with self._mutex:
             self._flowing = not self.client.use_ssl
         return read_timeout * 3 / 4, connect_timeout
@@ -112,8 +119,13 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
     def _invoke(self, timeout: float, request: Any, xid: Any = None) -> Any:
         """For a server that is just starting kazoo would wait until the session is over."""
         sent = now()
-        answer = super()._invoke(min(timeout, self.handler.connect_limit), request, xid)
-        if isinstance(request, Connect):
+        first = isinstance(request, Connect)
+        try:
+            answer = super()._invoke(min(timeout, self.handler.connect_limit), request, xid)
+        except ConnectionDropped:
+            self._came = first
+            raise
+        if first:
             result, _ = answer
             if result.time_out > 0:
                 self.confirmed(sent, now(), result.time_out / 1000, not request.session_id)

@@ -116,6 +116,10 @@ class Client(KazooClient):  # type: ignore[misc]  # kazoo has no types
                 self._call(request, batch)
 
     @property
+    def turned_away(self) -> bool:
+        return self._connection.turned_away
+
+    @property
     def ended(self) -> bool:
         """Whether its thread is gone, by an error that nobody expected."""
         thread = self._connection._connection_routine

@@ -43,6 +43,7 @@ async def enter(asker: ZooKeeperBackend, place: Place) -> bool:
     name = naming.prefix(claim.id, "", naming.kind_of(claim, asker.session.settings.layout))
     flags = driver.EPHEMERAL | driver.SEQUENCE
     create = _node(asker, f"{leases}/{name}", asker.shown(claim, raw=place.raw), flags)
+    refused = False
     for _ in range(_TRIES):
         place.doubtful = True
         (results,) = await asker.ask(Transaction((Delete(place.path, -1), create)))
@@ -58,8 +59,8 @@ async def enter(asker: ZooKeeperBackend, place: Place) -> bool:
             return False
         if not isinstance(made, NoNodeError):
             raise asker.failed(made)
-        await asker.make_folder(leases)
-    raise asker.removed(leases)
+        refused = await asker.make_folder(leases)
+    raise asker.not_made(leases, refused=refused)
 
 
 async def join_fellow(asker: ZooKeeperBackend, place: Place, mark: str) -> list[Node] | None:

@@ -68,6 +68,11 @@ class Session:
     def connected(self) -> bool:
         return self._connected
 
+    @property
+    def turned_away(self) -> bool:
+        """Whether the last server that we came to closed the connection without a word."""
+        return not self._connected and self._client is not None and self._client.turned_away
+
     def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
         """Weakly: kazoo's thread refers to this session, and must not keep a Locks from its end."""
         self._listeners.append(weakref.WeakMethod(news))
