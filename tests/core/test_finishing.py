@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 import uvloop
 
+from locknut.errors import BackendUnavailable
+from locknut.runtimes import finishing
 from locknut.runtimes.loop import LoopRuntime
 
 Story = Callable[[LoopRuntime], Coroutine[Any, Any, None]]
@@ -44,6 +46,12 @@ if sys.version_info >= (3, 12):
 @pytest.fixture(params=KINDS)
 def tell(request: pytest.FixtureRequest) -> Callable[[Story], None]:
     return lambda story: _tell(story, request.param)
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cancelled caller waits until the end, however busy the machine is."""
+    monkeypatch.setattr(finishing, "GRACE", 60.0)
 
 
 async def _later(value: int, delay: float = 0.001) -> int:
@@ -92,6 +100,7 @@ async def _struck(caller: asyncio.Task[Any], work: Work, moment: int, times: int
         await asyncio.sleep(0)
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("times", [1, 3])
 def test_cancelled_while_it_awaits(tell: Callable[[Story], None], times: int) -> None:
     async def story(runtime: LoopRuntime) -> None:
@@ -112,6 +121,7 @@ async def _finished(runtime: LoopRuntime, work: Work) -> list[int]:
     return await runtime.finish(work.all())
 
 
+@pytest.mark.usefixtures("patient")
 def test_cancelled_the_moment_it_is_woken(tell: Callable[[Story], None]) -> None:
     async def story(runtime: LoopRuntime) -> None:
         loop = asyncio.get_running_loop()
@@ -137,6 +147,7 @@ async def _await(work: Any) -> Any:
     return await work
 
 
+@pytest.mark.usefixtures("patient")
 def test_cancelled_by_its_own_hand(tell: Callable[[Story], None]) -> None:
     async def story(runtime: LoopRuntime) -> None:
         told: list[int] = []
@@ -176,6 +187,7 @@ def test_what_was_awaited_is_cancelled_by_somebody(tell: Callable[[Story], None]
     tell(story)
 
 
+@pytest.mark.usefixtures("patient")
 def test_the_time_is_up_around_it(tell: Callable[[Story], None]) -> None:
     async def story(runtime: LoopRuntime) -> None:
         work = Work(runtime)
@@ -194,6 +206,7 @@ def test_the_time_is_up_around_it(tell: Callable[[Story], None]) -> None:
     tell(story)
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_group_ends_it(tell: Callable[[Story], None]) -> None:
     async def story(runtime: LoopRuntime) -> None:
         work = Work(runtime)
@@ -239,6 +252,7 @@ def test_a_group_inside_it_fails(tell: Callable[[Story], None], healed: bool) ->
     tell(story)
 
 
+@pytest.mark.usefixtures("patient")
 def test_an_error_is_told_unless_it_was_cancelled(tell: Callable[[Story], None]) -> None:
     async def story(runtime: LoopRuntime) -> None:
         async def work() -> None:
@@ -256,6 +270,7 @@ def test_an_error_is_told_unless_it_was_cancelled(tell: Callable[[Story], None])
     tell(story)
 
 
+@pytest.mark.usefixtures("patient")
 def test_several_await_one_future(tell: Callable[[Story], None]) -> None:
     async def story(runtime: LoopRuntime) -> None:
         shared: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -343,5 +358,94 @@ def test_a_caller_that_is_closed_closes_it(tell: Callable[[Story], None]) -> Non
         caller.send(None)
         caller.close()
         assert ended == [True]
+
+    tell(story)
+
+
+class _Caller:
+    out: Any = None
+
+
+def test_what_takes_too_long_is_left_and_finished_behind(tell: Callable[[Story], None]) -> None:
+    async def story(runtime: LoopRuntime) -> None:
+        for inner in (True, False):
+            answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+            done: list[int] = []
+
+            async def work(
+                answer: Any = answer, done: list[int] = done, inner: bool = inner
+            ) -> None:
+                waiting = _await(answer)
+                done.append(await (runtime.finish(waiting) if inner else waiting))
+                done.append(await _later(2))
+
+            caller = _Caller()
+            with pytest.raises(BackendUnavailable):
+                await runtime.finish(work(), runtime.now() + 0.01, caller)
+            assert done == []
+            answer.set_result(1)
+            await caller.out
+            assert done == [1, 2]
+
+    tell(story)
+
+
+def test_there_was_no_time_at_all(tell: Callable[[Story], None]) -> None:
+    async def story(runtime: LoopRuntime) -> None:
+        async def at_once() -> int:
+            return 1
+
+        assert await runtime.finish(at_once(), runtime.now() - 1) == 1
+        caller = _Caller()
+        with pytest.raises(BackendUnavailable):
+            await runtime.finish(_later(1, 30.0), runtime.now() - 1, caller)
+        caller.out.cancel()
+
+    tell(story)
+
+
+def test_the_answer_comes_as_the_time_is_over(tell: Callable[[Story], None]) -> None:
+    """Whatever of the two is first, the task goes on once, and the work runs to its end."""
+
+    async def story(runtime: LoopRuntime) -> None:
+        loop = asyncio.get_running_loop()
+        for microseconds in range(0, 2000, 50):
+            answer: asyncio.Future[int] = loop.create_future()
+            loop.call_later(microseconds / 1e6, answer.set_result, microseconds)
+            done: list[int] = []
+
+            async def work(answer: Any = answer, done: list[int] = done) -> int:
+                done.append(await answer)
+                return done[0]
+
+            caller = _Caller()
+            try:
+                assert await runtime.finish(work(), runtime.now() + 0.001, caller) == microseconds
+            except BackendUnavailable:
+                if caller.out is not None:
+                    await caller.out
+            await asyncio.sleep(0.001)
+            assert done == [microseconds]
+
+    tell(story)
+
+
+def test_a_cancelled_caller_leaves_what_takes_long(tell: Callable[[Story], None]) -> None:
+    async def story(runtime: LoopRuntime) -> None:
+        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        caller, done = _Caller(), []
+
+        async def work() -> None:
+            done.append(await answer)
+
+        task = asyncio.ensure_future(_await(runtime.finish(work(), caller=caller)))
+        await asyncio.sleep(0)
+        task.cancel("enough")
+        with pytest.raises(asyncio.CancelledError, match="enough"):
+            await task
+        assert done == []
+        answer.set_result(1)
+        await caller.out
+        assert done == [1]
 
     tell(story)

@@ -12,7 +12,7 @@ from locknut.core.values import Answer, Busy, Claim, Granted
 from locknut.errors import BackendUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from locknut.core.client import Client, Want
     from locknut.core.holding import Hold, Mine
@@ -21,14 +21,38 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class LeftBehind:
+    """A `ports.Caller`."""
+
+    __slots__ = ("out",)
+
+    def __init__(self) -> None:
+        self.out: Awaitable[object] | None = None
+
+
 class Turn:
     """How far one caller has got, so that whatever interrupts it can be undone."""
 
-    __slots__ = ("claim", "ended", "hold", "line", "mine", "unanswered", "until", "waiter")
+    __slots__ = (
+        "claim",
+        "ended",
+        "hold",
+        "limit",
+        "line",
+        "mine",
+        "out",
+        "unanswered",
+        "until",
+        "waiter",
+    )
 
-    def __init__(self, mine: Mine, until: float):
+    def __init__(self, mine: Mine, until: float, asked: float):
         self.mine = mine
         self.until = until
+        self.limit = pacing.returns_at(asked, until)
+        """When the caller returns even if a command is not answered."""
+        self.out: Awaitable[object] | None = None
+        """The end of a command that was left behind: see `ports.Caller`."""
         self.line: Line | None = None
         self.waiter: Waiter | None = None
         self.claim: Claim | None = None
@@ -66,10 +90,12 @@ async def wait(
             patience = max(0.0, until - sent)
             turn.unanswered += 1
             try:
-                answer = await runtime.finish(backend.attempt(claim, patience))
+                answer = await runtime.finish(backend.attempt(claim, patience), turn.limit, turn)
                 turn.unanswered -= 1
-            except BackendUnavailable:
-                answer, sent = await ask_again(client, turn, attempt(client, claim))
+            except BackendUnavailable as error:
+                if runtime.now() >= until:
+                    return None  # it was refused before, and this was the last question
+                answer, sent = await ask_again(client, turn, attempt(client, claim), error)
             if isinstance(answer, Granted):
                 return answer, sent
             now = runtime.now()
@@ -83,7 +109,10 @@ def attempt(client: Client, claim: Claim) -> Callable[[], Coroutine[Any, Any, An
 
 
 async def ask_again(
-    client: Client, turn: Turn, command: Callable[[], Coroutine[Any, Any, T]]
+    client: Client,
+    turn: Turn,
+    command: Callable[[], Coroutine[Any, Any, T]],
+    error: BackendUnavailable,
 ) -> tuple[T, float]:
     """An engine out of reach is asked again, with the same claim, for a while (port rule 2)."""
     runtime = client.runtime
@@ -94,11 +123,14 @@ async def ask_again(
         await runtime.signal().wait(min(again, give_up))
         client.ensure_open()  # closing hangs up: that is no outage
         sent = runtime.now()
+        if turn.out is not None or sent >= turn.limit:
+            raise error
         tries += 1
         turn.unanswered += 1
         try:
-            answer = await runtime.finish(command())
-        except BackendUnavailable:
+            answer = await runtime.finish(command(), turn.limit, turn)
+        except BackendUnavailable as repeated:
+            error = repeated
             if runtime.now() >= give_up:
                 raise
         else:

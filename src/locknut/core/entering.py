@@ -1,7 +1,7 @@
-"""From a call of acquire to a lease: re-entry, the line, the engine, and the way back out.
+"""From a call of acquire to a lease: re-entry, the line, the engine.
 
-Whatever interrupts a caller (a timeout, a cancellation, Ctrl-C, an error), `retreat` undoes just
-as much as had been done: nobody is left in a line, no claim in the engine, no turn unpassed.
+Whatever interrupts a caller (a timeout, a cancellation, Ctrl-C, an error), `retreating` undoes just
+as much as had been done.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from locknut.core import pacing
 from locknut.core.acquiring import Turn, ask_again, attempt, wait
 from locknut.core.holding import Hold, LeaseCore, Mine
-from locknut.core.leaving import end, pass_on, release, withdraw
-from locknut.core.queueing import Line, Waiter
+from locknut.core.leaving import release, withdraw
+from locknut.core.queueing import Line
+from locknut.core.retreating import give_up
 from locknut.core.values import Answer, Granted, Kept, Mode, Renewal
 from locknut.errors import BackendUnavailable, DeadlockDetected, LocknutError
 
@@ -35,7 +36,7 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
         client.ensure_open()
     runtime = client.runtime
     asked = sent = runtime.now()
-    turn = Turn(mine, until)
+    turn = Turn(mine, until, asked)
     try:
         if want.lined:
             join(client, want, turn)
@@ -44,17 +45,18 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
             turn.unanswered = 1
             try:
                 patience = client.patience(until - asked) if client.patient else 0.0
-                answer = await runtime.finish(client.backend.attempt(claim, patience))
+                command = client.backend.attempt(claim, patience)
+                answer = await runtime.finish(command, turn.limit, turn)
                 turn.unanswered = 0
-            except BackendUnavailable:
-                answer, sent = await ask_again(client, turn, attempt(client, claim))
+            except BackendUnavailable as error:
+                answer, sent = await ask_again(client, turn, attempt(client, claim), error)
             hold = _plain(client, want, turn, answer, sent)
             if hold is None:
                 hold = await _win(client, want, turn, answer, sent)
         else:
             hold = await _wait_in_line(client, want, turn)
         if hold is None:
-            await runtime.finish(retreat(client, want, turn))
+            await give_up(client, want, turn)
             client.tell_want("timed_out", want, waited=runtime.now() - asked)
             return
         lease = lend(client, want, hold, mine, made)
@@ -64,7 +66,7 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
             client.ensure_open()
     except BaseException as error:
         if not made:
-            await runtime.finish(retreat(client, want, turn))
+            await give_up(client, want, turn)
         if isinstance(error, LocknutError):
             error.placed(client.bare(want.key), client.backend.name)
         raise
@@ -188,12 +190,14 @@ async def _win(client: Client, want: Want, turn: Turn, answer: Answer, sent: flo
         hold = Hold(claim, want.terms, answer, sent, turn.line)
         hold.doubtful = turn.unanswered > 0
         if answer.anchor is not None:
-            await _refresh(client, hold)
+            await _refresh(client, turn, hold)
         if runtime.now() < hold.valid_until:
             turn.hold = hold
             return hold
         doubtful, turn.claim, turn.unanswered = turn.doubtful, None, 0
-        await runtime.finish(withdraw(client, claim, doubtful=doubtful))
+        with suppress(BackendUnavailable):
+            work = withdraw(client, claim, doubtful=doubtful)
+            await runtime.finish(work, turn.limit, turn)
         if runtime.now() >= turn.until:
             break
         answer, sent = await _ask(client, want, turn)
@@ -213,9 +217,10 @@ async def _ask(client: Client, want: Want, turn: Turn) -> tuple[Answer, float]:
     turn.unanswered += 1
     try:
         patience = client.patience(turn.until - sent) if client.patient else 0.0
-        answer = await client.runtime.finish(client.backend.attempt(claim, patience))
-    except BackendUnavailable:
-        return await ask_again(client, turn, attempt(client, claim))
+        command = client.backend.attempt(claim, patience)
+        answer = await client.runtime.finish(command, turn.limit, turn)
+    except BackendUnavailable as error:
+        return await ask_again(client, turn, attempt(client, claim), error)
     turn.unanswered -= 1
     return answer, sent
 
@@ -232,13 +237,14 @@ def _half_used_up(hold: Hold, now: float) -> bool:
     return hold.ttl is not None and hold.valid_until - now < hold.ttl / 2
 
 
-async def _refresh(client: Client, hold: Hold) -> None:
+async def _refresh(client: Client, turn: Turn, hold: Hold) -> None:
     """A pushed grant that is half used up is renewed before it is given out (S1)."""
     sent = client.runtime.now()
     if not _half_used_up(hold, sent):
         return
     hold.valid_until = min(hold.valid_until, sent)  # worth nothing until the answer is there
-    (answer,) = await client.runtime.finish(client.backend.renew([hold.claim]))
+    command = client.backend.renew([hold.claim])
+    (answer,) = await client.runtime.finish(command, turn.limit, turn)
     if answer is Renewal.HELD:
         hold.confirmed(sent)
     elif isinstance(answer, Kept):
@@ -259,57 +265,3 @@ def lend(client: Client, want: Want, hold: Hold, mine: Mine, made: list[Any]) ->
         return lease
     with client.guard:  # handed over: others know it already, and may be ending it
         return None if hold.ending else client.lend(hold, mine, want.slot, made)
-
-
-async def retreat(client: Client, want: Want, turn: Turn) -> None:
-    """Leave as if we had never come. Runs to its end even when the caller is cancelled, and may be
-    asked for again when it was interrupted (Ctrl-C): each step is noted after it was done.
-    """
-    heir: Waiter | None = None
-    with client.guard:
-        line, waiter = turn.line, turn.waiter
-        if waiter is not None and line is not None:
-            line.leave(waiter)
-            turn.hold = turn.hold or waiter.hold
-        hold = turn.hold
-        if hold is not None:
-            if not hold.ending:
-                turn.ended = hold
-            client.drop(hold)
-            turn.line = turn.claim = None  # they go with the hold
-        elif waiter is not None and not waiter.turn:
-            turn.line = None
-        elif line is not None:
-            heir = _leave_claim(client, line, want, turn)
-        turn.waiter = turn.hold = None
-    if heir is not None:
-        heir.signal.notify()
-    if turn.ended is not None:
-        with suppress(LocknutError):  # the caller is told why it leaves, not this
-            await end(client, turn.ended)
-        turn.ended = None
-    try:
-        if turn.claim is not None:
-            await withdraw(client, turn.claim, doubtful=turn.doubtful)
-            turn.claim = None
-    finally:
-        if turn.line is not None:
-            pass_on(client, turn.line)
-            turn.line = None
-
-
-def _leave_claim(client: Client, line: Line, want: Want, turn: Turn) -> Waiter | None:
-    """Under the guard: to the next in line the turn, and our place in the engine's line, if it
-    wants the same; None if the claim must be withdrawn first.
-    """
-    if turn.claim is None and line.left is not None:
-        turn.inherit(line.left)
-    line.left = None
-    if turn.claim is None or not turn.claim.waits:
-        return None  # a mere try has no place to leave
-    if not line.waiters or next(iter(line.waiters)).terms != want.terms:
-        return None
-    line.left, turn.claim = (turn.claim, turn.unanswered), None
-    heir = client.pass_turn(line)
-    turn.line = None
-    return heir

@@ -7,20 +7,24 @@ asks for more, so such a call is refused instead of risking it (L15).
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from locknut.core import pacing
+from locknut.core.acquiring import LeftBehind
 from locknut.core.entering import acquire
 from locknut.core.leaving import release_again
 from locknut.core.together import gathers, give_back, take
 from locknut.core.values import Busy
-from locknut.errors import ConfigurationError, DeadlockDetected, LocknutError
+from locknut.errors import BackendUnavailable, ConfigurationError, DeadlockDetected, LocknutError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from locknut.core.client import Client, Want
     from locknut.core.holding import LeaseCore, Mine
+    from locknut.core.ports import Runtime
 
 Part = tuple["Client", "Want"]
 GATHERED = "locknut.all"
@@ -48,23 +52,34 @@ def order(part: Part) -> tuple[str, str]:
 async def acquire_all(parts: Sequence[Part], until: float, made: list[Any]) -> bool:
     """Take all of them into `made`; False at `until`, with none of them held."""
     runtime = parts[0][0].runtime
-    mine = runtime.mine()
+    mine, limit = runtime.mine(), pacing.returns_at(runtime.now(), until)
     _refuse_deadlock(parts, mine)
     try:
         taken = await _at_once(parts, until, made)
         if taken is None:
             taken = await _in_turn(parts, until, made)
         if not taken:
-            await runtime.finish(roll_back(made))
+            await _give_up(runtime, made, limit)
             return False
         for lease in made:
             lease.check()  # the first may have run out while the last was waited for
     except BaseException:
-        await runtime.finish(roll_back(made))
+        await _give_up(runtime, made, limit)
         raise
     held = zip(map(order, parts), made, strict=True)
     mine.setdefault(GATHERED, []).extend(held)
     return True
+
+
+async def _give_up(runtime: Runtime, made: list[Any], limit: float) -> None:
+    """In the caller's time as far as there is any: the rest behind him."""
+    taken, behind = made[:], LeftBehind()
+    try:
+        with suppress(BackendUnavailable):
+            until = min(limit, runtime.now() + pacing.GRACE)
+            await runtime.finish(roll_back(taken), until, behind)
+    finally:
+        made[:] = [] if behind.out is not None else taken
 
 
 async def _at_once(parts: Sequence[Part], until: float, made: list[Any]) -> bool | None:

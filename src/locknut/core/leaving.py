@@ -209,13 +209,13 @@ async def _insist(
 ) -> T:
     """Send until answered, for a while; then leave it to the keeper and tell the caller."""
     runtime = client.runtime
-    give_up = runtime.now() + pacing.RELEASE_PATIENCE
+    give_up = min(runtime.now() + pacing.RELEASE_PATIENCE, runtime.deadline())
     tries = 0
     while True:
         tries += 1
         again = runtime.now() + pacing.backoff(tries, runtime.random())
         try:
-            await runtime.signal().wait(again)
+            await runtime.signal().wait(min(again, give_up))
             return await command()
         except BaseException as error:
             if isinstance(error, BackendUnavailable) and runtime.now() < give_up:

@@ -7,6 +7,10 @@ MARGIN_SECONDS = 0.002
 """What is taken off a ttl for clocks that run at different speeds: 20 times NTP's slew limit."""
 
 RENEWALS_PER_TTL = 3
+GRACE = 0.2
+"""How long a caller whose time is over, or who is cancelled, waits for the answer to a command."""
+TRY_LIMIT = 0.8
+"""How long a mere try, which has no time at all, waits for its answer."""
 OUTAGE_PATIENCE = 5.0
 """How long an unreachable engine is asked again before the caller is told."""
 RELEASE_PATIENCE = 2.0
@@ -23,6 +27,11 @@ def validity(anchor: float, ttl: float | None) -> float:
     if ttl is None:
         return float("inf")
     return anchor + ttl - (ttl * MARGIN_SHARE + MARGIN_SECONDS)
+
+
+def returns_at(asked: float, until: float) -> float:
+    """When a caller leaves even a command that is not answered."""
+    return until + GRACE if until > asked else asked + TRY_LIMIT
 
 
 def backoff(tries: int, chance: float) -> float:

@@ -5,6 +5,13 @@ Rules every backend keeps (the conformance suite tests them; tags point to the d
 1. A command finishes. It is never cancelled half-way and has a time limit of its own, kept in the
    connection (an asyncio backend does not use `asyncio.timeout` for it, nor `wait_for`: those
    cancel their task, and a command does not see that of its caller's). Only waits can be cancelled.
+   A caller whose time is over returns all the same, and what the command may have done is undone
+   behind him. On a loop the core sees to that: the command is finished by another task, so it must
+   not depend on the task that it began in. A thread cannot leave a command: whatever blocks in a
+   blocking backend (connecting, sending, receiving, waiting for a connection) waits for no longer
+   than `runtimes.deadlines.time_left(its own limit)`, and a command for which there is no time left
+   raises `BackendUnavailable` without being sent. `release` first forgets what this backend
+   remembers of the claim, because it may be all that is still done here.
 2. `attempt` twice with the same claim is one claim: a lost reply is asked again and finds its own
    grant, sets the full ttl again in the same step, and returns the same raw number. A backend that
    cannot set the ttl again returns an `anchor` at the first sending instead (S8).
@@ -43,6 +50,7 @@ if TYPE_CHECKING:
     from locknut.core.holding import Mine
 
 T = TypeVar("T")
+NEVER = float("inf")
 
 
 class Signal(Protocol):
@@ -61,6 +69,13 @@ class Signal(Protocol):
         """Wait for a ring and use it up; False once `until` has passed without one."""
 
 
+class Caller(Protocol):
+    """Whoever awaits a command."""
+
+    out: Awaitable[object] | None
+    """The end of a command that this caller left behind; None: there is none."""
+
+
 class Runtime(Protocol):
     """How one colour (threads, an event loop, the simulator) waits, signals and guards."""
 
@@ -72,8 +87,17 @@ class Runtime(Protocol):
     def guard(self) -> AbstractContextManager[Any]:
         """A new mutex. Real in both colours, never held over I/O or a wait (S18)."""
 
-    def finish(self, work: Coroutine[Any, Any, T]) -> Awaitable[T]:
-        """Run a command to its end even if the caller is cancelled meanwhile; then tell him."""
+    def finish(
+        self, work: Coroutine[Any, Any, T], until: float = NEVER, caller: Caller | None = None
+    ) -> Awaitable[T]:
+        """Run a command to its end even if the caller is cancelled meanwhile; then tell him.
+
+        At `until`, or soon after the cancellation, he is told before: BackendUnavailable. What is
+        left of the work is then done behind him, where that is possible (`Caller.out`).
+        """
+
+    def deadline(self) -> float:
+        """Until when the calling thread can wait for what it is doing; tasks can leave it."""
 
     def mine(self) -> Mine:
         """What belongs to the calling thread or task alone, and its name; gone when it is gone."""

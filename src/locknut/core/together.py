@@ -8,12 +8,14 @@ with callers that nest.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from locknut.core import leaving
+from locknut.core import leaving, pacing
 from locknut.core.acquiring import Turn, ask_again
-from locknut.core.entering import join, lend, retreat
-from locknut.core.holding import Hold
+from locknut.core.entering import join, lend
+from locknut.core.holding import NEVER, Hold
+from locknut.core.retreating import retreat
 from locknut.core.values import Busy, Granted
 from locknut.errors import BackendUnavailable, LocknutError
 
@@ -41,20 +43,20 @@ async def take(
     client.ensure_open()
     asked = client.runtime.now()
     mine = client.runtime.mine()
-    turns = [Turn(mine, until) for _ in wants]
+    turns = [Turn(mine, until, asked) for _ in wants]
     try:
         # Those who wait in this process are not overtaken; nor do we wait while we have a turn.
         ours = all(_have_turn(client, want, turn) for want, turn in zip(wants, turns, strict=True))
         answer = await _ask(client, engine, wants, turns) if ours else None
         if not isinstance(answer, list):
-            await client.runtime.finish(_leave(client, wants, turns))
+            await _give_up(client, wants, turns)
             return answer
         for want, turn in zip(wants, turns, strict=True):
             if turn.hold is not None:
                 lend(client, want, turn.hold, mine, made)
     except BaseException as error:
         rest = slice(len(made), None)
-        await client.runtime.finish(_leave(client, wants[rest], turns[rest]))
+        await _give_up(client, wants[rest], turns[rest])
         if isinstance(error, LocknutError):
             error.placed(client.bare(wants[0].key), client.backend.name)
         raise
@@ -80,11 +82,11 @@ async def _ask(
     first, sent = turns[0], client.runtime.now()
     first.unanswered += 1
     try:
-        answer = await client.runtime.finish(engine.attempt_all(claims))
+        answer = await client.runtime.finish(engine.attempt_all(claims), first.limit, first)
         first.unanswered -= 1
-    except BackendUnavailable:
+    except BackendUnavailable as error:
         command = lambda: engine.attempt_all(claims)  # noqa: E731  # as in `leaving.end`
-        answer, sent = await ask_again(client, first, command)
+        answer, sent = await ask_again(client, first, command, error)
     if isinstance(answer, list):
         holds = [
             Hold(claim, want.terms, granted, sent, turn.line)
@@ -101,11 +103,20 @@ async def _ask(
     return answer
 
 
+async def _give_up(client: Client, wants: Sequence[Want], turns: list[Turn]) -> None:
+    """As `entering.give_up`, for all of them."""
+    limit = min((turn.limit for turn in turns), default=NEVER)
+    until = min(limit, client.runtime.now() + pacing.GRACE)
+    with suppress(BackendUnavailable):
+        await client.runtime.finish(_leave(client, wants, turns), until)
+
+
 async def _leave(client: Client, wants: Sequence[Want], turns: list[Turn]) -> None:
     """As if we had never come. What was sent and not answered may be applied later (L3)."""
     unanswered = max((turn.unanswered for turn in turns), default=0)
     for want, turn in zip(wants, turns, strict=True):
         turn.unanswered = unanswered
+        turn.out = turns[0].out  # they were all asked for in one command, which may be out
         await retreat(client, want, turn)
 
 

@@ -1,8 +1,4 @@
-"""The asyncio colour: the core's coroutines run as they are, on the caller's loop.
-
-Commands are finished even when their caller is cancelled: a command that was sent arrives whatever
-its sender does. That costs no task: the caller's own waits behind a shield.
-"""
+"""The asyncio colour: the core's coroutines run as they are, on the caller's loop."""
 
 from __future__ import annotations
 
@@ -13,18 +9,21 @@ import os
 import random
 import sys
 import threading
-import types
 import weakref
 from asyncio import _get_running_loop, current_task
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from threading import get_ident
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from locknut.core.holding import Mine, nobody
 from locknut.errors import ConfigurationError
 from locknut.runtimes import clock
+from locknut.runtimes.finishing import finish
 from locknut.runtimes.threads import Aside
+
+if TYPE_CHECKING:
+    from locknut.core.ports import Caller
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -108,44 +107,6 @@ def _wake(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-class _Shield:
-    """What a task awaits in place of what its command awaits, so that cancelling it stops here.
-
-    To a task it is a future (`asyncio.isfuture` tells by the mark), done when the other one is.
-    """
-
-    __slots__ = ("_asyncio_future_blocking", "add_done_callback", "get_loop", "message")
-
-    def __init__(self) -> None:
-        self.message: tuple[object, ...] | None = None
-        """What the cancellation said; None: there was none."""
-
-    def over(self, awaited: Any) -> _Shield | None:
-        """This, held over what the work awaits; a bare yield awaits nothing."""
-        if awaited is None:
-            return None
-        self.get_loop = awaited.get_loop
-        self.add_done_callback = awaited.add_done_callback
-        awaited._asyncio_future_blocking = False  # as a task does with what it begins to await
-        self._asyncio_future_blocking = True
-        return self
-
-    def cancel(self, msg: object = None) -> bool:
-        """Called by the task when it is cancelled: noted, and nothing is disturbed."""
-        self.message = () if msg is None else (msg,)
-        return True
-
-    def cancelled(self) -> bool:
-        """Not if the work itself did that, and took it back, as a TaskGroup does."""
-        if self.message is None:
-            return False
-        task = asyncio.current_task()
-        return task is None or task.cancelling() > 0
-
-    def cancellation(self) -> asyncio.CancelledError:
-        return asyncio.CancelledError(*(self.message or ()))
-
-
 class LoopRuntime:
     """Waits by suspending the calling task. Belongs to the loop that first used it."""
 
@@ -193,40 +154,13 @@ class LoopRuntime:
     def guard(self) -> threading.Lock:
         return threading.Lock()
 
-    @types.coroutine
-    def finish(self, work: Coroutine[Any, Any, T]) -> Generator[Any, None, T]:
-        """In the caller's own task, behind a shield: a task for every command would cost more than
-        the command. A cancellation is told at its end, in its stead.
-        """
-        try:
-            awaited = work.send(None)
-        except StopIteration as done:
-            at_once: T = done.value
-            return at_once  # most commands of an engine without a server end like this
-        shield = _Shield()
-        try:
-            step = shield.over(awaited)
-            del awaited  # it may know an error, whose traceback knows this frame
-            while True:
-                try:
-                    yield step
-                except BaseException as error:  # noqa: BLE001  # the work's, unless it is for us
-                    if step is None and isinstance(error, asyncio.CancelledError):
-                        shield.cancel(*error.args)
-                        step = shield.over(work.send(None))
-                    else:
-                        shield.add_done_callback = shield.get_loop = None  # they know the error
-                        step = shield.over(work.throw(error))
-                else:
-                    step = shield.over(work.send(None))
-        except StopIteration as done:
-            result: T = done.value
-            if shield.message is None or not shield.cancelled():
-                return result
-        except (Exception, asyncio.CancelledError):
-            if not shield.cancelled():
-                raise
-        raise shield.cancellation()
+    def finish(
+        self, work: Coroutine[Any, Any, T], until: float = math.inf, caller: Caller | None = None
+    ) -> Awaitable[T]:
+        return finish(work, until if until == math.inf else until - self.now(), caller)
+
+    def deadline(self) -> float:
+        return math.inf
 
     def mine(self) -> Mine:
         # Asking for the running loop is a system call; on its thread only our own runs our tasks.

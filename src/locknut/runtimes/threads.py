@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import math
 import os
 import random
 import sys
@@ -14,6 +15,7 @@ from typing import Any, Final, TypeVar
 
 from locknut.core.holding import Mine
 from locknut.runtimes import clock
+from locknut.runtimes.deadlines import current, within
 
 T = TypeVar("T")
 _local = threading.local()
@@ -111,8 +113,17 @@ class ThreadRuntime:
     def guard(self) -> threading.Lock:
         return threading.Lock()
 
-    def finish(self, work: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
-        return work  # a blocking command always runs to its end
+    def finish(
+        self,
+        work: Coroutine[Any, Any, T],
+        until: float = math.inf,
+        caller: object = None,  # noqa: ARG002  # nothing is ever left behind
+    ) -> Coroutine[Any, Any, T]:
+        """A blocking command always runs to its end; so it must not take too long."""
+        return work if until == math.inf else within(work, until)
+
+    def deadline(self) -> float:
+        return current.until
 
     def mine(self) -> Mine:
         try:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from locknut.core.holding import Mine
 from locknut.testing.history import Kind
-from locknut.testing.stepping import Died, Future, Task, to_its_end
+from locknut.testing.stepping import Died, Future, Left, Shield, Task, to_the_end
 
 if TYPE_CHECKING:
+    from locknut.core.ports import Caller
     from locknut.testing.world import World
 
 T = TypeVar("T")
@@ -207,11 +208,27 @@ class SimRuntime:
     def guard(self) -> AbstractContextManager[Any]:
         return SimGuard(self._world)
 
-    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+    async def finish(
+        self, work: Coroutine[Any, Any, T], until: float = math.inf, caller: Caller | None = None
+    ) -> T:
         if self._process.dead:
             work.close()
             raise Died
-        return await to_its_end(work)
+        shield = Shield(self._process, until)
+        try:
+            return await shield.finish(work)
+        except Left as left:
+            why = left
+        finally:
+            shield.call_off()
+        ended: Future[None] = Future()
+        if caller is not None:
+            caller.out = ended
+        self._process.spawn(to_the_end(work, why.awaited, ended), "left behind")
+        raise why.told
+
+    def deadline(self) -> float:
+        return math.inf
 
     def mine(self) -> Mine:
         return self._world.current.mine if self._world.current else self._nobody

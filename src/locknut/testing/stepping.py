@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import types
 from collections.abc import Callable, Coroutine, Generator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from locknut.core.holding import Mine
+from locknut.core.pacing import GRACE
+from locknut.errors import BackendUnavailable
 
 if TYPE_CHECKING:
     from locknut.testing.process import Process
@@ -134,23 +138,79 @@ class Task:
             self.on_suspend(self)
 
 
-@types.coroutine
-def to_its_end(work: Coroutine[Any, Any, T]) -> Generator[Future[Any], None, T]:
-    """Drive `work` as part of the calling task, but let no cancellation in; then tell it."""
-    cancelled: Cancelled | None = None
-    while True:
-        try:
-            awaited = work.send(None)
-        except StopIteration as end:
-            if cancelled is not None:
-                raise cancelled from None
-            return end.value  # type: ignore[no-any-return]  # what `work` returned
-        except Exception:
-            if cancelled is not None:
-                raise cancelled from None
-            raise
-        while not awaited.done:
+class Left(Exception):
+    """A command took longer than its caller could wait."""
+
+    def __init__(self, awaited: Future[Any], told: BaseException) -> None:
+        super().__init__()
+        self.awaited = awaited
+        """What the work waits for."""
+        self.told = told
+        """What the caller is told."""
+
+
+class Shield:
+    """Lets no cancellation into the work of a task, and leaves work that takes too long."""
+
+    def __init__(self, process: Process, until: float) -> None:
+        self._process = process
+        self._late = False
+        self._gate: Future[None] = Future()
+        self._timers: list[Callable[[], None]] = []
+        if until != math.inf:
+            self._leave_at(until)
+
+    def _leave_at(self, until: float) -> None:
+        self._timers.append(self._process.at(until, self._leave))
+
+    def _leave(self) -> None:
+        self._late = True
+        self._gate.resolve(None)
+
+    def call_off(self) -> None:
+        for call_off in self._timers:
+            call_off()
+
+    @types.coroutine
+    def finish(self, work: Coroutine[Any, Any, T]) -> Generator[Future[Any], None, T]:
+        """Drive `work` as part of the calling task; tell of a cancellation at its end."""
+        cancelled: Cancelled | None = None
+        while True:
             try:
+                awaited: Future[Any] = work.send(None)
+            except StopIteration as end:
+                if cancelled is not None:
+                    raise cancelled from None
+                return end.value  # type: ignore[no-any-return]  # what `work` returned
+            except Exception:
+                if cancelled is not None:
+                    raise cancelled from None
+                raise
+            while not awaited.done:
+                if self._late:
+                    raise Left(awaited, cancelled or BackendUnavailable("no answer in time"))
+                gate: Future[None] = Future()
+                self._gate = gate
+                awaited.on_done(partial(gate.resolve, None))
+                try:
+                    yield gate
+                except Cancelled as error:
+                    if cancelled is None:
+                        self._leave_at(self._process.now() + GRACE)
+                    cancelled = error
+
+
+@types.coroutine
+def to_the_end(
+    work: Coroutine[Any, Any, Any], awaited: Future[Any], ended: Future[None]
+) -> Generator[Future[Any], None, None]:
+    """What is left of the work; nobody asks what comes of it."""
+    try:
+        while True:
+            while not awaited.done:
                 yield awaited
-            except Cancelled as error:
-                cancelled = error
+            awaited = work.send(None)
+    except (StopIteration, Exception):  # noqa: BLE001  # nobody is told
+        return
+    finally:
+        ended.resolve(None)

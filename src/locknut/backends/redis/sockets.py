@@ -11,7 +11,6 @@ import math
 import select
 import socket
 import ssl
-import struct
 from collections.abc import Sequence
 from time import monotonic
 from typing import Any, Final, NoReturn
@@ -19,10 +18,13 @@ from typing import Any, Final, NoReturn
 from hiredis import HiredisError, ReplyError
 
 from locknut.backends.redis import wire
+from locknut.backends.redis.dialing import open_socket, set_limit
 from locknut.backends.redis.places import Place
-from locknut.backends.redis.recovering import Recovery, keep_alive
+from locknut.backends.redis.recovering import Recovery
 from locknut.backends.redis.settings import Settings
 from locknut.errors import BackendError, BackendUnavailable
+from locknut.runtimes.deadlines import current as deadline
+from locknut.runtimes.deadlines import hurried, time_left
 from locknut.runtimes.threads import run
 
 MOST_IDLE: Final = 64
@@ -42,6 +44,7 @@ class Connection:
         "_sendall",
         "_socket",
         "era",
+        "hurried",
         "peer",
         "settings",
         "used",
@@ -54,7 +57,9 @@ class Connection:
         """When it was last known to be in use: idle since then, or for less long."""
         self.era: object = None
         """Which of the pool's servers this leads to."""
-        self._socket = sock = _open(settings)
+        self.hurried = False
+        """Whether less than the usual limit is kept: the last caller had no more time."""
+        self._socket = sock = open_socket(settings)
         reader = wire.reader()
         self._gets, self._feed = reader.gets, reader.feed
         self._recv, self._sendall = sock.recv, sock.sendall
@@ -67,6 +72,8 @@ class Connection:
             raise
 
     def send(self, packed: bytes) -> Any:
+        if self.hurried or deadline.until != math.inf:
+            self._keep_time()
         self._sendall(packed)
         self._feed(self._recv(_AT_ONCE))
         reply = self._gets()  # nearly always the whole answer
@@ -78,7 +85,15 @@ class Connection:
 
     def post(self, packed: Sequence[bytes]) -> None:
         """Send, and leave the answers for `collect`: meanwhile others can be sent to."""
+        if self.hurried or deadline.until != math.inf:
+            self._keep_time()
         self._sendall(b"".join(packed))
+
+    def _keep_time(self) -> None:
+        """The caller's time limit, where it is less than the usual one; or that one again."""
+        left = time_left(self.settings.limit)
+        set_limit(self._socket, left)
+        self.hurried = left < self.settings.limit
 
     def collect(self, count: int) -> list[Any]:
         return [self.next() for _ in range(count)]
@@ -217,6 +232,8 @@ class Pool:
             connection.close()
 
     def take(self) -> Connection:
+        if deadline.until != math.inf:
+            self._ensure_time()
         while self._idle:
             try:
                 connection = self._idle.pop()
@@ -230,6 +247,13 @@ class Pool:
             connection.close()
         return self._open()
 
+    def _ensure_time(self) -> None:
+        """What there is no time for is not begun, and harms no connection."""
+        try:
+            time_left(self.settings.limit)
+        except TimeoutError as error:
+            raise wire.unreachable(self.settings, error) from error
+
     def _open(self) -> Connection:
         self._recovery.ensure_time()
         try:
@@ -239,7 +263,8 @@ class Pool:
             raise
         except (OSError, HiredisError) as error:
             unreachable = wire.unreachable(self._place.settings, error)
-            self._recovery.failed(unreachable)
+            if not (wire.timed_out(error) and hurried()):
+                self._recovery.failed(unreachable)
             raise unreachable from error
         self._recovery.reached()
         if connection.peer != self._peer:
@@ -261,7 +286,8 @@ class Pool:
         if isinstance(error, OSError | HiredisError):
             if isinstance(error, BackendError):
                 raise error
-            self.forget()
+            if not (connection.hurried and wire.timed_out(error)):
+                self.forget()  # a caller in a hurry knows nothing of the others
             raise wire.unreachable(connection.settings, error) from error
 
 
@@ -282,30 +308,3 @@ class Loan:
             self._pool.give_back(self._connection)
         else:
             self._pool.drop(self._connection, error)
-
-
-def _open(settings: Settings) -> socket.socket:
-    if settings.path:
-        sock = socket.socket(socket.AF_UNIX)
-        sock.settimeout(settings.connect_limit)
-        try:
-            sock.connect(settings.path)
-        except OSError:
-            sock.close()
-            raise
-    else:
-        address = settings.host, settings.port
-        sock = socket.create_connection(address, settings.connect_limit)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        keep_alive(sock)
-    if settings.tls is not None:
-        sock = settings.tls.wrap_socket(sock, server_hostname=settings.host)
-        sock.settimeout(settings.limit)
-        return sock
-    # The kernel keeps the time limit: Python's own costs a poll() before every call.
-    sock.settimeout(None)
-    seconds = int(settings.limit)
-    limit = struct.pack("ll", seconds, int((settings.limit - seconds) * 1_000_000))
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
-    return sock

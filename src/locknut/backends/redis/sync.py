@@ -253,5 +253,5 @@ class Inbox:
 
 def _slice(left: float, pool: Connections) -> tuple[float, float]:
     """For how long to sleep in BLPOP, and to wait for its answer."""
-    most = pool.longest_slice(SLICE)
-    return (most, math.inf) if left > most else (left, left + _LATE)
+    most = min(left, pool.longest_slice(SLICE))
+    return most, math.inf if left > pool.settings.limit else left + _LATE

@@ -11,6 +11,7 @@ from hiredis import HiredisError
 
 from locknut.backends.redis.sockets import Connection, Pool
 from locknut.errors import BackendError
+from locknut.runtimes.deadlines import time_left
 
 
 def together(
@@ -27,6 +28,13 @@ def together(
         except BackendError as error:
             return [error]
     return _Together(work).answers()
+
+
+def _time_left(limit: float) -> float:
+    try:
+        return time_left(limit)
+    except TimeoutError:
+        return 0.0
 
 
 class _Together:
@@ -68,7 +76,8 @@ class _Together:
         poll = select.poll()
         for descriptor in self._out:
             poll.register(descriptor, select.POLLIN)
-        until = monotonic() + max(pool.settings.limit for pool, _ in self._work)
+        limit = max(pool.settings.limit for pool, _ in self._work)
+        until = monotonic() + _time_left(limit)
         while self._out and (ready := poll.poll(max(0.0, until - monotonic()) * 1000)):
             for descriptor, _ in ready:
                 poll.unregister(descriptor)

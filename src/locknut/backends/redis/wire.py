@@ -11,6 +11,7 @@ from hiredis import Reader, ReplyError
 from locknut.backends.redis import scripts
 from locknut.backends.redis.settings import Settings
 from locknut.errors import BackendError, BackendUnavailable
+from locknut.runtimes.deadlines import hurried
 
 NOTHING: Final = object()
 """What a reader gives while an answer is not complete."""
@@ -144,8 +145,8 @@ def unscripted(reply: Any) -> bool:
 
 
 def unreachable(settings: Settings, error: BaseException) -> BackendUnavailable:
-    late = f"nothing within {settings.limit:g} s"
-    why = late if timed_out(error) else str(error) or type(error).__name__
+    limit = f"{settings.limit:g} s" if not hurried() else "the caller's time"
+    why = f"nothing within {limit}" if timed_out(error) else str(error) or type(error).__name__
     return BackendUnavailable(f"no answer from {settings.place}: {why}", backend="redis")
 
 

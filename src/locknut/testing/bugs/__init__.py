@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from locknut.core import entering, leaving, losing, pacing, queueing, together
+from locknut.core import entering, leaving, losing, pacing, queueing, retreating, together
 from locknut.testing.bugs import core, engine
 from locknut.testing.engines import PUSHING, Grants
 from locknut.testing.network import Faults
@@ -117,16 +117,18 @@ BUGS: dict[str, Bug] = {
         _STOPS,
     ),
     "turn-not-passed-on": Bug(
-        Variant(patches=(Patch(entering, "retreat", core.forgets_its_turn),)),
+        Variant(patches=(Patch(retreating, "retreat", core.forgets_its_turn),)),
         "fg",
         Faults(tasks_cancelled=4),
     ),
     "all-by-the-first": Bug(Variant(store=engine.LooksAtTheFirst), "ae", only=_PAIR),
-    "all-keeps-expiry": Bug(Variant(store=engine.KeepsTheirExpiry), "a", _LOSSY, _PAIR),
+    "all-keeps-expiry": Bug(
+        Variant(store=engine.KeepsTheirExpiry), "a", Faults(reply_lost=0.3, slow=0.1), _PAIR
+    ),
     "all-without-doubt": Bug(
         Variant(patches=(Patch(together, "_leave", core.leaves_without_doubt),)),
         "g",
-        Faults(late=0.4, slow=0.3, tasks_cancelled=8),
+        Faults(late=0.6, slow=0.3, tasks_cancelled=8),
         _PAIR,
     ),
     "second-release-lost": Bug(

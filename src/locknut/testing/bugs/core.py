@@ -20,7 +20,7 @@ Lent = LeaseCore | None
 class NoShield(SimRuntime):
     """A cancelled caller cancels its command, which arrives all the same."""
 
-    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+    async def finish(self, work: Coroutine[Any, Any, T], *_: object) -> T:
         return await work
 
 

@@ -1,0 +1,189 @@
+"""A server that hangs (SIGSTOP): whoever asks returns in time, and what was asked for is undone."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+
+import pytest
+
+import locknut
+from locknut import aio
+from locknut.errors import AcquireTimeout, BackendUnavailable, LocknutError
+from tests.backends.redis.conftest import eventually, left_behind, somebody_waits
+from tests.servers.redis import RedisServer
+
+pytestmark = [pytest.mark.redis, pytest.mark.faults]
+LATE = 0.3
+"""How late a caller may return, at most; and a busy machine's share."""
+BUSY = 0.4
+
+
+@pytest.fixture
+def server() -> Iterator[RedisServer]:
+    """Left with nothing but fences and tombstones, whatever was asked of it while it hung."""
+    with RedisServer() as server:
+        yield server
+        server.cont()
+        eventually(lambda: not left_behind(server), "something was left behind")
+
+
+class Blocking:
+    """Whoever asks, in a thread."""
+
+    def __init__(self, server: RedisServer, *, warm: bool):
+        self.server, self.warm = server, warm
+
+    def took(self, ask: Callable[[locknut.Locks], object]) -> float:
+        """How long it takes while the server hangs."""
+        with locknut.connect(self.server.url, namespace="t") as locks:
+            if self.warm:
+                with locks.lock("warm"):
+                    pass
+            self.server.stop()
+            began = time.monotonic()
+            with suppress(BackendUnavailable, AcquireTimeout):
+                assert ask(locks) is None
+            took = time.monotonic() - began
+            self.server.cont()
+            with locks.lock("x", timeout=20):  # and nothing is in the way
+                pass
+        return took
+
+
+class Looping(Blocking):
+    """The same in a task."""
+
+    def took_on_loop(self, ask: Callable[[aio.Locks], Awaitable[object]]) -> float:
+        async def story() -> float:
+            async with aio.connect(self.server.url, namespace="t") as locks:
+                if self.warm:
+                    async with locks.lock("warm"):
+                        pass
+                self.server.stop()
+                began = time.monotonic()
+                with suppress(BackendUnavailable, TimeoutError):
+                    assert await ask(locks) is None
+                took = time.monotonic() - began
+                self.server.cont()
+                async with locks.lock("x", timeout=20):
+                    pass
+            return took
+
+        return asyncio.run(story())
+
+
+@pytest.mark.parametrize("warm", [True, False])
+@pytest.mark.parametrize("timeout", [0.05, 0.2, 1.2])
+def test_a_timeout_is_kept(server: RedisServer, timeout: float, warm: bool) -> None:
+    took = Blocking(server, warm=warm).took(lambda locks: locks.lock("x").acquire(timeout=timeout))
+    assert timeout <= took < timeout + LATE + BUSY
+
+
+@pytest.mark.parametrize("warm", [True, False])
+@pytest.mark.parametrize("timeout", [0.05, 0.2, 1.2])
+def test_a_timeout_is_kept_on_a_loop(server: RedisServer, timeout: float, warm: bool) -> None:
+    took = Looping(server, warm=warm).took_on_loop(
+        lambda locks: locks.lock("x").acquire(timeout=timeout)
+    )
+    assert timeout <= took < timeout + LATE + BUSY
+
+
+@pytest.mark.parametrize("warm", [True, False])
+def test_a_try_is_over_within_a_second(server: RedisServer, warm: bool) -> None:
+    took = Blocking(server, warm=warm).took(lambda locks: locks.lock("x").acquire(blocking=False))
+    assert took < 1 + BUSY
+    took = Looping(server, warm=warm).took_on_loop(lambda locks: locks.lock("x").acquire(False))
+    assert took < 1 + BUSY
+
+
+def test_several_at_once(server: RedisServer) -> None:
+    took = Blocking(server, warm=True).took(lambda locks: locks.all("x", "y").acquire(timeout=0.2))
+    assert took < 0.2 + LATE + BUSY
+    took = Looping(server, warm=True).took_on_loop(
+        lambda locks: locks.all("x", "y").acquire(timeout=0.2)
+    )
+    assert took < 0.2 + LATE + BUSY
+
+
+async def _in_time(locks: aio.Locks) -> None:
+    async with asyncio.timeout(0.2):
+        await locks.lock("x").acquire()
+
+
+async def _waited_for(locks: aio.Locks) -> None:
+    await asyncio.wait_for(locks.lock("x").acquire(), 0.2)
+
+
+async def _in_a_with(locks: aio.Locks) -> None:
+    async with asyncio.timeout(0.2), locks.lock("x"):
+        pass
+
+
+@pytest.mark.parametrize("ask", [_in_time, _waited_for, _in_a_with])
+def test_a_timeout_around_it_is_kept(
+    server: RedisServer, ask: Callable[[aio.Locks], Awaitable[None]]
+) -> None:
+    assert Looping(server, warm=True).took_on_loop(ask) < 0.2 + LATE + BUSY
+
+
+@pytest.mark.parametrize("how", ["fair", "plain"])
+def test_it_hangs_while_somebody_waits(server: RedisServer, how: str) -> None:
+    """Somebody holds it, the server hangs a moment later: who waits returns at its time."""
+    took: list[float] = []
+
+    def wait() -> None:
+        with locknut.connect(server.url, namespace="t") as locks:
+            began = time.monotonic()
+            with suppress(BackendUnavailable):
+                assert locks.lock("x", fair=how == "fair").acquire(timeout=1.5) is None
+            took.append(time.monotonic() - began)
+
+    with locknut.connect(server.url, namespace="t") as locks, locks.lock("x"):
+        waiter = threading.Thread(target=wait)
+        waiter.start()
+        eventually(lambda: locks.info("x").waiters, "nobody waits")
+        server.stop()
+        waiter.join(20)
+        server.cont()
+    assert took
+    assert took[0] < 1.5 + LATE + BUSY
+
+
+def test_it_hangs_while_a_task_waits(server: RedisServer) -> None:
+    async def story() -> float:
+        first, second = (aio.connect(server.url, namespace="t") for _ in range(2))
+        async with first as locks, second as others, locks.lock("x"):
+            began = time.monotonic()
+            waiter = asyncio.ensure_future(others.lock("x").acquire(timeout=1.5))
+            await somebody_waits(locks)
+            server.stop()
+            with suppress(LocknutError):
+                assert await waiter is None
+            took = time.monotonic() - began
+            server.cont()
+        return took
+
+    assert asyncio.run(story()) < 1.5 + LATE + BUSY
+
+
+def test_what_was_left_behind_ends_with_the_loop(server: RedisServer) -> None:
+    """No complaint of a task that was destroyed, and the keeper undoes it."""
+
+    async def story() -> None:
+        locks = aio.connect(server.url, namespace="t")
+        async with locks.lock("warm"):
+            pass
+        server.stop()
+        with suppress(BackendUnavailable):
+            await locks.lock("x").acquire(timeout=0.1)
+
+    began = time.monotonic()
+    asyncio.run(story())
+    assert time.monotonic() - began < 1 + BUSY
+    server.cont()
+    with locknut.connect(server.url, namespace="t") as locks, locks.lock("x", timeout=20):
+        pass
