@@ -128,8 +128,10 @@ def heard(client: Client, claim_id: str | None, what: Renewal) -> None:
     for hold in [one] if one is not None else holds:
         if what is Renewal.LOST:
             lose(client, hold, "broken" if claim_id is not None else "session")
-        elif what is Renewal.UNKNOWN:
+        else:
             with client.guard:
                 if not hold.ending:
-                    hold.failures = max(1, hold.failures)
-                    client.keeper.reschedule(hold, client.runtime.now())
+                    if what is Renewal.UNKNOWN:
+                        hold.failures = max(1, hold.failures)
+                    at_once = what is Renewal.HELD
+                    client.keeper.reschedule(hold, client.runtime.now(), at_once=at_once)

@@ -190,7 +190,9 @@ class Backend(Protocol):
         """
 
     def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
-        """Tell `news(claim id, or None for all of them, what became of it)`, from any thread."""
+        """Tell `news(claim id, or None for all of them, what became of it)`, from any thread. HELD
+        means that nothing is known against it, but that it should be renewed at once.
+        """
 
     async def close(self) -> None:
         """Drop connections. What is held is released before, by the core."""
@@ -222,6 +224,15 @@ class PutsBack(Protocol):
     async def put_back(self, claim: Claim, parked: Claim) -> None:
         """Swap the id back and park the hold for the parked claim's ttl, if the adopt was applied;
         in any case bar a late one. The claim is never heard of again.
+        """
+
+
+class Glances(Protocol):
+    """What a backend may do besides, whose engine hangs up when it restarts or changes hands."""
+
+    def hung_up(self) -> bool:
+        """Whether it has hung up since the last look, without asking it: then all holds are renewed
+        at once. Called on the keeper's backend, once a second.
         """
 
 

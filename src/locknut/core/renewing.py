@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 PUNCTUAL = 0.02
 """How much later than its time a hold may be looked at, to share the timetable of its fellows."""
+GLANCE = 1.0
+"""How often a backend is asked whether the engine has hung up, where it can tell."""
 IDLE = 10.0
 """A keeper with nothing to look after ends after this long; the next hold starts another."""
 
@@ -66,6 +68,8 @@ class Keeper:
         self._retry_undone_at = NEVER
         self.beating = False
         self._beat_at = NEVER
+        self._hung_up: Callable[[], bool] | None = None
+        """Of a backend that can tell without asking: see `ports.Glances`."""
 
     def expect(self, hold: Hold) -> None:
         """A hold has begun that must be looked at sooner than we would by ourselves."""
@@ -142,6 +146,7 @@ class Keeper:
     async def run(self) -> None:
         """Until there is nothing to do for a while, or the client closes."""
         backend = self._open_backend()
+        self._hung_up = getattr(backend, "hung_up", None)
         try:
             while not self._closing:
                 try:
@@ -159,6 +164,8 @@ class Keeper:
         """Sleep until something is due or somebody rings; False to end for want of work."""
         until = min(self._lie_down(), self._retry_undone_at, self._beat_at)
         if until != NEVER:
+            if self._hung_up is not None:
+                until = min(until, self.runtime.now() + GLANCE)
             await self.wake.wait(until)
             return True
         if await self.wake.wait(self.runtime.now() + IDLE):
@@ -175,6 +182,8 @@ class Keeper:
             return self.timetable.rest(self.runtime.now(), promised)
 
     async def _look_after(self, backend: Backend) -> None:
+        if self._hung_up is not None and self._hung_up():
+            self._news.append((None, Renewal.HELD))
         while self._news:
             self.client.heard(*self._news.popleft())
         await self._clean_up(backend)
@@ -234,14 +243,16 @@ class Keeper:
         for hold, answer in zip(holds, answers, strict=True):
             self.client.renewed(hold, answer, sent)
 
-    def reschedule(self, hold: Hold, now: float) -> None:
+    def reschedule(self, hold: Hold, now: float, *, at_once: bool = False) -> None:
         """Under the guard: when to look at it again, after a renewal was answered or not."""
         if hold.bucket is NEW:
             self._take_in()  # those before it too, or they would never be seen
         if hold.due != NEVER:  # or else it was taken out because it was due
             self.timetable.remove(hold)
         interval = self._interval(hold)
-        if hold.failures:
+        if at_once and interval != NEVER:
+            early = self.timetable.add_once(hold, now)
+        elif hold.failures:
             retry = now + pacing.backoff(hold.failures, self.runtime.random())
             early = self.timetable.add_once(hold, min(retry, hold.ends_at()))
         elif now + interval < hold.hold_until and interval != NEVER:

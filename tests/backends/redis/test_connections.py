@@ -12,8 +12,8 @@ from hiredis import ReplyError
 from locknut.backends.redis import wire
 from locknut.backends.redis.links import LoopDial
 from locknut.backends.redis.places import Single
+from locknut.backends.redis.pools import Pool
 from locknut.backends.redis.settings import read
-from locknut.backends.redis.sockets import Pool
 from locknut.backends.redis.streams import Stream
 from locknut.connect import parse
 from locknut.errors import BackendUnavailable

@@ -11,8 +11,8 @@ import pytest
 from locknut.backends.redis import recovering, streams, wire
 from locknut.backends.redis.aio import AsyncioBackend
 from locknut.backends.redis.places import Single
+from locknut.backends.redis.pools import Pool
 from locknut.backends.redis.settings import read
-from locknut.backends.redis.sockets import Pool
 from locknut.backends.redis.sync import BlockingBackend
 from locknut.connect import parse
 from locknut.errors import BackendUnavailable

@@ -14,10 +14,10 @@ import pytest
 import locknut
 from locknut import aio
 from locknut.backends.redis import sync
-from locknut.backends.redis.places import Place, Single
+from locknut.backends.redis.places import Latest, Place, Single
+from locknut.backends.redis.pools import Pool
 from locknut.backends.redis.sentinel import Sentinels, read
 from locknut.backends.redis.settings import read as read_one
-from locknut.backends.redis.sockets import Pool
 from locknut.backends.redis.sync import BlockingBackend
 from locknut.connect import parse
 from locknut.core.values import Busy, Granted
@@ -272,12 +272,18 @@ def test_a_killed_master_is_replaced_under_a_waiter(service: SentinelService) ->
 class Switch:
     """A place that leads to another server after a failover."""
 
+    watched = False
+
     def __init__(self, *servers: RedisServer):
+        self.latest = Latest()
         self.places: list[Place] = [Single(read_one(parse(server.url))) for server in servers]
         self.settings = self.places[0].settings
 
     async def reach(self, dial: Any) -> Any:
         return await self.places[0].reach(dial)
+
+    async def confirm(self, dial: Any) -> None:
+        """Nobody knows."""
 
 
 def test_a_grant_of_the_new_master_does_not_count_from_an_answer_of_the_old(

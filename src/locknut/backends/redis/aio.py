@@ -60,6 +60,11 @@ class LoopBackend(RedisBackend):
     def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
         self._news = news
 
+    def _moved(self) -> None:
+        """The holds may be somebody else's by now: they are looked at, at once."""
+        if not self._closed:
+            self._news(None, Renewal.HELD)
+
     def _pushed(self, stream: Stream, push: list[Any]) -> None:
         message: bytes = push[2]
         if push[1] == BROKEN:
@@ -77,6 +82,7 @@ class LoopBackend(RedisBackend):
     def _lost(self, stream: Stream) -> None:  # noqa: ARG002 -- asking again finds out whose it was
         """Who waits asks again at once: what was pushed meanwhile is found by asking."""
         self._early.clear()
+        self._moved()
         for waiting in self._waiting.values():
             if waiting.signal is not None:
                 waiting.signal.notify()
@@ -89,6 +95,7 @@ class AsyncioBackend(LoopBackend):
         super().__init__(place.settings)
         channel = b"locknut:" + os.urandom(16).hex().encode()
         dial = LoopDial(self._pushed, self._lost)
+        place.latest.listen(self._moved)
         self._link = Link(place, dial, (channel, BROKEN))
         self._slow_link = Link(place, dial)
         self._told_on = bulk(b"c" + channel)
@@ -96,9 +103,12 @@ class AsyncioBackend(LoopBackend):
 
     async def _ask(self, script: Script, packed: bytes) -> Any:
         stream = self._link.stream
-        if stream is None or stream.closed:
-            stream = await self._link.connected()
-        reply = await stream.send(packed)
+        if self._link.watched:
+            reply = await self._link.ask(packed)
+        elif stream is None or stream.closed:
+            reply = await (await self._link.connected()).send(packed)
+        else:
+            reply = await stream.send(packed)
         if self._closed:
             await self.close()
         return reply if type(reply) is int else await self._understood(script, packed, reply)

@@ -205,8 +205,9 @@ class RedisBackend(Looking):
     def forked(self) -> None:
         """In a forked child: forget the parent's connections, without a word to the server."""
 
+    @abstractmethod
     def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
-        """A blocking client has nobody who listens all the time: the next renewal tells."""
+        """Have it told what is learned of holds without asking for it."""
 
     async def _understood(self, script: Script, packed: bytes, reply: object) -> Any:
         """An answer that may be an error, or tell that the script has to be loaded first."""

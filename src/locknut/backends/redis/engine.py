@@ -15,8 +15,8 @@ from locknut.backends.redis.layouts import FOREIGN
 from locknut.backends.redis.layouts.aio import AsyncioForeign
 from locknut.backends.redis.layouts.sync import BlockingForeign
 from locknut.backends.redis.places import Place, Single
+from locknut.backends.redis.pools import Pool
 from locknut.backends.redis.sentinel import Sentinels
-from locknut.backends.redis.sockets import Pool
 from locknut.backends.redis.sync import BlockingBackend
 from locknut.core.values import Customs
 from locknut.errors import ConfigurationError

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from hiredis import HiredisError
 
 from locknut.backends.redis import wire
-from locknut.backends.redis.places import Place
+from locknut.backends.redis.places import LONG_IDLE, Place, overtaken
 from locknut.backends.redis.recovering import Recovery
 from locknut.backends.redis.settings import Settings
 from locknut.backends.redis.streams import Stream
 from locknut.errors import BackendUnavailable
+from locknut.runtimes.clock import now
 
 T = TypeVar("T")
 
@@ -82,8 +84,12 @@ class Link:
         self._dial = dial
         self._channels = channels
         self._connecting = Joint(self._connect)
+        self._confirming = Joint(self._confirm)
         self._recovery = Recovery()
         self.stream: Stream | None = None
+        self.watched = place.watched
+        """Whether `ask` is to be used: somebody can tell who the master is."""
+        place.latest.follow(self)
 
     async def connected(self) -> Stream:
         stream = self.stream
@@ -104,15 +110,54 @@ class Link:
             raise unreachable from error
         self._recovery.reached()
         await stream.subscribe(*self._channels)
+        self._place.latest.reached(stream.peer)
         self.stream = stream
         return stream
 
     async def send_many(self, packed: Sequence[bytes]) -> list[Any]:
         """Several commands in one round trip."""
+        if self.watched:
+            return await self._ask(packed)
         stream = self.stream
         if stream is None or stream.closed:
             stream = await self.connected()
         return await stream.send_many(packed)
+
+    async def ask(self, packed: bytes) -> Any:
+        """One command, at a place that is watched."""
+        (reply,) = await self._ask([packed])
+        return reply
+
+    async def _ask(self, packed: Sequence[bytes]) -> list[Any]:
+        """Before a server is asked that was not heard of for a while, and before an answer is
+        believed that took as long, it is found out whether another is the master by now.
+        """
+        stream = await self.connected()
+        if now() - stream.anchor > LONG_IDLE:
+            await self._confirming.done()
+            stream = await self.connected()
+        sent = now()
+        replies = await stream.send_many(packed)
+        if now() - sent > LONG_IDLE:
+            await self._confirming.done()
+        if stream is not self.stream:
+            raise overtaken(self._place.settings)
+        return replies
+
+    async def _confirm(self) -> None:
+        await self._place.confirm(self._dial)
+        await asyncio.sleep(0)  # `overtaken` has its say
+
+    def overtaken(self) -> None:
+        """From any thread: whatever the old server answers from here on is no answer."""
+        stream = self.stream
+        if stream is not None:
+            stream.soon(partial(self._leave, stream))
+
+    def _leave(self, stream: Stream) -> None:
+        if stream is self.stream:
+            self.stream = None
+        stream.abort(ConnectionAbortedError("another server is the master now"))
 
     def forget(self) -> None:
         """Whatever comes next is asked on a new stream; what is under way here is not disturbed."""
@@ -129,4 +174,6 @@ class Link:
     def forked(self) -> None:
         """The loop and its selector are the parent's too: not even closing is for us."""
         self.stream = None
+        self._place.latest.forked()
         self._connecting.forked()
+        self._confirming.forked()

@@ -7,12 +7,18 @@ colour's affair: it hands in a `Dial`, and in the blocking colour nothing here s
 from __future__ import annotations
 
 import logging
-from typing import Any, Protocol, TypeVar
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, Final, Protocol, TypeVar
 
 from locknut.backends.redis.settings import Settings
 from locknut.backends.redis.wire import Welcome
-from locknut.errors import BackendError
+from locknut.errors import BackendError, BackendUnavailable
 
+LONG_IDLE: Final = 0.5
+"""Seconds without a word after which a watched place is asked who the master is: a server that was
+frozen for longer may have been succeeded, and not know it yet."""
 log = logging.getLogger("locknut.redis")
 
 
@@ -20,6 +26,8 @@ class Peer(Protocol):
     """One connection that has been greeted."""
 
     welcome: Welcome
+    peer: Any
+    """The address at the other end, as the kernel knows it."""
 
     def close(self) -> object: ...
 
@@ -35,14 +43,81 @@ class Dial(Protocol[P]):
     async def ask(self, peer: P, packed: bytes) -> Any: ...
 
 
+class Follower(Protocol):
+    """Somebody with connections to the place."""
+
+    def overtaken(self) -> None:
+        """From any thread: another server has been reached there, or will be."""
+
+
+class Latest:
+    """Which server was reached last, by any of an engine's backends: it is the one to believe.
+
+    A deposed master may go on answering whoever is still connected to it. So when one backend has
+    found its successor, the others leave it too, and what it answers from then on is no answer.
+    """
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        """Grows when another server is reached."""
+        self._peer: Any = None
+        self._mutex = threading.Lock()
+        self._followers: weakref.WeakSet[Follower] = weakref.WeakSet()
+        self._listeners: list[Callable[[], None]] = []
+
+    def follow(self, follower: Follower) -> None:
+        self._followers.add(follower)
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Have it called, from any thread, when the holds of this place may be at stake."""
+        self._listeners.append(listener)
+
+    def reached(self, peer: Any) -> None:
+        with self._mutex:
+            known, self._peer = self._peer, peer
+            another = known is not None and known != peer
+            self.epoch += another
+        if another:
+            self._tell()
+
+    def overtake(self) -> None:
+        """The server that was reached last is not the one any more; who is will be seen."""
+        with self._mutex:
+            self._peer = None
+            self.epoch += 1
+        self._tell()
+
+    def _tell(self) -> None:
+        for follower in list(self._followers):
+            follower.overtaken()
+        for listener in self._listeners:
+            listener()
+
+    def forked(self) -> None:
+        """In a child, whoever had the mutex is not there to give it back."""
+        self._mutex = threading.Lock()
+
+
+def overtaken(settings: Settings) -> BackendUnavailable:
+    """Instead of the answer of a server that has been succeeded by another."""
+    message = f"{settings.place} is not the master any more, so its answer does not count"
+    return BackendUnavailable(message, backend="redis")
+
+
 class Place(Protocol):
     """Who is to be spoken to: one server at a time, though not always the same."""
 
     settings: Settings
     """How it is spoken to; where it is may be found out later."""
+    latest: Latest
+    watched: bool
+    """Whether somebody can be asked, by `confirm`, who the master is."""
 
     async def reach(self, dial: Dial[P]) -> P:
         """A new connection to the master, as it is now."""
+
+    async def confirm(self, dial: Dial[Any]) -> None:
+        """Have it noticed (by `latest`) if another is the master by now."""
 
 
 class Looked:
@@ -69,8 +144,11 @@ class Looked:
 class Single:
     """One server, always the same."""
 
+    watched = False
+
     def __init__(self, settings: Settings):
         self.settings = settings
+        self.latest = Latest()
         self._looked = Looked()
 
     async def reach(self, dial: Dial[P]) -> P:
@@ -80,3 +158,6 @@ class Single:
             message = f"{self.settings.place} is a read-only replica: connect to its master"
             raise BackendError(message, backend="redis")
         return peer
+
+    async def confirm(self, dial: Dial[Any]) -> None:
+        """Nobody else knows."""

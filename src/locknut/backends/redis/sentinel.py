@@ -13,15 +13,23 @@ from hiredis import HiredisError, ReplyError
 
 from locknut.backends.redis import settings as reading
 from locknut.backends.redis import wire
-from locknut.backends.redis.places import Dial, Looked, P
+from locknut.backends.redis.places import Dial, Latest, Looked, P
 from locknut.backends.redis.settings import Settings
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
+from locknut.runtimes.clock import now
+from locknut.runtimes.deadlines import hurried
 
 if TYPE_CHECKING:
     from locknut.connect import Url
 
 OPTIONS: Final = ("sentinel_username", "sentinel_password", "sentinel_tls")
 _PORT: Final = 26379
+_FRESH: Final = 0.25
+"""Seconds for which it is believed that the master is still the same."""
+_BRIEFLY: Final = 0.25
+"""Seconds that one Sentinel may take to say so."""
+_LATER: Final = 5.0
+"""Seconds before they are asked so again when none of them answered."""
 _SAME: Final = {True: ("socket_", "ssl_"), False: ("socket_",)}
 """Which options of the master are the Sentinels' too, if these are spoken to by TLS or not."""
 
@@ -29,12 +37,18 @@ _SAME: Final = {True: ("socket_", "ssl_"), False: ("socket_",)}
 class Sentinels:
     """The master of one service, whoever that is now."""
 
+    watched = True
+
     def __init__(self, service: str, settings: Settings, sentinels: list[Settings]):
         self.service = service
         self.settings = settings
         self._sentinels = sentinels
         self._question = wire.pack(b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", service.encode())
         self._looked = Looked()
+        self.latest = Latest()
+        self._master = ""
+        """Where it was when it was reached last."""
+        self._confirm_at = float("-inf")
 
     async def reach(self, dial: Dial[P]) -> P:
         tried: list[Settings] = []
@@ -53,11 +67,32 @@ class Sentinels:
                 continue
             if peer.welcome.role == "master":
                 self._prefer(sentinel)
+                self._master = found.place
                 return peer
             peer.close()
             reasons.append(f"{found.place} says that it is a replica")
         message = f"no master of {self.service!r} was found: {'; '.join(reasons)}"
         raise BackendUnavailable(message, backend="redis")
+
+    async def confirm(self, dial: Dial[Any]) -> None:
+        """Ask whether the master is still the same, unless somebody did so just now.
+
+        Where no Sentinel answers soon, what is known has to do: they may all be away.
+        """
+        if now() < self._confirm_at:
+            return
+        self._confirm_at = now() + _FRESH
+        for sentinel in list(self._sentinels):
+            brief = min(sentinel.limit, _BRIEFLY)
+            try:
+                found = await self._ask(dial, replace(sentinel, limit=brief, connect_limit=brief))
+            except (OSError, HiredisError, BackendError):
+                continue
+            if found.place != self._master:
+                self.latest.overtake()
+            return
+        if not hurried():  # or else they may not have been given the time
+            self._confirm_at = now() + _LATER
 
     async def _ask(self, dial: Dial[P], sentinel: Settings) -> Settings:
         try:

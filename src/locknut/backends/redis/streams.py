@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any, Final, Protocol, cast
 
 from hiredis import HiredisError, PushNotification, ReplyError
@@ -76,6 +77,7 @@ class Stream(asyncio.BufferedProtocol):
         self.closed = True
         """Whether it is of no use (any more), as far as we were told."""
         self.welcome = wire.Welcome()
+        self.peer: Any = None
         self.listening: dict[bytes, None] = {}
         """The channels of single locks, on a cluster; oldest first."""
         self.ended = loop.create_future()
@@ -153,6 +155,7 @@ class Stream(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self.closed = False
+        self.peer = transport.get_extra_info("peername")
         sock = transport.get_extra_info("socket")
         if sock is not None:
             keep_alive(sock)
@@ -202,6 +205,11 @@ class Stream(asyncio.BufferedProtocol):
         self.closed = True
         if self._transport is not None:
             self._transport.abort()
+
+    def soon(self, call: Callable[[], None]) -> None:
+        """Have it called on the loop, from any thread; where that is closed there is no need."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(call)
 
     def eof_received(self) -> None:
         self.closed = True  # it is lost in a moment: nothing more is sent on it

@@ -18,7 +18,7 @@ from locknut.backends.redis.sockets import Connection
 from locknut.backends.redis.waiting import Waiting
 from locknut.backends.redis.wire import NOTHING
 from locknut.core.ports import Signal
-from locknut.core.values import Answer, Busy, Claim, Granted
+from locknut.core.values import Answer, Busy, Claim, Granted, Renewal
 from locknut.errors import BackendError, BackendUnavailable
 from locknut.runtimes.clock import now
 
@@ -53,6 +53,10 @@ class Connections(Protocol):
 
     def refused(self, reply: ReplyError) -> BackendError: ...
 
+    def listen(self, moved: Callable[[], None]) -> None: ...
+
+    def hung_up(self) -> bool: ...
+
     def close(self) -> None: ...
 
 
@@ -80,6 +84,15 @@ class BlockingBackend(RedisBackend):
 
     def _refused(self, reply: ReplyError) -> BackendError:
         return self._pool.refused(reply)
+
+    def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
+        """Nobody listens all the time here; but another thread may find that the server is another,
+        and then holds may be somebody else's: they are looked at, at once.
+        """
+        self._pool.listen(lambda: news(None, Renewal.HELD))
+
+    def hung_up(self) -> bool:
+        return self._pool.hung_up()
 
     def _era(self, packed: bytes) -> object:
         return self._pool.era_of(packed)

@@ -9,7 +9,8 @@ from typing import Any
 
 from hiredis import HiredisError
 
-from locknut.backends.redis.sockets import Connection, Pool
+from locknut.backends.redis.pools import Pool
+from locknut.backends.redis.sockets import Connection
 from locknut.errors import BackendError
 from locknut.runtimes.deadlines import time_left
 

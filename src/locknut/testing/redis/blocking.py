@@ -29,6 +29,7 @@ class Connection:
 
     def __init__(self, end: LineEnd) -> None:
         self.era: object = None
+        self.peer: Any = None
         self.welcome = wire.Welcome()
         self._end = end
         self._reader: Reader = wire.reader()
@@ -120,7 +121,7 @@ class Dial:
 
 
 class Pool:
-    """The idle connections of one backend, and their eras, as `sockets.Pool` keeps them."""
+    """The idle connections of one backend, and their eras, as `pools.Pool` keeps them."""
 
     def __init__(self, process: Process, node: RedisNode) -> None:
         self._dial = Dial(process, node)
@@ -208,6 +209,15 @@ class Pool:
 
     def refused(self, reply: ReplyError) -> BackendError:
         return wire.failed(reply)
+
+    def listen(self, moved: Callable[[], None]) -> None:
+        """There is one server."""
+
+    def hung_up(self) -> bool:
+        cut = any(each.closed for each in self._idle)
+        if cut:
+            self.close()
+        return cut
 
     def close(self) -> None:
         self.era = object()

@@ -17,7 +17,7 @@ from locknut.backends.redis import wire
 from locknut.backends.redis.cluster.slots import Address, SlotMap, key_of, redirect, slot_of
 from locknut.backends.redis.cluster.views import Survey, View, view
 from locknut.backends.redis.confirming import Confirmation, Unconfirmed
-from locknut.backends.redis.places import Dial, Looked, P
+from locknut.backends.redis.places import Dial, Latest, Looked, P
 from locknut.backends.redis.recovering import Recovery
 from locknut.backends.redis.settings import Settings
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
@@ -95,8 +95,11 @@ class Cluster:
 class Node:
     """One master of the cluster, as a place."""
 
+    watched = False
+
     def __init__(self, settings: Settings, looked: Looked):
         self.settings = settings
+        self.latest = Latest()
         self._looked = looked
 
     async def reach(self, dial: Dial[P]) -> P:
@@ -106,6 +109,9 @@ class Node:
             message = f"{self.settings.place} became a replica"
             raise BackendUnavailable(message, backend="redis")
         return peer
+
+    async def confirm(self, dial: Dial[Any]) -> None:
+        """Whoever is not the master says so, and where it is."""
 
 
 class Routes(ABC):

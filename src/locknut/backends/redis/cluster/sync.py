@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,12 +12,14 @@ from locknut.backends.redis.cluster.routing import Answers, Cluster, Node, Route
 from locknut.backends.redis.cluster.silence import Silence
 from locknut.backends.redis.cluster.slots import Address, one_slot
 from locknut.backends.redis.looking import SendMany
+from locknut.backends.redis.pools import Pool
 from locknut.backends.redis.settings import Settings
-from locknut.backends.redis.sockets import DIAL, Connection, Pool
+from locknut.backends.redis.sockets import DIAL, Connection
 from locknut.backends.redis.sync import BlockingBackend
 from locknut.backends.redis.together import together
 from locknut.core.values import Claim
 from locknut.errors import BackendError, BackendUnavailable
+from locknut.runtimes.deadlines import hurried
 from locknut.runtimes.threads import run
 
 
@@ -33,12 +35,12 @@ class NodePool(Pool):
         try:
             return super().take()
         except BackendUnavailable as error:
-            if wire.timed_out(error.__cause__):
+            if wire.timed_out(error.__cause__) and not hurried():
                 self._silence.begin()
             raise
 
     def drop(self, connection: Connection, error: BaseException) -> None:
-        if wire.timed_out(error):
+        if wire.timed_out(error) and not connection.hurried:
             self._silence.begin()
         super().drop(connection, error)
 
@@ -87,6 +89,13 @@ class Pools(Routes):
     def masters(self) -> list[Pool]:
         run(self.look())
         return [self._at(address) for address in self.cluster.map.masters()]
+
+    def listen(self, moved: Callable[[], None]) -> None:
+        """Each node is where it is; who has its slots by now is told by MOVED."""
+
+    def hung_up(self) -> bool:
+        cut = [pool.hung_up() for pool in list(self._pools.values())]
+        return any(cut)
 
     def close(self) -> None:
         self._mutex = threading.Lock()  # in a forked child nobody is there to give it back

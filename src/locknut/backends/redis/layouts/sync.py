@@ -12,7 +12,8 @@ from hiredis import HiredisError, ReplyError
 from locknut.backends.redis import wire
 from locknut.backends.redis.layouts.layout import Layout
 from locknut.backends.redis.layouts.verbs import ForeignVerbs
-from locknut.backends.redis.sockets import Connection, Pool
+from locknut.backends.redis.pools import Pool
+from locknut.backends.redis.sockets import Connection
 from locknut.backends.redis.sync import BlockingBackend
 from locknut.core.ports import Signal
 from locknut.core.values import Claim
@@ -81,6 +82,10 @@ class Listening:
                 self._subscribe()
                 return True  # what was told in between was not heard: ask
             connection = self._connection
+            if not self._pool.current(connection):
+                self._let_go(None)
+                self._subscribe()
+                return True
             while (left := until - now()) > 0:
                 if connection.next_within(left) is not wire.NOTHING:
                     return True
