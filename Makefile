@@ -2,7 +2,7 @@
 # or newer, git and make is enough. `make demo` needs nothing at all beyond that.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers demo test check format models sim sim-redlock soak bench bench-quick docs clean
+.PHONY: help setup servers demo test check format models sim sim-redlock mutants soak bench bench-quick docs clean
 
 # This tree and no other, also where an environment is shared between trees.
 export PYTHONPATH := $(CURDIR)/src
@@ -18,6 +18,8 @@ BENCH  = $(FIND) "$$python" scripts/setup.py .venv-bench bench --alone bench-alo
 SEEDS ?= 0:2000
 SCHEDULES ?= 0:1000000
 DURATION ?= 120
+# How many mutants are judged at a time.
+JOBS ?= 1
 
 help:            ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -55,6 +57,9 @@ sim: setup       ## the simulator: many clients, virtual time, seeds SEEDS=0:200
 sim-redlock: setup  ## a million schedules of Redlock, or SCHEDULES=0:1000000: for a night
 	@nice $(VENV)/python -m locknut.testing.simulator --seeds $(SCHEDULES) --engine redlock --size duel \
 	  --jobs $$(nproc)
+
+mutants: setup   ## small wrong changes, each of which a test must notice: hours, or ARGS="core file-break"
+	@nice $(VENV)/python scripts/mutants.py --jobs $(JOBS) $(ARGS)
 
 soak: setup      ## real kills, stops, forks and cancellations for DURATION=120 seconds
 	@LOCKNUT_SOAK_SECONDS=$(DURATION) $(VENV)/python -m pytest tests/faults --timeout=0 $(ARGS)

@@ -118,6 +118,12 @@ def test_sim_redlock(make: Make) -> None:
 
 
 @pytest.mark.slow
+def test_mutants(make: Make) -> None:
+    out = make("mutants", ARGS="cli-any-ancestor cli-terminal-obeys", JOBS="2")
+    assert "all          2 killed" in out
+
+
+@pytest.mark.slow
 def test_soak(make: Make) -> None:
     out = make("soak", DURATION="2", ARGS="-q -k kills_stops_forks")
     assert "1 passed" in out
