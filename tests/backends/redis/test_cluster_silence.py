@@ -107,7 +107,7 @@ def test_many_leases_outlive_a_frozen_node(
     shared: RedisCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are renewed in many batches, each with some of the frozen node among them."""
-    monkeypatch.setattr(backend, "_BATCH", 10)
+    monkeypatch.setattr(backend, "BATCH", 10)
     frozen = shared.nodes[1]
     with locknut.connect(f"{shared.url}?socket_timeout=1", namespace="t") as locks:
         leases = []

@@ -154,13 +154,56 @@ def test_what_a_sentinel_tells_is_not_believed(service: SentinelService, colour:
         assert wrong.asked
 
 
-def test_nobody_knows_a_master(service: SentinelService) -> None:
+def test_a_service_that_no_sentinel_knows_is_told_at_once(service: SentinelService) -> None:
     url = service.url.replace(SERVICE, "nowhere")
-    with (
-        locknut.connect(url) as locks,
-        pytest.raises(BackendUnavailable, match="knows no service"),
-    ):
-        locks.info("x")
+    with locknut.connect(url) as locks:
+        with pytest.raises(BackendError, match="knows no service 'nowhere'") as caught:
+            locks.lock("x").acquire()
+        assert not isinstance(caught.value, BackendUnavailable), "it would have been tried again"
+
+
+@pytest.mark.parametrize("colour", ["blocking", "asyncio"])
+def test_one_sentinel_that_refuses_us_hides_nothing(service: SentinelService, colour: str) -> None:
+    """Users are changed Sentinel by Sentinel, and one may restart without its ACL."""
+    with RedisServer(user="ann", password="s3cret") as strict:
+        hosts = service.url.removeprefix("redis+sentinel://")
+        url = f"redis+sentinel://{strict.host}:{strict.port},{hosts}"
+        use(colour, url)
+        alone = f"redis+sentinel://{strict.host}:{strict.port}/{SERVICE}"
+        with locknut.connect(alone) as locks, pytest.raises(BackendError, match="wants a password"):
+            locks.lock("x").acquire()
+
+
+def use(colour: str, url: str) -> None:
+    async def story() -> None:
+        async with aio.connect(url) as locks, locks.lock("x", timeout=PATIENCE):
+            pass
+
+    if colour == "asyncio":
+        asyncio.run(story())
+        return
+    with locknut.connect(url) as locks, locks.lock("x", timeout=PATIENCE):
+        pass
+
+
+@pytest.mark.parametrize("colour", ["blocking", "asyncio"])
+def test_a_timeout_is_kept_though_all_sentinels_are_silent(colour: str) -> None:
+    """They are asked one after the other, and none of them is given its whole time limit."""
+    with liar(None) as one, liar(None) as two, liar(None) as three:
+        url = f"redis+sentinel://{one.place},{two.place},{three.place}/{SERVICE}"
+
+        async def story() -> None:
+            async with aio.connect(url) as locks:
+                with pytest.raises(BackendUnavailable):
+                    await locks.lock("x").acquire(timeout=1)
+
+        begun = now()
+        if colour == "asyncio":
+            asyncio.run(story())
+        else:
+            with locknut.connect(url) as locks, pytest.raises(BackendUnavailable):
+                locks.lock("x").acquire(timeout=1)
+        assert now() - begun < 4, "the Sentinels took six seconds"
 
 
 def test_the_loop_goes_on_while_sentinels_are_silent(service: SentinelService) -> None:

@@ -150,14 +150,20 @@ class Single:
         self.settings = settings
         self.latest = Latest()
         self._looked = Looked()
+        self._served = False
+        """Whether a master was reached here: then it will be again, as at a name that moves."""
 
     async def reach(self, dial: Dial[P]) -> P:
         peer = await self._looked.open(dial, self.settings)
-        if peer.welcome.role == "replica":
-            peer.close()
-            message = f"{self.settings.place} is a read-only replica: connect to its master"
-            raise BackendError(message, backend="redis")
-        return peer
+        if peer.welcome.role != "replica":
+            self._served = True
+            return peer
+        peer.close()
+        if self._served:
+            message = f"{self.settings.place} has become a replica: its master is waited for"
+            raise BackendUnavailable(message, backend="redis")
+        message = f"{self.settings.place} is a read-only replica: connect to its master"
+        raise BackendError(message, backend="redis")
 
     async def confirm(self, dial: Dial[Any]) -> None:
         """Nobody else knows."""

@@ -34,6 +34,10 @@ _SAME: Final = {True: ("socket_", "ssl_"), False: ("socket_",)}
 """Which options of the master are the Sentinels' too, if these are spoken to by TLS or not."""
 
 
+class UnknownService(BackendError):
+    """A Sentinel does not watch what the URL names."""
+
+
 class Sentinels:
     """The master of one service, whoever that is now."""
 
@@ -52,7 +56,7 @@ class Sentinels:
 
     async def reach(self, dial: Dial[P]) -> P:
         tried: list[Settings] = []
-        reasons: list[str] = []
+        failures: list[Exception] = []
         for sentinel in list(self._sentinels):
             try:
                 found = await self._ask(dial, sentinel)
@@ -60,19 +64,26 @@ class Sentinels:
                     continue  # another Sentinel of the same opinion
                 tried.append(found)
                 peer = await self._looked.open(dial, found)
+                if peer.welcome.role == "master":
+                    self._prefer(sentinel)
+                    self._master = found.place
+                    return peer
+                peer.close()
+                raise BackendUnavailable(f"{found.place} says that it is a replica")
             except (OSError, HiredisError, BackendError) as error:
-                if isinstance(error, BackendError) and not isinstance(error, OSError):
-                    raise  # it is there, and will not have us: that is not for another to mend
-                reasons.append(str(error) or type(error).__name__)
-                continue
-            if peer.welcome.role == "master":
-                self._prefer(sentinel)
-                self._master = found.place
-                return peer
-            peer.close()
-            reasons.append(f"{found.place} says that it is a replica")
+                failures.append(error)
+        raise self._nowhere(failures)
+
+    def _nowhere(self, failures: list[Exception]) -> BackendError:
+        """One that refuses us, or knows nothing, may be alone with that: so all are asked first."""
+        if all(isinstance(each, UnknownService) for each in failures):
+            return failures[0]  # type: ignore[return-value]  # as was just seen
+        for each in failures:
+            if isinstance(each, BackendError) and not isinstance(each, OSError | UnknownService):
+                return each
+        reasons = (getattr(each, "message", str(each)) or type(each).__name__ for each in failures)
         message = f"no master of {self.service!r} was found: {'; '.join(reasons)}"
-        raise BackendUnavailable(message, backend="redis")
+        return BackendUnavailable(message, backend="redis")
 
     async def confirm(self, dial: Dial[Any]) -> None:
         """Ask whether the master is still the same, unless somebody did so just now.
@@ -110,7 +121,7 @@ class Sentinels:
             raise wire.failed(reply)
         if reply is None:
             message = f"the Sentinel {sentinel.place} knows no service {self.service!r}"
-            raise BackendUnavailable(message, backend="redis")
+            raise UnknownService(message, backend="redis")
         return self.settings.at(reply[0].decode(), int(reply[1]))
 
     def _prefer(self, sentinel: Settings) -> None:

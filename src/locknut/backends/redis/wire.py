@@ -15,12 +15,12 @@ from locknut.runtimes.deadlines import hurried
 
 NOTHING: Final = object()
 """What a reader gives while an answer is not complete."""
-_NOT_NOW: Final = frozenset(
-    {"LOADING", "BUSY", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "UNBLOCKED"}
-)
+_NOT_HERE: Final = frozenset({"LOADING", "MASTERDOWN", "READONLY", "UNBLOCKED", "NOREPLICAS"})
+"""What a server says that is not the master (any more), or is cut off from its replicas, so that
+another may be by now: its connections are of no use."""
+_NOT_NOW: Final = _NOT_HERE | {"BUSY", "TRYAGAIN", "CLUSTERDOWN", "MISCONF"}
 """The server is there and will answer, later, or another will: asking again is right."""
-_NOT_HERE: Final = frozenset({"LOADING", "MASTERDOWN", "READONLY", "UNBLOCKED"})
-"""What a server says that is not the master (any more): its connections are of no use."""
+_CROWDED: Final = "max number of clients reached"
 _WAITS_AT_A_REPLICA: Final = "WAIT cannot be used with replica instances"
 _IN_BETWEEN: Final = "non local key in a cluster node"
 """What a script runs into when its slot is on the way to another node: half of it is there."""
@@ -28,7 +28,6 @@ _ADVICE: Final = {
     "NOAUTH": "the server wants a password: redis://user:password@host",
     "WRONGPASS": "the server refused this user and password",
     "OOM": "the server is out of memory and refuses to write",
-    "MISCONF": "the server cannot save its data and refuses to write",
     "WRONGTYPE": "a key of this lock holds something that is not a lock's",
     "MOVED": "this server is a node of a cluster: connect with redis+cluster://",
 }
@@ -96,7 +95,8 @@ def _policy(told: Any) -> str:
 def failed(error: ReplyError) -> BackendError:
     """The server said no: in words that say what to do."""
     text = str(error)
-    if _IN_BETWEEN in text or _WAITS_AT_A_REPLICA in text or _says(text, _NOT_NOW):
+    passing = (_IN_BETWEEN, _WAITS_AT_A_REPLICA, _CROWDED)
+    if any(each in text for each in passing) or _says(text, _NOT_NOW):
         return BackendUnavailable(f"the server cannot answer now: {text}", backend="redis")
     if _DENIED.search(text):
         return BackendError(_denied(text), backend="redis")
