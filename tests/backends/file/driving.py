@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import itertools
 import json
@@ -19,9 +20,11 @@ from typing import Any, TypeVar
 from locknut.backends.file import engine as engines
 from locknut.backends.file import open_engine
 from locknut.backends.file.engine import FileEngine
-from locknut.core.ports import Backend
+from locknut.core.ports import Backend, Signal
 from locknut.core.values import Answer, Busy, Claim, Granted, Mode
 from locknut.runtimes.clock import now
+from locknut.runtimes.loop import LoopRuntime
+from locknut.runtimes.threads import ThreadSignal
 
 T = TypeVar("T")
 DEADLINE = 30.0
@@ -97,7 +100,7 @@ async def acquire(
     answer = await backend.attempt(wanted, 0.0)
     if isinstance(answer, Granted):
         return answer.raw
-    with backend.watch(wanted, no_signal) as bell:
+    with backend.watch(wanted, signal) as bell:
         while True:
             answer = await backend.attempt(wanted, 0.0)
             if isinstance(answer, Granted):
@@ -111,8 +114,15 @@ async def acquire(
     return None
 
 
-def no_signal() -> Any:
-    raise AssertionError("the file engine has bells of its own")
+def signal() -> Signal:
+    """A plain one, for those who wait without a bell."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return ThreadSignal()
+    runtime = LoopRuntime()
+    assert runtime.loop is not None
+    return runtime.signal()
 
 
 def _nothing() -> None: ...

@@ -21,6 +21,7 @@ from tests.backends.file.driving import (
     reader,
     release,
     run,
+    signal,
     take,
 )
 
@@ -111,7 +112,7 @@ def test_anybody_may_ring_from_another_thread(engine: FileEngine) -> None:
 
     async def main() -> None:
         backend = engine.asyncio()
-        with backend.watch(wanted, asyncio.Event) as bell:  # type: ignore[arg-type]
+        with backend.watch(wanted, signal) as bell:
             bell.notify()  # before it hangs: rung as soon as it does
             await backend.attempt(wanted, 0.0)
             assert await bell.wait(1e12)
@@ -128,7 +129,7 @@ def test_anybody_may_ring_from_another_thread(engine: FileEngine) -> None:
 def test_a_thread_may_be_rung_too(engine: FileEngine) -> None:
     held, wanted, backend = claim(), claim(), engine.blocking()
     take(backend, held)
-    with backend.watch(wanted, threading.Event) as bell:  # type: ignore[arg-type]
+    with backend.watch(wanted, signal) as bell:
         bell.notify()
         run(backend.attempt(wanted, 0.0))
         assert run(bell.wait(1e12))

@@ -15,7 +15,7 @@ from locknut.backends.file.bells import _MANY as MANY
 from locknut.backends.file.bells import Ringer
 from locknut.backends.file.sync import PollBell
 from locknut.runtimes.clock import now
-from locknut.runtimes.threads import run
+from locknut.runtimes.threads import ThreadSignal, run
 
 LONG = 30.0
 SHORT = 0.05
@@ -24,7 +24,7 @@ SHORT = 0.05
 @pytest.fixture
 def bell() -> Iterator[PollBell]:
     ringer = Ringer()
-    made = PollBell(ringer)
+    made = PollBell(ringer, ThreadSignal, lambda: None)
     made.hang(b"\0locknut-test-" + secrets.token_hex(8).encode())
     yield made
     made.close()

@@ -21,11 +21,11 @@ from tests.backends.file.driving import (
     claim,
     engine_in,
     granted,
-    no_signal,
     permit,
     reader,
     release,
     run,
+    signal,
     take,
 )
 
@@ -293,7 +293,7 @@ def test_nobody_who_waits_is_written_over(
         for label in ("one", "two"):
             wanted = claim(label=label)
             assert busy(backend, wanted)
-            watching.enter_context(backend.watch(wanted, no_signal))
+            watching.enter_context(backend.watch(wanted, signal))
             assert busy(backend, wanted)
         (info,) = run(backend.inspect("ns:a"))
     assert [waiter.label for waiter in info.waiters] == ["one", "two"]
@@ -310,12 +310,12 @@ def test_a_room_of_one_who_left_is_taken(
     take(backend, held)
     with ExitStack() as watching:
         for wanted in (gone, holder):
-            watching.enter_context(backend.watch(wanted, no_signal))
+            watching.enter_context(backend.watch(wanted, signal))
             assert busy(backend, wanted)
         release(backend, gone)
         release(backend, held)
         take(backend, holder)
-        watching.enter_context(backend.watch(late, no_signal))
+        watching.enter_context(backend.watch(late, signal))
         assert busy(backend, late)
         (info,) = run(backend.inspect("ns:a"))
     assert [waiter.label for waiter in info.waiters] == ["late"]

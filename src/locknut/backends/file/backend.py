@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from types import TracebackType
 from typing import Final
 
@@ -30,6 +30,9 @@ ACROSS_MACHINES: Final = LOCAL - {Capability.FAIR, Capability.WAKE_UP}
 """Tickets are times of one machine's clock, and bells ring on one machine only."""
 
 
+MakeBell = Callable[[Ringer, Callable[[], Signal], Callable[[], object]], Bell]
+
+
 class FileBackend:
     """All commands end without waiting; only the bell of `watch` sleeps."""
 
@@ -42,7 +45,7 @@ class FileBackend:
     def __init__(
         self,
         recipe: Recipe,
-        bell: Callable[[Ringer], Bell],
+        bell: MakeBell,
         capabilities: frozenset[Capability] = LOCAL,
     ) -> None:
         self.capabilities = capabilities
@@ -100,8 +103,11 @@ class FileBackend:
         except OSError as error:
             raise failed(error, key) from error
 
-    def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:  # noqa: ARG002 -- the bell is better
-        return Watch(self._recipe, claim, self._bell)
+    def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
+        try:
+            return Watch(self._recipe, claim, self._bell, signal)
+        except OSError as error:
+            raise failed(error, claim.key) from error
 
     def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
         """There is nothing to tell that `renew` does not: no connection can be lost."""
@@ -116,17 +122,17 @@ class FileBackend:
 class Watch:
     """A claim's bell, from when it starts to wait until it need not any more."""
 
-    def __init__(self, recipe: Recipe, claim: Claim, bell: Callable[[Ringer], Bell]) -> None:
+    def __init__(
+        self, recipe: Recipe, claim: Claim, bell: MakeBell, signal: Callable[[], Signal]
+    ) -> None:
         self._recipe = recipe
         self._place = recipe.place(claim)
-        self._make = bell
+        self._bell = bell(recipe.ringer, signal, _Withdrawal(recipe, claim))
 
     def __enter__(self) -> Bell:
-        place = self._place
-        with place.mutex:
-            place.watched = True
-            place.bell = bell = self._make(self._recipe.ringer)
-        return bell
+        with self._place.mutex:
+            self._place.watch(self._bell)
+        return self._bell
 
     def __exit__(
         self,
@@ -134,13 +140,24 @@ class Watch:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        place = self._place
+        place, bell = self._place, self._bell
         with place.mutex:
-            place.watched = False
-            if place.bell is None:
-                return
+            place.watch(None)
             if place.raw is None or place.claim.id not in self._recipe.places:
-                place.bell.close()
-                place.bell = None
-            elif place.bell.close_later():
-                place.bell = None
+                bell.close()
+            elif not bell.close_later():
+                place.used = bell
+
+
+class _Withdrawal:
+    """What becomes of a claim whose waiter never comes back."""
+
+    __slots__ = ("_claim", "_recipe")
+
+    def __init__(self, recipe: Recipe, claim: Claim) -> None:
+        self._recipe = recipe
+        self._claim = claim
+
+    def __call__(self) -> None:
+        with suppress(OSError):
+            self._recipe.withdraw(self._claim)

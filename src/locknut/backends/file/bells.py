@@ -3,7 +3,9 @@
 Nobody sleeps in the kernel's lock queue (such a sleep cannot be cancelled, L1). A waiter binds its
 bell before it asks again; who leaves the lock looks up the lowest ticket and sends one datagram.
 Bells do not cross network namespaces: there, and whenever a ring is lost, `retry_in` is the net.
-Beside its bell the first in line also watches the holder's process (a pidfd).
+The same holds where no socket can be had. Beside its bell the first in line also watches the
+holder's process (a pidfd). Who waits without a ticket, or without a socket, sleeps on a plain
+signal.
 """
 
 from __future__ import annotations
@@ -12,11 +14,13 @@ import os
 import socket
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
 from errno import EADDRINUSE, EAGAIN, ENOBUFS
 from typing import Final
 
 from locknut.backends.file import descriptors
+from locknut.core.ports import Signal
 
 _RING: Final = b"!"
 _MANY: Final = 100
@@ -29,7 +33,10 @@ def address(bell_name: str, ticket: int) -> bytes:
 
 
 class Ringer:
-    """Rings others' bells, through one socket for the whole process."""
+    """Rings others' bells, through one socket for the whole process.
+
+    A ring is a favour: the lock is free already, so nothing that goes wrong here is an error.
+    """
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
@@ -37,16 +44,13 @@ class Ringer:
         self._sent = 0
 
     def ring(self, to: bytes) -> None:
-        with self._mutex:
+        with self._mutex, suppress(OSError):  # not bound yet, elsewhere, just gone, or no socket
             try:
                 (self._socket or self._open()).sendto(_RING, to)
                 self._sent += 1
-            except (ConnectionRefusedError, FileNotFoundError):
-                pass  # not bound yet (then it asks again once it is), elsewhere, or just gone
             except OSError as error:
-                if error.errno not in (EAGAIN, ENOBUFS):
-                    raise
-                self._send_again(to)
+                if error.errno in (EAGAIN, ENOBUFS):
+                    self._send_again(to)
 
     def close(self) -> None:
         with self._mutex:
@@ -67,8 +71,7 @@ class Ringer:
         """
         if self._sent >= _MANY:
             self._close()
-            with suppress(BlockingIOError, ConnectionRefusedError, FileNotFoundError):
-                self._open().sendto(_RING, to)
+            self._open().sendto(_RING, to)
 
     def _close(self) -> None:
         # Forgotten first: an interrupt in between must not leave a closed one to ring with.
@@ -80,9 +83,10 @@ class Ringer:
 class Bell(ABC):
     """What one waiter sleeps on. The colours add how."""
 
-    def __init__(self, ringer: Ringer) -> None:
+    def __init__(self, ringer: Ringer, signal: Callable[[], Signal]) -> None:
         self._ringer = ringer
-        self._socket = descriptors.open_socket()
+        self._plain = signal()
+        self._socket: socket.socket | None = None
         self._hung = b""
         self._address = b""
         self._early = False
@@ -90,27 +94,35 @@ class Bell(ABC):
         self._gone: set[int] = set()
 
     def hang(self, at: bytes) -> None:
-        """Be rung at this address from now on."""
+        """Be rung at this address from now on; if no socket can be had, only by `notify`."""
         if at == self._hung:
             return
-        if self._hung:
-            self._renew_socket()
-        self._hung = at
-        try:
-            self._socket.bind(at)
-            self._address = at
-        except OSError as error:
-            if error.errno != EADDRINUSE:
-                raise
-            self._socket.bind("")  # two readers in the same nanosecond: the kernel finds a name
-            self._address = self._socket.getsockname()
-        if self._early:
+        self._take_down()
+        with suppress(OSError):
+            self._socket = made = descriptors.open_socket()
+            self._listen_to(made.fileno())
+            self._address = _bound(made, at)
+        if not self._address:
+            self._take_down()
+        elif self._early:
             self.notify()
+        self._hung = at
 
     def notify(self) -> None:
+        """By this process: whatever it is that its owner sleeps on."""
         self._early = not self._address
         if self._address:
             self._ringer.ring(self._address)
+        else:
+            self._plain.notify()
+
+    async def wait(self, until: float) -> bool:
+        """Sleep until it rings, or a process that is followed ends; False once `until` is past."""
+        if self._socket is None:
+            rung = await self._plain.wait(until)
+            self._early = False
+            return rung
+        return await self._wait_for_rings(until)
 
     @abstractmethod
     def close_later(self) -> bool:
@@ -122,6 +134,8 @@ class Bell(ABC):
         A process that was seen to end is not followed again until the holders change (`anew`): its
         name may stand in a record that a stopped process has not come to write over.
         """
+        if self._socket is None:
+            return True  # it sleeps on nothing that has a descriptor
         if anew:
             self._gone.clear()
         for pid in [pid for pid in self._pidfds if pid not in pids]:
@@ -133,8 +147,7 @@ class Bell(ABC):
     def close(self) -> None:
         for pid in list(self._pidfds):
             self._unfollow(pid)
-        self._stop_listening_to(self._socket.fileno())
-        descriptors.close_socket(self._socket)
+        self._take_down()
 
     def _open(self, pid: int) -> bool:
         try:
@@ -158,29 +171,43 @@ class Bell(ABC):
             self._gone.add(pid)
             self._unfollow(pid)
 
-    def _renew_socket(self) -> None:
-        self._early = True  # a ring in the old one may be lost: ring once for it
-        self._stop_listening_to(self._socket.fileno())
-        descriptors.close_socket(self._socket)
-        self._socket = descriptors.open_socket()
-        self._listen_to(self._socket.fileno())
+    def _take_down(self) -> None:
+        used = self._socket
+        if used is not None:
+            self._early = True  # a ring in the old one may be lost: ring once for it
+            self._stop_listening_to(used.fileno())
+            descriptors.close_socket(used)
+        self._socket = None
+        self._address = b""
 
     def _take_ring(self) -> None:
         """One datagram for one wake: a ring that comes meanwhile must wake again."""
-        try:
-            self._socket.recv(1)
-        except BlockingIOError:
-            return
+        if self._socket is not None:
+            with suppress(BlockingIOError):
+                self._socket.recv(1)
+
+    def _rings(self, fd: int) -> bool:
+        return self._socket is not None and fd == self._socket.fileno()
 
     @abstractmethod
-    async def wait(self, until: float) -> bool:
-        """Sleep until it rings, or a process that is followed ends; False once `until` is past."""
+    async def _wait_for_rings(self, until: float) -> bool: ...
 
     @abstractmethod
     def _listen_to(self, fd: int) -> None: ...
 
     @abstractmethod
     def _stop_listening_to(self, fd: int) -> None: ...
+
+
+def _bound(made: socket.socket, at: bytes) -> bytes:
+    try:
+        made.bind(at)
+    except OSError as error:
+        if error.errno != EADDRINUSE:
+            raise
+        made.bind("")  # two readers in the same nanosecond: the kernel finds a name
+        return bytes(made.getsockname())
+    return at
 
 
 def close_all(bells: list[Bell]) -> None:

@@ -206,6 +206,8 @@ class _NoFile(LockFile):
 
 
 NO_FILE: Final = _NoFile()
+OUTSIDE_FILE: Final = _NoFile()
+"""What a claim has that waits outside of the line, in the anteroom."""
 
 
 class Files:

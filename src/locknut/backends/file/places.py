@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from typing import Final
 
 from locknut.backends.file import layout
+from locknut.backends.file.anteroom import ELSEWHERE
 from locknut.backends.file.bells import Bell
 from locknut.backends.file.files import LockFile
 from locknut.backends.file.identity import Identity, record_of
@@ -36,8 +38,9 @@ class Place:
     """
 
     __slots__ = (
-        "bell",
+        "_bell",
         "claim",
+        "counted",
         "file",
         "former",
         "hung",
@@ -46,12 +49,16 @@ class Place:
         "mutex",
         "net",
         "owner_digest",
+        "rang",
         "raw",
         "request",
         "reserved",
         "slot",
+        "soon",
         "ticket",
+        "used",
         "watched",
+        "which",
     )
 
     def __init__(self, claim: Claim, file: LockFile) -> None:
@@ -69,14 +76,35 @@ class Place:
         self.ticket: int | None = None
         self.former: int | None = None
         """The ticket this claim had in a file that was removed meanwhile."""
-        self.bell: Bell | None = None
+        self._bell: weakref.ref[Bell] | None = None
+        self.used: Bell | None = None
+        """The bell of one who waits no more, to be closed when there is time."""
+        self.which = file.which
+        self.counted = ELSEWHERE
+        """Whether it is in the line, or in the anteroom."""
         self.hung: int | None = None
         """The ticket its bell is named after."""
         self.watched = False
         self.net = 0.0
+        self.soon = 0.0
+        """How long it waited for somebody who was stopped amid a few microseconds' work."""
+        self.rang = 0.0
+        """When it last rang others because it might have been in their way."""
         self.known = 0
         if claim.mode is not _ALONE or claim.owner is not None:
             self._beside_others(claim)
+
+    @property
+    def bell(self) -> Bell | None:
+        """What its waiter sleeps on. The waiter alone keeps it: a task whose loop was closed must
+        not be kept alive by us.
+        """
+        return None if self._bell is None else self._bell()
+
+    def watch(self, bell: Bell | None) -> None:
+        self._bell = None if bell is None else weakref.ref(bell)
+        self.watched = bell is not None
+        self.hung = None
 
     def _beside_others(self, claim: Claim) -> None:
         self.mode = _MODES[claim.mode]

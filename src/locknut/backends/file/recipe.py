@@ -1,8 +1,7 @@
 """What each command does to the lock file; nothing here waits, so both colours share it.
 
-A first attempt may barge in; refused, a claim has its ticket and goes in order. What was locked on
-the way is dropped if the attempt fails, and whoever drops anything rings the head of the line: no
-wake-up is ever owed by somebody who has forgotten it.
+A first attempt may barge in; refused, a claim has its ticket and goes in order (`lining`), unless
+it was a mere try.
 """
 
 from __future__ import annotations
@@ -13,42 +12,38 @@ from typing import Final
 from weakref import finalize
 
 from locknut.backends.file import burying, cleaning, descriptors, kernel, line, waiting, ways
-from locknut.backends.file.bells import Bell, Ringer, address, close_all
-from locknut.backends.file.files import EVERY, NO_FILE, Files, LockFile
+from locknut.backends.file.anteroom import Anteroom
+from locknut.backends.file.bells import Bell, Ringer, close_all
+from locknut.backends.file.files import EVERY, NO_FILE, OUTSIDE_FILE, Files, LockFile
 from locknut.backends.file.holding import put_out
 from locknut.backends.file.identity import this_process
-from locknut.backends.file.kernel import END, READ, WRITE, drop_all_and_look
+from locknut.backends.file.kernel import drop_all_and_look
 from locknut.backends.file.layout import (
     EXCLUSIVE,
-    LOCK,
     PERMIT,
-    QUEUE,
-    SHARED,
 )
+from locknut.backends.file.lining import NET, Lining
 from locknut.backends.file.outcomes import Crowded, Orphaned, Refused, Reserved
 from locknut.backends.file.places import BARGE, Place
 from locknut.core.values import Answer, Busy, Claim, Granted
 
-_REOPENS: Final = 200
+_REOPENS: Final = 20
 _SOON: Final = 0.002
-_NET: Final = 0.05
 _BARRED: Final = 1000
 _FORGIVEN: Final = 200
 _MOST_USED: Final = 4
 _new_tuple = tuple.__new__
 
 
-class Recipe:
+class Recipe(Lining):
     """The claims of one directory in this process, whatever colour they come from."""
 
     def __init__(self, files: Files) -> None:
-        self.files = files
-        self.ringer = Ringer()
+        super().__init__(files)
         self._used: list[Bell] = []
         """Bells of those who have been woken: closed when there is time, not on the way out."""
         self.places: dict[str, Place] = {}
         self._barred: dict[str, None] = {}
-        self.me = this_process()
         descriptors.tell_after_fork(self)
         finalize(self, _close, files, self.ringer, self._used).atexit = False
 
@@ -56,25 +51,37 @@ class Recipe:
         place = self.places.get(claim.id)
         if place is None:
             if self._barred and claim.id in self._barred:
-                return Busy(_NET)
+                return Busy(NET)
             # Until its first attempt is answered nobody else has a word on a claim: no mutex.
-            return self._ask(self._new_place(claim))
-        with place.mutex:
-            if place.raw is not None:
-                return Granted(place.raw)
-            if place.file is NO_FILE:
-                return Busy(_NET)  # released meanwhile, by another thread
-            return self._ask(place)
+            place = self._new_place(claim)
+            answer = self._ask(place)
+        else:
+            with place.mutex:
+                answer = self._ask_again_by(place)
+        if place.counted and place.raw is not None:
+            self._leave_line(place)
+        return answer
+
+    def _ask_again_by(self, place: Place) -> Answer:
+        if place.raw is not None:
+            return Granted(place.raw)
+        if place.file is NO_FILE:
+            return Busy(NET)  # released meanwhile, by another thread
+        if place.file is OUTSIDE_FILE and not self.anteroom.go_in(place):
+            return self._stay_out()
+        return self._ask(place)
 
     def _ask(self, place: Place) -> Answer:
         try:
+            if place.file is OUTSIDE_FILE:
+                self._come_in(place)
             if place.ticket is not None and place.bell is not None and place.hung != place.ticket:
                 return self._ask_again(place)  # first the bell: with that we ask anyway
             return self._enter(place) or self._ask_again(place)
         except Orphaned:
             return self._move_house(place)
         except Crowded:
-            return Busy(_SOON)
+            return _soon(place)
 
     def _move_house(self, place: Place) -> Answer:
         """Ask in the file that counts, wherever it is by then."""
@@ -85,7 +92,7 @@ class Recipe:
                     return self._enter(place) or self._ask_again(place)
                 except Crowded:
                     break
-        return Busy(_SOON)
+        return _soon(place)
 
     def place(self, claim: Claim) -> Place:
         """What is known of this claim; made at its first attempt or watch."""
@@ -115,15 +122,29 @@ class Recipe:
         if place is None:
             return False
         with place.mutex:
-            file = place.file
-            if file is NO_FILE:
-                return False  # released meanwhile, by another thread
+            held = self._release(place)
+        if place.counted:
+            self._leave_line(place)
+        return held
+
+    def withdraw(self, claim: Claim) -> None:
+        """A claim whose waiter never comes back, unless it is held by now."""
+        place = self.places.get(claim.id)
+        if place is not None and place.raw is None:
+            self.release(claim)
+
+    def _release(self, place: Place) -> bool:
+        file = place.file
+        if file is NO_FILE:
+            return False  # released meanwhile, by another thread
+        held = False
+        if file is not OUTSIDE_FILE:
             if place.mode == EXCLUSIVE:
                 held = self._leave_alone(file, place.raw)
             else:
                 held = place.raw is not None and not put_out(place)
                 self.leave(place)
-            self.put_away(place)
+        self.put_away(place)
         return held
 
     def put_away(self, place: Place) -> None:
@@ -132,10 +153,11 @@ class Recipe:
         Only now is the place forgotten: a release that was interrupted before can be asked again.
         """
         file, place.file = place.file, NO_FILE
-        self.files.give_back(file)
+        if file is not OUTSIDE_FILE:
+            self.files.give_back(file)
         self.places.pop(place.claim.id, None)
-        if place.bell is not None and not place.watched:
-            self._used.append(place.bell)
+        if place.used is not None:
+            self._used.append(place.used)
             if len(self._used) > _MOST_USED:
                 close_all(self._used)
 
@@ -144,17 +166,12 @@ class Recipe:
         self.files.forget()
         self.ringer.forget()
         self._used.clear()
+        self.anteroom = Anteroom()
         self.places = {}
         self.me = this_process()
 
     def close(self) -> None:
         _close(self.files, self.ringer, self._used)
-
-    def ring_first(self, file: LockFile, *, sure: bool) -> None:
-        """Wake the head of the line; unless `sure`, only if it could enter now."""
-        head = line.first(file.fd)
-        if head is not None and (sure or line.may_enter(file.fd, head)):
-            self.ringer.ring(address(file.bell, head.start))
 
     # -- one attempt
 
@@ -163,11 +180,12 @@ class Recipe:
         try:
             raw = ways.BY_MODE[place.mode](place, self.me)
         except Refused as refused:
-            self._back_out(place)
+            self._step_back(place)
             place.reserved = refused.left if isinstance(refused, Reserved) else None
             return None
         except BaseException:
-            self._back_out(place)
+            self._drop(place)
+            self.ring_first(place.file, sure=False)
             raise
         if raw is None:
             place.reserved = None
@@ -183,9 +201,11 @@ class Recipe:
             if place.file.dead() or cleaning.in_progress(place.file.fd):
                 os.sched_yield()
                 raise Orphaned  # what was in the way is not a holder
-            self._take_ticket(place)
+            away = self._line_up(place)
+            if away is not None:
+                return away
             if place.bell is None:
-                return Busy(place.reserved or _NET)
+                return Busy(place.reserved or NET)
         if self._hang_bell(place):
             granted = self._enter(place)
             if granted is not None:
@@ -196,30 +216,24 @@ class Recipe:
                 return granted
         if self._used:
             close_all(self._used)
+        place.soon = 0.0
         return Busy(min(place.net, place.reserved or place.net))
 
-    def _back_out(self, place: Place) -> None:
-        place.slot = None
-        kernel.drop(place.file.fd, 0, END if place.ticket is None else place.ticket)
-        self.ring_first(place.file, sure=False)
+    def _line_up(self, place: Place) -> Answer | None:
+        """Take a ticket; an answer if this claim has no place in the line, or not yet."""
+        if not place.claim.waits:
+            return self._turn_away(place)
+        if not self.anteroom.go_in(place):
+            return self._send_out(place)
+        self._take_ticket(place)
+        return None
 
-    def _hang_bell(self, place: Place) -> bool:
-        """True if it hangs only now: a ring may have missed it, so ask again."""
-        ticket = place.ticket
-        if place.bell is None or ticket is None or place.hung == ticket:
-            return False
-        place.bell.hang(address(place.file.bell, ticket))
-        place.hung = ticket
-        return True
-
-    def _let_others_in(self, place: Place, ticket: int) -> None:
-        """As many are woken as can enter: each one who enters beside others rings the next."""
-        if place.mode == SHARED:
-            following = line.after(place.file.fd, ticket)
-            if following is not None and following.kind == READ:
-                self.ringer.ring(address(place.file.bell, following.start))
-        else:
-            self.ring_first(place.file, sure=True)
+    def _turn_away(self, place: Place) -> Answer:
+        """A mere try leaves nothing behind: a ticket would turn others away."""
+        if place.watched:
+            return Busy(NET)
+        self.put_away(place)
+        return Busy(NET, lined=False)
 
     def _open_again(self, place: Place) -> None:
         """Move to the file that counts; first our place, then the next one behind us: in order."""
@@ -234,12 +248,6 @@ class Recipe:
         kernel.drop_all(old.fd)
         self.ring_first(old, sure=True)
         descriptors.close(old.fd)
-
-    def _take_ticket(self, place: Place) -> None:
-        kind = READ if place.mode == SHARED else WRITE
-        tell = waiting.Teller(place, self.me)
-        place.ticket = ticket = line.join(place.file.fd, kind, place.former, tell)
-        place.request = kernel.asked(WRITE, LOCK, ticket - LOCK)
 
     # -- holds
 
@@ -262,13 +270,11 @@ class Recipe:
                 self._ring_head(file, waiter)
         return held
 
-    def _ring_head(self, file: LockFile, waiter: int) -> None:
-        # Whom the kernel names first came first, nearly always: ring at once, then make sure.
-        if waiter > QUEUE:
-            self.ringer.ring(address(file.bell, waiter))
-        head = line.before(file.fd, waiter)
-        if head is not None:
-            self.ringer.ring(address(file.bell, head.start))
+
+def _soon(place: Place) -> Busy:
+    """Somebody was stopped in the middle: each time it takes longer until we look again."""
+    place.soon = min(max(_SOON, place.soon * 2), NET)
+    return Busy(place.soon)
 
 
 def _close(files: Files, ringer: Ringer, used: list[Bell]) -> None:

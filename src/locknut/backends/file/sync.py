@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import select
+from collections.abc import Callable
 from contextlib import suppress
 
 from locknut.backends.file.bells import Bell, Ringer
+from locknut.core.ports import Signal
 from locknut.runtimes.clock import now
 
 _LONGEST = 3600.0
@@ -15,13 +17,15 @@ _LONGEST = 3600.0
 class PollBell(Bell):
     """A bell for a thread."""
 
-    def __init__(self, ringer: Ringer) -> None:
-        super().__init__(ringer)
+    def __init__(
+        self, ringer: Ringer, signal: Callable[[], Signal], abandoned: Callable[[], object]
+    ) -> None:
+        super().__init__(ringer, signal)
+        del abandoned  # a thread cannot end in the middle of its wait
         self._poll = select.poll()
         self._woken: list[tuple[int, int]] = []
-        self._listen_to(self._socket.fileno())
 
-    async def wait(self, until: float) -> bool:
+    async def _wait_for_rings(self, until: float) -> bool:
         self._attend()
         while (left := until - now()) > 0:
             ready = self._poll.poll(math.ceil(min(left, _LONGEST) * 1000))
@@ -37,7 +41,7 @@ class PollBell(Bell):
     def _attend(self) -> None:
         # Only now: the attempt for which we were woken came first.
         for fd, _ in self._woken:
-            if fd == self._socket.fileno():
+            if self._rings(fd):
                 self._take_ring()
             else:
                 self._ended(fd)

@@ -42,9 +42,10 @@ def settle(place: Place, me: Identity) -> bool:
     changed = last.raw != place.known
     place.known = last.raw
     place.net = _FIRST[before] if changed else min(place.net * 2, _LONGEST[before])
-    if before or place.bell is None:
+    bell = place.bell
+    if before or bell is None:
         return True
-    return place.bell.follow(_pids(file, last, me), anew=changed)
+    return bell.follow(_pids(file, last, me), anew=changed)
 
 
 class Teller:
