@@ -58,13 +58,13 @@ class Trees:
 
     def judge(self, mutant: Mutant, limit: float, sound: set[tuple[str, ...]]) -> Verdict:
         """Put it in, run its tests, and take it out."""
-        if mutant.found_in(ROOT) != 1:
-            told = f"its text is found {mutant.found_in(ROOT)} times in {mutant.file}"
-            return Verdict(mutant, UNJUDGED, told, 0.0)
         if mutant.tests not in sound:
             return Verdict(mutant, UNJUDGED, "its tests fail without it too", 0.0)
         tree = self._free.get()
         try:
+            if (count := mutant.found_in(tree)) != 1:
+                told = f"its text is found {count} times in {mutant.file}"
+                return Verdict(mutant, UNJUDGED, told, 0.0)
             place = tree / mutant.file
             text = place.read_text(encoding="utf-8")
             place.write_text(mutant.applied_to(text), encoding="utf-8")
