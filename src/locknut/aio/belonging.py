@@ -25,7 +25,7 @@ asynchronous generator, a fixture or an exit stack may be left in another task."
 
 def caller(runtime: Runtime) -> Mine | None:
     """Who calls, and has it from now on: None outside of any task of this loop."""
-    return cast("LoopRuntime", runtime).caller()
+    return runtime.caller()  # type: ignore[attr-defined,no-any-return]  # a LoopRuntime
 
 
 def pass_on(client: Client, leases: Sequence[LeaseCore], to: Mine | None, code: CodeType) -> None:

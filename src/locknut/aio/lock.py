@@ -130,7 +130,9 @@ class Lock:
             lease = belonging.left_behind(self._client, self._want, self._kept)
         if lease is None:
             raise self._client.not_here(self.name)
-        await lease.release()
+        rest = begin_release(self._client, lease)
+        if rest is not None:
+            await rest
 
     def _current(self, mine: Mine | None) -> Lease | None:
         lease: Any = None if mine is None else mine.get(self._want.slot)

@@ -23,7 +23,7 @@ from locknut.core.values import (
     Renewed,
     State,
 )
-from locknut.errors import ConfigurationError, NotHeld
+from locknut.errors import ConfigurationError, DeadlockDetected, NotHeld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -108,7 +108,7 @@ class Client:
         self.heartbeat = backend.heartbeat
         self.id = id
         self.serial = next(_serials)
-        self.guard = runtime.guard()
+        self._take_guard()
         self.lines: dict[str, Line] = {}
         self.holds: dict[str, Hold] = {}
         """Every live hold by its claim id."""
@@ -118,6 +118,18 @@ class Client:
         """Why this client can no longer be used; empty while it can."""
         self.keeper = Keeper(self, keeper_runtime, keeper_backend, keeper_start)
         backend.listen(self.keeper.news)
+
+    def _take_guard(self) -> None:
+        self.guard = self.runtime.guard()
+        self.in_guard = self.guard.inside
+        self.in_engine: Callable[[], bool] = getattr(self.backend, "inside", bool)
+        """Both at hand, because every call asks them; `bool()` is False, at no cost."""
+
+    def nested(self) -> bool:
+        """Whether this call comes from code of others that runs inside one of ours, on the same
+        thread: from a finalizer or a signal handler.
+        """
+        return self.in_guard() or self.in_engine()
 
     def bare(self, key: str) -> str:
         """The name that the user gave."""
@@ -157,6 +169,15 @@ class Client:
     def ensure_open(self) -> None:
         if self.closed:
             raise ConfigurationError(self.closed, backend=self.backend.name)
+        if self.nested():
+            self.refuse_nested()
+
+    def refuse_nested(self) -> None:
+        message = (
+            "called by a finalizer or a signal handler that interrupted Locknut itself on this "
+            "thread: it would wait for itself; do this on another thread, or later"
+        )
+        raise DeadlockDetected(message, backend=self.backend.name)
 
     def awake(self, signal: Signal) -> Awake:
         """While somebody waits on this signal, closing rings it."""
@@ -175,8 +196,8 @@ class Client:
             mode = want.terms.mode
             self.ear.tell(Event(kind, self.bare(want.key), self.backend.name, mode, **facts))
 
-    def look(self, hold: Hold) -> None:
-        losing.look(self, hold)
+    def look(self, hold: Hold) -> bool:
+        return losing.look(self, hold)
 
     def on_lost(self, lease: LeaseCore, callback: Callable[[Any], object]) -> None:
         losing.on_lost(self, lease, callback)
@@ -185,6 +206,11 @@ class Client:
         """From a destructor: nothing but an append and a ring."""
         if not self.closed and self.runtime.at_home():
             self.keeper.abandon(hold, number)
+
+    def later(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do this on the keeper's thread, because where it was asked for it cannot be done."""
+        self.keeper.errands.append(work)
+        self.keeper.ring()
 
     def end_abandoned(self, hold: Hold, number: int) -> None:
         if not hold.ending and hold.number == number:
@@ -236,6 +262,7 @@ class Client:
             hold.ending = True
             losing.end_leases(hold, State.RELEASED, "forked")
         self.backend.forked()
+        self._take_guard()
 
     def not_here(self, name: str) -> NotHeld:
         message = "not held by this thread or task, so it cannot be released here"

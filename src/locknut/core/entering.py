@@ -30,6 +30,8 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
 
     What is free is taken right here, in one command and few calls; `_win` has all the patience.
     """
+    if client.in_guard() or client.in_engine():
+        client.refuse_nested()
     if want.slot in mine and _enter_again(client, want, mine, made):
         return
     if client.closed:

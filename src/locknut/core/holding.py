@@ -198,18 +198,17 @@ class LeaseCore:
     @property
     def state(self) -> State:
         """held, at_risk, lost, released or detached: decided by the clock when asked."""
-        if self._ended is None:
-            self._client.look(self._hold)
+        in_time = self._ended is None and self._client.look(self._hold)
         if self._ended is not None:
             return self._ended
+        if not in_time:
+            return State.LOST
         return State.AT_RISK if self._hold.at_risk(self._client.runtime.now()) else State.HELD
 
     @property
     def held(self) -> bool:
         """Whether the hold is still ours, by our own clock."""
-        if self._ended is None:
-            self._client.look(self._hold)
-        return self._ended is None
+        return self._ended is None and self._client.look(self._hold) and self._ended is None
 
     @property
     def reason(self) -> str:
@@ -290,9 +289,10 @@ class LeaseCore:
 
     def _no_longer_held(self) -> LeaseLost | NotHeld:
         place = {"key": self.name, "backend": self.backend}
-        if self._ended is State.LOST:
+        if self._ended in (State.LOST, None):
+            reason = self._reason or "expired"
             message = (
-                f"the hold was lost ({self._reason}): somebody else may have the lock now; "
+                f"the hold was lost ({reason}): somebody else may have the lock now; "
                 f"stop, and let the fence {self.fence} be checked at the resource"
             )
             return LeaseLost(message, **place)

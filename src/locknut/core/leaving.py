@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from locknut.core import losing, pacing
 from locknut.core.holding import NEVER, nobody
 from locknut.core.values import Claim, Mode, State
-from locknut.errors import BackendError, BackendUnavailable, LeaseLost
+from locknut.errors import BackendError, BackendUnavailable, LeaseLost, LocknutError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -38,6 +40,9 @@ def begin_release(
     Who ends several at once gives `ends`, for those that are to be given back to the engine.
     """
     hold = lease._hold
+    if client.in_guard() or client.in_engine():
+        _leave_to_keeper(client, lease)
+        return None
     if hold.valid_until != NEVER or hold.hold_until != NEVER:
         losing.look(client, hold)
     heir: Waiter | None = None
@@ -68,6 +73,26 @@ def begin_release(
     else:
         return client.runtime.finish(end(client, hold, lease))
     return None
+
+
+def _leave_to_keeper(client: Client, lease: LeaseCore) -> None:
+    """Called inside ourselves, by a finalizer or a signal handler: nothing can be changed here."""
+    if lease._ended is not None:
+        raise lease._no_longer_held()
+    client.later(partial(_release_behind, client, lease))
+
+
+async def _release_behind(client: Client, lease: LeaseCore) -> None:
+    """On the keeper's thread: the same release, with the keeper's own connection."""
+    ends: list[LeaseCore] = []
+    with suppress(LocknutError):  # whoever asked for it is gone; what fails, the keeper repeats
+        rest = begin_release(client, lease, ends)
+        if rest is not None:
+            await rest
+    for each in ends:
+        client.keeper.undo(each._hold.claim, doubtful=each._hold.doubtful)
+        _pass_on_turn_of(client, each._hold)
+        tell_released(client, each)
 
 
 def tell_released(client: Client, lease: LeaseCore) -> None:

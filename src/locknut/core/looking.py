@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from locknut.core import losing
@@ -62,6 +63,8 @@ async def force_release(client: Client, name: str, fence: int | None, reason: st
 
 async def renew(client: Client, lease: LeaseCore) -> None:
     """Renew now, and raise unless the engine confirms it."""
+    if client.nested():
+        client.refuse_nested()
     lease.check()
     hold = lease._hold
     sent = client.runtime.now()
@@ -77,7 +80,15 @@ async def close(client: Client) -> None:
     """Release what is held, wake who waits, and stop the keeper."""
     if client.closed:
         return
+    nested = client.nested()
     client.closed = "this Locks was closed; connect again to use it"
+    if nested:  # nothing can be changed here, so the keeper does the rest on its own thread
+        client.later(partial(_close, client))
+    else:
+        await _close(client)
+
+
+async def _close(client: Client) -> None:
     for signal in list(client.waiting):
         signal.notify()
     for hold in list(client.holds.values()):

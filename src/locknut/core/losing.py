@@ -19,15 +19,14 @@ if TYPE_CHECKING:
     from locknut.core.holding import Hold, LeaseCore
 
 
-def look(client: Client, hold: Hold) -> None:
-    """Compare the hold with the clock, and end it if its time is over."""
+def look(client: Client, hold: Hold) -> bool:
+    """Compare the hold with the clock, and end it if its time is over: False."""
     now = client.runtime.now()
-    if hold.ending or now < hold.valid_until:
-        if hold.ending or now < hold.hold_until:
-            return
-        lose(client, hold, "max_hold")
-    else:
-        lose(client, hold, "expired")
+    if now < hold.valid_until and now < hold.hold_until:
+        return True
+    if not hold.ending and not client.nested():  # there the clock alone says it: the keeper ends it
+        lose(client, hold, "max_hold" if now < hold.valid_until else "expired")
+    return False
 
 
 def lose(client: Client, hold: Hold, reason: str) -> None:
@@ -82,6 +81,8 @@ def on_lost(client: Client, lease: LeaseCore, callback: Callable[[Any], object])
 
 async def wait_lost(client: Client, lease: LeaseCore, until: float) -> bool:
     """True when the hold is lost; False at `until`, or when it ended in another way."""
+    if client.nested():
+        client.refuse_nested()
     signal = client.runtime.signal()
     with client.guard:
         lease._signals = (*lease._signals, signal)

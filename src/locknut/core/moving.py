@@ -38,6 +38,8 @@ def parking_time(backend: Backend, ttl: doors.Duration | None) -> float | None:
 async def detach(client: Client, lease: LeaseCore, ttl: float | None) -> str:
     """Stop keeping the hold here; it lives on in the engine for `ttl`, for whoever has the text."""
     hold = lease._hold
+    if client.nested():
+        client.refuse_nested()
     client.look(hold)
     with client.guard:
         if lease._ended is not None:

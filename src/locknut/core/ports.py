@@ -76,6 +76,15 @@ class Caller(Protocol):
     """The end of a command that this caller left behind; None: there is none."""
 
 
+class Guard(AbstractContextManager[Any], Protocol):
+    """A mutex, never held over I/O or a wait (S18). It knows whether the calling thread has it."""
+
+    def inside(self) -> bool:
+        """True in code of others that runs while this thread is inside: a finalizer, a signal
+        handler. Nothing may be changed there.
+        """
+
+
 class Runtime(Protocol):
     """How one colour (threads, an event loop, the simulator) waits, signals and guards."""
 
@@ -84,8 +93,8 @@ class Runtime(Protocol):
 
     def signal(self) -> Signal: ...
 
-    def guard(self) -> AbstractContextManager[Any]:
-        """A new mutex. Real in both colours, never held over I/O or a wait (S18)."""
+    def guard(self) -> Guard:
+        """A new one. Real in both colours."""
 
     def finish(
         self, work: Coroutine[Any, Any, T], until: float = NEVER, caller: Caller | None = None
@@ -233,6 +242,15 @@ class Glances(Protocol):
     def hung_up(self) -> bool:
         """Whether it has hung up since the last look, without asking it: then all holds are renewed
         at once. Called on the keeper's backend, once a second.
+        """
+
+
+class Nests(Protocol):
+    """What a backend has besides, if a command takes a mutex that the thread may have already."""
+
+    def inside(self) -> bool:
+        """Whether this thread is in the middle of a command, and another one would wait for it:
+        asked before each call, because finalizers and signal handlers call from anywhere.
         """
 
 

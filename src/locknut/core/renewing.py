@@ -61,6 +61,7 @@ class Keeper:
         """Who takes the one ticket runs the keeper; it is put back when the keeper goes to rest."""
         # Filled from anywhere, a destructor included, so without a mutex: appends are atomic.
         self._abandoned: deque[tuple[Hold, int]] = deque()
+        self.errands: deque[Callable[[], Coroutine[Any, Any, None]]] = deque()
         self._undone: deque[tuple[Claim, bool, float]] = deque()
         self._back_to: dict[str, Claim] = {}
         """Of claims to undo, by id: the parked ones whose holds they may have taken over."""
@@ -284,6 +285,8 @@ class Keeper:
         return hold.ttl / pacing.RENEWALS_PER_TTL
 
     async def _clean_up(self, backend: Backend) -> None:
+        while self.errands:
+            await self.errands.popleft()()
         while self._abandoned:
             self.client.end_abandoned(*self._abandoned.popleft())
         self._retry_undone_at = NEVER

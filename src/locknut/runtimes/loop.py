@@ -8,7 +8,6 @@ import math
 import os
 import random
 import sys
-import threading
 import weakref
 from asyncio import _get_running_loop, current_task
 from collections.abc import Awaitable, Callable, Coroutine
@@ -20,7 +19,7 @@ from locknut.core.holding import Mine, nobody
 from locknut.errors import ConfigurationError
 from locknut.runtimes import clock
 from locknut.runtimes.finishing import finish
-from locknut.runtimes.threads import Aside
+from locknut.runtimes.threads import Aside, Guard
 
 if TYPE_CHECKING:
     from locknut.core.ports import Caller
@@ -151,8 +150,8 @@ class LoopRuntime:
     def signal(self) -> LoopSignal:
         return LoopSignal(self)
 
-    def guard(self) -> threading.Lock:
-        return threading.Lock()
+    def guard(self) -> Guard:
+        return Guard()
 
     def finish(
         self, work: Coroutine[Any, Any, T], until: float = math.inf, caller: Caller | None = None

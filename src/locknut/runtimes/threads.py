@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from locknut.core.holding import Mine
 from locknut.runtimes import clock
@@ -69,12 +69,29 @@ class ThreadSignal:
         return self._lock.acquire(timeout=min(left, threading.TIMEOUT_MAX))
 
 
+class Guard(_thread.RLock):  # type: ignore[misc]  # final in typeshed alone
+    """A mutex that knows whether the calling thread is inside.
+
+    Python runs code of others anywhere: finalizers where something is collected, signal handlers
+    between two steps of the main thread. Such code may call us while its own thread is inside:
+    a plain mutex would wait for itself, and `inside` tells before anything half done is touched.
+    """
+
+    __slots__ = ()
+    if TYPE_CHECKING:
+
+        def inside(self) -> bool: ...
+
+    else:
+        inside = _thread.RLock._is_owned  # what a Condition asks
+
+
 class Aside:
     """Runs users' callbacks one after the other, on a thread that ends when there is no more."""
 
     def __init__(self) -> None:
         self._calls: deque[Callable[[], object]] = deque()
-        self._mutex = threading.Lock()
+        self._mutex = threading.RLock()  # a finalizer may come back in; no step minds
         self._busy = False
 
     def __call__(self, call: Callable[[], object]) -> None:
@@ -110,8 +127,8 @@ class ThreadRuntime:
     def signal(self) -> ThreadSignal:
         return ThreadSignal(self.now)
 
-    def guard(self) -> threading.Lock:
-        return threading.Lock()
+    def guard(self) -> Guard:
+        return Guard()
 
     def finish(
         self,

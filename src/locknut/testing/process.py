@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Coroutine
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from locknut.core.holding import Mine
@@ -190,6 +189,9 @@ class SimGuard:
         self._held = False
         self._world.guards_held -= 1
 
+    def inside(self) -> bool:
+        return False  # no code of others runs in the middle of a step
+
 
 class SimRuntime:
     """The Runtime of `core.ports` for the tasks of one process."""
@@ -205,7 +207,7 @@ class SimRuntime:
     def signal(self) -> SimSignal:
         return SimSignal(self._process)
 
-    def guard(self) -> AbstractContextManager[Any]:
+    def guard(self) -> SimGuard:
         return SimGuard(self._world)
 
     async def finish(

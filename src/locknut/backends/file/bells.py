@@ -39,7 +39,7 @@ class Ringer:
     """
 
     def __init__(self) -> None:
-        self._mutex = threading.Lock()
+        self._mutex = threading.RLock()
         self._socket: socket.socket | None = None
         self._sent = 0
 
@@ -57,7 +57,7 @@ class Ringer:
             self._close()
 
     def forget(self) -> None:
-        self._mutex = threading.Lock()
+        self._mutex = threading.RLock()
         self._socket = None
 
     def _open(self) -> socket.socket:

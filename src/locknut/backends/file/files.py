@@ -222,7 +222,7 @@ class Files:
         self.created = random.randrange(EVERY)  # noqa: S311 -- processes that make one file count too
         self._idle: dict[Which, LockFile] = {}
         self._spare: list[LockFile] = []
-        self._mutex = threading.Lock()
+        self._mutex = threading.RLock()
 
     def take(self, key: str, mode: Mode) -> LockFile | None:
         """A descriptor of this key's file that nobody else in the process uses, if one is open."""
@@ -267,7 +267,7 @@ class Files:
     def forget(self) -> None:
         """In a forked child: the descriptors are closed already."""
         self.folder.forget()
-        self._mutex = threading.Lock()
+        self._mutex = threading.RLock()
         self._idle = {}
         self._spare = []
 

@@ -15,6 +15,7 @@ from locknut.backends.memory.store import Store
 from locknut.core.values import Answer, Busy, Capability, Claim, Granted, Holder, LockInfo, Renewal
 from locknut.errors import ConfigurationError
 from locknut.runtimes import clock
+from locknut.runtimes.threads import Guard
 
 if TYPE_CHECKING:
     from locknut.connect import Url
@@ -50,7 +51,7 @@ class MemoryEngine:
 
     def _reset(self) -> None:
         self.pid = os.getpid()
-        self.mutex = threading.Lock()
+        self.mutex = Guard()
         self.signals: dict[str, Signal] = {}
         self.listeners: list[Callable[[str | None, Renewal], None]] = []
         self.store = Store(self._wall, self._ring, self._tell, self._gone)
@@ -96,6 +97,7 @@ class MemoryBackend:
 
     def __init__(self, engine: MemoryEngine):
         self._engine = engine
+        self.inside = engine.mutex.inside
         self._listener: Callable[[str | None, Renewal], None] | None = None
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002  # never waits
@@ -169,6 +171,7 @@ class MemoryBackend:
 
     def forked(self) -> None:
         self._engine.forked()
+        self.inside = self._engine.mutex.inside
 
 
 def _placed(info: LockInfo) -> LockInfo:

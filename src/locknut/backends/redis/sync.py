@@ -200,7 +200,7 @@ class Inbox:
         self._pause: Signal | None = None
         """What is slept on instead while there is no server: hardly ever needed."""
         self._rung = False
-        self._mutex = threading.Lock()
+        self._mutex = threading.RLock()
         self._sleeping: Connection | None = None
 
     def notify(self) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import select
 import socket
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -18,6 +17,7 @@ from locknut.backends.redlock.nodes import Node
 from locknut.backends.redlock.peers import Peer
 from locknut.backends.redlock.questions import Question, nobody_waits
 from locknut.runtimes.clock import now
+from locknut.runtimes.threads import Guard
 
 IDLE_UNCHECKED: Final = 0.01
 """Seconds after which connections are looked at before they are used: a node that restarted has
@@ -47,7 +47,7 @@ class Crew:
         self._bell.setblocking(False)
         self._clapper.setblocking(False)
         self._poll.register(self._bell, select.POLLIN)
-        self._mutex = threading.Lock()
+        self._mutex = Guard()
         """Held while the crew is at work: closing comes from another thread. Not by a generator: if
         that is interrupted in its `__exit__`, it keeps the mutex until it is collected."""
         self._torn = False
@@ -61,6 +61,10 @@ class Crew:
         self._looked = 0.0
         """When it last looked for nodes that do not answer."""
         self.peers = [Peer(node, self) for node in nodes]
+
+    def at_work(self) -> bool:
+        """Whether this thread is in the middle of it: then it is called by code of others."""
+        return self._mutex.inside()
 
     def watch(self, peer: Peer, fd: int, *, writing: bool) -> None:
         self._by_fd[fd] = peer

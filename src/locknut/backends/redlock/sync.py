@@ -25,6 +25,10 @@ class BlockingBackend(RedlockBackend):
         self._local = threading.local()
         self._crews: weakref.WeakSet[Crew] = weakref.WeakSet()
 
+    def inside(self) -> bool:
+        crew: Crew | None = getattr(self._local, "crew", None)
+        return crew is not None and crew.at_work()
+
     async def _ask(self, questions: Sequence[Question], heard: Heard, until: Until) -> None:
         self._crew().ask(questions, heard, until)
 

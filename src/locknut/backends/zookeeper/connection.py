@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import socket
 import struct
-import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -22,6 +21,7 @@ from kazoo.protocol.serialization import Connect, Exists, GetChildren
 
 from locknut.backends.zookeeper.batches import Batch
 from locknut.runtimes.clock import now
+from locknut.runtimes.threads import Guard
 
 _CHUNK: Final = 65536
 _LENGTH: Final = struct.Struct("!i")
@@ -44,7 +44,9 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
     def __init__(self, client: Any, retry: Any, logger: Any) -> None:
         super().__init__(client, retry, logger=logger)
         client.handler.idle = self._idle
-        self._mutex = threading.Lock()
+        self._mutex = Guard()
+        self.sending = self._mutex.inside
+        """Whether this thread is in the middle of it: then it is called by code of others."""
         self._flowing = False
         """Whether callers may send: not before the login, not after an end, not with TLS."""
         self._incoming = bytearray()

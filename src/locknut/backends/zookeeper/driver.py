@@ -115,6 +115,10 @@ class Client(KazooClient):  # type: ignore[misc]  # kazoo has no types
             for request in requests:
                 self._call(request, batch)
 
+    def sending(self) -> bool:
+        sending: bool = self._connection.sending()
+        return sending
+
     @property
     def turned_away(self) -> bool:
         return self._connection.turned_away

@@ -120,6 +120,11 @@ class Session:
         self._client.send(requests, batch)
         return batch
 
+    def sending(self) -> bool:
+        """Whether this thread is in the middle of sending."""
+        client = self._client
+        return client is not None and client.sending()
+
     def post(self, request: Any) -> None:
         """Send without waiting for the answer."""
         self.send([request], _nobody)

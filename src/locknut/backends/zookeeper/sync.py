@@ -32,6 +32,9 @@ class _Bell:
 class BlockingBackend(ZooKeeperBackend):
     """For threads."""
 
+    def inside(self) -> bool:
+        return self.session.sending()
+
     async def _exchange(self, requests: Sequence[Any]) -> Batch:
         session = self.session
         if not session.connected:

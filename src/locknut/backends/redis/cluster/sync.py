@@ -55,7 +55,7 @@ class Pools(Routes):
     def __init__(self, cluster: Cluster):
         super().__init__(cluster)
         self._pools: dict[Address, NodePool] = {}
-        self._mutex = threading.Lock()
+        self._mutex = threading.RLock()
 
     @property
     def settings(self) -> Settings:
@@ -98,7 +98,7 @@ class Pools(Routes):
         return any(cut)
 
     def close(self) -> None:
-        self._mutex = threading.Lock()  # in a forked child nobody is there to give it back
+        self._mutex = threading.RLock()  # in a forked child nobody is there to give it back
         for pool in list(self._pools.values()):
             pool.close()
 

@@ -44,7 +44,7 @@ class Listening:
         self._pool = pool
         self._channel = channel
         self._plain = plain
-        self._mutex = threading.Lock()
+        self._mutex = threading.RLock()
         self._connection: Connection | None = None
 
     def __enter__(self) -> Signal:
