@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 from locknut import opening, redlocks
-from locknut.core import doors, gathering, looking, moving
+from locknut.core import closing, doors, gathering, looking, moving
 from locknut.core.ports import Engine, Runtime
 from locknut.core.values import Capability, Event, LockInfo, Mode
 from locknut.errors import ConfigurationError
@@ -214,7 +214,7 @@ class Locks:
 
     def close(self) -> None:
         """Release what is held, wake who waits, drop the connections."""
-        run(looking.close(self._client))
+        run(closing.close(self._client))
 
     def __enter__(self) -> Self:
         return self

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
+
+import pytest
 
 import locknut
 from locknut.backends.memory import MemoryEngine
 from locknut.core import looking
 from locknut.core.holding import Hold, Terms
-from locknut.core.values import Answer, Claim, Granted, Renewal
+from locknut.core.values import Answer, Capability, Claim, Granted, Kept, Renewal
 from locknut.errors import BackendUnavailable
 from locknut.testing.checker import Assumptions, check
 from locknut.testing.customer import Customer
@@ -33,6 +35,9 @@ class NoReleases(SimBackend):
     async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
         await SimSignal(self.process).wait(self.process.now() + REPLY_WITHIN)
         raise BackendUnavailable("no answer in time")
+
+    async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> list[bool]:
+        return [await self.release(claim, doubtful=doubtful) for claim in claims]
 
 
 def test_a_hold_is_renewed_while_many_claims_wait_to_be_undone() -> None:
@@ -195,3 +200,79 @@ def test_a_hold_that_begins_while_the_keeper_lies_down_wakes_it() -> None:
         thread.join()
         assert rings
         client.holds = {}
+
+
+OUTAGE = 40.0
+
+
+class SessionLosesReleases(SimBackend):
+    """As a ZooKeeper whose connection is away for a while: its session lives on."""
+
+    capabilities = SimBackend.capabilities | {Capability.SESSION}
+    released: ClassVar[list[str]] = []
+
+    async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
+        if self.process.now() - self.process.clock.offset < OUTAGE:
+            raise BackendUnavailable("no connection")
+        self.released.append(claim.id)
+        return await super().release(claim, doubtful=doubtful)
+
+    async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> list[bool]:
+        return [await self.release(claim, doubtful=doubtful) for claim in claims]
+
+
+class LosesReleases(SessionLosesReleases):
+    """The same with a ttl that the engine keeps."""
+
+    capabilities = SimBackend.capabilities
+    released: ClassVar[list[str]] = []
+
+
+@pytest.mark.parametrize("backend", [SessionLosesReleases, LosesReleases])
+def test_only_a_ttl_of_the_engine_makes_undoing_needless(
+    backend: type[SessionLosesReleases],
+) -> None:
+    """What a session holds lasts: giving it back is tried until it is answered."""
+    world = World(0)
+    node = Node(world, Network(world, CALM))
+    customer = Customer(world.process("p"), node, Variant(backend=backend))
+    customer.client.keeper.undo(Claim("sim:name", "1" * 32, TTL), doubtful=False)
+    world.run(OUTAGE + 3)
+    assert backend.released == (["1" * 32] if backend is SessionLosesReleases else [])
+    assert not customer.client.keeper.undoing
+    customer.process.end()
+
+
+class ShortSession(SimBackend):
+    """Vouches for a session of 4 s, whatever ttl is asked for."""
+
+    async def attempt(self, claim: Claim, patience: float) -> Answer:
+        sent = self.process.now()
+        answer = await super().attempt(claim, patience)
+        return answer._replace(until=sent + 4) if isinstance(answer, Granted) else answer
+
+    async def renew(self, claims: Sequence[Claim]) -> list[Any]:
+        sent = self.process.now()
+        answers = await super().renew(claims)
+        return [Kept(sent + 4) if each is Renewal.HELD else each for each in answers]
+
+
+@pytest.mark.parametrize("ttl", [4.0, 20.0, 120.0])
+def test_renewals_go_by_what_was_granted(ttl: float) -> None:
+    world = World(0)
+    node = Node(world, Network(world, CALM))
+    customer = Customer(world.process("p"), node, Variant(backend=ShortSession))
+    held: list[bool] = []
+
+    async def hold() -> None:
+        lease = await customer.acquire("name", Terms(ttl), 1.0)
+        assert lease is not None
+        for _ in range(30):
+            await customer.sleep(1)
+            held.append(lease.held)
+        await customer.release(lease)
+
+    customer.process.spawn(hold(), "holder")
+    world.run(40)
+    customer.process.end()
+    assert held == [True] * 30

@@ -12,7 +12,7 @@ from locknut.aio import belonging
 from locknut.aio.lease import Lease
 from locknut.aio.lock import Lock, RWLock, Semaphore
 from locknut.aio.several import Together
-from locknut.core import doors, gathering, looking, moving
+from locknut.core import closing, doors, gathering, looking, moving
 from locknut.core.holding import Mine, nobody
 from locknut.core.ports import Engine, Runtime
 from locknut.core.values import Capability, Event, LockInfo, Mode
@@ -228,7 +228,7 @@ class Locks:
 
     async def close(self) -> None:
         """Release what is held, wake who waits, drop the connections."""
-        await looking.close(self._client)
+        await closing.close(self._client)
 
     async def __aenter__(self) -> Self:
         return self

@@ -227,7 +227,7 @@ class Client:
         self.holds[hold.claim.id] = hold
         if hold.due < self.keeper.timetable.asleep_until:
             self.keeper.expect(hold)  # before it wakes by itself most holds are over
-        if self.heartbeat is not None and hold.ttl is None and not self.keeper.beating:
+        if self.heartbeat is not None and not self.keeper.beating:
             self.keeper.beat()
 
     def drop(self, hold: Hold) -> None:

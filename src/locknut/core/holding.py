@@ -82,6 +82,7 @@ class Hold:
             self.due = anchor + ttl / pacing.RENEWALS_PER_TTL
         if until is not None:
             self.valid_until = min(self.valid_until, until)
+            self.due = min(self.due, anchor + (self.valid_until - anchor) / pacing.RENEWALS_PER_TTL)
         max_hold = terms.max_hold
         if max_hold is not None:
             self.hold_until = sent + max_hold

@@ -91,7 +91,7 @@ async def _release_behind(client: Client, lease: LeaseCore) -> None:
             await rest
     for each in ends:
         client.keeper.undo(each._hold.claim, doubtful=each._hold.doubtful)
-        _pass_on_turn_of(client, each._hold)
+        pass_on_turn_of(client, each._hold)
         tell_released(client, each)
 
 
@@ -126,7 +126,7 @@ async def release_again(client: Client, lease: LeaseCore, count: int) -> None:
         await _downgrade(client, hold, lease)
     else:
         client.keeper.undo(hold.claim, doubtful=hold.doubtful)
-        _pass_on_turn_of(client, hold)
+        pass_on_turn_of(client, hold)
 
 
 def _decide(client: Client, hold: Hold) -> Waiter | None:
@@ -171,7 +171,7 @@ async def end(client: Client, hold: Hold, lease: LeaseCore | None = None) -> Non
         raise
     finally:
         if hold.line is not None:
-            _pass_on_turn_of(client, hold)
+            pass_on_turn_of(client, hold)
     if lease is not None:
         tell_released(client, lease)
 
@@ -197,7 +197,7 @@ async def end_all(client: Client, engine: Gathers, leases: Sequence[LeaseCore]) 
         raise
     finally:
         for hold in holds:
-            _pass_on_turn_of(client, hold)
+            pass_on_turn_of(client, hold)
     gone = [hold for hold, there in zip(holds, found, strict=True) if not there]
     for lease in leases:
         if lease._hold not in gone:
@@ -218,7 +218,7 @@ def pass_on(client: Client, line: Line) -> None:
         heir.signal.notify()
 
 
-def _pass_on_turn_of(client: Client, hold: Hold) -> None:
+def pass_on_turn_of(client: Client, hold: Hold) -> None:
     """The same for the turn that came with this hold: once, however often it is asked for."""
     heir = None
     with client.guard:
@@ -259,7 +259,7 @@ async def _downgrade(client: Client, hold: Hold, lease: LeaseCore) -> None:
             kept = await _insist(client, lambda: client.backend.downgrade(hold.claim))
     finally:
         hold.claim = hold.claim._replace(mode=Mode.SHARED)
-        _pass_on_turn_of(client, hold)
+        pass_on_turn_of(client, hold)
     if not kept:
         losing.lose(client, hold, "taken")
     tell_released(client, lease)

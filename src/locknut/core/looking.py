@@ -1,20 +1,17 @@
-"""Looking at locks from outside, breaking them, renewing by hand, and closing everything."""
+"""Looking at locks from outside, breaking them, and renewing by hand."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from fnmatch import fnmatchcase
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from locknut.core import losing
-from locknut.core.leaving import end
-from locknut.core.values import Event, LockInfo, Renewal, State
-from locknut.errors import BackendError, LocknutError, StaleFence
+from locknut.core.values import Event, LockInfo, Renewal
+from locknut.errors import BackendError, StaleFence
 
 if TYPE_CHECKING:
     from locknut.core.client import Client
-    from locknut.core.holding import Hold, LeaseCore
+    from locknut.core.holding import LeaseCore
 
 
 async def info(client: Client, name: str) -> LockInfo:
@@ -74,39 +71,3 @@ async def renew(client: Client, lease: LeaseCore) -> None:
     if answer is Renewal.UNKNOWN:
         message = "the renewal was not confirmed; the hold lasts as long as it did before"
         raise BackendError(message, key=lease.name, backend=lease.backend)
-
-
-async def close(client: Client) -> None:
-    """Release what is held, wake who waits, and stop the keeper."""
-    if client.closed:
-        return
-    nested = client.nested()
-    client.closed = "this Locks was closed; connect again to use it"
-    if nested:  # nothing can be changed here, so the keeper does the rest on its own thread
-        client.later(partial(_close, client))
-    else:
-        await _close(client)
-
-
-async def _close(client: Client) -> None:
-    for signal in list(client.waiting):
-        signal.notify()
-    for hold in list(client.holds.values()):
-        with client.guard:
-            ended = [] if hold.ending else losing.end_leases(hold, State.RELEASED)
-            for lease in ended:
-                lease._forget()
-            ours = not hold.ending
-            client.drop(hold)
-        if ours:
-            await _end_quietly(client, hold)
-        for lease in ended:
-            losing.tell_lease(client, lease)
-    client.keeper.stop()
-    await client.backend.close()
-
-
-async def _end_quietly(client: Client, hold: Hold) -> None:
-    """What cannot be released while closing, the ttl or the process's end frees."""
-    with suppress(LocknutError):
-        await client.runtime.finish(end(client, hold))

@@ -147,7 +147,8 @@ class Backend(Protocol):
     min_ttl: float
     max_ttl: float
     heartbeat: float | None
-    """How often a hold without ttl is renewed all the same, to learn of its loss; None: never."""
+    """How often every hold is looked at by a renewal, whatever its ttl, because it can be taken
+    away unseen; None: never."""
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:
         """Ask for the key; may wait in the engine for up to `patience` seconds. The first question

@@ -11,17 +11,18 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from locknut.core import pacing
 from locknut.core.holding import NEW
 from locknut.core.timetable import BATCH, NEVER, Timetable
+from locknut.core.undoing import Owed, Undoing
 from locknut.core.values import Claim, Renewal, Renewed
 
 if TYPE_CHECKING:
     from locknut.core.client import Client
     from locknut.core.holding import Hold
-    from locknut.core.ports import Backend, PutsBack, Runtime
+    from locknut.core.ports import Backend, Runtime
 
 PUNCTUAL = 0.02
 """How much later than its time a hold may be looked at, to share the timetable of its fellows."""
@@ -62,11 +63,8 @@ class Keeper:
         # Filled from anywhere, a destructor included, so without a mutex: appends are atomic.
         self._abandoned: deque[tuple[Hold, int]] = deque()
         self.errands: deque[Callable[[], Coroutine[Any, Any, None]]] = deque()
-        self._undone: deque[tuple[Claim, bool, float]] = deque()
-        self._back_to: dict[str, Claim] = {}
-        """Of claims to undo, by id: the parked ones whose holds they may have taken over."""
         self._news: deque[tuple[str | None, Renewal]] = deque()
-        self._retry_undone_at = NEVER
+        self.undoing = Undoing(client.backend, runtime)
         self.beating = False
         self._beat_at = NEVER
         self._hung_up: Callable[[], bool] | None = None
@@ -96,8 +94,9 @@ class Keeper:
             return
         slack = delay / 10
         if self._interval(hold) != delay:  # its end, not a renewal: the notice must be on time
-            slack = min(slack, PUNCTUAL)
-        self.timetable.add(hold, hold.anchor, delay, slack)
+            self.timetable.add(hold, hold.anchor, delay, min(slack, PUNCTUAL))
+        else:
+            self._renew_after(hold, hold.anchor, delay, slack)
 
     def abandon(self, hold: Hold, number: int) -> None:
         self._abandoned.append((hold, number))
@@ -108,9 +107,9 @@ class Keeper:
         """Release a claim behind its caller's back, as often as it takes while it could matter; or,
         where the engine can, put the hold back that it may have taken over.
         """
-        if back_to is not None and hasattr(self.client.backend, "put_back"):
-            self._back_to[claim.id] = back_to
-        self._undone.append((claim, doubtful, NEVER))
+        if not hasattr(self.client.backend, "put_back"):
+            back_to = None
+        self.undoing.add(Owed(claim, doubtful, back_to))
         self.ring()
 
     def news(self, claim_id: str | None, what: Renewal) -> None:
@@ -154,7 +153,7 @@ class Keeper:
                     await self._look_after(backend)
                 except Exception as error:  # noqa: BLE001  # a keeper that died would lose every lock
                     self.runtime.aside(partial(_report, error))
-                    self._retry_undone_at = self.runtime.now() + pacing.RETRY_MOST
+                    self.undoing.retry_at = self.runtime.now() + pacing.RETRY_MOST
                 if not await self._rest():
                     return
             await self._clean_up(backend)
@@ -163,7 +162,7 @@ class Keeper:
 
     async def _rest(self) -> bool:
         """Sleep until something is due or somebody rings; False to end for want of work."""
-        until = min(self._lie_down(), self._retry_undone_at, self._beat_at)
+        until = min(self._lie_down(), self.undoing.retry_at, self._beat_at)
         if until != NEVER:
             if self._hung_up is not None:
                 until = min(until, self.runtime.now() + GLANCE)
@@ -197,7 +196,7 @@ class Keeper:
             await self._renew(batch, backend)
 
     def beat(self) -> None:
-        """Begin to look, every heartbeat, at holds without a ttl: short ones are over by then."""
+        """Begin to look at all holds, every heartbeat: short ones are over by then."""
         self.beating = True
         try:
             self._beat_at = self.runtime.now() + (self.client.heartbeat or NEVER)
@@ -207,9 +206,9 @@ class Keeper:
             raise
 
     async def _look_at_all(self, backend: Backend) -> None:
-        """Ask the engine whether holds that it keeps by itself are still ours."""
+        """Ask an engine that tells nobody of holds that were taken away whether they are ours."""
         self.beating, self._beat_at = False, NEVER  # first: who begins from now on beats anew
-        holds = [hold for hold in self.client.holds.copy().values() if hold.ttl is None]
+        holds = list(self.client.holds.copy().values())
         if holds:
             self.beat()
         for start in range(0, len(holds), BATCH):
@@ -242,7 +241,8 @@ class Keeper:
         except Exception:  # noqa: BLE001  # whatever it was, there was no answer: the keeper lives on
             answers = [Renewal.UNKNOWN] * len(holds)
         for hold, answer in zip(holds, answers, strict=True):
-            self.client.renewed(hold, answer, sent)
+            if answer is Renewal.LOST or hold.ttl is None or self._interval(hold) != NEVER:
+                self.client.renewed(hold, answer, sent)  # or else it was just looked at
 
     def reschedule(self, hold: Hold, now: float, *, at_once: bool = False) -> None:
         """Under the guard: when to look at it again, after a renewal was answered or not."""
@@ -257,12 +257,22 @@ class Keeper:
             retry = now + pacing.backoff(hold.failures, self.runtime.random())
             early = self.timetable.add_once(hold, min(retry, hold.ends_at()))
         elif now + interval < hold.hold_until and interval != NEVER:
-            early = self.timetable.add(hold, now, interval)
+            early = self._renew_after(hold, now, interval)
         else:
             end = hold.ends_at()
             early = end != NEVER and self.timetable.add_once(hold, end)
         if early:
             self.ring()
+
+    def _renew_after(self, hold: Hold, start: float, interval: float, slack: float = 0.0) -> bool:
+        """Under the guard: after its interval, or sooner if the engine granted less than was asked
+        for, as the session of a ZooKeeper may.
+        """
+        if hold.valid_until < pacing.validity(hold.anchor, hold.ttl):
+            sooner = (hold.valid_until - start) / pacing.RENEWALS_PER_TTL
+            if sooner < interval:
+                return self.timetable.add_once(hold, start + max(sooner, pacing.RETRY_FIRST))
+        return self.timetable.add(hold, start, interval, slack)
 
     def _delay(self, hold: Hold) -> float:
         """The first look: a constant of the terms, so that it leaves nothing behind."""
@@ -289,31 +299,5 @@ class Keeper:
             await self.errands.popleft()()
         while self._abandoned:
             self.client.end_abandoned(*self._abandoned.popleft())
-        self._retry_undone_at = NEVER
-        for _ in range(len(self._undone)):
-            # Each may take a command's whole time limit: no hold is lost because of another's end.
-            await self._renew_due(backend)
-            claim, doubtful, give_up = self._undone.popleft()
-            try:
-                await self._undo(backend, claim, doubtful=doubtful)
-            except Exception:  # noqa: BLE001  # as above
-                self._undo_later(claim, give_up)
-
-    async def _undo(self, backend: Backend, claim: Claim, *, doubtful: bool) -> None:
-        parked = self._back_to.get(claim.id)
-        if parked is None:
-            await backend.release(claim, doubtful=doubtful)
-        else:
-            await cast("PutsBack", backend).put_back(claim, parked)
-            del self._back_to[claim.id]
-
-    def _undo_later(self, claim: Claim, give_up: float) -> None:
-        """Try again until the ttl must have removed it by itself."""
-        now = self.runtime.now()
-        if give_up == NEVER:
-            give_up = now + (claim.ttl or pacing.OUTAGE_PATIENCE)
-        if now < give_up and not self._closing:
-            self._undone.append((claim, True, give_up))
-            self._retry_undone_at = now + pacing.RETRY_MOST
-        else:
-            self._back_to.pop(claim.id, None)
+        meanwhile = partial(self._renew_due, backend)
+        await self.undoing.give_back(backend, meanwhile, last=self._closing)

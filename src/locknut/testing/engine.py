@@ -23,7 +23,11 @@ class SimBackend:
     """One process's connection to the node."""
 
     name = "sim"
-    capabilities = frozenset(Capability) - {Capability.DURABLE, Capability.REPLICATED}
+    capabilities = frozenset(Capability) - {
+        Capability.DURABLE,
+        Capability.REPLICATED,
+        Capability.SESSION,
+    }
     default_ttl: float | None = 3.0
     min_ttl = 0.001
     max_ttl = 3600.0

@@ -187,3 +187,51 @@ def test_what_was_left_behind_ends_with_the_loop(server: RedisServer) -> None:
     server.cont()
     with locknut.connect(server.url, namespace="t") as locks, locks.lock("x", timeout=20):
         pass
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+@pytest.mark.parametrize("count", [8, 1000])
+def test_closing_takes_three_seconds_however_much_is_held(end: str, count: int) -> None:
+    with RedisServer() as server:
+        locks = locknut.connect(server.url, namespace="t")
+        leases = [locks.lock(f"n{i}", ttl=60).acquire() for i in range(count)]
+        getattr(server, end)()
+        began = time.monotonic()
+        locks.close()
+        assert time.monotonic() - began < 3 + BUSY
+        assert not any(lease is not None and lease.held for lease in leases)
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_closing_on_a_loop_takes_three_seconds(end: str) -> None:
+    async def story(server: RedisServer) -> float:
+        locks = aio.connect(server.url, namespace="t")
+        leases = [await locks.lock(f"n{i}", ttl=60).acquire() for i in range(1000)]
+        getattr(server, end)()
+        began = time.monotonic()
+        await locks.close()
+        took = time.monotonic() - began
+        assert not any(lease is not None and lease.held for lease in leases)
+        return took
+
+    with RedisServer() as server:
+        assert asyncio.run(story(server)) < 3 + BUSY
+
+
+def test_what_closing_could_not_give_back_is_given_back_behind(server: RedisServer) -> None:
+    """The server answers again before a command of the keeper is given up."""
+    locks = locknut.connect(server.url, namespace="t")
+    leases = [locks.lock(f"n{i}", ttl=600).acquire() for i in range(20)]
+    server.stop()
+    locks.close()
+    server.cont()
+    eventually(lambda: not left_behind(server), "they were not given back")
+    assert len(leases) == 20
+
+
+def test_closing_gives_back_in_few_round_trips(server: RedisServer) -> None:
+    locks = locknut.connect(server.url, namespace="t")
+    leases = [locks.lock(f"n{i}", ttl=60).acquire() for i in range(1200)]
+    locks.close()
+    assert len(leases) == 1200
+    assert not left_behind(server)

@@ -1,0 +1,102 @@
+"""Closing a client: whatever it holds is given back, in one patience for all of it.
+
+What cannot be given back in that time is left to the keeper, which tries once more behind the
+caller; then the ttl, or the end of the process, frees it.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from locknut.core import losing, pacing
+from locknut.core.leaving import pass_on_turn_of
+from locknut.core.timetable import BATCH
+from locknut.core.together import gathers
+from locknut.core.values import State
+from locknut.errors import BackendUnavailable, LocknutError
+
+if TYPE_CHECKING:
+    from locknut.core.client import Client
+    from locknut.core.holding import Hold, LeaseCore
+
+
+async def close(client: Client) -> None:
+    """Release what is held, wake who waits, and stop the keeper."""
+    if client.closed:
+        return
+    nested = client.nested()
+    client.closed = "this Locks was closed; connect again to use it"
+    if nested:  # nothing can be changed here, so the keeper does the rest on its own thread
+        client.later(partial(_close, client))
+    else:
+        await _close(client)
+
+
+async def _close(client: Client) -> None:
+    for signal in list(client.waiting):
+        signal.notify()
+    ended: list[LeaseCore] = []
+    holds = [hold for hold in list(client.holds.values()) if _end(client, hold, ended)]
+    try:
+        until = client.runtime.now() + pacing.RELEASE_PATIENCE
+        with suppress(BackendUnavailable):
+            await client.runtime.finish(_give_back(client, holds, until), until)
+    finally:
+        for hold in holds:
+            pass_on_turn_of(client, hold)
+        for lease in ended:
+            losing.tell_lease(client, lease)
+        client.keeper.stop()
+        await client.backend.close()
+
+
+def _end(client: Client, hold: Hold, ended: list[LeaseCore]) -> bool:
+    """Its leases are over from now on; False if somebody else is ending it."""
+    with client.guard:
+        ours = not hold.ending
+        if ours:
+            leases = losing.end_leases(hold, State.RELEASED)
+            for lease in leases:
+                lease._forget()
+            ended += leases
+        client.drop(hold)
+    return ours
+
+
+async def _give_back(client: Client, holds: list[Hold], until: float) -> None:
+    """Until it is answered, or that time."""
+    left = list(holds)
+    runtime, tries = client.runtime, 0
+    try:
+        while left:
+            try:
+                await _release_some(client, left)
+            except BackendUnavailable:
+                tries += 1
+                again = runtime.now() + pacing.backoff(tries, runtime.random())
+                if again >= until:
+                    return
+                await runtime.signal().wait(again)
+    finally:
+        for hold in left:
+            client.keeper.undo(hold.claim, doubtful=True)
+
+
+async def _release_some(client: Client, left: list[Hold]) -> None:
+    """In one round trip, where the engine can; what is answered is taken out."""
+    engine = gathers(client)
+    some = left[: BATCH if engine is not None else 1]
+    try:
+        if engine is not None:
+            doubtful = any(hold.doubtful for hold in some)
+            await engine.release_all([hold.claim for hold in some], doubtful=doubtful)
+        else:
+            await client.backend.release(some[0].claim, doubtful=some[0].doubtful)
+    except BackendUnavailable:
+        raise
+    except LocknutError:  # one was refused: the keeper looks which
+        for hold in some:
+            client.keeper.undo(hold.claim, doubtful=True)
+    del left[: len(some)]
