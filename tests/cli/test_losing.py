@@ -134,8 +134,11 @@ def blind(url):
 
 def broken(url):
     return 1 / 0
+
+def full(url):
+    raise OSError(28, "No space left on device", "/somewhere")
 """
-SCHEMES = ("blind", "unavailable", "refusing", "forgetful", "broken")
+SCHEMES = ("blind", "unavailable", "refusing", "forgetful", "broken", "full")
 
 
 @pytest.fixture
@@ -170,6 +173,18 @@ def test_a_mistake_of_ours_is_70_without_a_traceback(failing: Shell) -> None:
     assert code == 70
     assert "internal error" in err
     assert "Traceback" not in err
+
+
+def test_what_the_system_refuses_is_77(failing: Shell) -> None:
+    for verb in (("run", "x", "--", "echo", "ran"), ("ls",), ("show", "x"), ("wait", "x")):
+        code, out, err = failing.run(*verb, env={"LOCKNUT_URL": "full:"})
+        assert (code, out) == (77, "")
+        assert "No space left on device: '/somewhere'" in err
+        assert "internal" not in err
+    words = ("run", "-u", "full:", "--on-backend-error", "skip", "x", "--", "echo", "ran")
+    code, out, err = failing.run(*words)
+    assert (code, out) == (0, "")
+    assert "not run (skip)" in err
 
 
 def test_without_an_engine_the_command_can_be_skipped(failing: Shell) -> None:

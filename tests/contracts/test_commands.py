@@ -32,7 +32,7 @@ def tree(tmp_path: Path) -> Path:
     for name in (".venv", ".venv-bench"):
         (copy / name).symlink_to(sys.prefix)
     (copy / ".servers").mkdir()
-    for each in (ROOT / ".servers").iterdir():
+    for each in (ROOT / ".servers").glob("*"):
         (copy / ".servers" / each.name).symlink_to(each)
     return copy
 
@@ -146,10 +146,12 @@ def test_docs(make: Make) -> None:
 
 def test_clean(make: Make, tree: Path) -> None:
     (tree / "build").mkdir()
+    (tree / "shared").mkdir()
+    (tree / ".servers" / "linked").symlink_to(tree / "shared")
     make("clean")
     assert not [name for name in (".venv", ".servers", "build") if os.path.lexists(tree / name)]
     assert Path(sys.executable).exists()
-    assert (ROOT / ".servers" / "bin").exists()
+    assert (tree / "shared").exists()
 
 
 def test_no_word_is_left_out() -> None:
