@@ -37,12 +37,13 @@ class Place:
     """What `open_engine` reads of a URL."""
 
     path: str
+    netloc: str = ""
     options: dict[str, str] = field(default_factory=dict)
 
 
 def engine_in(directory: Path | str, **options: str) -> FileEngine:
     engines._recipes.clear()  # each one as if in a process of its own
-    engine = open_engine(Place(str(directory), options))
+    engine = open_engine(Place(str(directory), options=options))
     assert isinstance(engine, FileEngine)
     return engine
 

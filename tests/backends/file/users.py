@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import shutil
@@ -29,6 +30,7 @@ def shared_directory(mode: int) -> Iterator[Path]:
 
 def by_user(uid: int, work: Callable[[], Any], group: int = GROUP) -> Any:
     """What this work returns (or says, if it fails) in a process of another user."""
+    codecs.lookup("ascii")  # the other user may not be able to read Python's own files
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:

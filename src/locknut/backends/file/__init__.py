@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from typing import TYPE_CHECKING, Final, Protocol
 
 from locknut.backends.file.directory import open_directory
@@ -22,6 +23,9 @@ class Url(Protocol):
     """What is asked of a parsed URL here."""
 
     @property
+    def netloc(self) -> str: ...
+
+    @property
     def path(self) -> str: ...
 
     @property
@@ -37,8 +41,27 @@ def open_engine(url: Url) -> FileEngine | FallbackEngine:
         if value not in _OPTIONS[option]:
             message = f"{option}={value!r}: expected {' or '.join(_OPTIONS[option])}"
             raise ConfigurationError(message, backend="file")
+    _refuse_elsewhere(url)
     network = url.options.get("network") == "allow"
     return _engine_in(open_directory(url.path, network=network), network=network)
+
+
+def _refuse_elsewhere(url: Url) -> None:
+    """A path that would mean something else than it looks like."""
+    if url.netloc not in ("", "localhost"):
+        message = (
+            f"file://{url.netloc}{url.path} names a host, {url.netloc!r}: a path on this machine"
+            f" has three slashes, file:///{url.netloc}{url.path}"
+        )
+        raise ConfigurationError(message, backend="file")
+    if url.path and not url.path.startswith(("/", os.sep)):
+        message = (
+            f"file:{url.path} depends on the current directory, so that two processes could be in"
+            " different places: give the whole path, file:///path"
+        )
+        raise ConfigurationError(message, backend="file")
+    if "\0" in url.path:
+        raise ConfigurationError("the path of a file: URL has a NUL character", backend="file")
 
 
 def _engine_in(directory: Directory, *, network: bool) -> FileEngine | FallbackEngine:

@@ -1,13 +1,15 @@
 """Which directory holds the lock files, and whether it can be trusted with them.
 
 The default is the same for a shell, a cron job and a service of one user, survives logout, and is
-this user's alone. A directory that strangers may write to is refused (they could swap the files),
-and so is a network file system unless asked for: its locks are only as good as its server.
+this user's alone; where it cannot be used, that is an error, and no other is taken. A directory
+that strangers may write to is refused (they could swap the files), and so is a network file system
+unless asked for: its locks are only as good as its server.
 """
 
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import os
 import stat
 import sys
@@ -105,13 +107,43 @@ def _explained(wanted: str) -> Iterator[None]:
 
 
 def default_path() -> str:
-    """By $XDG_STATE_HOME or the home directory; else, for users without one, below /var/tmp."""
-    if state := os.environ.get("XDG_STATE_HOME", ""):
+    """By $XDG_STATE_HOME or the home directory; for users who have none, below /var/tmp.
+
+    What counts is whose home it is, not whether it can be written to at this moment: a process that
+    finds it read-only would go elsewhere than the others of the same user.
+    """
+    state = os.environ.get("XDG_STATE_HOME", "")
+    if os.path.isabs(state) and _is_ours(state, if_missing=True):
         return os.path.join(state, "locknut")
-    home = os.path.expanduser("~")
-    if os.path.isabs(home) and os.access(home, os.W_OK):
-        return os.path.join(home, ".local", "state", "locknut")
-    return f"/var/tmp/locknut-{os.geteuid()}"  # noqa: S108 -- checked below like any other
+    for home in (os.environ.get("HOME", ""), _home_by_password_database()):
+        if os.path.isabs(home) and _is_ours(home, if_missing=False):
+            return os.path.join(home, ".local", "state", "locknut")
+    return f"/var/tmp/locknut-{_uid()}"  # noqa: S108 -- checked below like any other
+
+
+def _is_ours(path: str, *, if_missing: bool) -> bool:
+    """Not somebody else's, as after `sudo -E`: what root makes there its owner could not use."""
+    try:
+        return os.stat(path).st_uid == _uid() or not hasattr(os, "geteuid")
+    except (FileNotFoundError, NotADirectoryError):
+        return if_missing
+    except OSError:
+        return True  # it is there, and cannot be used: that is said when it is opened
+
+
+def _home_by_password_database() -> str:
+    if importlib.util.find_spec("pwd") is None:
+        return os.path.expanduser("~")
+    import pwd
+
+    try:
+        return pwd.getpwuid(_uid()).pw_dir
+    except KeyError:
+        return ""
+
+
+def _uid() -> int:
+    return os.geteuid() if hasattr(os, "geteuid") else 0
 
 
 def _refuse_link(path: str) -> None:

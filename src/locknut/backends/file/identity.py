@@ -16,6 +16,11 @@ _BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 _SHIFTS: Final = "/proc/self/timens_offsets"
 
 
+UNKNOWN_BOOT: Final = bytes(8)
+"""Where `/proc` is missing: nothing can be parked, and what others parked is believed until it runs
+out by the clock."""
+
+
 class Identity(NamedTuple):
     """What the records of this process say of it."""
 
@@ -27,6 +32,11 @@ class Identity(NamedTuple):
 
 def this_process() -> Identity:
     return Identity(socket.gethostname(), os.getpid(), _pid_space(), _boot())
+
+
+def same_boot(record: Record, me: Identity) -> bool:
+    """Whether the record's times count by a clock that we can read."""
+    return me.boot in (record.boot, UNKNOWN_BOOT)
 
 
 def record_of(claim: Claim, mode: int, owner: bytes, raw: int, now: int, me: Identity) -> Record:
@@ -76,5 +86,4 @@ def _pid_space() -> int:
 def _boot() -> bytes:
     with suppress(OSError), open(_BOOT_ID, encoding="ascii") as file:
         return digest(file.read())[:8]
-    # A system that does not name its boots: nothing parked by another process is believed.
-    return digest(os.urandom(16).hex())[:8]
+    return UNKNOWN_BOOT

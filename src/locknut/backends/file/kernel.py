@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
+import sys
 import tempfile
 from contextlib import suppress
 from errno import EACCES, EAGAIN, EINVAL
@@ -21,7 +22,9 @@ _FREE: Final = fcntl.F_UNLCK
 END: Final = 0
 """As a length: to the end of everything."""
 
-_FLOCK = struct.Struct("hhqqi4x")  # little-endian machines: the first byte is the kind
+_FLOCK = struct.Struct("hhqqi4x")
+_KIND: Final = 0 if sys.byteorder == "little" else 1
+"""The byte of the first field that tells the kind."""
 _START = struct.Struct("8xq16x")
 _fcntl = fcntl.fcntl
 _SETLK: Final[int] = getattr(fcntl, "F_OFD_SETLK", -1)
@@ -76,7 +79,7 @@ def drop_all_and_look(fd: int, request: bytes) -> int | None:
     """`drop_all`, then `start_in_the_way`."""
     _fcntl(fd, _SETLK, _EVERYTHING)
     found = _fcntl(fd, _GETLK, request)
-    if found[0] == _FREE:
+    if found[_KIND] == _FREE:
         return None
     start: int = _START.unpack(found)[0]
     return start
@@ -89,7 +92,7 @@ def in_the_way(fd: int, kind: int, start: int, length: int) -> Span | None:
 
 def in_the_way_asked(fd: int, request: bytes) -> Span | None:
     found = _fcntl(fd, _GETLK, request)
-    if found[0] == _FREE:
+    if found[_KIND] == _FREE:
         return None
     kind, _, start, length, _ = _FLOCK.unpack(found)
     return Span(kind, start, length)
@@ -98,7 +101,7 @@ def in_the_way_asked(fd: int, request: bytes) -> Span | None:
 def start_in_the_way(fd: int, request: bytes) -> int | None:
     """Where it begins, and no more: for those who have no time to lose."""
     found = _fcntl(fd, _GETLK, request)
-    if found[0] == _FREE:
+    if found[_KIND] == _FREE:
         return None
     start: int = _START.unpack(found)[0]
     return start
@@ -123,8 +126,10 @@ def _exclude_each_other(one: int, path: str) -> bool:
     try:
         if not take(one, WRITE, 1, 1) or take(other, WRITE, 1, 1):
             return False
+        if in_the_way(other, WRITE, 0, END) != Span(WRITE, 1, 1):
+            return False
         drop_all(one)
-        return take(other, WRITE, 1, 1)
+        return in_the_way(other, WRITE, 0, END) is None and take(other, WRITE, 1, 1)
     except OSError as error:
         if error.errno == EINVAL:
             return False

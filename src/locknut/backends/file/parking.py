@@ -13,7 +13,7 @@ from typing import Final
 
 from locknut.backends.file import kernel, slots
 from locknut.backends.file.holding import lost
-from locknut.backends.file.identity import boot_clock
+from locknut.backends.file.identity import UNKNOWN_BOOT, boot_clock
 from locknut.backends.file.kernel import READ, WRITE
 from locknut.backends.file.layout import (
     BLANK,
@@ -32,12 +32,15 @@ from locknut.backends.file.outcomes import Crowded, Orphaned
 from locknut.backends.file.places import Place
 from locknut.backends.file.recipe import Recipe
 from locknut.core.values import Claim, Granted
-from locknut.errors import BackendError
+from locknut.errors import BackendError, Unsupported
 
 _SPINS: Final = 2000
 
 
 def park(recipe: Recipe, claim: Claim, ttl: float) -> bool:
+    if recipe.me.boot == UNKNOWN_BOOT:
+        message = "a detached hold counts by this boot's clock, and there is no /proc to tell boots"
+        raise Unsupported(message, key=claim.key, backend="file")
     place = recipe.places.get(claim.id)
     if place is None or place.raw is None:
         return False

@@ -12,7 +12,7 @@ from typing import Final
 
 from locknut.backends.file import kernel, layout
 from locknut.backends.file.files import LockFile
-from locknut.backends.file.identity import Identity, boot_clock
+from locknut.backends.file.identity import Identity, boot_clock, same_boot
 from locknut.backends.file.kernel import WRITE, in_the_way, take
 from locknut.backends.file.layout import BROKEN, MAX_SLOTS, META, RECORD, SLOT, SLOTS, Record
 from locknut.backends.file.outcomes import Crowded
@@ -81,19 +81,19 @@ def taken(fd: int, slot: int) -> bool:
 
 def parked(fd: int, last: Record, me: Identity) -> dict[int, Record]:
     """The slots whose hold lives on without a process. Those of an earlier boot do not."""
-    if not last.until or last.boot != me.boot or last.until <= boot_clock():
+    if not last.until or not same_boot(last, me) or last.until <= boot_clock():
         return {}
     now = boot_clock()
     return {
         slot: record
         for slot, record in enumerate(table(fd))
-        if record is not None and record.until > now and record.boot == me.boot
+        if record is not None and record.until > now and same_boot(record, me)
     }
 
 
 def still_parked(last: Record, me: Identity) -> int:
     """What a new grant's record says of parked holds: as before, unless all have run out."""
-    return last.until if last.boot == me.boot and last.until > boot_clock() else 0
+    return last.until if same_boot(last, me) and last.until > boot_clock() else 0
 
 
 def take_listed(file: LockFile, last: Record, me: Identity) -> int | None:
