@@ -10,7 +10,7 @@ from typing import Any
 
 from locknut.backends.zookeeper.backend import ZooKeeperBackend
 from locknut.backends.zookeeper.batches import Batch
-from locknut.backends.zookeeper.session import CLOSE_PATIENCE
+from locknut.backends.zookeeper.session import CLOSE_PATIENCE, LIMIT
 
 
 class _Bell:
@@ -47,7 +47,7 @@ class AsyncioBackend(ZooKeeperBackend):
             await self.ready()
         bell = _Bell()
         batch = session.send(requests, bell.ring)
-        if not await bell.wait(session.limit):
+        if not await bell.wait(LIMIT):
             raise self.unavailable()
         return batch
 
@@ -57,7 +57,7 @@ class AsyncioBackend(ZooKeeperBackend):
             return
         bell = _Bell()
         session.when_connected(bell.ring)
-        if session.closed or not await bell.wait(session.limit):
+        if session.closed or not await bell.wait(LIMIT):
             session.do_not_wait(bell.ring)
             raise self.unavailable()
 

@@ -19,12 +19,16 @@ from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 from locknut.backends.zookeeper import driver
 from locknut.backends.zookeeper.batches import PROVING, Batch
 from locknut.backends.zookeeper.places import Place
-from locknut.backends.zookeeper.proving import PART, Proof
+from locknut.backends.zookeeper.proving import Proof
 from locknut.backends.zookeeper.settings import Settings
 from locknut.core.values import Claim, Renewal
 from locknut.runtimes.clock import now
 
-CLOSE_PATIENCE: Final = 2.0
+LIMIT: Final = 1.5
+"""Seconds that a command may take, and a connection may take to be there, whatever the session's
+timeout is and whatever time the caller has.
+"""
+CLOSE_PATIENCE: Final = 1.0
 """Seconds that closing waits for the servers; after that the session's timeout frees the rest."""
 
 
@@ -53,11 +57,6 @@ class Session:
         self._connected = False
         self._gate: list[Callable[[], None]] = []
         self._listeners: list[weakref.WeakMethod[Callable[[str | None, Renewal], None]]] = []
-
-    @property
-    def limit(self) -> float:
-        """How long a command may take: then the next beat of the session is due anyway."""
-        return max(1.0, (self.proof.timeout or self.settings.session_timeout) / PART)
 
     @property
     def id(self) -> int:

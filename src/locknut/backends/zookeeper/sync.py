@@ -9,7 +9,8 @@ from typing import Any
 
 from locknut.backends.zookeeper.backend import ZooKeeperBackend
 from locknut.backends.zookeeper.batches import Batch
-from locknut.backends.zookeeper.session import CLOSE_PATIENCE
+from locknut.backends.zookeeper.session import CLOSE_PATIENCE, LIMIT
+from locknut.runtimes.deadlines import time_left
 
 
 class _Bell:
@@ -39,9 +40,9 @@ class BlockingBackend(ZooKeeperBackend):
         session = self.session
         if not session.connected:
             await self.ready()
-        bell = _Bell()
+        bell, left = _Bell(), self._time_left()
         batch = session.send(requests, bell.ring)
-        if not bell.wait(session.limit):
+        if not bell.wait(left):
             raise self.unavailable()
         return batch
 
@@ -49,11 +50,17 @@ class BlockingBackend(ZooKeeperBackend):
         session = self.session
         if session.connected:
             return
-        bell = _Bell()
+        bell, left = _Bell(), self._time_left()
         session.when_connected(bell.ring)
-        if session.closed or not bell.wait(session.limit):
+        if session.closed or not bell.wait(left):
             session.do_not_wait(bell.ring)
             raise self.unavailable()
+
+    def _time_left(self) -> float:
+        try:
+            return time_left(LIMIT)
+        except TimeoutError as error:
+            raise self.unavailable() from error
 
     async def close(self) -> None:
         if self._leaving.detach() is not None:

@@ -1,0 +1,140 @@
+"""A server that hangs (SIGSTOP): callers return in time, and what they asked for is undone."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+import locknut
+from locknut import aio
+from locknut.errors import BackendUnavailable
+from tests.backends.zookeeper.conftest import PATIENCE, children, eventually, kazoo_client, root
+from tests.servers.zookeeper import ZooKeeperServer
+
+pytestmark = [pytest.mark.zookeeper, pytest.mark.faults]
+LATE = 0.7
+"""How late a caller may be: 0.2 s, and a busy machine's share."""
+SESSIONS = [10, 30]
+Ask = Callable[[Any], Any]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ZooKeeperServer]:
+    with ZooKeeperServer() as made:
+        yield made
+
+
+@pytest.fixture
+def path(server: ZooKeeperServer) -> Iterator[str]:
+    """Left with nobody in it, whatever was asked for while the server hung."""
+    made = root()
+    yield made
+    with kazoo_client(server.address) as client:
+        for each in ("x", "x/locks", "x/leases", "y"):
+            eventually(
+                lambda each=each: not _in_line(client, f"/{made}/locknut/{each}"),  # type: ignore[misc]
+                f"{each}: something was left behind",
+            )
+
+
+def _in_line(client: Any, folder: str) -> list[str]:
+    return [each for each in children(client, folder) if each not in {"locks", "leases"}]
+
+
+def asks(timeout: float) -> dict[str, Ask]:
+    return {
+        "lock": lambda locks: locks.lock("x").acquire(timeout=timeout),
+        "several": lambda locks: locks.all("x", "y").acquire(timeout=timeout),
+        "permit": lambda locks: locks.semaphore("x", 2).acquire(timeout=timeout),
+    }
+
+
+@pytest.mark.parametrize("session", SESSIONS)
+@pytest.mark.parametrize("what", ["lock", "several", "permit"])
+def test_a_timeout_is_kept(server: ZooKeeperServer, path: str, session: int, what: str) -> None:
+    for timeout in (0.2, 1.0):
+        took = _took(server, path, session, asks(timeout)[what])
+        assert timeout <= took < timeout + LATE
+
+
+@pytest.mark.parametrize("session", SESSIONS)
+@pytest.mark.parametrize("what", ["lock", "several", "permit"])
+def test_the_same_on_a_loop(server: ZooKeeperServer, path: str, session: int, what: str) -> None:
+    for timeout in (0.2, 1.0):
+        took = asyncio.run(_took_on_loop(server, path, session, asks(timeout)[what]))
+        assert timeout <= took < timeout + LATE
+
+
+@pytest.mark.parametrize("session", SESSIONS)
+def test_a_try_is_over_within_a_second(server: ZooKeeperServer, path: str, session: int) -> None:
+    def ask(locks: Any) -> Any:
+        return locks.lock("x").acquire(blocking=False)
+
+    assert _took(server, path, session, ask) < 1 + LATE
+    assert asyncio.run(_took_on_loop(server, path, session, ask)) < 1 + LATE
+
+
+def _took(server: ZooKeeperServer, path: str, session: int, ask: Ask) -> float:
+    with locknut.connect(f"{server.url}/{path}?session_timeout={session}") as locks:
+        with locks.lock("warm"):
+            pass
+        with _stopped(server):
+            began = time.monotonic()
+            with suppress(BackendUnavailable):
+                assert ask(locks) is None
+            took = time.monotonic() - began
+        with locks.lock("x", timeout=PATIENCE):  # and nothing is in the way
+            pass
+    return took
+
+
+async def _took_on_loop(
+    server: ZooKeeperServer, path: str, session: int, ask: Callable[[Any], Awaitable[object]]
+) -> float:
+    async with aio.connect(f"{server.url}/{path}?session_timeout={session}") as locks:
+        async with locks.lock("warm"):
+            pass
+        with _stopped(server):
+            began = time.monotonic()
+            with suppress(BackendUnavailable):
+                assert await ask(locks) is None
+            took = time.monotonic() - began
+        async with locks.lock("x", timeout=PATIENCE):
+            pass
+    return took
+
+
+class _stopped:  # noqa: N801  # it reads as what it is
+    def __init__(self, server: ZooKeeperServer) -> None:
+        self._server = server
+
+    def __enter__(self) -> None:
+        self._server.stop()
+
+    def __exit__(self, *_: object) -> None:
+        self._server.cont()
+
+
+@pytest.mark.parametrize("session", SESSIONS)
+def test_a_release_and_a_close_do_not_wait_for_long(
+    server: ZooKeeperServer, path: str, session: int
+) -> None:
+    """A command has 1.5 s, and the end of a session has one."""
+    locks = locknut.connect(f"{server.url}/{path}?session_timeout={session}")
+    lease = locks.lock("x").acquire()
+    other = locks.lock("y").acquire()
+    assert lease is not None
+    assert other is not None
+    with _stopped(server):
+        began = time.monotonic()
+        with suppress(BackendUnavailable):
+            lease.release()
+        assert time.monotonic() - began < 4 + LATE
+        began = time.monotonic()
+        locks.close()
+        assert time.monotonic() - began < 3 + LATE
