@@ -11,11 +11,10 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from locknut import connect
-from locknut.core import doors
+from locknut.core import doors, exiting
 from locknut.core.client import Client
 from locknut.core.ports import Backend, Ear, Engine, Runtime
 from locknut.core.values import Customs
-from locknut.errors import LocknutError
 from locknut.runtimes import threads
 
 OUR_OWN: Final = Customs()
@@ -87,15 +86,13 @@ def _after_fork_in_child() -> None:
 
 
 def _at_exit() -> None:
-    """Give back what is still held: by then loops are closed, so in the blocking colour."""
+    """Give back what is still held and would outlive us."""
     for each in list(_open):
-        if each.closed or not each.holds:
-            continue
-        each.closed = "the interpreter is exiting"
-        with suppress(LocknutError, OSError):
-            backend = each.keeper._open_backend()
-            for hold in list(each.holds.values()):
-                threads.run(backend.release(hold.claim))
+        each.exiting = True
+        if each.holds and not each.closed and not exiting.dies_with_us(each):
+            with suppress(Exception):
+                backend = each.keeper._open_backend()
+                threads.run(exiting.leave(each, backend, each.keeper.runtime))
 
 
 atexit.register(_at_exit)

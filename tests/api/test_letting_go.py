@@ -203,27 +203,6 @@ def test_a_program_ends_whatever_it_holds(name: str) -> None:
     assert time.monotonic() - before < PATIENCE
 
 
-def test_what_is_held_at_exit_is_given_back() -> None:
-    """Registered before Locknut's own clean-up, so called after it: it must find nothing held."""
-    result = script("""
-        import atexit
-        from locknut.backends.memory import MemoryEngine
-        engine = MemoryEngine("kept")
-        def look():
-            print([info.name for info in threads.run(engine.blocking().inspect(None))])
-        import locknut.opening as opening
-        atexit.unregister(opening._at_exit)
-        atexit.register(look)
-        atexit.register(opening._at_exit)
-        from locknut.runtimes import threads
-        lease = locknut.Locks(engine).lock("x", ttl=30).acquire()
-        async def main():
-            await aio.Locks(engine).lock("y", ttl=30).acquire()
-        asyncio.run(main())
-    """)
-    assert (result.stdout, result.stderr) == ("[]\n", "")
-
-
 @pytest.mark.parametrize("use", ["connect", "lock"])
 def test_an_exception_at_top_level_says_only_itself(use: str) -> None:
     make: dict[str, Callable[[], str]] = {

@@ -116,6 +116,8 @@ class Client:
         """What callers sleep on, so that closing can wake them."""
         self.closed = ""
         """Why this client can no longer be used; empty while it can."""
+        self.exiting = False
+        """Whether the interpreter exits: leases then go with everything else, not one by one."""
         self.keeper = Keeper(self, keeper_runtime, keeper_backend, keeper_start)
         backend.listen(self.keeper.news)
 
@@ -204,7 +206,7 @@ class Client:
 
     def abandon(self, hold: Hold, number: int) -> None:
         """From a destructor: nothing but an append and a ring."""
-        if not self.closed and self.runtime.at_home():
+        if not self.closed and not self.exiting and self.runtime.at_home():
             self.keeper.abandon(hold, number)
 
     def later(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
