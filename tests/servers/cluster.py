@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
 from typing import Any, Self
 
@@ -131,6 +132,21 @@ class RedisCluster(Started):
         for node in (target, source, *others):  # the new owner first: then nobody is without
             node.ask("CLUSTER", "SETSLOT", slot, "NODE", target.node_id)
         until(lambda: self.node_of(slot) is target, "the slot has moved")
+
+    def promote(self, replica: Node) -> None:
+        """Let a replica take over from its master, with its consent; it gives up after 5 s."""
+        asked = float("-inf")
+
+        def promoted() -> bool:
+            nonlocal asked
+            if not replica.is_replica:
+                return True
+            if time.monotonic() > asked + 6:
+                asked = time.monotonic()
+                replica.ask("CLUSTER", "FAILOVER")
+            return False
+
+        until(promoted, "the replica takes over")
 
     def wait_until_whole(self) -> None:
         """Every node runs and says that all slots are served."""

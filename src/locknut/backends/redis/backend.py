@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, Final
 
 from hiredis import ReplyError
@@ -164,8 +165,7 @@ class RedisBackend(Looking):
     async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
         replies: list[object] = []
         for start in range(0, len(claims), BATCH):
-            batch = [self._recipe.renew(claim) for claim in claims[start : start + BATCH]]
-            replies += await self._ask_many(RENEW, batch, self._send_confirmed)
+            replies += await self._set_time(claims[start : start + BATCH], self._recipe.renew)
         return [Renewal.HELD if reply == 1 else _renewal(reply) for reply in replies]
 
     async def downgrade(self, claim: Claim) -> bool:
@@ -173,10 +173,21 @@ class RedisBackend(Looking):
         return kept == 1
 
     async def park(self, claim: Claim, ttl: float) -> bool:
-        batch = [self._recipe.park(claim, ttl)]
-        (reply,) = await self._ask_many(RENEW, batch, self._send_confirmed)
+        (reply,) = await self._set_time([claim], partial(self._recipe.park, ttl=ttl))
         parked: int = self._checked(reply)
         return parked == 1
+
+    async def _set_time(self, claims: Sequence[Claim], pack: Callable[..., bytes]) -> list[object]:
+        """Renewals, and a second question where the whole lock has to be seen to."""
+        batch = [pack(claim) for claim in claims]
+        replies = await self._ask_many(RENEW, batch, self._send_confirmed)
+        again = [at for at, reply in enumerate(replies) if _said(reply) == -1]
+        if again:
+            batch = [pack(claims[at], whole=True) for at in again]
+            later = await self._ask_many(RENEW, batch, self._send_confirmed)
+            for at, reply in zip(again, later, strict=True):
+                replies[at] = reply
+        return replies
 
     async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
         packed = self._recipe.adopt(parked, claim)
@@ -261,8 +272,13 @@ class RedisBackend(Looking):
         return replies
 
 
+def _said(reply: object) -> object:
+    """What the server answered, whether replicas have it or not."""
+    return reply.reply if isinstance(reply, Unconfirmed) else reply
+
+
 def _renewal(reply: object) -> Renewal:
-    if isinstance(reply, Unconfirmed) and reply.reply == 0:
+    if _said(reply) == 0:
         return Renewal.LOST
     if isinstance(reply, Exception):  # refused, not confirmed, or in a cluster without an answer
         return Renewal.UNKNOWN

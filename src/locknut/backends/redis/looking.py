@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
@@ -12,8 +13,9 @@ from locknut.backends.redis import naming, recipe, wire
 from locknut.backends.redis.recipe import Recipe
 from locknut.backends.redis.scripts import INSPECT, Script
 from locknut.core.values import LockInfo
-from locknut.errors import BackendError
+from locknut.errors import BackendError, BackendUnavailable
 
+log = logging.getLogger("locknut.redis")
 BATCH: Final = 500
 SendMany = Callable[[Sequence[bytes]], Coroutine[Any, Any, list[Any]]]
 
@@ -45,15 +47,20 @@ class Looking(ABC):
         """The database is looked through in steps, so that others are served in between."""
         places = sorted(await self._all_places(prefix))
         found: list[LockInfo] = []
+        unseen: list[BackendUnavailable] = []
         for start in range(0, len(places), BATCH):
             batch = places[start : start + BATCH]
             packed = [self._recipe.inspect(each, permits=permits) for each, permits in batch]
             for place, reply in zip(batch, await self._ask_many(INSPECT, packed), strict=True):
-                if isinstance(reply, ReplyError):
-                    continue  # it only looks like a lock's key, or is one that we may not see
-                info = self._seen(*place, reply)
-                if info is not None:
+                error = wire.failed(reply) if isinstance(reply, ReplyError) else reply
+                if isinstance(error, BackendUnavailable):
+                    unseen.append(error)
+                elif isinstance(reply, ReplyError):
+                    pass  # it only looks like a lock's key, or is one that we may not see
+                elif (info := self._seen(*place, reply)) is not None:
                     found.append(info)
+        if unseen:
+            log.warning("%d locks could not be listed: %s", len(unseen), unseen[0].message)
         return recipe.by_name(found)
 
     async def _servers(self) -> list[SendMany]:
@@ -64,12 +71,22 @@ class Looking(ABC):
         """Every lock and semaphore that has a key there and begins so."""
         places: set[tuple[str, bool]] = set()
         match = b"MATCH", naming.pattern(prefix), b"COUNT", b"1000"
-        for send_many in await self._servers():
+        silent: list[BackendError] = []
+        servers = await self._servers()
+        for send_many in servers:
             cursor = b""
-            while cursor != b"0":
-                (reply,) = await send_many([wire.pack(b"SCAN", cursor or b"0", *match)])
-                cursor, keys = self._checked(reply)
-                places.update(place for each in keys if (place := naming.key_of(each)) is not None)
+            try:
+                while cursor != b"0":
+                    (reply,) = await send_many([wire.pack(b"SCAN", cursor or b"0", *match)])
+                    cursor, keys = self._checked(reply)
+                    found = map(naming.key_of, keys)
+                    places.update(place for place in found if place is not None)
+            except BackendError as error:
+                silent.append(error)
+        if silent and len(silent) == len(servers):
+            raise silent[0]
+        for each in silent:
+            log.warning("the locks of one node are not listed: %s", each.message)
         return places
 
     def _seen(self, key: str, permits: bool, reply: object) -> LockInfo | None:

@@ -37,13 +37,15 @@ _MODES: Final = {"s": Mode.SHARED, "p": Mode.PERMIT}
 _MOST_KEPT: Final = 4096
 
 
-def _head(script: Script, arguments: int) -> bytes:
-    return b"*%d\r\n$7\r\nEVALSHA\r\n$40\r\n%b\r\n$1\r\n5\r\n" % (8 + arguments, script.sha)
+def _head(script: Script, arguments: int, keys: int = 5) -> bytes:
+    words = 3 + keys + arguments
+    return b"*%d\r\n$7\r\nEVALSHA\r\n$40\r\n%b\r\n$1\r\n%d\r\n" % (words, script.sha, keys)
 
 
 _ACQUIRE = _head(ACQUIRE, 5)
 _RELEASE = _head(RELEASE, 2)
 _RENEW = _head(RENEW, 3)
+_RENEW_ONE = _head(RENEW, 3, keys=1)
 _DOWNGRADE = _head(DOWNGRADE, 1)
 _ADOPT = _head(ADOPT, 7)
 _INSPECT = _head(INSPECT, 2)
@@ -121,17 +123,22 @@ class Recipe:
     def _known_giving(self, key: str) -> bytes:
         return kept(self._giving, key, b"%b%b$32\r\n" % (_RELEASE, self.place(key, False)))
 
-    def renew(self, claim: Claim) -> bytes:
-        return self._set_time(claim, claim.ttl or DEFAULT_TTL, NOTHING_SAID)
+    def renew(self, claim: Claim, *, whole: bool = False) -> bytes:
+        return self._set_time(claim, claim.ttl or DEFAULT_TTL, NOTHING_SAID, whole)
 
-    def park(self, claim: Claim, ttl: float) -> bytes:
-        return self._set_time(claim, ttl, _PARK)
+    def park(self, claim: Claim, ttl: float, *, whole: bool = False) -> bytes:
+        return self._set_time(claim, ttl, _PARK, whole)
 
-    def _set_time(self, claim: Claim, ttl: float, how: bytes) -> bytes:
+    def _set_time(self, claim: Claim, ttl: float, how: bytes, whole: bool) -> bytes:
+        """A plain hold is one key, and names no other, unless the whole lock has to be seen to."""
         # Of ten thousand leases each is renewed once in a while: to keep its words would cost more.
-        place = naming.packed(naming.hold_key(claim.key, permits=claim.mode is Mode.PERMIT))
+        hold = naming.hold_key(claim.key, permits=claim.mode is Mode.PERMIT)
+        if whole or claim.mode is not Mode.EXCLUSIVE or claim.owner is not None:
+            head, place = _RENEW, naming.packed(hold)
+        else:
+            head, place = _RENEW_ONE, b"$%d\r\n%b\r\n" % (len(hold), hold)
         left = _milliseconds(ttl)
-        words = _RENEW, place, claim.id.encode(), len(left), left, how
+        words = head, place, claim.id.encode(), len(left), left, how
         return b"%b%b$32\r\n%b\r\n$%d\r\n%b\r\n%b" % words
 
     def downgrade(self, claim: Claim) -> bytes:

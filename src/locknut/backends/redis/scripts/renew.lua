@@ -1,17 +1,25 @@
 -- Set the time that a hold has left. Answers 1, or 0: not held (any more); this never revives.
 -- A renewal never shortens: it may come late, after the hold was parked for longer.
+-- KEYS 1 hold, and the others (keys.lua) where the hold may be more than one plain claim's. With the
+-- hold alone this answers -1 where the others are needed: while a slot moves to another node, a
+-- command that names a key which is not there is not run at all, and most of them never are.
 -- ARGV 1 claim id, 2 ttl, 3 'park' to have it live for just that long, or ''
 local parks = ARGV[3] == 'park'
 if redis.pcall('getrange', KEYS[1], 0, 31) == ARGV[1] then
   if parks or redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then
     redis.call('pexpire', KEYS[1], ARGV[2])
   end
-  -- The fence tells this hold's number, so it has to stay; a later end is always safe (S11).
-  local left = redis.call('pttl', KEYS[2])
-  if left >= 0 and left < tonumber(ARGV[2]) then
-    redis.call('pexpire', KEYS[2], string.format('%.0f', ARGV[2] + 3600000))
+  -- The fence tells this hold's number, so it has to stay; a later end is always safe (S11). It may
+  -- have left for another node before the hold does: then the next renewal sees to it there.
+  local fence = KEYS[1] .. ':fence'
+  local left = redis.pcall('pttl', fence)
+  if type(left) == 'number' and left >= 0 and left < tonumber(ARGV[2]) then
+    redis.call('pexpire', fence, string.format('%.0f', ARGV[2] + 3600000))
   end
   return 1
+end
+if #KEYS == 1 then
+  return -1
 end
 
 -- include keys
