@@ -7,6 +7,7 @@ guard it carries out after.
 
 from __future__ import annotations
 
+from collections import deque
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -114,6 +115,10 @@ class Client:
         """Every live hold by its claim id."""
         self.waiting: set[Signal] = set()
         """What callers sleep on, so that closing can wake them."""
+        self._untold: deque[Event] = deque()
+        """Events that are told aside, the one that is being told included."""
+        self.on_errands = 0
+        """Whether the keeper does something in a caller's stead: then events are told aside."""
         self.closed = ""
         """Why this client can no longer be used; empty while it can."""
         self.exiting = False
@@ -185,18 +190,35 @@ class Client:
         """While somebody waits on this signal, closing rings it."""
         return Awake(self.waiting, signal)
 
-    def tell(self, kind: str, what: Hold | LeaseCore, **facts: Any) -> None:  # an Event's fields
+    def tell(
+        self, kind: str, what: Hold | LeaseCore, *, aside: bool = False, **facts: Any
+    ) -> None:  # an Event's fields
+        """`aside`: what the keeper may find. Listeners and log handlers never hold it up."""
         if self.ear.wants(kind):
             hold = what if isinstance(what, Hold) else what._hold
             number = hold.number if isinstance(what, Hold) else what._number
             name, mode = self.bare(hold.claim.key), hold.claim.mode
             fence = hold.raw * self.fence_step + number
-            self.ear.tell(Event(kind, name, self.backend.name, mode, fence, **facts))
+            self.say(Event(kind, name, self.backend.name, mode, fence, **facts), aside=aside)
 
     def tell_want(self, kind: str, want: Want, **facts: Any) -> None:  # as above
         if self.ear.wants(kind):
             mode = want.terms.mode
-            self.ear.tell(Event(kind, self.bare(want.key), self.backend.name, mode, **facts))
+            self.say(Event(kind, self.bare(want.key), self.backend.name, mode, **facts))
+
+    def say(self, event: Event, *, aside: bool = False) -> None:
+        """Here and now, unless an earlier event has yet to be told: they are told in order."""
+        if aside or self._untold or self.on_errands:
+            self._untold.append(event)
+            self.runtime.aside(self._say_next)
+        else:
+            self.ear.tell(event)
+
+    def _say_next(self) -> None:
+        try:
+            self.ear.tell(self._untold[0])
+        finally:
+            self._untold.popleft()
 
     def look(self, hold: Hold) -> bool:
         return losing.look(self, hold)

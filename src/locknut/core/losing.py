@@ -41,10 +41,11 @@ def lose(client: Client, hold: Hold, reason: str) -> None:
     client.keeper.undo(hold.claim, doubtful=hold.doubtful)
     if heir is not None:
         heir.signal.notify()
-    held = client.runtime.now() - hold.since
-    client.tell("abandoned" if reason == "abandoned" else "lost", hold, held=held, reason=reason)
     for lease in ended:
         tell_lease(client, lease)
+    held = client.runtime.now() - hold.since
+    kind = "abandoned" if reason == "abandoned" else "lost"
+    client.tell(kind, hold, aside=True, held=held, reason=reason)
 
 
 def end_leases(hold: Hold, state: State, reason: str = "") -> list[LeaseCore]:
@@ -118,7 +119,7 @@ def renewed(client: Client, hold: Hold, answer: Renewed, sent: float) -> None:
             client.keeper.reschedule(hold, now)
     if first_failure:
         left = hold.ends_at() - now
-        client.tell("at_risk", hold, reason=f"not renewed, {left:.3f} s left")
+        client.tell("at_risk", hold, aside=True, reason=f"not renewed, {left:.3f} s left")
 
 
 def heard(client: Client, claim_id: str | None, what: Renewal) -> None:

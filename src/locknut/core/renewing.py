@@ -13,7 +13,7 @@ from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from locknut.core import pacing
+from locknut.core import pacing, planning
 from locknut.core.holding import NEW
 from locknut.core.timetable import BATCH, NEVER, Timetable
 from locknut.core.undoing import Owed, Undoing
@@ -89,11 +89,11 @@ class Keeper:
 
     def _enrol(self, hold: Hold) -> None:
         hold.bucket = None
-        delay = self._delay(hold)
+        delay = planning.first_look(hold)
         if delay == NEVER:
             return
         slack = delay / 10
-        if self._interval(hold) != delay:  # its end, not a renewal: the notice must be on time
+        if planning.interval(hold) != delay:  # its end, not a renewal: the notice must be on time
             self.timetable.add(hold, hold.anchor, delay, min(slack, PUNCTUAL))
         else:
             self._renew_after(hold, hold.anchor, delay, slack)
@@ -224,7 +224,7 @@ class Keeper:
         for hold in due:
             if now >= hold.valid_until or now >= hold.hold_until:
                 self.client.look(hold)
-            elif self._interval(hold) != NEVER:
+            elif planning.interval(hold) != NEVER:
                 renewable.append(hold)
             else:
                 with self.client.guard:
@@ -233,15 +233,24 @@ class Keeper:
         return renewable if due else None
 
     async def _renew(self, holds: list[Hold], backend: Backend) -> None:
-        if not holds:
-            return
+        """In one round trip; but those that a command could outlast go by themselves."""
+        groups: dict[float, list[Hold]] = {}
+        for hold in holds:
+            ttl = NEVER if hold.ttl is None or hold.ttl >= planning.SHORT else hold.ttl
+            groups.setdefault(ttl, []).append(hold)
+        for ttl, group in groups.items():
+            await self._renew_together(group, backend, ttl)
+
+    async def _renew_together(self, holds: list[Hold], backend: Backend, ttl: float) -> None:
         sent = self.runtime.now()
+        until = NEVER if ttl == NEVER else planning.back_by(holds, sent, ttl)
         try:
-            answers: Sequence[Renewed] = await backend.renew([hold.claim for hold in holds])
+            command = backend.renew([hold.claim for hold in holds])
+            answers: Sequence[Renewed] = await self.runtime.finish(command, until)
         except Exception:  # noqa: BLE001  # whatever it was, there was no answer: the keeper lives on
             answers = [Renewal.UNKNOWN] * len(holds)
         for hold, answer in zip(holds, answers, strict=True):
-            if answer is Renewal.LOST or hold.ttl is None or self._interval(hold) != NEVER:
+            if answer is Renewal.LOST or hold.ttl is None or planning.interval(hold) != NEVER:
                 self.client.renewed(hold, answer, sent)  # or else it was just looked at
 
     def reschedule(self, hold: Hold, now: float, *, at_once: bool = False) -> None:
@@ -250,7 +259,7 @@ class Keeper:
             self._take_in()  # those before it too, or they would never be seen
         if hold.due != NEVER:  # or else it was taken out because it was due
             self.timetable.remove(hold)
-        interval = self._interval(hold)
+        interval = planning.interval(hold)
         if at_once and interval != NEVER:
             early = self.timetable.add_once(hold, now)
         elif hold.failures:
@@ -268,35 +277,18 @@ class Keeper:
         """Under the guard: after its interval, or sooner if the engine granted less than was asked
         for, as the session of a ZooKeeper may.
         """
-        if hold.valid_until < pacing.validity(hold.anchor, hold.ttl):
-            sooner = (hold.valid_until - start) / pacing.RENEWALS_PER_TTL
-            if sooner < interval:
-                return self.timetable.add_once(hold, start + max(sooner, pacing.RETRY_FIRST))
+        sooner = planning.sooner(hold, start)
+        if sooner < interval:
+            return self.timetable.add_once(hold, start + sooner)
         return self.timetable.add(hold, start, interval, slack)
-
-    def _delay(self, hold: Hold) -> float:
-        """The first look: a constant of the terms, so that it leaves nothing behind."""
-        terms = hold.terms
-        first = self._interval(hold)
-        if first == NEVER and hold.ttl is not None:
-            first = pacing.validity(0.0, hold.ttl)
-        return first if terms.max_hold is None else min(first, terms.max_hold)
-
-    def _interval(self, hold: Hold) -> float:
-        """How often it is renewed: at a third of its ttl. Those without have the heartbeat.
-
-        A grant for less than was asked is confirmed even where nothing is renewed: just once, for
-        then it has its full ttl.
-        """
-        if hold.ttl is None:
-            return NEVER
-        if not hold.terms.auto_renew and hold.ttl >= (hold.claim.ttl or 0.0):
-            return NEVER
-        return hold.ttl / pacing.RENEWALS_PER_TTL
 
     async def _clean_up(self, backend: Backend) -> None:
         while self.errands:
-            await self.errands.popleft()()
+            self.client.on_errands += 1
+            try:
+                await self.errands.popleft()()
+            finally:
+                self.client.on_errands -= 1
         while self._abandoned:
             self.client.end_abandoned(*self._abandoned.popleft())
         meanwhile = partial(self._renew_due, backend)
