@@ -22,6 +22,7 @@ def engine(
     *,
     durable: bool,
     failover: bool,
+    set_name: str,
 ) -> Engine:
     """What `locknut.redlock` connects to."""
     options = {
@@ -29,6 +30,7 @@ def engine(
         "node_timeout": f"{doors.seconds(node_timeout, 'node_timeout')}",
         "durable": str(durable),
         "failover": str(failover),
+        "set_name": set_name,
     }
     return open_nodes(urls, options)
 
@@ -39,13 +41,16 @@ def nodes(url: str | None = None) -> list[NodeInfo]:
     return found
 
 
-def begin(url: str | None = None) -> None:
-    """Let all nodes vote from now on.
+def begin(url: str | None = None, *, node: str | None = None, force: bool = False) -> None:
+    """Let the nodes of a new set vote from now on: you say that nobody holds a lock there.
 
-    For a new set, or after all of them were stopped: you say that nobody holds a lock there. Nodes
-    that lost their data while somebody does must wait instead, and do so by themselves.
+    Also for a set whose nodes were all stopped. A node that lost its data while somebody holds a
+    lock must wait instead, and does so by itself: so a set of which some nodes vote is refused,
+    unless `node` names the one that nobody can count on ("host:port", as `nodes` tells it). One
+    whose clients have another `max_ttl`, or another list of nodes, is refused as well: with `force`
+    it is given these, and those clients are refused from then on.
     """
-    _redlock(url).begin()
+    _redlock(url).begin(node, force=force)
 
 
 def _redlock(url: str | None) -> Any:  # the engine, with more than the port

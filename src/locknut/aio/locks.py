@@ -275,6 +275,7 @@ def redlock(  # noqa: PLR0913  # each by name
     node_timeout: doors.Duration = 0.3,
     durable: bool = False,
     failover: bool = False,
+    set_name: str = "",
     namespace: str | None = None,
     label: str = "",
     require: Iterable[str] = (),
@@ -285,8 +286,16 @@ def redlock(  # noqa: PLR0913  # each by name
 
     `max_ttl`: the longest ttl that any client uses. `durable`: the nodes never lose data.
     `failover`: a node may be a group behind Sentinels, and lose what the page of `redlock:` says.
+    `set_name`: for clients that know the same nodes by different addresses.
     """
-    engine = redlocks.engine(urls, max_ttl, node_timeout, durable=durable, failover=failover)
+    engine = redlocks.engine(
+        urls,
+        max_ttl,
+        node_timeout,
+        durable=durable,
+        failover=failover,
+        set_name=set_name,
+    )
     return Locks(engine, opening.Settings(namespace, label, require, cohort, id))
 
 

@@ -53,6 +53,8 @@ class Options(argparse.Namespace):
     fence: int | None
     reason: str
     yes: bool
+    node: str | None
+    force: bool
 
 
 class _Parser(argparse.ArgumentParser):

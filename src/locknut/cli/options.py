@@ -158,7 +158,15 @@ BREAK = (
     _switch("yes", "-y", "--yes", explain="do not ask"),
 )
 
-REDLOCK = (_switch("yes", "-y", "--yes", explain="do not ask before `init`"),)
+REDLOCK = (
+    Option(
+        "node", ("--node",), "`init` of this node alone, as `status` tells it", str, "HOST:PORT"
+    ),
+    _switch(
+        "force", "--force", explain="`init` whatever max_ttl or list of nodes other clients have"
+    ),
+    _switch("yes", "-y", "--yes", explain="do not ask before `init`"),
+)
 
 WAIT = (
     _duration(

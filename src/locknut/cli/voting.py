@@ -10,15 +10,19 @@ from locknut import redlocks
 from locknut.cli import arguments
 from locknut.cli.exits import Exit
 from locknut.cli.telling import Teller, as_json, span
+from locknut.errors import BackendUnavailable
 
 if TYPE_CHECKING:
     from locknut import NodeInfo
     from locknut.cli.arguments import Options
 
 _WARNING = (
-    "All nodes will vote from now on. That is right for nodes that are new, or that nobody has "
-    "used for max_ttl. If somebody may hold a lock there, wait instead: then they vote by "
-    "themselves."
+    "{which} will vote from now on. That is right for nodes that are new, or that nobody has used "
+    "for max_ttl. If somebody may hold a lock there, wait instead: then they vote by themselves."
+)
+_FORCED = (
+    " Clients with another max_ttl or another list of nodes are refused from now on: stop them "
+    "max_ttl before."
 )
 
 
@@ -26,14 +30,20 @@ def main(_verb: str, argv: Sequence[str]) -> int:
     """The verb, from its words to its exit code."""
     options = arguments.redlock(argv)
     teller = Teller(quiet=options.quiet, verbose=options.verbose, as_json=options.json)
+    failed: BackendUnavailable | None = None
     if options.name == "init":
         if not _agreed(options):
             teller.error("not_begun", "nothing was changed (--yes where nobody can be asked)")
             return Exit.USAGE
-        redlocks.begin(options.url)
+        try:
+            redlocks.begin(options.url, node=options.node, force=options.force)
+        except BackendUnavailable as error:  # told below what became of all of them
+            failed = error
     found = redlocks.nodes(options.url)
     facts = [each._asdict() for each in found]
     sys.stdout.write((as_json(facts) if options.json else _table(found)) + "\n")
+    if failed is not None:
+        raise failed
     voting = sum(each.votes_in == 0 and not each.problem for each in found)
     return Exit.OK if voting > len(found) // 2 else Exit.UNAVAILABLE
 
@@ -43,7 +53,8 @@ def _agreed(options: Options) -> bool:
         return True
     if not sys.stdin.isatty() or not sys.stderr.isatty():
         return False
-    sys.stderr.write(f"{_WARNING}\nBegin? [y/N] ")
+    warning = _WARNING.format(which=options.node or "All nodes") + _FORCED * options.force
+    sys.stderr.write(f"{warning}\nBegin? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
 

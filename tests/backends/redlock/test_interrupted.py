@@ -14,8 +14,8 @@ import pytest
 import locknut
 from locknut.backends.redis.settings import read
 from locknut.backends.redlock.crews import Crew
-from locknut.backends.redlock.nodes import Set
 from locknut.backends.redlock.peers import Peer
+from locknut.backends.redlock.sets import Set
 from locknut.connect import parse
 from locknut.core.values import Claim
 from locknut.runtimes.clock import now

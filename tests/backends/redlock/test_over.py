@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from locknut.backends.redlock.ballots import Round
+from locknut.backends.redlock.claims import Ballot
 from locknut.backends.redlock.lines import Line
-from locknut.backends.redlock.nodes import Ballot
 from locknut.backends.redlock.scripts import WITHDRAW
 from locknut.connect import open_engine
 from locknut.core.values import Claim

@@ -22,7 +22,7 @@ class OneNode:
     """A node of a set, asked in the words of the engine, one after the other."""
 
     def __init__(self, server: RedisServer, wire: Wire):
-        self.recipe = Recipe(max_ttl=10.0, durable=True)
+        self.recipe = Recipe(max_ttl=10.0, durable=True, set_id="")
         self._line = Line(0, server.info()["run_id"].encode())
         self._wire = wire
 

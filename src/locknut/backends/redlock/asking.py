@@ -11,19 +11,24 @@ from hiredis import ReplyError
 from locknut.backends.redis import wire
 from locknut.backends.redlock import ballots
 from locknut.backends.redlock.ballots import VOTES, Round
-from locknut.backends.redlock.nodes import Set, in_words
 from locknut.backends.redlock.questions import Question
 from locknut.backends.redlock.recipe import Recipe, Words
-from locknut.errors import BackendUnavailable, LocknutError
+from locknut.backends.redlock.sets import Set
 from locknut.runtimes.clock import now
 
 Heard = Callable[[Question, Any, float], bool]
 """Told an answer (or an error) and when it was asked; answers whether it is decided now."""
+Note = Callable[[int, Sequence[int]], None]
+"""Told each node's answer, whether it comes in time or late."""
 Until = Callable[[], float]
 """How long to wait for those who have not answered: less once a majority has."""
 PATIENCE: Final = 2.0
 """Seconds that a majority may take to answer: a machine may be busy for a moment. Nodes that were
 given so long once, and have not answered since, are not given it again."""
+
+
+def _not_noted(_node: int, _answer: Sequence[int]) -> None:
+    """It is of no use for the next question."""
 
 
 class Asking(ABC):
@@ -58,10 +63,11 @@ class Asking(ABC):
         *,
         plain: bool = False,
         guarded: bool = True,
+        note: Note = _not_noted,
     ) -> Round:
         asked = self._all if nodes is None else nodes
         answers = Round(asked, len(self._all))
-        heard = self._hears(answers, decided, plain=plain, guarded=guarded)
+        heard = self._hears(answers, decided, plain=plain, guarded=guarded, note=note)
         questions = [Question(at, words) for at in asked]
         await self._ask(questions, heard, self._until(answers))
         if guarded and not plain and not answers.decided:
@@ -88,6 +94,7 @@ class Asking(ABC):
         *,
         plain: bool = False,
         guarded: bool = True,
+        note: Note = _not_noted,
     ) -> Heard:
         """Fills a round. In a guarded one a vote of a node with a wrong clock does not count, and
         that is known when the others have answered: so it is looked at when all seems decided.
@@ -98,8 +105,9 @@ class Asking(ABC):
         def heard(question: Question, answer: Any, sent: float) -> bool:
             at = question.node
             if type(answer) is list and not plain:
-                self._set.heard(at, answer.pop(2), sent, now(), self.max_ttl)
+                self._set.heard(at, answer.pop(2), sent, now())
                 answers.answers[at] = answer
+                note(at, answer)
             elif isinstance(answer, ReplyError):
                 answers.failures[at] = wire.failed(answer)
             elif isinstance(answer, BaseException):
@@ -138,30 +146,3 @@ class Asking(ABC):
             instead = self._set.doubts(at)
             if instead:
                 answers.answers[at] = (instead, answers.answers[at][1])
-
-    def _too_few(self, answers: Round) -> LocknutError:
-        """Why a majority could not be had, node by node."""
-        for error in answers.failures.values():
-            if isinstance(error, LocknutError) and not isinstance(error, BackendUnavailable):
-                return error
-        told = []
-        for node in self._set.nodes:
-            place, at = node.name, node.at
-            if at in answers.failures:
-                told.append(f"{place}: {in_words(answers.failures[at])}")
-            elif at in answers.out or at not in answers.asked:
-                told.append(f"{place}: no answer")
-            elif answers.answers[at][0] == ballots.QUARANTINED:
-                left = answers.answers[at][1] / 1000
-                told.append(
-                    f"{place}: it lost its data or is new, and gives no vote for {left:.0f} s "
-                    "(`locknut redlock init` for new nodes)"
-                )
-            elif answers.answers[at][0] == ballots.NOT_COUNTED:
-                told.append(f"{place}: its clock is wrong, or was set")
-            elif answers.answers[at][0] == ballots.UNSURE:
-                told.append(f"{place}: it answers too slowly to know its clock")
-            else:
-                told.append(f"{place}: it answered")
-        message = f"no majority of {len(self._all)} nodes: {'; '.join(told)}"
-        return BackendUnavailable(message, backend=self.name)

@@ -11,15 +11,18 @@ from typing import Any, Final
 
 from locknut.backends.redlock import ballots
 from locknut.backends.redlock.ballots import TOLD, UNSURE, VOTES, Round, missed
+from locknut.backends.redlock.claims import Ballot, late_ones
 from locknut.backends.redlock.inspecting import Inspecting
 from locknut.backends.redlock.lines import Line
-from locknut.backends.redlock.nodes import Ballot, Set, late_ones
 from locknut.backends.redlock.questions import Question
-from locknut.backends.redlock.recipe import GUARD, UNSAID, Packed, Recipe, Words
+from locknut.backends.redlock.recipe import UNSAID, Packed, Recipe, Words
+from locknut.backends.redlock.refusing import differs, too_few
+from locknut.backends.redlock.sets import Set
 from locknut.backends.redlock.waiting import Waiting, Watch
+from locknut.backends.redlock.watching import Watching
 from locknut.core.ports import Signal
 from locknut.core.values import Answer, Busy, Capability, Claim, Granted, Renewal
-from locknut.errors import BackendUnavailable, ConfigurationError
+from locknut.errors import BackendUnavailable
 
 CAPABILITIES: Final = frozenset(
     {
@@ -39,7 +42,7 @@ _ROUNDS: Final = 3
 """Numbers proposed to those who voted: one is enough, unless voters fall or late ones know more."""
 
 
-class RedlockBackend(Inspecting):
+class RedlockBackend(Inspecting, Watching):
     """A colour adds how to send to all nodes, and how to be rung by them."""
 
     name = "redlock"
@@ -66,19 +69,32 @@ class RedlockBackend(Inspecting):
         ballot.tries += 1
         words = self._voting(claim, ballot, number, ring)
         decided = ballots.decided if ballot.raw is None else ballots.decided_again
-        votes = await self._round(words, decided)
-        if not votes.enough(*VOTES) and votes.enough(*VOTES, UNSURE):
+        waited_for = set(self._set.quarantined)
+        votes = await self._vote(words, decided)
+        if not votes.enough(*VOTES) and (
             # The connections stand now, so an answer takes less time, and tells more of a clock.
+            votes.enough(*VOTES, UNSURE)
+            # It was not known that somebody has to watch these.
+            or not waited_for.issuperset(votes.said(ballots.QUARANTINED))
+        ):
             ballot.attempted(votes)
-            votes = await self._round(words, decided)
+            votes = await self._vote(words, decided)
         ballot.attempted(votes)
-        raw = await self._number(claim, votes, number)
+        differences = self._set.differences()
+        raw = None if differences else await self._number(claim, votes, number)
         if raw is not None:
             ballot.raw, ballot.splits = raw, 0
             self._waiting.pop(claim.id, None)
             return Granted(raw)
         self._give_back(claim, ballot, votes, stay=bool(ring))
+        if differences:
+            raise differs(*differences[0], self.max_ttl)
         return self._refused(ballot, votes)
+
+    async def _vote(self, words: Words, decided: Callable[[Round], bool]) -> Round:
+        if self._set.quarantined:
+            self._watch()
+        return await self._round(words, decided, note=self._set.voted)
 
     def _voting(self, claim: Claim, ballot: Ballot, number: int, ring: bytes) -> Words:
         vote = self._recipe.vote(claim, number, ballot.since, ring, ballot.tries)
@@ -126,16 +142,8 @@ class RedlockBackend(Inspecting):
 
     def _refused(self, ballot: Ballot, votes: Round) -> Busy:
         """When to ask again, or why that is no use."""
-        others = [votes.answers[at][1] for at in votes.said(ballots.OTHER_MAX_TTL)]
-        if others:
-            message = (
-                f"other clients of these nodes use max_ttl={others[0] / 1000 - GUARD:g}, this one "
-                f"{self.max_ttl:g}: a node that restarts could not know how long to keep still; "
-                "give all of them the same"
-            )
-            raise ConfigurationError(message, backend=self.name)
         if not votes.enough(*TOLD):
-            raise self._too_few(votes)
+            raise too_few(self._set, votes)
         if votes.said(*VOTES, UNSURE):
             ballot.splits = min(ballot.splits + 1, _SPLITS)
             return Busy(random.random() * _SPLIT * 2**ballot.splits)  # noqa: S311  # jitter
@@ -163,7 +171,7 @@ class RedlockBackend(Inspecting):
         questions = [Question(at, words, owed=claim) for at in self._all]
         await self._ask(questions, heard, self._until(ended))
         if len(ended.answers) < ended.needed:
-            raise self._too_few(ended)
+            raise too_few(self._set, ended)
         return not missed(ended)
 
     def _ending(self, claim: Claim, ballot: Ballot) -> Words:
@@ -192,14 +200,20 @@ class RedlockBackend(Inspecting):
         questions = []
         for about, claim in enumerate(claims):
             ballot = self._set.ballots.get(claim.id)
-            missing: set[int] = set() if ballot is None else ballot.missing
+            missing = set() if ballot is None else ballot.missing()
             raw = ballot.raw or 0 if ballot else 0
             words = self._recipe.extend(claim, raw, anew=False, ttl=ttl)
             mend = self._recipe.extend(claim, raw, anew=True, ttl=ttl)
             if ballot is not None:
                 ballot.mended |= missing
             questions += [Question(at, mend if at in missing else words, about) for at in self._all]
-        hears = [self._hears(each, ballots.renewed) for each in rounds]
+        if self._set.quarantined:
+            self._watch()
+        # A node that still has the key never dropped it, whatever its clock did.
+        hears = [
+            self._hears(each, ballots.renewed, guarded=False, note=self._set.voted)
+            for each in rounds
+        ]
         decided: set[int] = set()
 
         def heard(question: Question, answer: Any, sent: float) -> bool:
@@ -211,7 +225,7 @@ class RedlockBackend(Inspecting):
         for claim, each in zip(claims, rounds, strict=True):
             ballot = self._set.ballots.get(claim.id)
             if ballot is not None:
-                ballot.missing = set(each.said(0))
+                ballot.renewal = each
         return [_renewal(each) for each in rounds]
 
     async def park(self, claim: Claim, ttl: float) -> bool:
@@ -226,13 +240,13 @@ class RedlockBackend(Inspecting):
     async def downgrade(self, claim: Claim) -> bool:
         kept = await self._round(self._recipe.downgrade(claim), _ended, guarded=False)
         if len(kept.answers) < kept.needed:
-            raise self._too_few(kept)
+            raise too_few(self._set, kept)
         return not missed(kept)
 
     async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
         taken = await self._round(self._recipe.adopt(parked, claim), ballots.adopted)
         if len(taken.answers) < taken.needed:
-            raise self._too_few(taken)
+            raise too_few(self._set, taken)
         raws = [taken.answers[at][1] for at in taken.said(1)]
         if not taken.enough(1):
             self._swap_back(parked, claim, taken)

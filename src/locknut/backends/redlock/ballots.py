@@ -30,23 +30,25 @@ class Clock:
         self.low = self.high = 0.0
         self.at: float | None = None
 
-    def told(self, theirs: int, sent: float, received: float) -> bool:
-        """Take in what the node's clock showed between two moments; False if it has stepped.
+    def told(self, theirs: int, sent: float, received: float) -> float:
+        """Take in what the node's clock showed between two moments; by how many seconds at most it
+        was set since the last time, 0 if it was not.
 
-        Then what it knew about expiries is worth nothing: keys ran out early, or will late.
+        A key runs out so much too early, or too late.
         """
         low, high = theirs - received * 1e6, theirs - sent * 1e6
         before, self.at = self.at, received
         if before is None:
             self.low, self.high = low, high
-            return True
+            return 0.0
         play = (received - before) * 1e6 * _RATE + _JITTER
         wide_low, wide_high = self.low - play, self.high + play
         if high < wide_low or low > wide_high:
+            farthest = max(self.high - low, high - self.low)
             self.low, self.high = low, high
-            return False
+            return farthest / 1e6
         self.low, self.high = max(low, wide_low), min(high, wide_high)
-        return True
+        return 0.0
 
 
 def close(one: Clock, other: Clock) -> tuple[bool, bool]:
@@ -137,6 +139,7 @@ NOT_COUNTED: Final = -4
 """The node said something, but its clock has stepped or is astray."""
 UNSURE: Final = -5
 """It voted, but too slowly to know its clock: asked again, it may count."""
+OTHER_SET: Final = -6
 TOLD: Final = (HELD_BY_ANOTHER, WITHDRAWN, UNSURE, *VOTES)
 """Answers of nodes that know who holds the lock: without a majority of them nobody knows."""
 
@@ -197,9 +200,12 @@ def adopted(taken: Round) -> bool:
     return taken.hopeless(1) and (most >= taken.needed or most + len(taken.out) < taken.needed)
 
 
+_NOT_THERE: Final = (0, 2, QUARANTINED)
+
+
 def missed(answers: Round) -> bool:
     """Whether so many nodes had not got it that a majority cannot have: who did not answer may."""
-    return len(answers.said(0, 2)) > len(answers.asked) - answers.needed
+    return len(answers.said(*_NOT_THERE)) > len(answers.asked) - answers.needed
 
 
 def renewed(answers: Round) -> bool:
@@ -208,4 +214,5 @@ def renewed(answers: Round) -> bool:
         return True
     if not answers.hopeless(1):
         return False
-    return len(answers.said(0, 2)) + len(answers.out) <= len(answers.asked) - answers.needed
+    missing = len(answers.said(*_NOT_THERE))
+    return missing + len(answers.out) <= len(answers.asked) - answers.needed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -9,8 +10,8 @@ from locknut.backends.redis import settings
 from locknut.backends.redis.places import Place, Single
 from locknut.backends.redlock import groups, operating
 from locknut.backends.redlock.aio import AsyncioBackend
-from locknut.backends.redlock.nodes import Set
 from locknut.backends.redlock.recipe import Recipe
+from locknut.backends.redlock.sets import Set
 from locknut.backends.redlock.sync import BlockingBackend
 from locknut.core import doors
 from locknut.core.values import NodeInfo
@@ -21,16 +22,25 @@ if TYPE_CHECKING:
 
 MAX_TTL: Final = 60.0
 NODE_LIMIT: Final = 0.3
-_OWN: Final = ("max_ttl", "node_timeout", "durable")
+_OWN: Final = ("max_ttl", "node_timeout", "durable", "set_name")
 
 
 class RedlockEngine:
     """Several independent masters."""
 
-    def __init__(self, servers: list[Place], *, max_ttl: float, limit: float, durable: bool):
+    def __init__(
+        self,
+        servers: list[Place],
+        *,
+        max_ttl: float,
+        limit: float,
+        durable: bool,
+        set_name: str = "",
+    ):
         _check(servers, max_ttl, limit)
         self._set = Set([server.settings for server in servers], max_ttl, servers)
-        self._recipe = Recipe(max_ttl=max_ttl, durable=durable)
+        set_id = set_of([groups.name_of(server) for server in servers], set_name)
+        self._recipe = Recipe(max_ttl=max_ttl, durable=durable, set_id=set_id)
         self._limit = limit
         self._servers = servers
         self.id = f"redlock:{len(servers)}"
@@ -40,12 +50,11 @@ class RedlockEngine:
 
     def look(self) -> list[NodeInfo]:
         """Each node as it is now."""
-        return [operating.look(server, self._recipe.max_ttl) for server in self._servers]
+        return [operating.look(server, self._recipe) for server in self._servers]
 
-    def begin(self) -> None:
-        """All nodes vote from now on."""
-        for server in self._servers:
-            operating.begin(server, self._recipe)
+    def begin(self, node: str | None = None, *, force: bool = False) -> None:
+        """All nodes of a new set vote from now on; or this one, which was new or away."""
+        operating.begin(self._servers, self._recipe, node, force=force)
 
     def asyncio(self) -> AsyncioBackend:
         return AsyncioBackend(self._set, self._recipe, self._limit)
@@ -71,7 +80,16 @@ def _engine(servers: list[Place], options: Mapping[str, str]) -> RedlockEngine:
         max_ttl=doors.seconds(options.get("max_ttl", MAX_TTL), "max_ttl"),
         limit=doors.seconds(options.get("node_timeout", NODE_LIMIT), "node_timeout"),
         durable=settings.switch(dict(options), "durable", default=False),
+        set_name=options.get("set_name", ""),
     )
+
+
+def set_of(places: Sequence[str], name: str) -> str:
+    """What tells this list of nodes from others: majorities of different lists may have no node in
+    common. Clients that know the same nodes by different addresses have to give it a name.
+    """
+    known = name or ",".join(sorted(place.lower() for place in places))
+    return f"{len(places)}-{hashlib.sha256(known.encode()).hexdigest()[:12]}"
 
 
 def _check(servers: list[Place], max_ttl: float, limit: float) -> None:

@@ -8,6 +8,7 @@ from locknut.backends.redlock.ballots import Round
 from locknut.backends.redlock.nodes import in_words
 from locknut.backends.redlock.questions import Question
 from locknut.backends.redlock.recipe import Words
+from locknut.backends.redlock.refusing import too_few
 from locknut.core.values import LockInfo
 
 
@@ -38,7 +39,7 @@ class Inspecting(Asking):
     async def _views(self, words: Words) -> Round:
         views = await self._round(words, lambda each: not each.out, plain=True)
         if len(views.answers) < views.needed:
-            raise self._too_few(views)
+            raise too_few(self._set, views)
         return views
 
     async def _keys(self) -> list[str]:
@@ -51,7 +52,7 @@ class Inspecting(Asking):
             asked = [Question(at, looking.scan(cursor)) for at, cursor in cursors.items()]
             await self._ask(asked, heard, self._until(scans))
             if len(scans.failures) + len(scans.out) > len(self._all) - scans.needed:
-                raise self._too_few(scans)
+                raise too_few(self._set, scans)
             for cursor, keys in scans.answers.values():
                 del cursor
                 found.update(each for key in keys if (each := looking.key_of(key)) is not None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from hiredis import ReplyError
@@ -11,15 +12,17 @@ from locknut.backends.redis import wire
 from locknut.backends.redis.places import Place
 from locknut.backends.redis.settings import Settings
 from locknut.backends.redis.sockets import Connection
+from locknut.backends.redlock.ballots import OTHER_MAX_TTL, OTHER_SET
 from locknut.backends.redlock.groups import located, name_of
 from locknut.backends.redlock.lines import Line
 from locknut.backends.redlock.questions import in_full, run_of
 from locknut.backends.redlock.recipe import GUARD, MARKER, Recipe
+from locknut.backends.redlock.watching import machine
 from locknut.core.values import NodeInfo
-from locknut.errors import BackendError
+from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
 
 
-def look(place: Place, max_ttl: float) -> NodeInfo:
+def look(place: Place, recipe: Recipe) -> NodeInfo:
     """One node, as it is now; one that cannot be reached is told as such."""
     info = NodeInfo(name_of(place))
     try:
@@ -31,24 +34,96 @@ def look(place: Place, max_ttl: float) -> NodeInfo:
     clock = int(told[0][0]) + int(told[0][1]) / 1e6
     marker = dict(zip(told[2][::2], told[2][1::2], strict=True))
     info = info._replace(reached=True, clock_ahead=clock - time.time())
-    if not marker:
+    if b"max_ttl" not in marker:
         return info._replace(problem="new, or it lost its data: it has not been asked yet")
     known = int(marker[b"max_ttl"]) / 1000 - GUARD
-    votes_in = max(0.0, int(marker[b"ready"]) / 1000 - clock)
-    info = info._replace(max_ttl=known, votes_in=votes_in)
-    if marker[b"run"] != run_of(told[1]):
-        return info._replace(problem="restarted, and not asked since", votes_in=None)
-    if known != max_ttl:
-        return info._replace(problem=f"its clients use max_ttl={known:g}, this URL {max_ttl:g}")
-    if votes_in > 0:
-        return info._replace(problem="it lost its data, or is new: it does not vote yet")
-    return info
+    info = info._replace(max_ttl=known, problem=_problem(marker, known, run_of(told[1]), recipe))
+    if info.problem:
+        return info
+    if b"votes" in marker:
+        return info._replace(votes_in=0.0)
+    left = _left(marker, clock, known + GUARD)
+    return info._replace(votes_in=left, problem="it is new, or lost its data: it does not vote yet")
 
 
-def begin(place: Place, recipe: Recipe) -> None:
-    """This node votes from now on: to be said of nodes that nobody has used, or not for max_ttl."""
-    script, packed = recipe.begin()(Line(0, b""))
-    _ask(located(place), [in_full(script, packed)])
+def _problem(marker: dict[bytes, bytes], max_ttl: float, run: bytes, recipe: Recipe) -> str:
+    """Why it has nothing to do with clients of this URL, or does not know itself."""
+    if max_ttl != recipe.max_ttl:
+        return f"its clients use max_ttl={max_ttl:g}, this URL {recipe.max_ttl:g}"
+    if marker.get(b"set") != recipe.set_id:
+        return "its clients have another list of nodes, or another set_name"
+    if marker.get(b"run") != run:
+        return "it restarted, or its clock was set, and it was not asked since"
+    return ""
+
+
+def _left(marker: dict[bytes, bytes], clock: float, max_ttl: float) -> float:
+    """Seconds until it votes, if this machine asks it until then; at least by the node's clock."""
+    name, shows = machine()
+    passed = [clock - int(marker[b"began"]) / 1000]
+    first = marker.get(b"@" + name)
+    if first is not None:
+        passed.append(shows - int(first) / 1000)
+    return max(0.001, max_ttl * 1.02 - min(passed))
+
+
+def begin(places: Sequence[Place], recipe: Recipe, node: str | None, *, force: bool) -> None:
+    """These nodes vote from now on: to be said of nodes that nobody has used, or not for max_ttl.
+
+    All of them are told, whatever becomes of one; which failed is told at the end.
+    """
+    chosen = _chosen(places, recipe, node, force=force)
+    done, failed = [], []
+    for place in chosen:
+        problem = _begin(place, recipe, force=force)
+        if problem:
+            failed.append(f"{name_of(place)}: {problem}")
+        else:
+            done.append(name_of(place))
+    if failed:
+        voting = f"; told to vote: {', '.join(done)}" if done else ""
+        raise BackendUnavailable(f"not begun: {'; '.join(failed)}{voting}", backend="redlock")
+
+
+def _chosen(
+    places: Sequence[Place], recipe: Recipe, node: str | None, *, force: bool
+) -> list[Place]:
+    if node is not None:
+        found = [place for place in places if name_of(place) == node]
+        if not found:
+            known = ", ".join(map(name_of, places))
+            raise _wrong(f"{node} is not among the nodes of this URL: {known}")
+        return found
+    infos = [look(place, recipe) for place in places]
+    voting = [each.place for each in infos if each.votes_in == 0]
+    waiting = [each.place for each in infos if each.reached and each.votes_in != 0]
+    if voting and waiting and not force:
+        message = (
+            f"this is not a new set: {', '.join(voting)} votes, {', '.join(waiting)} does not; a "
+            "node that may have voted for somebody must wait for max_ttl, then it votes by itself; "
+            "if nobody can count on it, name that node alone (`--node`)"
+        )
+        raise _wrong(message)
+    return list(places)
+
+
+def _begin(place: Place, recipe: Recipe, *, force: bool) -> str:
+    """What went wrong, if anything did."""
+    script, packed = recipe.begin(force=force)(Line(0, b""))
+    try:
+        ((what, number, _),) = _ask(located(place), [in_full(script, packed)])
+    except (OSError, BackendError) as error:
+        return str(error)
+    if what == OTHER_MAX_TTL:
+        its = number / 1000 - GUARD
+        return f"its clients use max_ttl={its:g}, this URL {recipe.max_ttl:g} (force changes it)"
+    if what == OTHER_SET:
+        return "its clients have another list of nodes, or set_name (force changes it)"
+    return ""
+
+
+def _wrong(message: str) -> ConfigurationError:
+    return ConfigurationError(message, backend="redlock")
 
 
 def _ask(settings: Settings, packed: list[bytes]) -> list[Any]:

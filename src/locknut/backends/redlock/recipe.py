@@ -20,6 +20,7 @@ from locknut.backends.redlock.scripts import (
     LOOK,
     RAISE,
     VOTE,
+    WATCH,
     WITHDRAW,
 )
 from locknut.core.values import Claim, Mode
@@ -54,10 +55,12 @@ def _head(script: Script, arguments: int) -> bytes:
 class Recipe:
     """Makes commands for the nodes of one set."""
 
-    def __init__(self, *, max_ttl: float, durable: bool):
+    def __init__(self, *, max_ttl: float, durable: bool, set_id: str):
         self._redis = RedisRecipe()
         self.max_ttl = max_ttl
-        self._terms = milliseconds(max_ttl + GUARD), b"1" if durable else b"0"
+        self.set_id = set_id.encode()
+        self._terms = milliseconds(max_ttl + GUARD), self.set_id
+        self._durable = b"1" if durable else b"0"
         self._places: dict[str, bytes] = {}
         self._tails: dict[bytes, bytes] = {}
         self._asking: dict[tuple[str, float | None, str, str], tuple[bytes, bytes]] = {}
@@ -77,7 +80,7 @@ class Recipe:
 
     def _parts(self, claim: Claim) -> tuple[bytes, bytes]:
         value = self._redis.value(claim)
-        front = b"%b%b$%d\r\n" % (_head(VOTE, 10), self._place(claim.key), len(value))
+        front = b"%b%b$%d\r\n" % (_head(VOTE, 9), self._place(claim.key), len(value))
         terms = bulk(self._ttl(claim)) + bulk(mode_of(claim))
         return front, b"%b\r\n%b" % (value[42:], terms)
 
@@ -112,7 +115,7 @@ class Recipe:
     def adopt(self, parked: Claim, claim: Claim, *, back: bool = False) -> Words:
         stone = b"0" if back else self._stone()
         words = (parked.id.encode(), self._redis.value(claim), self._ttl(claim), stone)
-        return self._about(ADOPT, claim.key, words)
+        return self._about(ADOPT, claim.key, words, node=True)
 
     def look(self, key: str) -> Words:
         return self._about(LOOK, key, (b"", b""))
@@ -120,8 +123,13 @@ class Recipe:
     def break_hold(self, key: str, handle: int | None) -> Words:
         return self._about(LOOK, key, (b"" if handle is None else b"%d" % handle, b"break"))
 
-    def begin(self) -> Words:
-        return self._about(INIT, "locknut:", (self._terms[0],))
+    def watch(self, machine: bytes, shows: float, majority_time: int) -> Words:
+        """What the clock of our machine shows, which nobody sets, and what the nodes' clocks do."""
+        words = (machine, milliseconds(shows), b"%d" % majority_time)
+        return self._about(WATCH, "locknut:", words, node=True)
+
+    def begin(self, *, force: bool) -> Words:
+        return self._about(INIT, "locknut:", (*self._terms, b"1" if force else b"0"))
 
     def _ttl(self, claim: Claim) -> bytes:
         return milliseconds((claim.ttl or self.max_ttl) + GUARD)
@@ -132,7 +140,7 @@ class Recipe:
     def _about(
         self, script: Script, key: str, words: tuple[bytes, ...], *, node: bool = False
     ) -> Words:
-        head = _head(script, len(words) + (3 if node else 0))
+        head = _head(script, len(words) + (2 if node else 0))
         packed = b"".join((head, self._place(key), *map(bulk, words)))
         return self._with_run(script, packed) if node else lambda _line: (script, packed)
 
@@ -149,8 +157,11 @@ class Recipe:
         return known
 
     def _tail(self, run: bytes) -> bytes:
-        """What a node is told of itself."""
-        return kept(self._tails, run, b"".join(map(bulk, (run, *self._terms))))
+        """On which terms a node is asked: as this run of the server, for clients with this
+        `max_ttl` and this list of nodes.
+        """
+        terms = b":".join((run, *self._terms))
+        return kept(self._tails, run, bulk(terms) + bulk(self._durable))
 
 
 def hold_key(key: str) -> bytes:

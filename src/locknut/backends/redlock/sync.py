@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from locknut.backends.redlock.asking import Heard, Until
 from locknut.backends.redlock.backend import RedlockBackend
 from locknut.backends.redlock.crews import Crew
-from locknut.backends.redlock.nodes import Set
 from locknut.backends.redlock.questions import Question
 from locknut.backends.redlock.recipe import Recipe
+from locknut.backends.redlock.sets import Set
 from locknut.backends.redlock.waiting import GRACE, Waiting
 from locknut.core.ports import Signal
 from locknut.runtimes.clock import now

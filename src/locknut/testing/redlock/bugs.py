@@ -10,13 +10,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from locknut.backends.redlock import backend, ballots, nodes, recipe
+from locknut.backends.redlock import backend, ballots, recipe, sets
 from locknut.backends.redlock.backend import RedlockBackend
 from locknut.backends.redlock.ballots import Clock, Round
+from locknut.backends.redlock.claims import Ballot
 from locknut.backends.redlock.lines import Line
-from locknut.backends.redlock.nodes import Ballot, Set
 from locknut.backends.redlock.questions import Question
 from locknut.backends.redlock.recipe import Recipe
+from locknut.backends.redlock.sets import Set
 from locknut.core import entering, pacing
 from locknut.core.values import Answer, Claim, Granted
 from locknut.testing.bugs import Bug, core
@@ -200,8 +201,8 @@ BUGS: dict[str, Bug] = {
         size=BOUT,
     ),
     "redlock-middle-of-the-others": naive(
-        Patch(nodes, "right", middle_of_the_others),
-        Patch(nodes, "in_step", never),
+        Patch(sets, "right", middle_of_the_others),
+        Patch(sets, "in_step", never),
         rules="f",
         faults=RedlockFaults(clock_jumps=0.5),
         size=_WAIT,

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from locknut.backends.redis import settings
 from locknut.backends.redlock.ballots import majority
 from locknut.backends.redlock.lines import Line
-from locknut.backends.redlock.nodes import Set
 from locknut.backends.redlock.questions import Question
 from locknut.backends.redlock.recipe import Packed, Recipe
+from locknut.backends.redlock.sets import Set
 from locknut.connect import parse
 from locknut.testing.network import Faults, Network
 from locknut.testing.process import Process
@@ -60,7 +60,7 @@ class Cluster:
         known = self._known.get(process.name)
         if known is None:
             servers = [_settings(name) for name in self.world.servers]
-            recipe = Recipe(max_ttl=MAX_TTL, durable=False)
+            recipe = Recipe(max_ttl=MAX_TTL, durable=False, set_id="sim")
             known = self._known[process.name] = Known(process, Set(servers, MAX_TTL), recipe)
         return known
 

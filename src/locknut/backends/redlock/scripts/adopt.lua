@@ -1,10 +1,15 @@
 -- Swap the id of a parked hold for a new one, and renew it: a compare-and-swap (S15).
 -- Answers {1, number, clock}; or {0, handle, clock}: this one has it now, 0 for nobody. Asked again it
 -- finds its own. When several do it at once, each may get a few nodes: then all swap back.
--- ARGV 1 parked id, 2 new id and what people may see, 3 ttl, 4 tombstone's time, 0 to swap back
+-- ARGV 1 parked id, 2 new id and what people may see, 3 ttl, 4 tombstone's time, 0 to swap back, 5 terms
 
 -- include node
 
+-- include ready
+
+if of_another_set(ARGV[5]) then
+  return {0, 0, clock}
+end
 local parked, id, shown = ARGV[1], string.sub(ARGV[2], 1, 32), string.sub(ARGV[2], 33)
 local back = ARGV[4] == '0'
 local old = redis.call('zscore', HOLD, parked) and parked

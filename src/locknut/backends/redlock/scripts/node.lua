@@ -1,10 +1,9 @@
 -- What every verb begins with on a node of Redlock: the time, and what has run out is dropped.
 -- Put into a verb by its line "-- include node".
 --
--- KEYS 1 marker  hash: run (of this server process), max_ttl, ready (votes from then on), floor
+-- KEYS 1 marker  hash: who this node is, see ready.lua
 --      2 hold    sorted set: claim id -> expiry
---      3 fence   the largest number accepted here, by which claim, and what people may see of it; for
---                the short way of vote.lua also which run of the server that was, and max_ttl
+--      3 fence   the largest number accepted here, by which claim, and what people may see of it
 --      4 alive   sorted set: waiting claim id -> taken for dead at; '-' and id -> tombstone ends at
 --      5 line    sorted set: waiting claim id -> since when it waits, by its own clock
 --      6 info    hash: '=' and id -> what a holder has (one that came the short way has it with the
@@ -16,6 +15,8 @@ local MARKER, HOLD, FENCE, ALIVE, LINE, INFO = KEYS[1], KEYS[2], KEYS[3], KEYS[4
 local SILENCE = 3000 -- a waiter not heard of for so long is dead; live ones ask every second
 local DAY = 86400000
 local GRANTED = '1000000000' -- the try of a hold that is granted: what gives a try back is not for it
+local OFTEN = 100000 -- microseconds: the largest clock seen is noted this often
+local BACK = 300000 -- a clock that is set back by less harms nobody: nodes keep holds for longer
 
 local time = redis.call('time')
 local clock = time[1] * 1000000 + time[2]
@@ -23,6 +24,23 @@ local now = math.floor(clock / 1000)
 
 local function text(number)
   return string.format('%.0f', number)
+end
+
+local function told(section, name)
+  return string.match(redis.call('info', section), name .. ':([^\r\n]+)')
+end
+
+-- Now and then the node looks whether its keys can still be what they were. A clock that is behind
+-- what it was had jumped ahead, and keys ran out early then. Another history means that the server
+-- took over the data of another one (REPLICAOF). Then it does not know any more who it is, and
+-- whoever asks for its vote next begins a quarantine.
+local known = redis.call('hmget', MARKER, 'run', 'clock', 'history')
+local seen = tonumber(known[2] or clock)
+if known[1] and (clock > seen + OFTEN or clock < seen - BACK) then
+  if clock < seen - BACK or known[3] ~= told('replication', 'master_replid') then
+    redis.call('hdel', MARKER, 'run', 'votes')
+  end
+  redis.call('hset', MARKER, 'clock', text(clock))
 end
 
 for _, id in ipairs(redis.call('zrangebyscore', HOLD, '-inf', text(now))) do
@@ -50,7 +68,7 @@ local function told_of(id)
   if told then
     return told
   end
-  local number, by, shown = string.match(redis.call('get', FENCE) or '', '^(%d+) (%S+) %S+ (.*)$')
+  local number, by, shown = string.match(redis.call('get', FENCE) or '', '^(%d+) (%S+) (.*)$')
   return by == id and 'x ' .. number .. ' ' .. shown
 end
 
@@ -100,6 +118,11 @@ local function ring()
       return
     end
   end
+end
+
+-- Until when a number has to be known, in milliseconds: it may be ahead of the clock.
+local function remembered(number)
+  return text(math.max(now, math.floor(number * 32 / 1000)) + DAY)
 end
 
 -- Nothing stays longer than the last thing in it that runs out.

@@ -11,7 +11,7 @@ if not redis.call('zscore', HOLD, id) then
   return {0, 0, clock}
 end
 local mode, shown = string.match(told_of(id) or 'x 0 ', '^(%S+) %d+ (.*)$')
-local accepted, largest = accept(id, tonumber(ARGV[2]), '-', shown)
+local accepted, largest = accept(id, tonumber(ARGV[2]), shown)
 if accepted then
   redis.call('hset', INFO, '=' .. id, mode .. ' ' .. text(largest) .. ' ' .. shown)
   keep() -- a vote that came the short way had nothing there

@@ -1,60 +1,86 @@
 -- Whether this node may vote (quarantine), and which numbers it may accept (fences).
 -- Put into a verb by its line "-- include ready", after "-- include node".
+--
+-- The marker says: run (of the server process), history (of its data: the replication id), set (which
+-- list of nodes its clients have), max_ttl; clock: the largest that was seen, in microseconds; began:
+-- when the quarantine began; floor: numbers are above it; votes: the terms (run, max_ttl and set) on
+-- which it votes, only if it does. And, during a quarantine, '@' and a machine: what that machine's
+-- own clock showed when it first asked, in milliseconds.
 local LEAD = 60000000 / 32 -- a number may be this far ahead of the clock: 60 s, in steps of 32 us
 
-local function told(section, name)
-  return string.match(redis.call('info', section), name .. ':([^\r\n]+)')
+-- How long a vote that this node has forgotten may be counted on, by a clock that runs 1 % wrong.
+local function wait_for(max_ttl)
+  return max_ttl * 1.02
 end
 
--- A node that lost its data may have voted for somebody it has forgotten. It must not vote until
--- the longest ttl in use has passed since: since its start, or, if somebody flushed it or it threw
--- keys away, since this was noticed. What it lost it cannot tell, so its numbers begin above all that
--- it can have accepted.
-local function begin(max_ttl, trusted)
-  local uptime = tonumber(told('server', 'uptime_in_seconds')) * 1000
-  local stats = redis.call('info', 'commandstats')
-  local calm = tonumber(told('stats', 'evicted_keys')) == 0
-    and not string.find(stats, 'cmdstat_flush', 1, true)
-    and not string.find(stats, 'cmdstat_swapdb', 1, true)
-  local wait = max_ttl * 1.02 + 1000 -- uptime is in whole seconds
-  if calm then
-    wait = math.max(0, wait - uptime)
-  end
+local function floor_at(microseconds)
+  return text(math.floor(microseconds / 32) + LEAD)
+end
+
+-- From now on it votes. What it forgot it cannot tell, so its numbers begin above all that it can have
+-- accepted: by its own clock, and by the time that a majority of the nodes has, if somebody told it.
+local function let_vote(majority_time)
+  local run, history, set, max_ttl = unpack(redis.call('hmget', MARKER, 'run', 'history', 'set', 'max_ttl'))
+  redis.call('del', MARKER) -- and with it those who watched
+  redis.call('hset', MARKER, 'run', run, 'history', history, 'set', set, 'max_ttl', max_ttl,
+    'clock', text(clock), 'floor', floor_at(math.max(clock, majority_time)),
+    'votes', run .. ':' .. max_ttl .. ':' .. set)
+end
+
+-- A node that lost its data may have voted for somebody it has forgotten. It must not vote until the
+-- longest ttl in use has passed. When it lost them it cannot tell either, neither by its uptime (a
+-- promoted replica, or a server that was swapped in, has been up for long) nor by its own clock alone
+-- (which may be behind after a boot, and be set right later): see watch.lua.
+local function begin(max_ttl, set, trusted)
+  redis.call('del', MARKER)
+  redis.call('hset', MARKER, 'run', told('server', 'run_id'), 'history', told('replication', 'master_replid') or '',
+    'set', set, 'max_ttl', text(max_ttl), 'clock', text(clock), 'began', text(now), 'floor', floor_at(clock))
   if trusted then
-    wait = 0
+    let_vote(0)
   end
-  redis.call('hset', MARKER, 'run', told('server', 'run_id'), 'max_ttl', text(max_ttl),
-    'ready', text(now + wait), 'floor', text(math.floor(clock / 32) + LEAD))
 end
 
--- Milliseconds until this node votes; 0 when it does; or false and the max_ttl it was told before.
-local function quarantine(run, max_ttl, trusted)
-  local marker = redis.call('hmget', MARKER, 'run', 'max_ttl', 'ready')
-  if marker[1] ~= run and (not marker[1] or marker[1] ~= told('server', 'run_id')) then
-    if marker[2] and tonumber(marker[2]) > max_ttl then
-      return false, tonumber(marker[2])
-    end
-    begin(max_ttl, trusted)
-    marker = redis.call('hmget', MARKER, 'run', 'max_ttl', 'ready')
+-- What keeps this node from voting on these terms: 0 for nothing; -1 and for how many milliseconds at
+-- least; -2 and the max_ttl of others; -6: others have another list of nodes.
+local function hindrance(terms, trusted)
+  local run, max_ttl, set = string.match(terms, '^(.-):(%d+):(.*)$')
+  max_ttl = tonumber(max_ttl)
+  local marker = redis.call('hmget', MARKER, 'run', 'set', 'max_ttl', 'votes', 'began')
+  local same = marker[1] and (marker[1] == run or marker[1] == told('server', 'run_id'))
+  local other = tonumber(marker[3])
+  if marker[2] and marker[2] ~= set then
+    return -6, 0
+  elseif other and (other > max_ttl or (same and other ~= max_ttl)) then
+    return -2, other
+  elseif not same then
+    begin(max_ttl, set, trusted)
+    marker = redis.call('hmget', MARKER, 'run', 'set', 'max_ttl', 'votes', 'began')
   end
-  if tonumber(marker[2]) ~= max_ttl then
-    return false, tonumber(marker[2])
+  if marker[4] then
+    return 0, 0
   end
-  return math.max(0, tonumber(marker[3]) - now)
+  return -1, math.max(1, tonumber(marker[5]) + wait_for(max_ttl) - now)
+end
+
+-- Whether others have another list of nodes than whoever asks on these terms.
+local function of_another_set(terms)
+  local set = redis.call('hget', MARKER, 'set')
+  return set and set ~= string.match(terms, '^.-:%d+:(.*)$')
 end
 
 -- Take a number if it is larger than all before and not absurd. Answers whether, and the largest now.
-local function accept(id, number, terms, shown)
+-- One that is too small is answered with the clock, if that is more: for a minute from now on a number
+-- above it is taken.
+local function accept(id, number, shown)
   local stored, by = string.match(redis.call('get', FENCE) or '', '^(%d+) (%S+)')
   local steps = math.floor(clock / 32)
-  local largest = math.max(tonumber(stored or 0), steps - LEAD,
-    tonumber(redis.call('hget', MARKER, 'floor') or 0))
-  if number == largest and by == id then
-    return true, largest
+  local least = math.max(tonumber(stored or 0), tonumber(redis.call('hget', MARKER, 'floor') or 0))
+  if number == least and by == id then
+    return true, least
   end
-  if number <= largest or number > math.max(steps + LEAD, largest + 1) then
-    return false, largest
+  if number <= math.max(least, steps - LEAD) or number > math.max(steps + LEAD, least + 1) then
+    return false, math.max(least, steps)
   end
-  redis.call('set', FENCE, text(number) .. ' ' .. id .. ' ' .. terms .. ' ' .. shown, 'PX', text(DAY))
+  redis.call('set', FENCE, text(number) .. ' ' .. id .. ' ' .. shown, 'PXAT', remembered(number))
   return true, number
 end

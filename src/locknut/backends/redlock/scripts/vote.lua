@@ -4,27 +4,32 @@
 --   {0, ask again in ms, ..., largest number here}: somebody else has it, and the claim stands in
 --   line if it wanted to; next time it proposes more;
 --   {-1, ms}: no votes for so long; {-2, max_ttl}: other clients count on another max_ttl;
---   {-3, 0}: this claim was withdrawn.
+--   {-3, 0}: this claim was withdrawn; {-6, 0}: other clients have another list of nodes.
 -- ARGV 1 claim id and what people may see, 2 ttl, 3 mode, 4 number, 5 since when it waits,
 --      6 where to ring ('' to stay out of the line), 7 how often it was tried, with this,
---      8 run of the server as the client knows it, 9 max_ttl, 10 '1' if the nodes never lose data
+--      8 terms (run of the server as the client knows it, max_ttl, set), 9 '1' if the nodes never
+--      lose data
 
--- The short way: the first try of an exclusive claim, nobody holds, nobody waits or was buried, and the last number was
--- accepted by this run of the server for clients with the same max_ttl: so it votes, and nothing was
--- lost since, for the number would be lost too. What does not fit goes the long way.
+-- The short way: the first try of an exclusive claim, nobody holds, nobody waits or was buried, the
+-- node votes on these terms, its clock was looked at a moment ago, and it knows a number, which is
+-- above its floor. What does not fit goes the long way.
 if ARGV[3] == 'x' and ARGV[7] == '1' then
-  local before, terms = string.match(redis.call('get', KEYS[3]) or '', '^(%d+) %S+ (%S+)')
-  if terms == ARGV[8] .. ':' .. ARGV[9] and redis.call('exists', KEYS[2], KEYS[4]) == 0 then
+  local marker = redis.call('hmget', KEYS[1], 'votes', 'clock')
+  if marker[1] == ARGV[8] and redis.call('exists', KEYS[2], KEYS[4]) == 0 then
     local time = redis.call('time')
-    local clock = time[1] * 1000000 + time[2]
-    local number, largest = tonumber(ARGV[4]), math.max(tonumber(before), clock / 32 - 1875000) -- LEAD
-    if number > largest and number <= math.max(largest + 1, clock / 32 + 1875000) then
-      local id, shown = string.sub(ARGV[1], 1, 32), string.sub(ARGV[1], 33)
-      local ends = string.format('%.0f', clock / 1000 + ARGV[2])
-      redis.call('set', KEYS[3], ARGV[4] .. ' ' .. id .. ' ' .. terms .. ' ' .. shown, 'PX', '86400000')
-      redis.call('zadd', KEYS[2], ends, id)
-      redis.call('pexpireat', KEYS[2], ends)
-      return {1, number, clock}
+    local clock, seen = time[1] * 1000000 + time[2], tonumber(marker[2])
+    local before = tonumber(string.match(redis.call('get', KEYS[3]) or '', '^%d+'))
+    if before and clock <= seen + 100000 and clock >= seen - 300000 then -- OFTEN, BACK
+      local number, largest = tonumber(ARGV[4]), math.max(before, clock / 32 - 1875000) -- LEAD
+      if number > largest and number <= math.max(before + 1, clock / 32 + 1875000) then
+        local id, shown = string.sub(ARGV[1], 1, 32), string.sub(ARGV[1], 33)
+        local ends = string.format('%.0f', clock / 1000 + ARGV[2])
+        local known = string.format('%.0f', math.max(clock, number * 32) / 1000 + 86400000) -- DAY
+        redis.call('set', KEYS[3], ARGV[4] .. ' ' .. id .. ' ' .. shown, 'PXAT', known)
+        redis.call('zadd', KEYS[2], ends, id)
+        redis.call('pexpireat', KEYS[2], ends)
+        return {1, number, clock}
+      end
     end
   end
 end
@@ -35,11 +40,9 @@ end
 
 local id, shown = string.sub(ARGV[1], 1, 32), string.sub(ARGV[1], 33)
 local ttl, mode, number = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
-local wait, other = quarantine(ARGV[8], tonumber(ARGV[9]), ARGV[10] == '1')
-if not wait then
-  return {-2, other, clock}
-elseif wait > 0 then
-  return {-1, wait, clock}
+local hindered, by = hindrance(ARGV[8], ARGV[9] == '1')
+if hindered < 0 then
+  return {hindered, by, clock}
 elseif buried(id) then
   return {-3, 0, clock}
 end
@@ -80,7 +83,7 @@ if mine or not held or (held == mode and mode ~= 'x') then
       raw, what = known or 0, known and 3 or 2
     end
     if what == 2 then
-      local accepted, largest = accept(id, number, ARGV[8] .. ':' .. ARGV[9], shown)
+      local accepted, largest = accept(id, number, shown)
       what, raw = accepted and 1 or 2, largest
     end
     -- Asked again after a lost answer: the full ttl from now on (S8).

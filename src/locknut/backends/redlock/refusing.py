@@ -1,0 +1,63 @@
+"""What is told when there is no majority, or when clients do not agree about the set."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from locknut.backends.redlock.ballots import NOT_COUNTED, OTHER_SET, QUARANTINED, UNSURE, Round
+from locknut.backends.redlock.nodes import in_words
+from locknut.backends.redlock.recipe import GUARD
+from locknut.backends.redlock.sets import Set
+from locknut.errors import BackendUnavailable, ConfigurationError, LocknutError
+
+_NAME: Final = "redlock"
+
+
+def too_few(nodes: Set, answers: Round) -> LocknutError:
+    """Why a majority could not be had, node by node."""
+    for error in answers.failures.values():
+        if isinstance(error, LocknutError) and not isinstance(error, BackendUnavailable):
+            return error
+    told = []
+    for node in nodes.nodes:
+        place, at = node.name, node.at
+        if at in answers.failures:
+            told.append(f"{place}: {in_words(answers.failures[at])}")
+        elif at in answers.out or at not in answers.asked:
+            told.append(f"{place}: no answer")
+        elif answers.answers[at][0] == QUARANTINED:
+            left = answers.answers[at][1] / 1000
+            told.append(f"{place}: it is new, or lost its data, and gives no vote for {left:.0f} s")
+        elif answers.answers[at][0] == NOT_COUNTED:
+            told.append(f"{place}: its clock is wrong, or was set")
+        elif answers.answers[at][0] == UNSURE:
+            told.append(f"{place}: it answers too slowly to know its clock")
+        else:
+            told.append(f"{place}: it answered")
+    message = f"no majority of {len(nodes.nodes)} nodes: {'; '.join(told)}"
+    if answers.said(QUARANTINED):
+        message += (
+            " (if this set is new and nobody holds a lock in it, do not wait: "
+            "`locknut redlock init -u URL` once, or locknut.redlocks.begin(url))"
+        )
+    return BackendUnavailable(message, backend=_NAME)
+
+
+def differs(what: int, number: int, max_ttl: float) -> ConfigurationError:
+    """Other clients of a node count on something else, so that majorities need not overlap, or
+    a node that restarts does not know how long to keep still.
+    """
+    if what == OTHER_SET:
+        message = (
+            "other clients of these nodes have another list of nodes: two majorities might have "
+            "no node in common; give all clients the same list, or, where they know the same "
+            "nodes by different addresses, the same set_name=; if the list was changed on "
+            "purpose, see `locknut redlock init --help`"
+        )
+    else:
+        message = (
+            f"other clients of these nodes use max_ttl={number / 1000 - GUARD:g}, this one "
+            f"{max_ttl:g}: a node that restarts could not know how long to keep still; "
+            "give all of them the same"
+        )
+    return ConfigurationError(message, backend=_NAME)

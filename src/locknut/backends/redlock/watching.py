@@ -1,0 +1,52 @@
+"""Who tells a node in quarantine how much time has passed: a machine, by a clock that nobody sets.
+
+A node that lost its data cannot tell when, and its own clock may be set while it waits: after a
+boot with a wrong clock that is the rule. So the longest ttl has to pass by two clocks: the node's
+own, and that of one machine, from its first question on. All processes of a machine share that
+clock, so that programs which live for a moment count as well.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from functools import cache
+from pathlib import Path
+
+from locknut.backends.redlock.asking import Asking
+from locknut.backends.redlock.questions import Question
+from locknut.runtimes.clock import now
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_SPACE = Path("/proc/self/ns/time")
+
+
+def machine() -> tuple[bytes, float]:
+    """What tells this machine, since its boot, from all others, and what its clock shows."""
+    boot = _boot()
+    # Without a name for the boot only the wall clock is the same for all processes.
+    return (boot, now()) if boot else (platform.node().encode(), time.time())
+
+
+@cache
+def _boot() -> bytes:
+    try:
+        boot = _BOOT.read_text().strip()
+    except OSError:
+        return b""
+    try:
+        space: object = _SPACE.readlink()  # a container's clock may begin at another zero
+    except OSError:
+        space = ""
+    return f"{boot} {space}".encode()
+
+
+class Watching(Asking):
+    """Watches nodes that give no vote yet."""
+
+    def _watch(self) -> None:
+        """Goes ahead of what is asked next: a node that has waited long enough votes then."""
+        nodes = sorted(self._set.quarantined)
+        name, shows = machine()
+        words = self._recipe.watch(name, shows, self._set.majority_time())
+        self._tell([Question(at, words) for at in nodes])
