@@ -35,6 +35,11 @@ class Faults:
     drift: float = 0.0
     """How wrong clocks run, at most, each way."""
 
+    @property
+    def fences_outlive_both(self) -> bool:
+        """Whether they stay in order though data are lost and a clock is set back."""
+        return False
+
 
 CALM = Faults()
 LOSSES = ("data_lost", "emptied", "keys_deleted", "older_state", "lagging_replica")
@@ -63,6 +68,8 @@ def swarm(random: Random, everything: Faults = EVERYTHING) -> Faults:
         for name in everything.__dataclass_fields__
     }
     rates["drift"] = everything.drift if random.random() < 0.5 else 0.0
+    if everything.fences_outlive_both:
+        return replace(everything, **rates)
     # Lost data and a clock that was set back may together take fences back: the docs say so.
     if rates["clock_set_back"] and rates["drift"]:
         rates.update({loss: 0.0 for loss in LOSSES if loss in rates})

@@ -19,3 +19,10 @@ def three() -> Iterator[RedlockNodes]:
 def five() -> Iterator[RedlockNodes]:
     with RedlockNodes() as nodes:
         yield nodes
+
+
+@pytest.fixture
+def clocks() -> Iterator[RedlockNodes]:
+    """Three nodes whose clocks can be set."""
+    with RedlockNodes(3, flavour="valkey", clock=True) as nodes:
+        yield nodes

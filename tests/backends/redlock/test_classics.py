@@ -72,13 +72,6 @@ def test_a_slow_holder_of_ours_knows_that_it_is_over(three: RedlockNodes) -> Non
     assert not rules(history)
 
 
-@pytest.fixture
-def clocks() -> Iterator[RedlockNodes]:
-    """Three nodes whose clocks can be set."""
-    with RedlockNodes(3, flavour="valkey", clock=True) as nodes:
-        yield nodes
-
-
 @pytest.mark.parametrize("which", ["one", "two"])
 def test_a_clock_that_is_set_gives_a_lock_of_the_published_one_away(
     clocks: RedlockNodes, which: str

@@ -11,6 +11,7 @@ import pytest
 import locknut
 from locknut import redlocks
 from locknut.errors import BackendUnavailable, ConfigurationError
+from tests.servers.processes import until
 from tests.servers.redlock import RedlockNodes
 
 pytestmark = pytest.mark.redis
@@ -58,6 +59,62 @@ def test_a_node_that_restarted_is_told(three: RedlockNodes) -> None:
     assert not fine.problem
     assert fine.max_ttl == 60
     assert abs(fine.clock_ahead or 9) < 1
+
+
+def test_another_longest_ttl_is_changed_only_by_force(three: RedlockNodes) -> None:
+    """Clients that use it would be refused, and one in quarantine would vote too early."""
+    long, short = f"redlock://{three.hosts}?max_ttl=120", f"redlock://{three.hosts}"
+    redlocks.begin(long)
+    with pytest.raises(BackendUnavailable, match="max_ttl=120"):
+        redlocks.begin(short)
+    assert {node.max_ttl for node in redlocks.nodes(long)} == {120}
+    refused = command("init", "--yes", "-u", short)
+    assert refused.returncode == 69
+    assert refused.stderr.count("max_ttl=120") == 3
+    assert command("init", "--yes", "--force", "-u", short).returncode == 0
+    assert not any(node.problem for node in redlocks.nodes(short))
+
+
+def test_a_node_that_is_down_keeps_no_other_from_beginning(three: RedlockNodes) -> None:
+    url = f"redlock://{three.hosts}"
+    three.nodes[1].kill()
+    told = command("init", "--yes", "-u", url)
+    assert told.returncode == 69
+    assert "internal" not in told.stderr
+    assert f"127.0.0.1:{three.nodes[1].port}" in told.stderr
+    assert told.stdout.count("yes") == 2, "the others vote"
+    assert [node.votes_in for node in redlocks.nodes(url)] == [0, None, 0]
+
+
+def test_a_node_in_quarantine_is_begun_only_by_its_name(three: RedlockNodes) -> None:
+    url = f"redlock://{three.hosts}"
+    redlocks.begin(url)
+    redlocks.begin(url)  # all of them vote: there is nothing to do
+    three.nodes[2].flushall()
+    name = f"127.0.0.1:{three.nodes[2].port}"
+    with pytest.raises(ConfigurationError, match="not a new set"):
+        redlocks.begin(url)
+    with pytest.raises(ConfigurationError, match="not among"):
+        redlocks.begin(url, node="elsewhere:1")
+    assert redlocks.nodes(url)[2].votes_in is None
+    assert command("init", "--yes", "--node", name, "-u", url).returncode == 0
+    assert [node.votes_in for node in redlocks.nodes(url)] == [0, 0, 0]
+
+
+def test_how_long_a_node_keeps_still_is_told(three: RedlockNodes) -> None:
+    url = f"redlock://{three.hosts}"
+    redlocks.begin(url)
+    three.nodes[2].flushall()
+    with locknut.connect(url) as locks:
+
+        def asked() -> bool:
+            with locks.lock("x", timeout=10):
+                return redlocks.nodes(url)[2].votes_in is not None
+
+        until(asked, "it was asked")
+    left = redlocks.nodes(url)[2].votes_in
+    assert left is not None
+    assert 30 < left < 62
 
 
 def test_the_wrong_longest_ttl_is_told(three: RedlockNodes) -> None:

@@ -71,7 +71,8 @@ class RedlockBackend(Inspecting, Watching):
         decided = ballots.decided if ballot.raw is None else ballots.decided_again
         waited_for = set(self._set.quarantined)
         votes = await self._vote(words, decided)
-        if not votes.enough(*VOTES) and (
+        differences = self._set.differences()
+        if not (votes.enough(*VOTES) or differences) and (
             # The connections stand now, so an answer takes less time, and tells more of a clock.
             votes.enough(*VOTES, UNSURE)
             # It was not known that somebody has to watch these.

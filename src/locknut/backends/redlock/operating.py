@@ -50,7 +50,7 @@ def _problem(marker: dict[bytes, bytes], max_ttl: float, run: bytes, recipe: Rec
     """Why it has nothing to do with clients of this URL, or does not know itself."""
     if max_ttl != recipe.max_ttl:
         return f"its clients use max_ttl={max_ttl:g}, this URL {recipe.max_ttl:g}"
-    if marker.get(b"set") != recipe.set_id:
+    if marker.get(b"set", recipe.set_id) != recipe.set_id:
         return "its clients have another list of nodes, or another set_name"
     if marker.get(b"run") != run:
         return "it restarted, or its clock was set, and it was not asked since"

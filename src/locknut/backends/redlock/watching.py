@@ -45,7 +45,11 @@ class Watching(Asking):
     """Watches nodes that give no vote yet."""
 
     def _watch(self) -> None:
-        """Goes ahead of what is asked next: a node that has waited long enough votes then."""
+        """Goes ahead of what is asked next: a node that has waited long enough votes then. But not
+        for us, if the others know us for clients of another set.
+        """
+        if self._set.differences():
+            return
         nodes = sorted(self._set.quarantined)
         name, shows = machine()
         words = self._recipe.watch(name, shows, self._set.majority_time())

@@ -136,15 +136,16 @@ def get(keys: Keys, name: bytes) -> bytes | None:
 def set_(keys: Keys, name: bytes, value: bytes, *options: bytes) -> Status | None:
     words = [option.upper() for option in options]
     end = None
-    if b"PX" in words:
-        at = words.index(b"PX")
-        if at + 1 >= len(words):
-            raise Refused(SYNTAX)
-        left = integer(words[at + 1])
-        if left <= 0:
-            raise Refused("ERR invalid expire time in 'set' command")
-        end = keys.now + left
-        del words[at : at + 2]
+    for option, since in ((b"PX", keys.now), (b"PXAT", 0)):
+        if option in words:
+            at = words.index(option)
+            if at + 1 >= len(words) or end is not None:
+                raise Refused(SYNTAX)
+            left = integer(words[at + 1])
+            if left <= 0:
+                raise Refused("ERR invalid expire time in 'set' command")
+            end = since + left
+            del words[at : at + 2]
     if not set(words) <= {b"NX", b"XX"} or len(words) > 1:
         raise Refused(SYNTAX)
     if words and keys.has(name) is (words == [b"NX"]):

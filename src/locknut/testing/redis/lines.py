@@ -149,7 +149,7 @@ async def connected(process: Process, node: RedisNode) -> LineEnd:
         outcome.fail(wire.unreachable(SETTINGS, TimeoutError()))
 
     call_off = process.at(process.now() + SETTINGS.connect_limit, too_late)
-    if not network.befalls("request_lost"):
+    if process.name not in node.strangers and not network.befalls("request_lost"):
         network.world.after(
             network.delay(), lambda: process.soon(lambda: None if outcome.done else answer())
         )

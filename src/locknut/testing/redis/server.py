@@ -42,6 +42,8 @@ class RedisNode(Node):
     def __init__(self, world: World, network: Network, edits: tuple[Edit, ...] = ()) -> None:
         self.keys = Keys(self._microseconds)
         self.ports: dict[Port, None] = {}
+        self.strangers: set[str] = set()
+        """Processes that cannot reach it."""
         self.stopped = False
         self._edits = edits
         self._scripts: dict[bytes, bytes] = {}

@@ -86,7 +86,7 @@ class SimBlocking(BlockingBackend):
     """The blocking colour: a task of the simulator is a thread, with a crew of its own."""
 
     def __init__(self, process: Process, cluster: Cluster) -> None:
-        _, nodes, recipe = cluster.known_by(process)
+        _, nodes, recipe, _ = cluster.known_by(process)
         super().__init__(nodes, recipe, LIMIT)
         self._process = process
         self._cluster = cluster

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from locknut.backends.redlock import backend, ballots, recipe, sets
@@ -21,34 +20,13 @@ from locknut.backends.redlock.sets import Set
 from locknut.core import entering, pacing
 from locknut.core.values import Answer, Claim, Granted
 from locknut.testing.bugs import Bug, core
-from locknut.testing.network import Faults
 from locknut.testing.redis.faults import Edit
-from locknut.testing.redlock.cluster import Cluster
-from locknut.testing.redlock.engine import ASSUMED, REDLOCK
+from locknut.testing.redlock.engine import ASSUMED
 from locknut.testing.redlock.faults import RedlockFaults
-from locknut.testing.sizes import BOUT, DUEL, FULL, Size
+from locknut.testing.redlock.forgetful import FORGETFUL
+from locknut.testing.redlock.naive import WAIT, naive
+from locknut.testing.sizes import BOUT, DUEL
 from locknut.testing.variant import Patch
-from locknut.testing.verdict import Assumptions
-
-
-def naive(
-    *changes: Edit | Patch,
-    rules: str,
-    faults: Faults,
-    sizes: tuple[int, ...] = (3,),
-    only: tuple[str, ...] = ("mutex",),
-    given: Assumptions = ASSUMED,
-    size: Size = DUEL,
-) -> Bug:
-    edits = tuple(each for each in changes if isinstance(each, Edit))
-    patches = tuple(each for each in changes if isinstance(each, Patch))
-    sound = replace(REDLOCK, node=partial(Cluster, sizes=sizes), assumptions=given)
-    variant = replace(
-        sound,
-        node=partial(Cluster, edits=edits, sizes=sizes),
-        patches=(*REDLOCK.patches, *patches),
-    )
-    return Bug(variant, rules, faults, only, sound=sound, size=size)
 
 
 def instead(value: Any) -> Callable[[Any], Any]:
@@ -146,7 +124,6 @@ def builds_on_what_was_refused(_: Any) -> Callable[[Set, int], int]:
     return propose
 
 
-_FORGETS = RedlockFaults(engine_restarts=0.8, data_lost=1.0, emptied=0.5, slow=0.05)
 _STOPS = RedlockFaults(processes_stop=3.0, slow=0.3)
 _JUMPS = RedlockFaults(clock_jumps=1.0, request_lost=0.1)
 _LATE = RedlockFaults(late=0.15, slow=0.3, connections_cut=0.5)
@@ -155,29 +132,11 @@ _RUSH = replace(DUEL, workers=(2,), rest=0.05, rounds=20)
 _CROWD = replace(BOUT, processes=(5,), rest=0.02, rounds=40)
 """Votes are split all the time. A give-back that comes late and hits is rare all the same: one
 seed in a hundred; `test_tries.py` shows the rule on a real node."""
-_WAIT = replace(FULL, disturbed=3.0, settling=1.0, busy=16.0, processes=(2,), workers=(1,))
-"""Long enough to see that nobody gets on."""
 _READ = "tonumber(string.match(redis.call('get', FENCE) or '0', '^%d+'))"
-_KEEP = "redis.call('set', FENCE, text(largest) .. ' ' .. id .. ' - ' .. shown, 'PX', text(DAY))"
+_KEEP = "redis.call('set', FENCE, text(largest) .. ' ' .. id .. ' ' .. shown)"
 
 BUGS: dict[str, Bug] = {
-    "redlock-no-quarantine": naive(
-        Edit("vote", "elseif wait > 0 then", "elseif false then"),
-        rules="a",
-        faults=_FORGETS,
-        only=("grip",),
-    ),
-    "redlock-quarantine-too-short": naive(
-        Edit("vote", "local wait = max_ttl * 1.02 + 1000", "local wait = 300"),
-        rules="a",
-        faults=_FORGETS,
-        only=("grip",),
-    ),
-    "redlock-flushed-and-not-noticed": naive(
-        Edit("vote", "  if calm then\n", "  if true then\n"),
-        rules="a",
-        faults=RedlockFaults(emptied=1.5),
-    ),
+    **FORGETFUL,
     "redlock-validity-from-reply": naive(
         Patch(entering, "lend", core.counted_from_the_reply),
         rules="ad",
@@ -205,7 +164,7 @@ BUGS: dict[str, Bug] = {
         Patch(sets, "in_step", never),
         rules="f",
         faults=RedlockFaults(clock_jumps=0.5),
-        size=_WAIT,
+        size=WAIT,
     ),
     "redlock-half-is-enough": naive(
         Patch(ballots, "majority", one_fewer),
@@ -235,7 +194,7 @@ BUGS: dict[str, Bug] = {
     "redlock-every-node-counts": naive(
         Edit(
             "vote",
-            "local accepted, largest = accept(id, number, ARGV[8] .. ':' .. ARGV[9], shown)",
+            "local accepted, largest = accept(id, number, shown)",
             f"local accepted, largest = true, {_READ} + 1\n      {_KEEP}",
         ),
         Patch(RedlockBackend, "_number", largest),
@@ -266,6 +225,6 @@ BUGS: dict[str, Bug] = {
         Patch(Set, "propose", builds_on_what_was_refused),
         rules="fg",
         faults=RedlockFaults(),
-        size=_WAIT,
+        size=WAIT,
     ),
 }

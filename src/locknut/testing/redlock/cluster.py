@@ -7,10 +7,11 @@ from functools import cache
 from typing import NamedTuple
 
 from locknut.backends.redis import settings
+from locknut.backends.redlock import recipe as recipes
 from locknut.backends.redlock.ballots import majority
 from locknut.backends.redlock.lines import Line
 from locknut.backends.redlock.questions import Question
-from locknut.backends.redlock.recipe import Packed, Recipe
+from locknut.backends.redlock.recipe import Packed, Recipe, milliseconds
 from locknut.backends.redlock.sets import Set
 from locknut.connect import parse
 from locknut.testing.network import Faults, Network
@@ -21,6 +22,8 @@ from locknut.testing.world import World
 
 MAX_TTL = 3.0
 """Short, so that a node which lost its data votes again before the run is over."""
+SET = b"3-sim"
+OTHER_SET = b"3-other"
 WEIGHTS = (0.3, 1.0, 1.0, 4.0)
 """The ways to the nodes are not equally bad."""
 SIZES = (3, 3, 3, 5, 4)
@@ -33,6 +36,7 @@ class Known(NamedTuple):
     process: Process
     nodes: Set
     recipe: Recipe
+    servers: list[RedlockNode]
 
 
 class Cluster:
@@ -46,22 +50,40 @@ class Cluster:
         sizes: tuple[int, ...] = SIZES,
     ) -> None:
         self.world = world
+        self._faults = network.faults
         random = world.random
         count = random.choice(sizes)
-        self.nodes = [
+        servers = [
             RedlockNode(world, network.part(random.choice(WEIGHTS), MAX_TTL), at, edits)
-            for at in range(count)
+            for at in range(count + 1)
         ]
-        world.servers.update({f"sim{node.at}": node for node in self.nodes})
+        world.servers.update({f"sim{node.at}": node for node in servers})
+        *self.nodes, self._spare = servers
+        """And one that is in the list of those who are mistaken."""
         self._unsteady = random.sample(self.nodes, k=count - majority(count))
         self._known: dict[str, Known] = {}
+        if world.chance(0.9):  # else the set is new
+            for node in self.nodes:
+                node.in_use(SET, milliseconds(MAX_TTL + recipes.GUARD))
+        if world.chance(0.5):
+            self._spare.in_use(OTHER_SET, milliseconds(MAX_TTL + recipes.GUARD))
 
     def known_by(self, process: Process) -> Known:
         known = self._known.get(process.name)
         if known is None:
-            servers = [_settings(name) for name in self.world.servers]
-            recipe = Recipe(max_ttl=MAX_TTL, durable=False, set_id="sim")
-            known = self._known[process.name] = Known(process, Set(servers, MAX_TTL), recipe)
+            servers, set_id = list(self.nodes), SET
+            if self.world.chance(getattr(self._faults, "other_lists", 0.0)):
+                self.world.faults["other_lists"] += 1
+                servers[self.world.random.randrange(len(servers))] = self._spare
+                set_id = OTHER_SET
+            if self.world.chance(getattr(self._faults, "cut_off", 0.0)):
+                self.world.faults["cut_off"] += 1
+                self.world.random.choice(servers).strangers.add(process.name)
+            places = [_settings(f"sim{each.at}") for each in servers]
+            recipe = Recipe(max_ttl=MAX_TTL, durable=False, set_id=set_id.decode())
+            known = self._known[process.name] = Known(
+                process, Set(places, MAX_TTL), recipe, servers
+            )
         return known
 
     def restart(self, *, keep_data: bool, away: float) -> None:
@@ -73,7 +95,7 @@ class Cluster:
     def strikes(self, faults: Faults) -> Iterator[tuple[float, Callable[[], None]]]:
         """What may befall a node befalls one of them; only clocks of a minority are ever set."""
         for kind, (rate, strike) in enumerate(self.nodes[0].strikes(faults)):
-            shaky = strike == self.nodes[0].jump
+            shaky = strike in (self.nodes[0].jump, self.nodes[0].jump_and_return)
 
             def one(kind: int = kind, *, shaky: bool = shaky) -> None:
                 node = self._shaky() if shaky else self._some()
@@ -82,7 +104,7 @@ class Cluster:
             yield rate, one
 
     def leftovers(self) -> Iterator[tuple[str, str, str]]:
-        for node in self.nodes:
+        for node in (*self.nodes, self._spare):
             yield from node.leftovers()
         for known in self._known.values():
             if known.nodes.ballots and not known.process.dead:

@@ -28,8 +28,15 @@ class Either:
         return colour(process, cluster)
 
 
+def machine() -> tuple[bytes, float]:
+    """Every process has a machine, and a clock, of its own."""
+    assert Process.running is not None
+    return Process.running.name.encode(), Process.running.now()
+
+
 KERNEL = {
     **REPLACED,
+    "machine": lambda _: machine,
     "asyncio": lambda _: Asyncio,
     "socket": lambda _: Sockets,
     "select": lambda _: Select,
@@ -54,6 +61,11 @@ EVERYTHING = RedlockFaults(
     emptied=0.15,
     snapshots=0.5,
     clock_jumps=0.15,
+    clock_returns=0.15,
+    boots_behind=0.15,
+    resyncs=0.15,
+    other_lists=0.2,
+    cut_off=0.3,
 )
 
 ASSUMED = Assumptions(

@@ -48,7 +48,8 @@ class Socket:
                 self._error = ConnectionRefusedError("refused")
             self._stir()
 
-        if not network.befalls("request_lost"):
+        cut_off = self._process.name in node.strangers
+        if not cut_off and not network.befalls("request_lost"):
             network.world.after(network.delay(), lambda: self._process.soon(answer))
         raise BlockingIOError
 

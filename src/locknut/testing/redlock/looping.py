@@ -110,10 +110,10 @@ class SimAsyncio(AsyncioBackend):
     _new_reply: Any = looping.LoopFuture
 
     def __init__(self, process: Process, cluster: Cluster) -> None:
-        _, nodes, recipe = cluster.known_by(process)
+        _, nodes, recipe, servers = cluster.known_by(process)
         super().__init__(nodes, recipe, LIMIT)
         self._cluster = cluster
-        for channel, node in zip(self._channels, cluster.nodes, strict=True):
+        for channel, node in zip(self._channels, servers, strict=True):
             link = channel.link
             dial: Any = looping.Dial(channel, process, node, Asyncio.get_running_loop)
             joint: Any = looping.Joint(process, link._connect)

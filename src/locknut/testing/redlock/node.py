@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from locknut.backends.redlock import scripts
+from locknut.backends.redlock.recipe import MARKER, PARTS, SUFFIX
 from locknut.testing.history import Kind
 from locknut.testing.network import Faults, Network
 from locknut.testing.node import NOBODY, Order, SimStore, bare
 from locknut.testing.process import Clock
 from locknut.testing.redis.faults import Edit
+from locknut.testing.redis.keys import Hash
 from locknut.testing.redis.server import LookIn, RedisNode, Shown, no_command, scripts_key
 from locknut.testing.redlock.faults import RedlockFaults
 from locknut.testing.redlock.holds import holds, places_in_line, surplus
@@ -18,7 +20,7 @@ from locknut.testing.world import World
 
 VERBS = {
     getattr(scripts, verb).sha: verb.lower()
-    for verb in ("VOTE", "RAISE", "EXTEND", "WITHDRAW", "DOWNGRADE", "ADOPT", "LOOK")
+    for verb in ("VOTE", "RAISE", "EXTEND", "WITHDRAW", "DOWNGRADE", "ADOPT", "LOOK", "WATCH")
 }
 LAST = b"for good"
 """What a withdrawal says at its end (no script looks there) if the claim is over with it: one that
@@ -28,6 +30,8 @@ APART = 0.02
 STEADIER = 10
 """How much better than a client's the clock of a node runs: somebody looks after it."""
 JUMPS = (0.1, 0.2, 0.35, 0.7, 2.0, 20.0)
+IN_USE = 1200
+"""Seconds since nodes that were in use before were begun."""
 NAMES = ("mutex", "pair", "twin", "shelf", "owned", "grip")
 """What the workload calls its locks: what befalls a node befalls all of them there."""
 OF_ALL = frozenset({Kind.FORGOT, Kind.STEPPED})
@@ -42,15 +46,13 @@ class RedlockNode(RedisNode):
         self, world: World, network: Network, at: int, edits: tuple[Edit, ...] = ()
     ) -> None:
         self.at = at
-        self._flushed = False
         self._saved: Callable[[], None] | None = None
         super().__init__(world, network, edits)
         random, drift = world.random, network.faults.drift / STEADIER
         self.clock = Clock(500 + random.uniform(-APART, APART), 1 + random.uniform(-drift, drift))
-        self._started = self.now() - (0.0 if world.chance(0.05) else 1000.0)
-        self._run = self._new_run()
+        self._run, self._history = self._new_id(), self._new_id()
 
-    def _new_run(self) -> bytes:
+    def _new_id(self) -> bytes:
         return b"%040x" % self.world.random.getrandbits(160)
 
     # What it says of itself.
@@ -62,11 +64,10 @@ class RedlockNode(RedisNode):
         return self._info() if words[0] == b"info" else super()._command(words)
 
     def _info(self) -> bytes:
-        flushed = b"cmdstat_flushall:calls=1\r\n" if self._flushed else b""
-        return (
-            b"maxmemory_policy:noeviction\r\nevicted_keys:0\r\nrun_id:%b\r\n"
-            b"uptime_in_seconds:%d\r\n%b"
-        ) % (self._run, int(self.now() - self._started), flushed)
+        return b"maxmemory_policy:noeviction\r\nrun_id:%b\r\nmaster_replid:%b\r\n" % (
+            self._run,
+            self._history,
+        )
 
     # Faults.
 
@@ -75,6 +76,9 @@ class RedlockNode(RedisNode):
             yield from super().strikes(faults)
             yield faults.snapshots, self._save
             yield faults.clock_jumps, self.jump
+            yield faults.clock_returns, self.jump_and_return
+            yield faults.boots_behind, self.boot_behind
+            yield faults.resyncs, self._resync
 
     def _save(self) -> None:
         self._saved = self.keys.copied()
@@ -82,21 +86,71 @@ class RedlockNode(RedisNode):
     def jump(self) -> None:
         """What it knows about expiries is void: holds end early."""
         self.world.faults["clock_jumps"] += 1
+        self._step(self.world.random.choice(JUMPS))
+
+    def jump_and_return(self) -> None:
+        self.world.faults["clock_returns"] += 1
+        random = self.world.random
+        ahead = random.choice(JUMPS)
+        self._step(ahead)
+        self._look_at()
+        self.world.after(random.uniform(0.02, 1.0), lambda: self._step(-ahead))
+
+    def boot_behind(self) -> None:
+        """A clock without a battery, until somebody sets it."""
+        self.world.faults["boots_behind"] += 1
+        random = self.world.random
+        behind = random.choice((5.0, 40.0, 90.0))
+        self.restart(keep_data=False, away=0.01)
+        self._step(-behind)
+        self.world.after(random.choice((0.05, 0.5, 3.0)), lambda: self._step(behind))
+
+    def _step(self, seconds: float) -> None:
+        self.keys.names()
         self._record(Kind.STEPPED, "", "")
-        self.wall_ahead += self.world.random.choice(JUMPS)
+        self.wall_ahead += seconds
         self.tell(NOBODY)
+
+    def _look_at(self) -> None:
+        """Somebody asks it about a lock that nobody has."""
+        if self.up and not self.stopped:
+            names = [MARKER, *(b"locknut:{sim:none}" + SUFFIX + part for part in PARTS)]
+            self._evaluate(self._load(scripts.LOOK.text), names, [b"", b""])
+
+    def _resync(self) -> None:
+        self.world.faults["resyncs"] += 1
+        self._history = self._new_id()
+
+        def replaced() -> None:
+            self.keys.clear()
+            if self._saved is not None and self.world.chance(0.7):
+                self._saved()
+
+        self._forget("", replaced)
+
+    def in_use(self, set_id: bytes, max_ttl: bytes) -> None:
+        """It has been voting for longer than a number may be ahead of the clock."""
+        terms = b":".join((self._run, max_ttl, set_id))
+        clock = self._microseconds()
+        floor = (clock - IN_USE * 1_000_000) // 32
+        marker = {
+            b"run": self._run,
+            b"history": self._history,
+            b"set": set_id,
+            b"max_ttl": max_ttl,
+            b"clock": b"%d" % clock,
+            b"floor": b"%d" % floor,
+            b"votes": terms,
+        }
+        self.keys.make(MARKER, Hash).update(marker)
 
     def set_back(self, seconds: float) -> None:
         self._record(Kind.STEPPED, "", "")
         super().set_back(seconds)
 
-    def _empty(self) -> None:
-        self._flushed = True
-        super()._empty()
-
     def _come_back(self) -> None:
         super()._come_back()
-        self._run, self._started, self._flushed = self._new_run(), self.now(), False
+        self._run, self._history = self._new_id(), self._new_id()
 
     # What the history sees.
 
@@ -107,6 +161,8 @@ class RedlockNode(RedisNode):
         answer = super()._evaluate(sha, names, argv)
         key = scripts_key(names[1])
         verb = self.verbs[sha]
+        if verb == "watch":
+            return answer
         if verb == "look":
             if argv[1] == b"break" and answer[0]:
                 self._broken(bare(key))

@@ -19,5 +19,6 @@ end
 if votes and run == told('server', 'run_id') and its_set == set and tonumber(its_max_ttl) == max_ttl then
   return {2, 0, clock}
 end
-begin(max_ttl, set, true)
+begin(max_ttl)
+let_vote(set, 0)
 return {1, 0, clock}

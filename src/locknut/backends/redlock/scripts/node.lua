@@ -37,6 +37,9 @@ end
 local known = redis.call('hmget', MARKER, 'run', 'clock', 'history')
 local seen = tonumber(known[2] or clock)
 if known[1] and (clock > seen + OFTEN or clock < seen - BACK) then
+  if clock < seen - BACK then
+    redis.call('hset', MARKER, 'jumped', '1') -- keys ran out early also where no data are ever lost
+  end
   if clock < seen - BACK or known[3] ~= told('replication', 'master_replid') then
     redis.call('hdel', MARKER, 'run', 'votes')
   end

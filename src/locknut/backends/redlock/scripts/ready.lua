@@ -2,10 +2,11 @@
 -- Put into a verb by its line "-- include ready", after "-- include node".
 --
 -- The marker says: run (of the server process), history (of its data: the replication id), set (which
--- list of nodes its clients have), max_ttl; clock: the largest that was seen, in microseconds; began:
--- when the quarantine began; floor: numbers are above it; votes: the terms (run, max_ttl and set) on
--- which it votes, only if it does. And, during a quarantine, '@' and a machine: what that machine's
--- own clock showed when it first asked, in milliseconds.
+-- list of nodes its clients have), max_ttl; clock: the largest that was seen, in microseconds; jumped:
+-- the clock was set back, and nobody has asked since; began: when the quarantine began; floor: numbers
+-- are above it; votes: the terms (run, max_ttl and set) on which it votes, only if it does. And,
+-- during a quarantine, '@' and a machine: what that machine's own clock showed when it first asked, in
+-- milliseconds.
 local LEAD = 60000000 / 32 -- a number may be this far ahead of the clock: 60 s, in steps of 32 us
 
 -- How long a vote that this node has forgotten may be counted on, by a clock that runs 1 % wrong.
@@ -17,10 +18,11 @@ local function floor_at(microseconds)
   return text(math.floor(microseconds / 32) + LEAD)
 end
 
--- From now on it votes. What it forgot it cannot tell, so its numbers begin above all that it can have
--- accepted: by its own clock, and by the time that a majority of the nodes has, if somebody told it.
-local function let_vote(majority_time)
-  local run, history, set, max_ttl = unpack(redis.call('hmget', MARKER, 'run', 'history', 'set', 'max_ttl'))
+-- From now on it votes, for clients with this list of nodes. What it forgot it cannot tell, so its
+-- numbers begin above all that it can have accepted: by its own clock, and by the time that a majority
+-- of the nodes has, if somebody told it.
+local function let_vote(set, majority_time)
+  local run, history, max_ttl = unpack(redis.call('hmget', MARKER, 'run', 'history', 'max_ttl'))
   redis.call('del', MARKER) -- and with it those who watched
   redis.call('hset', MARKER, 'run', run, 'history', history, 'set', set, 'max_ttl', max_ttl,
     'clock', text(clock), 'floor', floor_at(math.max(clock, majority_time)),
@@ -30,13 +32,14 @@ end
 -- A node that lost its data may have voted for somebody it has forgotten. It must not vote until the
 -- longest ttl in use has passed. When it lost them it cannot tell either, neither by its uptime (a
 -- promoted replica, or a server that was swapped in, has been up for long) nor by its own clock alone
--- (which may be behind after a boot, and be set right later): see watch.lua.
-local function begin(max_ttl, set, trusted)
+-- (which may be behind after a boot, and be set right later): see watch.lua. To which set it belongs
+-- it knows if its data tell: whoever asks may be mistaken, and is refused by the others.
+local function begin(max_ttl, set)
   redis.call('del', MARKER)
   redis.call('hset', MARKER, 'run', told('server', 'run_id'), 'history', told('replication', 'master_replid') or '',
-    'set', set, 'max_ttl', text(max_ttl), 'clock', text(clock), 'began', text(now), 'floor', floor_at(clock))
-  if trusted then
-    let_vote(0)
+    'max_ttl', text(max_ttl), 'clock', text(clock), 'began', text(now), 'floor', floor_at(clock))
+  if set then
+    redis.call('hset', MARKER, 'set', set)
   end
 end
 
@@ -45,7 +48,7 @@ end
 local function hindrance(terms, trusted)
   local run, max_ttl, set = string.match(terms, '^(.-):(%d+):(.*)$')
   max_ttl = tonumber(max_ttl)
-  local marker = redis.call('hmget', MARKER, 'run', 'set', 'max_ttl', 'votes', 'began')
+  local marker = redis.call('hmget', MARKER, 'run', 'set', 'max_ttl', 'votes', 'began', 'jumped')
   local same = marker[1] and (marker[1] == run or marker[1] == told('server', 'run_id'))
   local other = tonumber(marker[3])
   if marker[2] and marker[2] ~= set then
@@ -53,7 +56,10 @@ local function hindrance(terms, trusted)
   elseif other and (other > max_ttl or (same and other ~= max_ttl)) then
     return -2, other
   elseif not same then
-    begin(max_ttl, set, trusted)
+    begin(max_ttl, marker[2])
+    if trusted and not marker[6] then
+      let_vote(set, 0)
+    end
     marker = redis.call('hmget', MARKER, 'run', 'set', 'max_ttl', 'votes', 'began')
   end
   if marker[4] then

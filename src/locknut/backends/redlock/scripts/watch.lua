@@ -25,5 +25,5 @@ local left = math.max(tonumber(began) + wait - now, first + wait - shows)
 if left > 0 or majority_time == 0 then
   return {0, math.max(1, left), clock}
 end
-let_vote(majority_time)
+let_vote(string.match(ARGV[4], '^.-:%d+:(.*)$'), majority_time)
 return {1, 0, clock}
