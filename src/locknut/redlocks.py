@@ -22,7 +22,7 @@ def engine(
     *,
     durable: bool,
     failover: bool,
-    set_name: str,
+    set_name: str = "",
 ) -> Engine:
     """What `locknut.redlock` connects to."""
     options = {
