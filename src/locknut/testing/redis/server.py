@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from typing import Any
 
@@ -38,12 +38,11 @@ class RedisNode(Node):
     """One Redis server: its keys, its scripts, its connections."""
 
     verbs = VERBS
+    strangers: Collection[str] = ()  # processes that cannot reach it
 
     def __init__(self, world: World, network: Network, edits: tuple[Edit, ...] = ()) -> None:
         self.keys = Keys(self._microseconds)
         self.ports: dict[Port, None] = {}
-        self.strangers: set[str] = set()
-        """Processes that cannot reach it."""
         self.stopped = False
         self._edits = edits
         self._scripts: dict[bytes, bytes] = {}

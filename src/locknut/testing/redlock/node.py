@@ -46,6 +46,7 @@ class RedlockNode(RedisNode):
         self, world: World, network: Network, at: int, edits: tuple[Edit, ...] = ()
     ) -> None:
         self.at = at
+        self.strangers: set[str] = set()
         self._saved: Callable[[], None] | None = None
         super().__init__(world, network, edits)
         random, drift = world.random, network.faults.drift / STEADIER
