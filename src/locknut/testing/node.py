@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from locknut.backends.memory.store import Held, Store
@@ -56,6 +56,9 @@ NOBODY = Order((), lambda _, __: None)
 
 class Node:
     """One server: applies commands, rings waiters, tells the history, restarts."""
+
+    strangers: Collection[str] = ()
+    """Processes that cannot reach it."""
 
     def __init__(
         self, world: World, network: Network, store_type: type[SimStore] = SimStore

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -38,7 +38,6 @@ class RedisNode(Node):
     """One Redis server: its keys, its scripts, its connections."""
 
     verbs = VERBS
-    strangers: Collection[str] = ()  # processes that cannot reach it
 
     def __init__(self, world: World, network: Network, edits: tuple[Edit, ...] = ()) -> None:
         self.keys = Keys(self._microseconds)
