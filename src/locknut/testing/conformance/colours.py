@@ -153,11 +153,16 @@ class _LoopGate:
 
 class _TaskWorker:
     def __init__(self, work: Callable[[], Work]):
-        self._task = asyncio.get_running_loop().create_task(work())
+        self._task = asyncio.get_running_loop().create_task(_call(work))
 
     async def result(self, timeout: float = PATIENCE) -> Any:
         async with asyncio.timeout(timeout):
             return await asyncio.shield(self._task)
+
+
+async def _call(work: Callable[[], Work]) -> Any:
+    """In the worker's own task: what is called before belongs to whoever calls."""
+    return await work()
 
 
 class Asyncio:
