@@ -24,7 +24,6 @@ NOT_READ_YET = {
     "README.md",
     "docs/concepts/fencing.md",
     "docs/concepts/guarantees.md",
-    "docs/engines/file.md",
     "docs/engines/redis.md",
     "docs/engines/redlock.md",
     "docs/engines/zookeeper.md",

@@ -81,7 +81,7 @@ class Racer:
             release(backend, held)
 
     async def tasks(self) -> None:
-        await asyncio.gather(*(self._task() for _ in range(4)))
+        await asyncio.gather(*(self._task() for _ in range(random.choice([4, 20]))))
 
     async def _task(self) -> None:
         held, backend = self.wanted(), self.engine.asyncio()

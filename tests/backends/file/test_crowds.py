@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
+import locknut
 import locknut.aio
 from locknut.backends.file.backend import FileBackend
 from locknut.backends.file.engine import FileEngine
@@ -143,3 +144,14 @@ def test_the_next_holder_does_not_wait_for_a_closed_loop(
     assert run(other.inspect("locknut:a"))[0].waiters == ()
     release(other, held)
     take(other, claim("locknut:a", fair=True))
+
+
+def test_a_holder_whose_ttl_ran_out_gives_the_lock_back(directory: Path) -> None:
+    other = engine_in(directory).blocking()
+    with locknut.connect(f"file://{directory}") as locks:
+        lease = locks.lock("a", ttl=0.2, auto_renew=False).acquire()
+        assert lease is not None
+        raw = run(acquire(other, claim("locknut:a")))
+        assert raw is not None
+        assert lease.state == "lost"
+        assert raw * 32 > lease.fence

@@ -160,6 +160,16 @@ def test_a_break_leaves_the_linked_copy_alone(backend: FileBackend, directory: P
 # -- the directory
 
 
+def test_a_removed_directory_is_made_again_and_private(
+    backend: FileBackend, directory: Path
+) -> None:
+    directory.chmod(0o750)
+    take(backend, claim())
+    _remove_directory(directory)
+    take(backend, claim("ns:b"))
+    assert directory.stat().st_mode & 0o777 == 0o700
+
+
 def test_a_directory_swapped_for_an_open_one_is_refused(
     backend: FileBackend, directory: Path
 ) -> None:

@@ -189,3 +189,43 @@ def test_a_program_started_by_the_holder_inherits_nothing(backend: FileBackend) 
         release(backend, held)
         take(backend, wanted)
         program.kill()
+
+
+def test_those_behind_a_stopped_waiter_wait_for_it(backend: FileBackend, child: Start) -> None:
+    """The order is the kernel's; a newcomer that is not fair may take what is free."""
+    held, newcomer = claim(), claim()
+    take(backend, held)
+    first, second = child(), child()
+    first.wait_in_line()
+    second.wait_in_line()
+    os.kill(first.pid, signal.SIGSTOP)
+    release(backend, held)
+    take(backend, newcomer)
+    release(backend, newcomer)
+    assert isinstance(run(backend.attempt(claim(fair=True), 0.0)), Busy)
+    assert second.silent()
+    os.kill(first.pid, signal.SIGCONT)
+    raw = first.hear()
+    assert first.ask("release")
+    assert second.hear() > raw
+
+
+def test_a_waiter_that_cannot_be_rung_comes_by_itself(
+    backend: FileBackend, child: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in another network and pid namespace: no bell is heard there, no pid means anything."""
+    elsewhere = backend._recipe.me._replace(pid_space=1)
+    monkeypatch.setattr(backend._recipe, "me", elsewhere)
+    monkeypatch.setattr(backend._recipe.ringer, "ring", lambda _: None)
+    held, other = claim(), child()
+    take(backend, held)
+    other.wait_in_line()
+    release(backend, held)
+    assert other.hear()
+
+
+def test_the_number_survives_the_death_of_the_holder(backend: FileBackend, child: Start) -> None:
+    holder = child()
+    raw = holder.ask("attempt")
+    holder.kill()
+    assert take(backend, claim()) > raw

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from locknut.backends.file import descriptors, line, slots, ways
+from locknut.backends.file.anteroom import IN_LINE
 from locknut.backends.file.backend import FileBackend
 from locknut.backends.file.bells import Bell
 from locknut.core.values import Busy, Claim
@@ -110,6 +111,8 @@ def test_more_than_a_few_of_one_process_keep_their_places(
             watching.enter_context(backend.watch(wanted, signal))
             assert busy(backend, wanted)
         assert len(open_descriptors() - before) < 40
+        listed = run(one.inspect("ns:a"))[0].waiters
+        assert len(listed) == IN_LINE + 2  # of this process, and both of the other
         release(one, held)
         for at, (backend, wanted) in enumerate(order):
             for their, another in order[at + 1 :]:

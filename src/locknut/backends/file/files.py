@@ -149,6 +149,8 @@ class LockFile:
             about = os.stat(self.path, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
             return False
+        except OSError:
+            return True  # we may not look any more: that does not end a hold
         return (about.st_dev, about.st_ino) == self.inode
 
     def _moved(self) -> bool:
