@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Self
 
@@ -35,7 +35,10 @@ class Lost:
 class Lease(LeaseCore):
     """One hold of one lock. Leaving a `with` on it releases it."""
 
-    __slots__ = ()
+    __slots__ = ("_inside",)
+
+    _inside: tuple[int, Callable[[], object]]
+    """The asyncio task that entered it last, and the count before; not there outside of loops."""
 
     @property
     def lost(self) -> Lost:
@@ -157,6 +160,8 @@ class Leases:
         """Interrupted (Ctrl-C) on the way: what is still to be released is released."""
         gathering.let_go(self._parts, self._mine())
         run(gathering.roll_back(self._made))
+
+    __reduce__ = doors.refuse_copy
 
     def __iter__(self) -> Iterator[Lease]:
         return iter(self._leases)

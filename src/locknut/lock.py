@@ -14,6 +14,7 @@ from locknut.core.values import LockInfo, Mode
 from locknut.errors import AcquireTimeout, LeaseLost, LocknutError
 from locknut.lease import Lease, tell
 from locknut.runtimes.threads import carry_out, run
+from locknut.tasks import note_task, refuse_other_task, running_task
 from locknut.terms import (
     OnLost,
     checked_on_lost,
@@ -69,10 +70,15 @@ class Lock:
     def _acquire(self, wait: float, mine: Mine, made: list[Any]) -> Lease | None:
         client = self._client
         deadline = wait if wait == FOREVER else client.runtime.now() + wait
+        task = running_task(again=self._want.slot in mine)
+        if task is not None:
+            refuse_other_task(client, self._want, mine, task)
         carry_out(acquire(client, self._want, mine, deadline, made))
         if not made:
             return None
         lease: Lease = made[0]
+        if task is not None:
+            note_task(lease, task)
         if self._on_lost is not None and callable(self._on_lost) and lease._count == 1:
             lease.on_lost(self._on_lost)
         return lease
@@ -194,6 +200,8 @@ class Lock:
             info = self.info()
         return timed_out(self._client, self._want, self._timeout, info)
 
+    __reduce__ = doors.refuse_copy
+
     def __repr__(self) -> str:
         kind = {Mode.EXCLUSIVE: "", Mode.SHARED: ", reading", Mode.PERMIT: ", permits"}
         held = "held" if self.held else "not held"
@@ -222,6 +230,8 @@ class RWLock:
     def info(self) -> LockInfo:
         """Who holds it and who waits for it."""
         return self._read.info()
+
+    __reduce__ = doors.refuse_copy
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.{type(self).__name__} {self.name!r}>"

@@ -227,6 +227,8 @@ class Locks:
     ) -> None:
         self.close()
 
+    __reduce__ = doors.refuse_copy
+
     def __repr__(self) -> str:
         return (
             f"<{type(self).__module__}.{type(self).__name__} {self._client.id} {self.namespace!r}>"

@@ -9,6 +9,7 @@ from locknut.core import doors, gathering
 from locknut.errors import AcquireTimeout
 from locknut.lease import Leases, leave
 from locknut.runtimes.threads import run
+from locknut.tasks import note_task, running_task
 from locknut.terms import chosen, pop_entered, restore_entered, timed_out, until
 
 if TYPE_CHECKING:
@@ -49,6 +50,10 @@ class Together:
         deadline = until(self._parts[0][0], timeout)
         if not run(gathering.acquire_all(self._parts, deadline, made)):
             return None
+        task = running_task(again=False)
+        if task is not None:
+            for lease in made:
+                note_task(lease, task)
         return Leases(self._parts, made)
 
     def __enter__(self) -> Leases:
@@ -87,6 +92,8 @@ class Together:
         except BaseException:  # interrupted (Ctrl-C) on the way out: leave all the same
             (leases or pop_entered(self, self._runtime))._release_again()
             raise
+
+    __reduce__ = doors.refuse_copy
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.{type(self).__name__} {self.names}>"

@@ -53,7 +53,7 @@ def chosen(
     """What `acquire(blocking, timeout)` means: as in threading, None stands for the lock's own."""
     if blocking:
         return default if timeout is None else timeout
-    if timeout is not None:
+    if timeout is not None and (timeout != -1 or isinstance(timeout, str)):
         raise ConfigurationError("timeout makes no sense with blocking=False")
     return 0
 

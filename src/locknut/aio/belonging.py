@@ -28,6 +28,16 @@ def caller(runtime: Runtime) -> Mine | None:
     return runtime.caller()  # type: ignore[attr-defined,no-any-return]  # a LoopRuntime
 
 
+def here(client: Client) -> None:
+    """Raise on another loop than the one it belongs to, before anything is said to the engine."""
+    client.runtime.mine()
+
+
+def loop_is_gone(client: Client) -> bool:
+    """Whether the loop it belongs to was closed."""
+    return cast("LoopRuntime", client.runtime).gone
+
+
 def pass_on(client: Client, leases: Sequence[LeaseCore], to: Mine | None, code: CodeType) -> None:
     """A task that was made for nothing but this acquire is about to end: what it got belongs to the
     task that called acquire (`create_task(lock.acquire())`; `wait_for` does that on 3.11).

@@ -29,6 +29,7 @@ class Lost:
 
     async def wait(self, timeout: doors.Duration | None = None) -> bool:
         """Wait for the loss; False when the time is up or the lease ended in another way."""
+        belonging.here(self._lease._client)
         until = self._lease._client.runtime.now() + doors.wait(timeout)
         return await losing.wait_lost(self._lease._client, self._lease, until)
 
@@ -47,19 +48,23 @@ class Lease(LeaseCore):
         return Lost(self)
 
     async def release(self) -> None:
-        """Give the lock back; from any thread. Raises LeaseLost if it was lost meanwhile."""
+        """Give the lock back; from any task. Raises LeaseLost if it was lost meanwhile."""
+        belonging.here(self._client)
         await release(self._client, self)
 
     async def renew(self) -> None:
         """Renew now; raises unless the engine confirms that the hold is still ours."""
+        belonging.here(self._client)
         await looking.renew(self._client, self)
 
     async def info(self) -> LockInfo:
         """Who holds this lock and who waits for it; on several nodes, what each of them says."""
+        belonging.here(self._client)
         return await looking.info(self._client, self.name)
 
     async def detach(self, ttl: doors.Duration | None = None) -> str:
         """Let the hold go on without this process: a secret text that `attach` takes, once."""
+        belonging.here(self._client)
         seconds = moving.parking_time(self._client.backend, ttl)
         return await moving.detach(self._client, self, seconds)
 
@@ -169,8 +174,11 @@ class Leases:
 
     async def release(self) -> None:
         """Give all of them back."""
+        belonging.here(self._parts[0][0])
         gathering.let_go(self._parts, self._mine())
         await gathering.release_all(self._made)
+
+    __reduce__ = doors.refuse_copy
 
     def __iter__(self) -> Iterator[Lease]:
         return iter(self._leases)

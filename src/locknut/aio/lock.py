@@ -163,6 +163,7 @@ class Lock:
 
     async def info(self) -> LockInfo:
         """Who holds it and who waits for it."""
+        belonging.here(self._client)
         return await looking.info(self._client, self.name)
 
     async def __aenter__(self) -> Lease:
@@ -208,6 +209,8 @@ class Lock:
             info = await self.info()
         return timed_out(self._client, self._want, self._timeout, info)
 
+    __reduce__ = doors.refuse_copy
+
     def __repr__(self) -> str:
         kind = {Mode.EXCLUSIVE: "", Mode.SHARED: ", reading", Mode.PERMIT: ", permits"}
         held = "held" if self.held else "not held"
@@ -239,6 +242,8 @@ class RWLock:
     async def info(self) -> LockInfo:
         """Who holds it and who waits for it."""
         return await self._read.info()
+
+    __reduce__ = doors.refuse_copy
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.{type(self).__name__} {self.name!r}>"

@@ -192,10 +192,12 @@ class Locks:
 
     async def info(self, name: str) -> LockInfo:
         """Who holds this name and who waits for it."""
+        belonging.here(self._client)
         return await looking.info(self._client, doors.name(name))
 
     async def list(self, pattern: str | None = None) -> list[LockInfo]:
         """Every name that is held or waited for, or those that match a pattern like "order:*"."""
+        belonging.here(self._client)
         return await looking.listing(self._client, pattern)
 
     async def force_release(self, name: str, fence: int | None = None, *, reason: str = "") -> bool:
@@ -203,6 +205,7 @@ class Locks:
 
         `reason` goes into the event and the log.
         """
+        belonging.here(self._client)
         return await looking.force_release(self._client, doors.name(name), fence, reason)
 
     @coroutine_function
@@ -228,6 +231,8 @@ class Locks:
 
     async def close(self) -> None:
         """Release what is held, wake who waits, drop the connections."""
+        if not belonging.loop_is_gone(self._client):  # else there is only this one to do it
+            belonging.here(self._client)
         await closing.close(self._client)
 
     async def __aenter__(self) -> Self:
@@ -240,6 +245,8 @@ class Locks:
         trace: TracebackType | None,
     ) -> None:
         await self.close()
+
+    __reduce__ = doors.refuse_copy
 
     def __repr__(self) -> str:
         return (

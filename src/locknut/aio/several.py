@@ -102,6 +102,8 @@ class Together:
             return
         await leave(leases, error, scope)
 
+    __reduce__ = doors.refuse_copy
+
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.{type(self).__name__} {self.names}>"
 

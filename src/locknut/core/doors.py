@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import timedelta
+from typing import NoReturn
 
 from locknut.core.values import Capability, Mode
 from locknut.errors import ConfigurationError, Unsupported
@@ -15,6 +16,8 @@ from locknut.errors import ConfigurationError, Unsupported
 Duration = int | float | str | timedelta
 MAX_NAME_BYTES = 1024
 FOREVER = math.inf
+MOST_PERMITS = 10**14
+"""From here on Lua writes a number in a way that nobody reads back."""
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
@@ -104,9 +107,18 @@ def wait(timeout: Duration | None) -> float:
 
 
 def permits(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigurationError(f"permits must be an int of at least 1, got {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < MOST_PERMITS:
+        raise ConfigurationError(f"permits must be an int from 1 to 10^14 - 1, got {value!r}")
     return value
+
+
+def refuse_copy(thing: object) -> NoReturn:
+    """As `__reduce__`: of copies and pickles only one could be right about what is held."""
+    kind = type(thing).__name__
+    instead = "pass on its name, and connect where it is used"
+    if kind in ("Lease", "Leases"):
+        instead = "use the lease itself; for another process, detach() gives a text to attach()"
+    raise TypeError(f"a {kind} of Locknut cannot be copied or pickled: {instead}")
 
 
 def cohort(value: object) -> int:

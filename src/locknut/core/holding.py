@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from locknut.core import pacing
+from locknut.core import doors, pacing
 from locknut.core.values import Claim, Granted, Mode, State
 from locknut.errors import LeaseLost, NotHeld
 
@@ -231,6 +231,8 @@ class LeaseCore:
     def on_lost(self, callback: Callable[[Any], object]) -> None:
         """Call `callback(lease)` when the hold is lost (at once, if it already is)."""
         self._client.on_lost(self, callback)
+
+    __reduce__ = doors.refuse_copy  # the end of a copy would be taken for the end of the hold
 
     def __bool__(self) -> bool:
         return True

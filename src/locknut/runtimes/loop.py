@@ -70,8 +70,7 @@ class LoopSignal:
     @property
     def gone(self) -> bool:
         """Nobody will ever wake from this: the loop was closed."""
-        loop = self._runtime._loop
-        return loop is not None and loop.is_closed()
+        return self._runtime.gone
 
     def notify(self) -> None:
         self._runtime.on_loop(self._ring)
@@ -136,6 +135,11 @@ class LoopRuntime:
             raise ConfigurationError(message)
         self._loop = loop
         self._thread = get_ident()
+
+    @property
+    def gone(self) -> bool:
+        """Whether its loop was closed."""
+        return self._loop is not None and self._loop.is_closed()
 
     def on_loop(self, call: Callable[[], object]) -> None:
         """Call it on the loop: at once if we are there, soon otherwise; a closed loop forgets."""
