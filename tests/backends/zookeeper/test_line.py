@@ -13,7 +13,7 @@ from kazoo.client import KazooClient
 import locknut
 from locknut import aio
 from locknut.backends.zookeeper import gathering, recipe
-from locknut.core.values import Busy, Granted, Mode
+from locknut.core.values import Busy, Granted, Mode, Renewal
 from locknut.runtimes.clock import now
 from locknut.runtimes.threads import ThreadSignal, run
 from tests.backends.zookeeper.conftest import (
@@ -54,6 +54,22 @@ def test_the_same_on_a_loop(url: str) -> None:
             assert traffic.batches[-4:] == [["Create2", "GetChildren"], ["Delete"]] * 2
 
     asyncio.run(story())
+
+
+def test_many_renewals_are_few_writes(url: str) -> None:
+    """One every eighth of a session is enough to prove its life."""
+    port = engine(url).blocking()
+    held = [claim(f"x{number}") for number in range(20)]
+    for each in held:
+        assert isinstance(run(port.attempt(each, 0.0)), Granted)
+    port.session.proof._written = float("-inf")
+    traffic = Traffic(port.session)
+    for each in held:
+        (renewed,) = run(port.renew([each]))
+        assert not isinstance(renewed, Renewal) or renewed is Renewal.HELD
+    assert traffic.batches == [["Transaction", "Exists"], *[["Sync", "Exists"]] * 19]
+    assert run(port.release_all(held)) == [True] * 20
+    run(port.close())
 
 
 def test_several_free_locks_are_one_wait_as_well(url: str) -> None:

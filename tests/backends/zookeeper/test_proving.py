@@ -188,3 +188,15 @@ def test_a_write_is_due_at_once_after_a_reconnect() -> None:
     proof = connected()
     proof.connected(5.0, 5.0, T, new=False)
     assert proof.due() == -math.inf
+
+
+def test_a_write_is_wanted_every_eighth_at_most() -> None:
+    proof = connected()
+    assert proof.wants(0.0)
+    write(proof, 3.0)
+    assert not proof.wants(3.9)
+    sync(proof, 4.0)
+    assert proof.wants(4.0)
+    write(proof, 4.0)
+    proof.connected(4.1, 4.1, T, new=False)
+    assert proof.wants(4.1), "nobody knows of the new connection"

@@ -114,6 +114,47 @@ def test_a_long_cut_on_a_loop(proxy: FaultProxy, path: str, server: ZooKeeperSer
     asyncio.run(story())
 
 
+@pytest.mark.parametrize("released", [False, True])
+def test_what_was_lost_or_released_in_an_outage_is_given_back_after_it(
+    proxy: FaultProxy, path: str, server: ZooKeeperServer, released: bool
+) -> None:
+    """The session outlives the outage, and no ttl removes its nodes."""
+    with (
+        locknut.connect(through(proxy, path, 30)) as locks,
+        locknut.connect(f"{server.url}/{path}") as others,
+    ):
+        lease = locks.lock("x", ttl=0.5 if not released else None).acquire()
+        assert lease is not None
+        epoch = locks._client.backend.session.epoch  # type: ignore[attr-defined]
+        proxy.refuse()
+        proxy.cut()
+        if released:
+            with pytest.raises(BackendUnavailable):
+                lease.release()
+        else:
+            assert lease.lost.wait(PATIENCE)
+        assert others.lock("x").acquire(timeout=2.5) is None  # much longer than its ttl
+        proxy.heal()
+        with others.lock("x", timeout=PATIENCE):
+            pass
+        with locks.lock("x", timeout=PATIENCE):
+            pass
+        assert locks._client.backend.session.epoch == epoch  # type: ignore[attr-defined]
+
+
+def test_a_session_that_is_shorter_than_asked_for_keeps_its_leases() -> None:
+    """Renewals come as often as what was granted needs."""
+    with (
+        ZooKeeperServer(longest_session=3000) as server,
+        locknut.connect(f"{server.url}?session_timeout=40") as locks,
+        locks.lock("x") as lease,
+        locks.semaphore("y", 2, ttl=20) as permit,
+    ):
+        assert lease.remaining < 3
+        assert not lease.lost.wait(6)
+        assert permit.held
+
+
 def test_an_expired_session_is_told_at_once_where_kazoo_says_nothing(
     proxy: FaultProxy, path: str, server: ZooKeeperServer
 ) -> None:

@@ -208,7 +208,9 @@ class ZooKeeperBackend(Asker):
         ours = [each for each in held if each is not None and self._holds(each)]
         sent = now()
         requests = [Exists(each.path, None) for each in ours]
-        _, *stats = await self.ask(PROVING, *requests)
+        # Many holds that are due one after the other are not a write each.
+        first = PROVING if session.proof.wants(sent) else Sync("/")
+        _, *stats = await self.ask(first, *requests)
         found = {each.claim.id for each, stat in zip(ours, stats, strict=True) if stat is not None}
         return [self._renewal(claim, found, sent) for claim in claims]
 

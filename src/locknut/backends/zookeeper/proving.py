@@ -51,6 +51,8 @@ class Proof:
         self._touches: deque[tuple[float, float]] = deque()
         """When they were sent and answered."""
         self._touched = _NEVER
+        self._written = _NEVER
+        """When the last write was sent that was answered."""
         self._accepted: deque[tuple[float, float]] = deque()
         """Touches for which the third answer is missing, and when the second came."""
 
@@ -61,6 +63,7 @@ class Proof:
         self._since = sent if new else self._since + min(self.timeout, timeout) - timeout
         self.timeout = timeout
         self._joined = self._touched = sent
+        self._written = _NEVER
         self._touches.clear()
         self._accepted.clear()
         self._next = at + timeout / PART if new else _NEVER
@@ -74,6 +77,10 @@ class Proof:
     def due(self) -> float:
         """When the next write is to be sent, if only for its answer."""
         return self._next
+
+    def wants(self, now: float) -> bool:
+        """Whether a write may prove more than the last one did."""
+        return now - self._written >= self.timeout / (2 * PART)
 
     def beats(self, now: float) -> None:
         """Such a write is sent now."""
@@ -94,6 +101,7 @@ class Proof:
             self._since = max(self._since, accepted.popleft()[0])
         if not majority:
             return
+        self._written = max(self._written, sent)
         self._since = max(self._since, self._joined)
         quarter, heard = self.timeout / PART, _NEVER
         while touches and touches[0][1] + quarter <= sent:
