@@ -36,6 +36,8 @@ from tests.mutants import Mutant, load  # noqa: E402  # after the path is set
 
 LEFT_BEHIND = (".git", ".venv*", ".servers", ".*_cache", ".hypothesis", "__pycache__", "build")
 KILLED, SURVIVED, LATE, UNJUDGED = "killed", "SURVIVED", "LATE", "not judged"
+_running: set[int] = set()
+"""The process groups of the tests that run, to be ended with us."""
 
 
 class Verdict(NamedTuple):
@@ -82,6 +84,9 @@ def main(words: Sequence[str]) -> int:
     """Nought if every chosen mutant was killed."""
     options = _parser().parse_args(words)
     chosen = [each for each in load() if _wanted(each, options.ids)]
+    if not chosen:
+        raise SystemExit(f"no mutant begins with {' or '.join(options.ids)}; --list tells them")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if options.list:
         for each in chosen:
             print(f"{each.id:34} {each.file}: {each.breaks}")
@@ -92,12 +97,17 @@ def main(words: Sequence[str]) -> int:
     ):
         trees = Trees(Path(folder), options.jobs)
         verdicts = []
-        for verdict in pool.map(partial(trees.judge, limit=options.limit), chosen):
-            verdicts.append(verdict)
-            told = f"{verdict.mutant.id:34} {verdict.outcome:10} {verdict.seconds:5.0f} s"
-            print(f"{told}  {verdict.by or verdict.mutant.breaks}", flush=True)
-            if options.json is not None:
-                _write(options.json, verdicts)
+        try:
+            for verdict in pool.map(partial(trees.judge, limit=options.limit), chosen):
+                verdicts.append(verdict)
+                told = f"{verdict.mutant.id:34} {verdict.outcome:10} {verdict.seconds:5.0f} s"
+                print(f"{told}  {verdict.by or verdict.mutant.breaks}", flush=True)
+                if options.json is not None:
+                    _write(options.json, verdicts)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            _end(*_running)
+            raise
     _sum_up(verdicts)
     return 0 if all(verdict.outcome == KILLED for verdict in verdicts) else 1
 
@@ -137,20 +147,27 @@ def _run(tree: Path, tests: Sequence[str], limit: float) -> tuple[str, str]:
         text=True,
         start_new_session=True,
     )
+    _running.add(process.pid)
     try:
         said, _ = process.communicate(timeout=limit)
     except subprocess.TimeoutExpired:
         return LATE, "no failure within the limit"
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        _end(process.pid)
         process.communicate()
+        _running.discard(process.pid)
     if process.returncode == 0:
         return SURVIVED, ""
     failed = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", said, re.MULTILINE)
     if process.returncode in {1, 2} and failed:
         return KILLED, failed[0]
     return UNJUDGED, f"pytest ended with {process.returncode}: {said[-200:]!r}"
+
+
+def _end(*groups: int) -> None:
+    for group in groups:
+        with suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
 
 
 def _write(place: Path, verdicts: Sequence[Verdict]) -> None:
