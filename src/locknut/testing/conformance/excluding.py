@@ -114,9 +114,13 @@ class Excluding(Part):
 
     async def test_another_worker_cannot_release_through_the_lock(self, scene: Scene) -> None:
         lock = scene.connect().lock("x")
+
+        async def release() -> None:
+            await lock.release()
+
         async with lock as lease:
             with pytest.raises(NotHeld):
-                await scene.spawn(lock.release).result()
+                await scene.spawn(release).result()
             assert lease.held
 
     async def test_another_client_cannot_release(self, scene: Scene) -> None:

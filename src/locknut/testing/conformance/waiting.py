@@ -74,13 +74,21 @@ class Waiting(Part):
             await news.heard("waiting")
         assert (await waiter.result()).held
 
-    @pytest.mark.parametrize("timeout", [0, 1, -1, "1s"])
+    @pytest.mark.parametrize("timeout", [0, 1, "-1", "1s"])
     async def test_timeout_without_blocking_is_an_error(self, scene: Scene, timeout: Any) -> None:
         lock = scene.connect().lock("x")
         with pytest.raises(ValueError, match="timeout") as caught:
             await lock.acquire(blocking=False, timeout=timeout)
         assert isinstance(caught.value, ConfigurationError)
         assert not await lock.locked()
+
+    async def test_threadings_own_defaults_are_a_mere_try(self, scene: Scene) -> None:
+        lock, other = scene.connect().lock("x"), scene.connect().lock("x")
+        async with lock:
+            assert await other.acquire(False, -1) is None
+        lease = await other.acquire(False, -1)
+        assert lease is not None
+        await lease.release()
 
     async def test_the_timeout_is_one_budget_however_often_it_is_woken(self, scene: Scene) -> None:
         locks = scene.connect()
