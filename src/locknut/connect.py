@@ -6,9 +6,10 @@ Unknown options are refused by the engine that reads them, and no message shows 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 from locknut.core import doors
 from locknut.core.ports import Backend, Engine
@@ -38,6 +39,14 @@ _CLIENTS = {
 """Drivers whose clients can be handed in, by their module."""
 
 
+_URL = re.compile(
+    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(//(?P<netloc>[^/?#]*))?(?P<path>[^?#]*)"
+    r"(\?(?P<query>[^#]*))?(#(?P<fragment>.*))?",
+    re.DOTALL,
+)
+"""Appendix B of RFC 3986. The standard library's way refuses lists of hosts with IPv6 addresses."""
+
+
 class Url:
     """A URL taken apart; its text never shows a password."""
 
@@ -54,6 +63,20 @@ class Url:
     def __repr__(self) -> str:
         return f"Url({self.text!r})"
 
+    def servers(self) -> tuple[str, list[str]]:
+        """The login, as it stands there, and the hosts that have commas between them."""
+        login, _, hosts = self.netloc.rpartition("@")
+        if "@" in login:
+            message = (
+                f"a {self.scheme}: URL has one login, for all hosts: user:password@h1,h2 "
+                "(an @ in a password is written %40)"
+            )
+            raise ConfigurationError(message)
+        found = hosts.split(",")
+        if len(found) > 1 and "" in found:
+            raise ConfigurationError(f"a {self.scheme}: URL has a comma without a host: {hosts!r}")
+        return login, found
+
     @property
     def text(self) -> str:
         """What may be shown: without user, password and options."""
@@ -65,22 +88,20 @@ def parse(text: str) -> Url:
     if not isinstance(text, str) or ":" not in text:
         message = f"a URL like 'file:' or 'redis://localhost' is needed, got {_shown(text)}"
         raise ConfigurationError(message)
-    try:
-        parts = urlsplit(text)
-    except ValueError as error:
-        raise ConfigurationError(f"this is no URL: {error}") from None
-    if parts.fragment:
-        raise ConfigurationError(
-            f"the {parts.scheme}: URL has a fragment ('#...'), which means nothing"
-        )
+    parts = _URL.fullmatch(text.strip())
+    if parts is None:
+        raise ConfigurationError(f"a URL begins with a scheme, like 'file:'; got {_shown(text)}")
+    scheme = parts["scheme"].lower()
+    if parts["fragment"]:
+        raise ConfigurationError(f"the {scheme}: URL has a fragment ('#...'), which means nothing")
     options: dict[str, str] = {}
-    for key, value in parse_qsl(parts.query, keep_blank_values=True):
+    for key, value in parse_qsl(parts["query"] or "", keep_blank_values=True):
         if key in options:
-            raise ConfigurationError(f"the {parts.scheme}: URL gives the option {key!r} twice")
+            raise ConfigurationError(f"the {scheme}: URL gives the option {key!r} twice")
         options[key] = value
-    url = Url(parts.scheme, parts.netloc, unquote(parts.path), options)
+    url = Url(scheme, parts["netloc"] or "", unquote(parts["path"]), options)
     if any("\0" in part for part in (url.path, *options, *options.values())):
-        raise ConfigurationError(f"the {parts.scheme}: URL has a NUL (%00) in it")
+        raise ConfigurationError(f"the {scheme}: URL has a NUL (%00) in it")
     return url
 
 

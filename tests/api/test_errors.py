@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import logging
 import pickle
+import pkgutil
 import traceback
 
 import pytest
@@ -13,11 +15,17 @@ import locknut
 from locknut import errors
 from locknut.connect import parse
 
-KINDS = [
-    each
-    for each in vars(errors).values()
-    if isinstance(each, type) and issubclass(each, errors.LocknutError)
-]
+for module in pkgutil.walk_packages(locknut.__path__, "locknut."):
+    if module.name.startswith("locknut.backends"):
+        importlib.import_module(module.name)
+
+
+def kinds(root: type[errors.LocknutError]) -> list[type[errors.LocknutError]]:
+    """All there are: an engine may have some of its own."""
+    return [root, *(kind for each in root.__subclasses__() for kind in kinds(each))]
+
+
+KINDS = kinds(errors.LocknutError)
 SECRET = "hunter2"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from locknut.backends.redis import settings
 from locknut.connect import parse
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
 from tests.backends.redis.conftest import somebody_waits
+from tests.servers.certificates import Certificates
 from tests.servers.redis import RedisServer
 
 pytestmark = pytest.mark.redis
@@ -99,10 +101,63 @@ def test_tls_and_a_password(redis_tls_server: RedisServer) -> None:
     use(redis_tls_server.url)
 
 
-def test_a_certificate_nobody_vouches_for(redis_tls_server: RedisServer) -> None:
-    url = redis_tls_server.url.partition("?")[0]
-    with locknut.connect(url) as locks, pytest.raises(BackendUnavailable, match="certificate"):
-        locks.info("x")
+def refusal(colour: str, url: str) -> BackendError:
+    """What is said to whoever acquires a lock there."""
+
+    async def story() -> BackendError:
+        async with aio.connect(url) as locks:
+            with pytest.raises(BackendError) as caught:
+                await locks.lock("x").acquire()
+            return caught.value
+
+    if colour == "asyncio":
+        return asyncio.run(story())
+    with locknut.connect(url) as locks, pytest.raises(BackendError) as caught:
+        locks.lock("x").acquire()
+    return caught.value
+
+
+def is_final(error: BackendError) -> bool:
+    """Whether it was told at once: an outage would have been waited for."""
+    return not isinstance(error, BackendUnavailable)
+
+
+COLOURS = pytest.mark.parametrize("colour", ["blocking", "asyncio"])
+
+
+@COLOURS
+@pytest.mark.parametrize("base", ["rediss", "rediss+cluster", "rediss+sentinel"])
+def test_a_certificate_nobody_vouches_for(
+    redis_tls_server: RedisServer, colour: str, base: str
+) -> None:
+    url = f"{base}://:s3cret@127.0.0.1:{redis_tls_server.port}"
+    error = refusal(colour, f"{url}/jobs" if "sentinel" in base else url)
+    assert f"the certificate of 127.0.0.1:{redis_tls_server.port} was not accepted" in str(error)
+    assert is_final(error)
+
+
+@COLOURS
+def test_a_client_certificate_that_is_wanted(certificates: Certificates, colour: str) -> None:
+    with RedisServer(certificates=certificates, more={"tls-auth-clients": "yes"}) as strict:
+        use(f"{strict.url}&ssl_certfile={certificates.client}&ssl_keyfile={certificates.client}")
+        assert "a certificate of ours: ssl_certfile" in str(refusal(colour, strict.url))
+
+
+@COLOURS
+def test_a_port_that_does_not_speak_tls(redis_server: RedisServer, colour: str) -> None:
+    url = f"rediss://127.0.0.1:{redis_server.port}?socket_timeout=0.3"
+    assert "does it speak TLS at this port?" in str(refusal(colour, url))
+
+
+@COLOURS
+def test_a_server_that_is_too_old(tmp_path: Path, colour: str) -> None:
+    """HELLO came with Redis 6."""
+    rules = tmp_path / "old.conf"
+    rules.write_text('rename-command HELLO ""\n')
+    with RedisServer(more={"include": str(rules)}) as old:
+        error = refusal(colour, old.url)
+    assert "needs to be Redis 6.2 or newer" in str(error)
+    assert is_final(error)
 
 
 def test_a_password(redis_password_server: RedisServer) -> None:

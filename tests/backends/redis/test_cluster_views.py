@@ -63,7 +63,7 @@ def seen(host: str, covered: int = SLOTS, *, well: bool = True, epoch: int = 7) 
     return View((host, 1), [(0, covered - 1, (host, 1))] if covered else [], well, epoch)
 
 
-def survey(*views: View | Exception) -> tuple[Survey, list[str]]:
+def survey(*views: View | BackendError) -> tuple[Survey, list[str]]:
     """Nodes that have these views, asked in this order as far as they are asked."""
     hosts = [each.address[0] if isinstance(each, View) else "broken" for each in views]
     known = SlotMap(read_hosts(parse(f"redis://{':1,'.join(hosts)}:1")))

@@ -20,9 +20,8 @@ from locknut.errors import BackendUnavailable
 class Unconfirmed(BackendUnavailable):
     """It was done, but too few replicas know of it."""
 
-    def __init__(self, reply: Any, message: str):
-        super().__init__(message, backend="redis")
-        self.reply = reply
+    reply: Any = None
+    """What the server answered."""
 
 
 class Confirmation:
@@ -53,9 +52,13 @@ class Confirmation:
         if count >= self._replicas:
             return replies
         return [
-            reply if isinstance(reply, Exception) else Unconfirmed(reply, self._message)
-            for reply in replies
+            reply if isinstance(reply, Exception) else self._unconfirmed(reply) for reply in replies
         ]
+
+    def _unconfirmed(self, reply: Any) -> Unconfirmed:
+        error = Unconfirmed(self._message, backend="redis")
+        error.reply = reply
+        return error
 
 
 class Gathered:

@@ -58,17 +58,21 @@ class LoopDial:
         def make() -> Stream:
             return Stream(settings, loop, self._pushed, self._lost)
 
-        async with asyncio.timeout(settings.connect_limit):
-            settings = await settings.signed_on_loop()
-            if settings.path:
-                _, stream = await loop.create_unix_connection(make, settings.path)
-            else:
-                host, port = settings.host, settings.port
-                _, stream = await loop.create_connection(make, host, port, ssl=settings.tls)
         try:
-            await stream.greet(curious=curious)
-        except BaseException as error:
-            stream.abort(error)
+            async with asyncio.timeout(settings.connect_limit):
+                settings = await settings.signed_on_loop()
+                if settings.path:
+                    _, stream = await loop.create_unix_connection(make, settings.path)
+                else:
+                    host, port = settings.host, settings.port
+                    _, stream = await loop.create_connection(make, host, port, ssl=settings.tls)
+            try:
+                await stream.greet(curious=curious)
+            except BaseException as error:
+                stream.abort(error)
+                raise
+        except OSError as error:
+            wire.doubt(settings, error)
             raise
         return stream
 
@@ -106,7 +110,8 @@ class Link:
             raise
         except (OSError, HiredisError) as error:
             unreachable = wire.unreachable(self._place.settings, error)
-            self._recovery.failed(unreachable)
+            if isinstance(unreachable, BackendUnavailable):
+                self._recovery.failed(unreachable)
             raise unreachable from error
         self._recovery.reached()
         await stream.subscribe(*self._channels)

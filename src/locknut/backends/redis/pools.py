@@ -160,7 +160,8 @@ class Pool:
             raise
         except (OSError, HiredisError) as error:
             unreachable = wire.unreachable(self._place.settings, error)
-            if not (wire.timed_out(error) and hurried()):
+            passing = isinstance(unreachable, BackendUnavailable)
+            if passing and not (wire.timed_out(error) and hurried()):
                 self._recovery.failed(unreachable)
             raise unreachable from error
         self._recovery.reached()

@@ -56,33 +56,41 @@ class Sentinels:
 
     async def reach(self, dial: Dial[P]) -> P:
         tried: list[Settings] = []
-        failures: list[Exception] = []
+        failures: list[BackendError] = []
         for sentinel in list(self._sentinels):
             try:
                 found = await self._ask(dial, sentinel)
                 if found in tried:
                     continue  # another Sentinel of the same opinion
                 tried.append(found)
-                peer = await self._looked.open(dial, found)
+                peer = await self._open(dial, found)
                 if peer.welcome.role == "master":
                     self._prefer(sentinel)
                     self._master = found.place
                     return peer
                 peer.close()
                 raise BackendUnavailable(f"{found.place} says that it is a replica")
-            except (OSError, HiredisError, BackendError) as error:
+            except BackendError as error:
                 failures.append(error)
         raise self._nowhere(failures)
 
-    def _nowhere(self, failures: list[Exception]) -> BackendError:
+    async def _open(self, dial: Dial[P], found: Settings) -> P:
+        try:
+            return await self._looked.open(dial, found)
+        except BackendError:
+            raise
+        except (OSError, HiredisError) as error:
+            raise wire.unreachable(found, error) from error
+
+    def _nowhere(self, failures: list[BackendError]) -> BackendError:
         """One that refuses us, or knows nothing, may be alone with that: so all are asked first."""
         if all(isinstance(each, UnknownService) for each in failures):
-            return failures[0]  # type: ignore[return-value]  # as was just seen
+            return failures[0]
         for each in failures:
-            if isinstance(each, BackendError) and not isinstance(each, OSError | UnknownService):
+            if not isinstance(each, BackendUnavailable | UnknownService):
                 return each
-        reasons = (getattr(each, "message", str(each)) or type(each).__name__ for each in failures)
-        message = f"no master of {self.service!r} was found: {'; '.join(reasons)}"
+        reasons = "; ".join(each.message for each in failures)
+        message = f"no master of {self.service!r} was found: {reasons}"
         return BackendUnavailable(message, backend="redis")
 
     async def confirm(self, dial: Dial[Any]) -> None:
@@ -97,7 +105,7 @@ class Sentinels:
             brief = min(sentinel.limit, _BRIEFLY)
             try:
                 found = await self._ask(dial, replace(sentinel, limit=brief, connect_limit=brief))
-            except (OSError, HiredisError, BackendError):
+            except BackendError:
                 continue
             if found.place != self._master:
                 self.latest.overtake()
@@ -112,7 +120,9 @@ class Sentinels:
                 reply = await dial.ask(peer, self._question)
             finally:
                 peer.close()
-        except OSError as error:
+        except BackendError:
+            raise
+        except (OSError, HiredisError) as error:
             raise wire.unreachable(sentinel, error) from error
         return self._found(sentinel, reply)
 
@@ -140,13 +150,15 @@ def read(url: Url) -> Sentinels:
         message = f"a {url.scheme}: URL needs the name of the service: {url.scheme}://host/mymaster"
         raise ConfigurationError(message, backend="redis")
     make, base = type(url), url.scheme.partition("+")[0]
-    login, at, hosts = url.netloc.rpartition("@")
+    login, hosts = url.servers()
     rest = {name: value for name, value in url.options.items() if name not in OPTIONS}
-    master = reading.read(make(base, f"{login}{at}", f"/{database}", rest))
+    master = reading.read(make(base, f"{login}@" if login else "", f"/{database}", rest))
     encrypted = reading.switch(url.options, "sentinel_tls", default=True)
     kept = {name: value for name, value in rest.items() if name.startswith(_SAME[encrypted])}
     user, password = (url.options.get(name, "") for name in OPTIONS[:2])
-    sentinels = reading.read_hosts(make(base if encrypted else "redis", hosts, "", kept), _PORT)
+    sentinels = reading.read_hosts(
+        make(base if encrypted else "redis", ",".join(hosts), "", kept), _PORT
+    )
     return Sentinels(
         service, master, [replace(each, username=user, password=password) for each in sentinels]
     )

@@ -119,9 +119,9 @@ def _unsigned(error: Exception) -> BackendUnavailable:
 
 def read_hosts(url: Url, port: int = 6379) -> list[Settings]:
     """Several servers, with commas between them, all spoken to as the URL says."""
-    login, at, hosts = url.netloc.rpartition("@")
-    first, *others = hosts.split(",")
-    found = [read(type(url)(url.scheme, login + at + first, url.path, url.options), port)]
+    login, (first, *others) = url.servers()
+    at = f"{login}@" if login else ""
+    found = [read(type(url)(url.scheme, at + first, url.path, url.options), port)]
     for host in others:
         known = _parsed(type(url)(url.scheme, host), _SCHEMES[url.scheme])
         found.append(found[0].at(known.get("host") or "localhost", known.get("port") or port))

@@ -52,7 +52,11 @@ class Connection:
         """The same, for all pools of the place."""
         self.hurried = False
         """Whether less than the usual limit is kept: the last caller had no more time."""
-        self._socket = sock = open_socket(settings)
+        try:
+            self._socket = sock = open_socket(settings)
+        except OSError as error:
+            wire.doubt(settings, error)
+            raise
         reader = wire.reader()
         self._gets, self._feed = reader.gets, reader.feed
         self._recv, self._sendall = sock.recv, sock.sendall
@@ -60,8 +64,10 @@ class Connection:
             self.peer = sock.getpeername()
             greeting = wire.greeting(settings, b"2", curious=curious)
             self.welcome = wire.welcome(self.send_many(greeting), curious=curious)
-        except BaseException:
+        except BaseException as error:
             self.close()
+            if isinstance(error, OSError):
+                wire.doubt(settings, error)
             raise
 
     def send(self, packed: bytes) -> Any:

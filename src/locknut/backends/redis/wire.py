@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import socket
+import ssl
 from collections.abc import Collection, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -77,6 +79,10 @@ def welcome(replies: Sequence[Any], *, curious: bool) -> Welcome:
     """The answers to a greeting; an ACL may forbid the curious part, and that is all right."""
     told = replies[-1] if curious else b""
     for reply in replies[:-1] if curious else replies:
+        if isinstance(reply, ReplyError) and "unknown command" in str(reply):
+            raise BackendError(
+                f"the server needs to be Redis 6.2 or newer: {reply}", backend="redis"
+            )
         if isinstance(reply, ReplyError):
             raise failed(reply)
     hello = replies[0]
@@ -144,10 +150,34 @@ def unscripted(reply: Any) -> bool:
     return isinstance(reply, ReplyError) and str(reply).startswith("NOSCRIPT")
 
 
-def unreachable(settings: Settings, error: BaseException) -> BackendUnavailable:
+def unreachable(settings: Settings, error: BaseException) -> BackendError:
+    """There was no answer. What trying again does not mend is no outage: it is told at once."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        message = f"the certificate of {settings.place} was not accepted: {error.verify_message}"
+        return BackendError(message, backend="redis")
+    if isinstance(error, ssl.SSLError) and "CERTIFICATE_REQUIRED" in (error.reason or ""):
+        message = f"{settings.place} wants a certificate of ours: ssl_certfile and ssl_keyfile"
+        return BackendError(message, backend="redis")
     limit = f"{settings.limit:g} s" if not hurried() else "the caller's time"
     why = f"nothing within {limit}" if timed_out(error) else str(error) or type(error).__name__
-    return BackendUnavailable(f"no answer from {settings.place}: {why}", backend="redis")
+    hint = f" ({error.__notes__[0]})" if getattr(error, "__notes__", None) else ""
+    return BackendUnavailable(f"no answer from {settings.place}: {why}{hint}", backend="redis")
+
+
+def doubt(settings: Settings, error: BaseException) -> None:
+    """Say what may be behind it that a connection was not even greeted."""
+    if settings.tls is None:
+        return
+    if timed_out(error):
+        hint = "does it speak TLS at this port?"
+    elif isinstance(error, ConnectionRefusedError | ssl.SSLError | socket.gaierror):
+        return
+    else:  # it hung up right behind the handshake
+        hint = "it may want a certificate of ours: ssl_certfile and ssl_keyfile"
+    if isinstance(error, BackendUnavailable):
+        error.message += f" ({hint})"
+    else:
+        error.add_note(hint)
 
 
 def timed_out(error: BaseException | None) -> bool:

@@ -54,7 +54,7 @@ def read(url: Url) -> Settings:
         if option not in _OPTIONS:
             known = ", ".join(_OPTIONS)
             raise _wrong(f"zookeeper: does not know the option {option!r}; it knows {known}")
-    login, _, hosts = url.netloc.rpartition("@")
+    login, hosts = url.servers()
     user, _, password = login.partition(":")
     if login and not (user and password):
         raise _wrong("digest authentication needs both: zookeeper://user:password@host")
@@ -62,7 +62,7 @@ def read(url: Url) -> Settings:
     if not secure and any(each in url.options for each in _TLS):
         raise _wrong("options that begin with ssl_ need a zookeeper+tls:// URL")
     return Settings(
-        hosts=tuple(_host(each) for each in hosts.split(",")),
+        hosts=tuple(_host(each) for each in hosts),
         root=_root(url.path),
         session_timeout=session_timeout(url.options.get("session_timeout", SESSION_TIMEOUT)),
         layout=_one_of("layout", url.options.get("layout", LAYOUTS[0]), LAYOUTS),

@@ -67,8 +67,10 @@ class Cluster:
         while (settings := survey.next(self.map, self._suspects)) is not None:
             try:
                 survey.add(await self._view(dial, settings))
-            except (OSError, HiredisError, BackendError) as error:
+            except BackendError as error:
                 survey.failed(settings, error)
+            except (OSError, HiredisError) as error:
+                survey.failed(settings, wire.unreachable(settings, error))
         self._suspects |= survey.poor()
         try:
             best = survey.best()

@@ -60,7 +60,7 @@ class Survey:
 
     def __init__(self) -> None:
         self._views: list[View] = []
-        self._failed: dict[Address, Exception] = {}
+        self._failed: dict[Address, BackendError] = {}
 
     def next(self, known: SlotMap, suspects: set[Address]) -> Settings | None:
         """Whom to ask next, if anybody: suspects only while nobody else knows any slot."""
@@ -78,7 +78,7 @@ class Survey:
     def add(self, view: View) -> None:
         self._views.append(view)
 
-    def failed(self, settings: Settings, error: Exception) -> None:
+    def failed(self, settings: Settings, error: BackendError) -> None:
         self._failed[settings.host, settings.port] = error
 
     def best(self) -> View:
@@ -87,10 +87,10 @@ class Survey:
         if usable:
             return max(usable, key=lambda each: each.rank)
         for error in self._failed.values():  # one that says what to do, if there is one
-            if isinstance(error, BackendError) and not isinstance(error, BackendUnavailable):
+            if not isinstance(error, BackendUnavailable):
                 raise error
         told = [f"{host}:{port} knows no slots" for (host, port), *_ in self._views]
-        told += [f"{host}:{port}: {_reason(error)}" for (host, port), error in self._failed.items()]
+        told += [error.message for error in self._failed.values()]
         message = f"no node of the cluster knows who has its slots: {'; '.join(told)}"
         raise BackendUnavailable(message, backend="redis")
 
@@ -102,7 +102,3 @@ class Survey:
 
     def _usable(self) -> list[View]:
         return [each for each in self._views if each.covered]
-
-
-def _reason(error: Exception) -> str:
-    return getattr(error, "message", "") or str(error) or type(error).__name__
