@@ -130,9 +130,10 @@ async def ask_again(
         try:
             answer = await runtime.finish(command(), turn.limit, turn)
         except BackendUnavailable as repeated:
-            error = repeated
+            if turn.out is None:  # one that was left behind tells nothing of what is wrong
+                error = repeated
             if runtime.now() >= give_up:
-                raise
+                raise error from None
         else:
             turn.unanswered -= 1
             return answer, sent

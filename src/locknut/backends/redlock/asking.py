@@ -14,7 +14,9 @@ from locknut.backends.redlock.ballots import VOTES, Round
 from locknut.backends.redlock.questions import Question
 from locknut.backends.redlock.recipe import Recipe, Words
 from locknut.backends.redlock.sets import Set
+from locknut.errors import BackendUnavailable
 from locknut.runtimes.clock import now
+from locknut.runtimes.deadlines import time_left
 
 Heard = Callable[[Question, Any, float], bool]
 """Told an answer (or an error) and when it was asked; answers whether it is decided now."""
@@ -24,7 +26,10 @@ Until = Callable[[], float]
 """How long to wait for those who have not answered: less once a majority has."""
 PATIENCE: Final = 2.0
 """Seconds that a majority may take to answer: a machine may be busy for a moment. Nodes that were
-given so long once, and have not answered since, are not given it again."""
+given so long, altogether, and have not answered since, are not given it again."""
+TRYING: Final = 0.6
+"""The same where votes are asked for: a mere try is over within a second, and is told by name who
+did not answer; whoever can wait is asked for again."""
 
 
 def _not_noted(_node: int, _answer: Sequence[int]) -> None:
@@ -55,7 +60,7 @@ class Asking(ABC):
     def _tell(self, questions: Sequence[Question]) -> None:
         """Send behind what was sent before, and do not wait. Unanswered, it is a node's debt."""
 
-    async def _round(
+    async def _round(  # noqa: PLR0913  # each by name
         self,
         words: Words,
         decided: Callable[[Round], bool],
@@ -64,26 +69,31 @@ class Asking(ABC):
         plain: bool = False,
         guarded: bool = True,
         note: Note = _not_noted,
+        patience: float = PATIENCE,
     ) -> Round:
         asked = self._all if nodes is None else nodes
         answers = Round(asked, len(self._all))
         heard = self._hears(answers, decided, plain=plain, guarded=guarded, note=note)
         questions = [Question(at, words) for at in asked]
-        await self._ask(questions, heard, self._until(answers))
+        await self._ask(questions, heard, self._until(answers, patience=patience))
         if guarded and not plain and not answers.decided:
             self._doubt(answers)
         return answers
 
-    def _until(self, *rounds: Round) -> Until:
+    def _until(self, *rounds: Round, patience: float = PATIENCE) -> Until:
         began = now()
+        try:
+            most = began + time_left(patience)
+        except TimeoutError as error:
+            raise BackendUnavailable(str(error), backend=self.name) from error
 
         def until() -> float:
             first = next((each for each in rounds if len(each.answers) < each.needed), None)
             if first is None or self._set.silent(first):
-                return began + self.limit
-            if now() >= began + PATIENCE:
-                self._set.fell_silent(first.out)
-            return began + PATIENCE
+                return min(most, began + self.limit)
+            if now() >= most:
+                self._set.waited_in_vain(first.out, most - began, PATIENCE)
+            return most
 
         return until
 

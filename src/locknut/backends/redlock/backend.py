@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from locknut.backends.redlock import ballots
+from locknut.backends.redlock.asking import TRYING
 from locknut.backends.redlock.ballots import TOLD, UNSURE, VOTES, Round, missed
 from locknut.backends.redlock.claims import Ballot, late_ones
 from locknut.backends.redlock.inspecting import Inspecting
@@ -95,7 +96,7 @@ class RedlockBackend(Inspecting, Watching):
     async def _vote(self, words: Words, decided: Callable[[Round], bool]) -> Round:
         if self._set.quarantined:
             self._watch()
-        return await self._round(words, decided, note=self._set.voted)
+        return await self._round(words, decided, note=self._set.voted, patience=TRYING)
 
     def _voting(self, claim: Claim, ballot: Ballot, number: int, ring: bytes) -> Words:
         vote = self._recipe.vote(claim, number, ballot.since, ring, ballot.tries)
@@ -121,7 +122,8 @@ class RedlockBackend(Inspecting, Watching):
         for _ in range(_ROUNDS):
             self._set.seen(votes.largest())
             number = self._set.propose(0)
-            votes = await self._round(self._recipe.raise_to(claim, number), _agreed, voters)
+            words = self._recipe.raise_to(claim, number)
+            votes = await self._round(words, _agreed, voters, patience=TRYING)
             if votes.enough(1):
                 self._set.seen(number)
                 return number

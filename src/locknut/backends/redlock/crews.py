@@ -150,6 +150,8 @@ class Crew:
             elif fd == self._bell.fileno():
                 with suppress(BlockingIOError):
                     self._bell.recv(64)
+                for each in self.peers:
+                    each.dialed()
         self._worked = at = now()
         if at - self._looked > IDLE_UNCHECKED:
             self._looked = at

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from locknut.backends.redis.places import Place
 from locknut.backends.redis.wire import Welcome
@@ -45,6 +45,10 @@ class Node:
         """Claims that it may have a command of, or a key, and which nobody else will take back."""
         self.trouble: BaseException = ConnectionError("not tried yet")
         """Why it could not be reached when that was last tried."""
+        self.address: tuple[int, Any] | None = None
+        """Where its name led to, as long as it can be reached there."""
+        self.last_address: tuple[int, Any] | None = None
+        """Where it last did."""
         self._failed = 0
         self._again = 0.0
         self._memory = max_ttl * 1.02
@@ -55,6 +59,8 @@ class Node:
         """What it said of its other clients: that they have another `max_ttl`, or list of nodes."""
         self.silent = False
         """Whether it was waited for in vain, and has not answered since."""
+        self.waited = 0.0
+        """For how many seconds, since it last answered."""
 
     def reachable(self) -> bool:
         """Whether it is worth trying to connect."""
@@ -63,6 +69,7 @@ class Node:
     def unreached(self, why: BaseException) -> None:
         self.trouble = why
         self.silent = True
+        self.address = None
         self._again = now() + _AGAIN[min(self._failed, len(_AGAIN) - 1)]
         self._failed += 1
 

@@ -15,7 +15,7 @@ from hiredis import HiredisError, PushNotification, ReplyError
 
 from locknut.backends.redis import wire
 from locknut.backends.redis.scripts import Script
-from locknut.backends.redlock.groups import HANDSHAKE, located
+from locknut.backends.redlock.dialing import Dial, address_of, connecting
 from locknut.backends.redlock.lines import Line
 from locknut.backends.redlock.nodes import Node
 from locknut.backends.redlock.questions import (
@@ -30,7 +30,7 @@ from locknut.backends.redlock.questions import (
 )
 from locknut.backends.redlock.recipe import UNSAID
 from locknut.backends.redlock.scripts import VOTE
-from locknut.errors import BackendError, LocknutError
+from locknut.errors import LocknutError
 from locknut.runtimes.clock import now
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ class Peer:
         self.node = node
         self._crew: Crew = weakref.proxy(crew)  # no cycle: a thread that ends takes its crew along
         self._socket: socket.socket | None = None
+        self._dial: Dial | None = None
+        """A connection that is being made elsewhere."""
         self._reader = wire.reader()
         self._ready = False
         self._line = Line(node.at, b"")
@@ -84,9 +86,9 @@ class Peer:
         self._write(packed)  # last: a connection that breaks here tells whoever waits
 
     def _ask_later(self, question: Question, hear: Hear, at: float) -> None:
-        if self._socket is None and self.node.reachable():
+        if self._socket is None and self._dial is None and self.node.reachable():
             self._connect()
-        if self._socket is None:
+        if self._socket is None and self._dial is None:
             self._refuse(question, hear)
         elif len(self._pending) + len(self._held_back) > MOST_PENDING:
             self._refuse(question, hear, "has not answered for a while")
@@ -113,32 +115,34 @@ class Peer:
         hear(question, self.node.refusal(why), now())
 
     def _connect(self) -> None:
-        sock: socket.socket | None = None
         try:
-            settings = located(self.node.place)
-            if settings.path:
-                sock = socket.socket(socket.AF_UNIX)
-                address: Any = settings.path
+            address = address_of(self.node)
+            if address is None:
+                self._dial = Dial(self.node, self._rung)
+                self._dial.start()
             else:
-                family, kind, _, _, address = socket.getaddrinfo(
-                    settings.host, settings.port, type=socket.SOCK_STREAM
-                )[0]
-                sock = socket.socket(family, kind)
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if settings.tls is not None:
-                # The handshake blocks; a node that hangs in it costs this once, then is left alone.
-                sock.settimeout(HANDSHAKE)
-                sock.connect(address)
-                sock = settings.tls.wrap_socket(sock, server_hostname=settings.host)
-            sock.setblocking(False)
-            if settings.tls is None:
-                with suppress(BlockingIOError):
-                    sock.connect(address)
-        except (OSError, BackendError) as error:
-            if sock is not None:
-                sock.close()
+                self._connected(connecting(address))
+        except OSError as error:
             self.node.unreached(error)
+
+    def _rung(self) -> None:
+        """From another thread: the connection is there, or failed."""
+        with suppress(ReferenceError):  # nobody is there any more
+            self._crew.wake()
+
+    def dialed(self) -> None:
+        """Take what was connected elsewhere, if it was."""
+        dial = self._dial
+        if dial is None or not dial.done:
             return
+        self._dial = None
+        sock = dial.take()
+        if sock is None:
+            self._break(dial.error or ConnectionAbortedError("given up"))
+        else:
+            self._connected(sock)
+
+    def _connected(self, sock: socket.socket) -> None:
         self._socket = sock
         self._reader = wire.reader()
         self._watch(writing=True)
@@ -274,6 +278,9 @@ class Peer:
             hear(question, why, at)
 
     def close(self) -> None:
+        dial, self._dial = self._dial, None
+        if dial is not None:
+            dial.abandon()
         if self._socket is not None:
             self._crew.forget(self._socket.fileno())
             self._socket.close()
@@ -289,6 +296,8 @@ class Peer:
         """Its thread is gone, and what was not answered may not have been read."""
         self._owe((question, at) for _, question, _, at in self._pending)
         self._owe((question, at) for question, _, at in self._held_back)
+        if self._dial is not None:
+            self._dial.abandon()
         if self._socket is not None:
             self._socket.close()
             self._socket = None

@@ -39,10 +39,12 @@ class Set:
         """Nodes that said they give no vote yet: somebody has to watch them."""
         self._mutex = threading.Lock()
 
-    def fell_silent(self, nodes: Iterable[int]) -> None:
-        """These were waited for as long as anybody is."""
+    def waited_in_vain(self, nodes: Iterable[int], seconds: float, most: float) -> None:
+        """For these; whoever does not answer for that long, altogether, is not waited for again."""
         for at in nodes:
-            self.nodes[at].silent = True
+            node = self.nodes[at]
+            node.waited += seconds
+            node.silent = node.silent or node.waited >= most * 0.99
 
     def silent(self, answers: Round) -> bool:
         """Whether of those asked so many are known not to answer that the rest is no majority."""
@@ -52,7 +54,7 @@ class Set:
 
     def heard(self, node: int, clock: int, sent: float, received: float) -> None:
         """Take in a node's clock: one that was set is not believed for a while."""
-        self.nodes[node].silent = False
+        self.nodes[node].silent, self.nodes[node].waited = False, 0.0
         with self._mutex:
             step = self.clocks[node].told(clock, sent, received)
             if step:

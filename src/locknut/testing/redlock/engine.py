@@ -5,6 +5,7 @@ from __future__ import annotations
 from locknut.backends import redlock
 from locknut.backends.redlock import engine as _engine  # noqa: F401  # all modules are loaded by it
 from locknut.backends.redlock.backend import CAPABILITIES
+from locknut.backends.redlock.nodes import Node
 from locknut.core.ports import Backend
 from locknut.testing.history import Kind
 from locknut.testing.process import Process
@@ -34,8 +35,14 @@ def machine() -> tuple[bytes, float]:
     return Process.running.name.encode(), Process.running.now()
 
 
+def address_of(node: Node) -> tuple[int, str]:
+    """Names are known."""
+    return 0, node.settings.host
+
+
 KERNEL = {
     **REPLACED,
+    "address_of": lambda _: address_of,
     "machine": lambda _: machine,
     "asyncio": lambda _: Asyncio,
     "socket": lambda _: Sockets,

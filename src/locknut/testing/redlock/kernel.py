@@ -159,10 +159,6 @@ class Sockets:
     socket = Socket
 
     @staticmethod
-    def getaddrinfo(host: str, *_: object, **__: object) -> list[tuple[int, int, int, str, str]]:
-        return [(0, 0, 0, "", host)]
-
-    @staticmethod
     def socketpair() -> tuple[Socket, Socket]:
         one, other = Socket(), Socket()
         one.other, other.other = other, one

@@ -1,0 +1,131 @@
+"""How a blocking thread gets a connection to a node without waiting for it.
+
+An address is connected to on the spot, for that does not block. A name may take seconds to look up,
+Sentinels have to be asked, and TLS has to be agreed upon: that is done by a thread of its own, or
+one node that is in trouble would hold up the conversation with all others, renewals included.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from ipaddress import ip_address
+from typing import Any
+
+from locknut.backends.redis.places import Single
+from locknut.backends.redis.settings import Settings
+from locknut.backends.redlock.groups import located
+from locknut.backends.redlock.nodes import Node
+from locknut.errors import LocknutError
+
+Address = tuple[int, Any]
+"""A family, and what a socket of it is connected to."""
+
+
+def address_of(node: Node) -> Address | None:
+    """Where to connect to on the spot; None if that has to be found out, or takes more."""
+    settings = node.settings
+    if settings.tls is not None or not isinstance(node.place, Single):
+        return None
+    if settings.path:
+        return socket.AF_UNIX, settings.path
+    with suppress(ValueError):
+        ip_address(settings.host)
+        return resolved(settings)
+    return node.address
+
+
+def resolved(settings: Settings) -> Address:
+    found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)
+    family, _, _, _, address = found[0]
+    return family, address
+
+
+def connecting(address: Address) -> socket.socket:
+    """A socket that never blocks, on its way there."""
+    family, place = address
+    sock = socket.socket(family)
+    try:
+        _hurry(sock, family)
+        sock.setblocking(False)
+        with suppress(BlockingIOError):
+            sock.connect(place)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _hurry(sock: socket.socket, family: int) -> None:
+    if family != socket.AF_UNIX:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+class Dial:
+    """One connection that is being made elsewhere; `ring` is called when it is there, or failed."""
+
+    def __init__(self, node: Node, ring: Callable[[], None]):
+        self._node = node
+        self._ring = ring
+        self._socket: socket.socket | None = None
+        self._abandoned = False
+        self.error: Exception | None = None
+        self.done = False
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, name="locknut-dial", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self._socket = self._open()
+        except (OSError, LocknutError) as error:
+            self.error = error
+        self.done = True
+        if self._abandoned:
+            self.abandon()
+        else:
+            self._ring()
+
+    def _open(self) -> socket.socket:
+        settings = located(self._node.place)
+        family, place = self._found(settings)
+        sock = socket.socket(family)
+        try:
+            _hurry(sock, family)
+            sock.settimeout(settings.connect_limit)
+            sock.connect(place)
+            if settings.tls is not None:
+                sock = settings.tls.wrap_socket(sock, server_hostname=settings.host)
+            sock.setblocking(False)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+    def _found(self, settings: Settings) -> Address:
+        if settings.path:
+            return socket.AF_UNIX, settings.path
+        node = self._node
+        try:
+            found = resolved(settings)
+        except OSError:
+            if node.last_address is None:
+                raise
+            return node.last_address  # whoever knows the names may be away: it is there perhaps
+        if isinstance(node.place, Single):
+            node.address = node.last_address = found
+        return found
+
+    def take(self) -> socket.socket | None:
+        """What was connected; from now on it is the caller's."""
+        taken, self._socket = self._socket, None
+        return taken
+
+    def abandon(self) -> None:
+        """Nobody waits for it any more."""
+        self._abandoned = True
+        taken = self.take()
+        if taken is not None:
+            taken.close()

@@ -1,0 +1,104 @@
+"""A node whose name is not found, or that does not agree about TLS, holds nobody else up."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import locknut
+from tests.servers.processes import until
+from tests.servers.redlock import RedlockNodes
+
+pytestmark = pytest.mark.redis
+NAME = "node.example"
+
+
+class Names:
+    """Stands for the resolver."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.found: str | None = None
+        self.answers = threading.Event()
+        self._real = socket.getaddrinfo
+
+    def look_up(self, host: str, *words: Any, **more: Any) -> Any:
+        if host != NAME:
+            return self._real(host, *words, **more)
+        self.asked += 1
+        self.answers.wait(60)
+        if self.found is None:
+            raise socket.gaierror("nobody knows it")
+        return self._real(self.found, *words, **more)
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[Names]:
+    names = Names()
+    monkeypatch.setattr(socket, "getaddrinfo", names.look_up)
+    yield names
+    names.answers.set()
+
+
+def url_of(nodes: RedlockNodes) -> str:
+    hosts = nodes.hosts.rpartition(",")[0]
+    return f"redlock://{hosts},{NAME}:{nodes.nodes[2].port}?durable=true"
+
+
+def test_a_name_that_is_not_found_holds_nobody_up(three: RedlockNodes, names: Names) -> None:
+    """Neither who asks nor who renews, while the resolver is silent."""
+    with locknut.connect(url_of(three)) as locks:
+        with locks.lock("x", ttl=3, timeout=10) as lease:
+            assert names.asked, "it was being looked up"
+            assert not lease.lost.wait(4)
+            with locks.lock("y", timeout=10):
+                pass
+        assert names.asked < 4, "one look-up at a time"
+
+
+def test_it_is_used_when_it_is_found(three: RedlockNodes, names: Names) -> None:
+    names.found = "127.0.0.1"
+    names.answers.set()
+    with locknut.connect(url_of(three)) as locks:
+        voted(locks, three)
+
+
+def test_the_last_address_is_used_while_nobody_knows_the_name(
+    three: RedlockNodes, names: Names
+) -> None:
+    names.found = "127.0.0.1"
+    names.answers.set()
+    with locknut.connect(url_of(three)) as locks:
+        voted(locks, three)
+        names.found = None
+        three.nodes[2].restart(keep_data=True)
+        voted(locks, three)
+
+
+def voted(locks: locknut.Locks, nodes: RedlockNodes) -> None:
+    def all_of_them() -> bool:
+        with locks.lock("x", timeout=10):
+            return all(n.ask("EXISTS", "locknut:{x}:redlock") for n in nodes.nodes)
+
+    until(all_of_them, "all of them vote")
+
+
+def test_a_node_that_is_silent_about_tls_holds_nobody_up(three: RedlockNodes) -> None:
+    """It takes the connection, and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        urls = [f"redis://{node.host}:{node.port}" for node in three.nodes[:2]]
+        urls.append(f"rediss://127.0.0.1:{silent.getsockname()[1]}?socket_connect_timeout=60")
+        with locknut.redlock(urls, durable=True) as locks:
+            for _ in range(3):
+                with locks.lock("x", ttl=3, timeout=10) as lease:
+                    assert lease.held
+            accepted, _ = silent.accept()  # it was tried, and nobody has given up on it yet
+            accepted.setblocking(False)
+            assert accepted.recv(10)
+            with pytest.raises(BlockingIOError):
+                accepted.recv(100_000) and accepted.recv(100_000)
+            accepted.close()
