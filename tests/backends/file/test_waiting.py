@@ -122,6 +122,24 @@ def test_more_than_a_few_of_one_process_keep_their_places(
     assert not one._recipe.anteroom._rooms
 
 
+@pytest.mark.parametrize("how", ["gives up", "gets in"])
+def test_the_next_one_is_called_into_the_line(
+    backend: FileBackend, watches: Watches, how: str
+) -> None:
+    held, wanted = claim(fair=True), [claim(fair=True) for _ in range(IN_LINE + 2)]
+    take(backend, held)
+    bells = [watches(backend, one) for one in wanted]
+    if how == "gives up":
+        release(backend, wanted[3])
+    else:
+        release(backend, held)
+        take(backend, wanted[0])
+    assert _rung(bells[IN_LINE])
+    assert busy(backend, wanted[IN_LINE])
+    assert not _rung(bells[IN_LINE + 1])
+    assert len(run(backend.inspect("ns:a"))[0].waiters) == IN_LINE
+
+
 def test_who_gives_up_outside_of_the_line_leaves_nothing(backend: FileBackend) -> None:
     held, wanted = claim(fair=True), [claim(fair=True) for _ in range(20)]
     take(backend, held)

@@ -14,8 +14,12 @@ _LOOKS: Final = 2000
 def number_after(last: int, now: int) -> int:
     """The clock's step, or the next one: the count never overtakes the clock, so that a new file
     can begin at the clock. By count where the clock was set back (S11).
+
+    In a new file (`last` is 0) it is the next step: another file of this name may have been removed
+    within this one.
     """
     raw = now // RAW_STEP
+    last = last or raw
     if raw == last:
         for _ in range(_LOOKS):
             raw = time.time_ns() // RAW_STEP

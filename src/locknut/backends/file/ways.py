@@ -41,7 +41,7 @@ def _alone(place: Place, me: Identity) -> int | None:
     if file.until:
         _refuse_parked(place, file.read(now), me, allowed=0)
     raw = now // RAW_STEP
-    if raw <= file.raw:
+    if raw <= file.raw or not file.raw:
         raw = number_after(file.raw, now)
     file.write_plain(place.stamp(EXCLUSIVE, raw, now, me), raw)
     if file.grave():
