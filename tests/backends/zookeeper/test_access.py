@@ -12,7 +12,7 @@ from kazoo.security import make_digest_acl
 import locknut
 from locknut import aio
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
-from tests.backends.zookeeper.conftest import PATIENCE, root
+from tests.backends.zookeeper.conftest import PATIENCE, kazoo_client, root
 from tests.servers.certificates import Certificates
 from tests.servers.zookeeper import ZooKeeperServer
 
@@ -202,3 +202,14 @@ def test_a_server_with_too_many_connections_of_ours_says_so() -> None:
         first.close()
         with second.lock("y", timeout=PATIENCE):
             pass
+
+
+def test_a_session_is_proven_where_the_root_is_not_ours_to_read() -> None:
+    with ZooKeeperServer() as server:
+        with kazoo_client(server.address) as owner:
+            owner.create("/app")
+            owner.add_auth("digest", "carol:secret")
+            owner.set_acls("/", [make_digest_acl("carol", "secret", all=True)])
+        url = f"{server.url}/app?session_timeout=2"
+        with locknut.connect(url) as locks, locks.lock("x") as lease:
+            assert not lease.lost.wait(4)

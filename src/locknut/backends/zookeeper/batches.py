@@ -18,7 +18,9 @@ class CreateContainer(serialization.Create2):  # type: ignore[misc]  # kazoo has
 
 
 PROVING: Final = serialization.Transaction((serialization.CheckVersion("/", -1),))
-"""A write that changes nothing: what it is for is that a majority accepts it."""
+"""A write that changes nothing: what it is for is that a majority accepts it. That is so as well
+where we may not look at the node: a transaction that fails is logged like any other.
+"""
 MAJORITY: Final = frozenset(
     {
         serialization.Create2.type,
