@@ -8,6 +8,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from locknut.core.values import Claim, Granted, Mode
 from locknut.errors import BackendUnavailable
 from locknut.runtimes.threads import run
 from tests.api import interrupting, storm
-from tests.backends.zookeeper.conftest import claim, engine
+from tests.backends.zookeeper.conftest import claim, engine, eventually
 from tests.servers.zookeeper import ZooKeeperServer
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.faults]
@@ -138,6 +139,55 @@ def test_a_hold_that_is_taken_over_while_the_session_ends_is_not_given_out(
         with pytest.raises(BackendUnavailable):
             run(port.adopt(held, taker))
     run(port.release(taker))
+
+
+@pytest.mark.parametrize("mode", [Mode.EXCLUSIVE, Mode.PERMIT])
+def test_a_hold_that_an_interrupted_attach_took_over_is_parked_again(
+    port: ZooKeeperBackend, mode: Mode
+) -> None:
+    parked, given_up, mine = (claim("x", mode=mode, permits=1) for _ in range(3))
+    granted = run(port.attempt(parked, 0.0))
+    assert isinstance(granted, Granted)
+    assert run(port.park(parked, 60.0))
+    assert run(port.adopt(parked, given_up)) is not None
+    for _ in range(2):  # an answer may be lost
+        run(port.put_back(given_up, parked._replace(ttl=60.0)))
+        (node,) = naming.nodes(line(port, mine))
+        assert (node.id, node.parked) == (parked.id, True)
+    taken = run(port.adopt(parked, mine))
+    assert taken is not None
+    assert taken.raw == granted.raw
+    run(port.put_back(given_up, parked._replace(ttl=60.0)))
+    assert run(port.release(mine))
+    assert line(port, mine) == []
+
+
+def test_an_attach_that_failed_leaves_the_text_good(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with locknut.connect(url) as web, locknut.connect(url) as worker:
+        lease = web.lock("x").acquire()
+        assert lease is not None
+        text = lease.detach(ttl=60)
+        adopt = moving.adopt
+
+        async def done(*given: Any) -> Any:
+            await adopt(*given)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(moving, "adopt", done)
+            with pytest.raises(KeyboardInterrupt):
+                worker.attach(text)
+        found: list[locknut.Lease] = []
+
+        def attached() -> bool:
+            with suppress(locknut.LeaseLost):
+                found.append(worker.attach(text))
+            return bool(found)
+
+        eventually(attached, "parked again, by the keeper")
+        assert found[0].fence == lease.fence
 
 
 def test_a_reader_that_was_a_writer_is_found_by_whoever_releases_it(

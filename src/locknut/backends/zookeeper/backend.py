@@ -278,6 +278,10 @@ class ZooKeeperBackend(Asker):
             raise self.unavailable()
         return Granted(place.raw, claim.ttl or self.max_ttl, None, self.session.proof.until())
 
+    async def put_back(self, claim: Claim, parked: Claim) -> None:
+        if not self.session.closed:  # or else its node went with the session
+            await moving.put_back(self, claim, parked)
+
     async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
         return await looking.break_hold(self, key, raw)
 

@@ -153,6 +153,27 @@ async def adopt(asker: ZooKeeperBackend, parked: Claim, claim: Claim) -> Place |
     return None
 
 
+async def put_back(asker: ZooKeeperBackend, claim: Claim, parked: Claim) -> None:
+    """A parked node again in the place of the one that took it over, if that was done at all. What
+    this session sent before has arrived before, so no late `adopt` has to be barred.
+    """
+    session = asker.session
+    folder = naming.folders_of(session.settings.root, claim)[-1]
+    for _ in range(_TRIES):
+        mine = recipe.find(await asker.line(folder, fresh=True), claim.id)
+        if mine is None:
+            break
+        (found,) = await asker.ask(GetData(f"{folder}/{mine.name}", None))
+        if isinstance(found, NoNodeError):
+            continue
+        name = naming.prefix(parked.id, mine.owner, mine.kind, parked=True) + mine.number
+        data = asker.shown(parked, raw=looking.raw_of(*found), parked=parked.ttl or asker.max_ttl)
+        create = _node(asker, f"{folder}/{name}", data, flags=0)
+        if await asker.all_or_nothing(Delete(f"{folder}/{mine.name}", -1), create):
+            break
+    session.places.pop(claim.id, None)
+
+
 async def expire_parked(
     asker: ZooKeeperBackend, folder: str, line: Sequence[Node], own: Node
 ) -> float:
