@@ -14,7 +14,7 @@ import locknut
 from locknut import aio
 from locknut.backends.redis import links, pools, sentinel
 from locknut.backends.redis.aio import AsyncioBackend
-from locknut.backends.redis.places import Latest
+from locknut.backends.redis.places import LONG_IDLE, Latest
 from locknut.backends.redis.pools import Pool
 from locknut.backends.redis.sync import BlockingBackend
 from locknut.core.values import Busy, Granted, Renewal
@@ -301,8 +301,44 @@ def test_an_answer_that_took_long_is_not_believed_before_the_master_is_known(
     assert got[0] is not None
 
 
-def thaw(told: Liar, old: RedisServer, new: RedisServer) -> None:
-    asked = told.asked
+@COLOURS
+def test_a_connection_that_took_long_is_not_used_before_the_master_is_known(
+    masters: tuple[RedisServer, RedisServer],
+    told: Liar,
+    colour: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The kernel accepted it for the frozen master, which says when it wakes that it is one."""
+    monkeypatch.setattr(sentinel, "_FRESH", 0.0)
+    old, new = masters
+    old.stop()
+    got: list[Any] = []
+
+    async def on_a_loop() -> None:
+        async with aio.connect(url(told), namespace="t") as locks:
+            got.append(await locks.lock("x").acquire(timeout=PATIENCE))
+            assert held_at(new), "the deposed master was believed"
+
+    def ask() -> None:
+        if colour == "asyncio":
+            asyncio.run(on_a_loop())
+            return
+        with locknut.connect(url(told), namespace="t") as locks:
+            got.append(locks.lock("x").acquire(timeout=PATIENCE))
+            assert held_at(new), "the deposed master was believed"
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    eventually(lambda: told.asked, "the Sentinel was not asked")
+    time.sleep(2 * LONG_IDLE)  # as long as an election takes
+    thaw(told, old, new, asked=-1)
+    asking.join(PATIENCE)
+    assert got[0] is not None
+    assert not held_at(old)
+
+
+def thaw(told: Liar, old: RedisServer, new: RedisServer, asked: int | None = None) -> None:
+    asked = told.asked if asked is None else asked
     give_up = time.monotonic() + PATIENCE
     while told.asked == asked:  # the Sentinel was asked before the question went out
         assert time.monotonic() < give_up

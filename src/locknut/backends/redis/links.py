@@ -103,6 +103,7 @@ class Link:
 
     async def _connect(self) -> Stream:
         self._recovery.ensure_time()
+        begun = now()
         try:
             stream = await self._place.reach(self._dial)
         except BackendUnavailable as error:
@@ -115,7 +116,14 @@ class Link:
             raise unreachable from error
         self._recovery.reached()
         await stream.subscribe(*self._channels)
-        self._place.latest.reached(stream.peer)
+        latest = self._place.latest
+        latest.reached(stream.peer)
+        epoch = latest.epoch
+        if self.watched and now() - begun > LONG_IDLE:  # it was frozen, perhaps, and deposed
+            await self._place.confirm(self._dial)
+        if epoch != latest.epoch:
+            stream.close()
+            raise overtaken(self._place.settings)
         self.stream = stream
         return stream
 

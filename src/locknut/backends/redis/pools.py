@@ -153,6 +153,7 @@ class Pool:
 
     def _open(self) -> Connection:
         self._recovery.ensure_time()
+        begun = monotonic()
         try:
             connection = run(self._place.reach(DIAL))
         except BackendUnavailable as error:
@@ -167,7 +168,12 @@ class Pool:
         self._recovery.reached()
         self._latest.reached(connection.peer)
         connection.era, connection.epoch = self.era, self._latest.epoch
-        connection.used = monotonic()
+        connection.used = begun  # it may have been frozen meanwhile, and deposed
+        try:
+            self._ensure_current(connection)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def settle(self, connection: Connection) -> None:
