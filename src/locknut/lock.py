@@ -195,9 +195,7 @@ class Lock:
             raise
 
     def _timed_out(self) -> AcquireTimeout:
-        info = None
-        with suppress(LocknutError):
-            info = self.info()
+        info = run(looking.holder(self._client, self.name))
         return timed_out(self._client, self._want, self._timeout, info)
 
     __reduce__ = doors.refuse_copy

@@ -204,9 +204,7 @@ class Lock:
             tell(lost, error, ours=ours)
 
     async def _timed_out(self) -> AcquireTimeout:
-        info = None
-        with suppress(LocknutError):
-            info = await self.info()
+        info = await looking.holder(self._client, self.name)
         return timed_out(self._client, self._want, self._timeout, info)
 
     __reduce__ = doors.refuse_copy

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from locknut.core.holding import LeaseCore, Mine, Terms
+    from locknut.core.looking import Question
     from locknut.core.ports import Backend, Ear, Runtime, Signal
     from locknut.core.queueing import Line, Waiter
 
@@ -115,6 +116,8 @@ class Client:
         """Every live hold by its claim id."""
         self.waiting: set[Signal] = set()
         """What callers sleep on, so that closing can wake them."""
+        self.questions: dict[str, Question] = {}
+        """Who holds these keys is being asked."""
         self._untold: deque[Event] = deque()
         """Events that are told aside, the one that is being told included."""
         self.on_errands = 0

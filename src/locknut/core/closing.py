@@ -43,6 +43,7 @@ async def _close(client: Client) -> None:
         until = client.runtime.now() + pacing.RELEASE_PATIENCE
         with suppress(BackendUnavailable):
             await client.runtime.finish(_give_back(client, holds, until), until)
+        await client.runtime.settle(until)  # it may have to be undone, which needs the connection
     finally:
         for hold in holds:
             pass_on_turn_of(client, hold)

@@ -15,7 +15,7 @@ from locknut.core.holding import Hold, LeaseCore, Mine
 from locknut.core.leaving import release, withdraw
 from locknut.core.queueing import Line
 from locknut.core.retreating import give_up
-from locknut.core.values import Answer, Granted, Kept, Mode, Renewal
+from locknut.core.values import Answer, Granted, Mode
 from locknut.errors import BackendUnavailable, DeadlockDetected, LocknutError
 
 if TYPE_CHECKING:
@@ -156,7 +156,10 @@ async def _wait_in_line(client: Client, want: Want, turn: Turn) -> Hold | None:
         while not waiter.turn and waiter.hold is None and runtime.now() < until:
             client.ensure_open()
             # The ring itself may be lost with an interrupted caller: look again now and then.
-            await waiter.signal.wait(min(until, runtime.now() + pacing.LINE_NET))
+            with client.guard:
+                first = line.is_first(waiter)
+            net = runtime.now() + pacing.line_net(runtime.random(), first=first)
+            await waiter.signal.wait(min(until, net))
     if waiter.hold is not None:
         client.look(waiter.hold)  # it may have run out before we woke up
         return waiter.hold
@@ -191,8 +194,11 @@ async def _win(client: Client, want: Want, turn: Turn, answer: Answer, sent: flo
             answer, sent = found
         hold = Hold(claim, want.terms, answer, sent, turn.line)
         hold.doubtful = turn.unanswered > 0
-        if answer.anchor is not None:
-            await _refresh(client, turn, hold)
+        if answer.anchor is not None and _half_used_up(hold, runtime.now()):
+            # Asked for again it has its full ttl (S1). It may have run out meanwhile, and the claim
+            # been granted once more, under a larger number: a mere renewal would not tell.
+            answer, sent = await _ask(client, want, turn)
+            continue
         if runtime.now() < hold.valid_until:
             turn.hold = hold
             return hold
@@ -237,20 +243,6 @@ def _inherit(client: Client, line: Line, turn: Turn) -> None:
 
 def _half_used_up(hold: Hold, now: float) -> bool:
     return hold.ttl is not None and hold.valid_until - now < hold.ttl / 2
-
-
-async def _refresh(client: Client, turn: Turn, hold: Hold) -> None:
-    """A pushed grant that is half used up is renewed before it is given out (S1)."""
-    sent = client.runtime.now()
-    if not _half_used_up(hold, sent):
-        return
-    hold.valid_until = min(hold.valid_until, sent)  # worth nothing until the answer is there
-    command = client.backend.renew([hold.claim])
-    (answer,) = await client.runtime.finish(command, turn.limit, turn)
-    if answer is Renewal.HELD:
-        hold.confirmed(sent)
-    elif isinstance(answer, Kept):
-        hold.confirmed(sent, answer.until)
 
 
 async def _give_back(client: Client, lease: LeaseCore) -> None:

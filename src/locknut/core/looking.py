@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from locknut.core import losing
+from locknut.core import losing, pacing
 from locknut.core.values import Event, LockInfo, Renewal
-from locknut.errors import BackendError, StaleFence
+from locknut.errors import BackendError, LocknutError, StaleFence
 
 if TYPE_CHECKING:
     from locknut.core.client import Client
     from locknut.core.holding import LeaseCore
+    from locknut.core.ports import Signal
 
 
 async def info(client: Client, name: str) -> LockInfo:
@@ -19,6 +21,43 @@ async def info(client: Client, name: str) -> LockInfo:
     client.ensure_open()
     found = await client.runtime.finish(client.backend.inspect(client.prefix + name))
     return found[0]._replace(name=name) if found else LockInfo(name)
+
+
+class Question:
+    """Who holds a key: asked by one caller for all that want to know at the same time."""
+
+    __slots__ = ("found", "signals")
+
+    def __init__(self) -> None:
+        self.found: LockInfo | None = None
+        self.signals: list[Signal] = []
+
+
+async def holder(client: Client, name: str) -> LockInfo | None:
+    """Who has it, for whoever did not get it; None if that is not known at once.
+
+    Many may give up in the same moment: only one of them asks, and nobody for the whole line.
+    """
+    runtime, key = client.runtime, client.prefix + name
+    until, signal, own = runtime.now() + pacing.MOMENT, runtime.signal(), Question()
+    with client.guard:
+        question = client.questions.setdefault(key, own)
+        if question is not own:
+            question.signals.append(signal)
+    if question is not own:
+        await signal.wait(until)
+        return question.found
+    look: Any = getattr(client.backend, "inspect_holders", client.backend.inspect)
+    try:
+        with suppress(LocknutError):
+            found = await runtime.finish(look(key), until)
+            question.found = found[0]._replace(name=name) if found else None
+    finally:
+        with client.guard:
+            client.questions.pop(key, None)
+        for each in question.signals:
+            each.notify()
+    return question.found
 
 
 async def listing(client: Client, pattern: str | None) -> list[LockInfo]:

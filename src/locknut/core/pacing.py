@@ -11,13 +11,16 @@ GRACE = 0.2
 """How long a caller whose time is over, or who is cancelled, waits for the answer to a command."""
 TRY_LIMIT = 0.8
 """How long a mere try, which has no time at all, waits for its answer."""
+MOMENT = 0.1
+"""How long somebody who gave up waits to be told who has the lock."""
 OUTAGE_PATIENCE = 5.0
 """How long an unreachable engine is asked again before the caller is told."""
 RELEASE_PATIENCE = 2.0
 COHORT_SECONDS = 0.010
 """How long a process may pass one remote grant around among its own before others get a turn."""
 LINE_NET = 1.0
-"""How often a caller in the line of its own process looks for itself whether it is its turn."""
+"""How often the first in the line of its own process looks for itself whether it is its turn; those
+behind it, who may be thousands, do so five to ten times less often, and not all at once."""
 RETRY_FIRST = 0.02
 RETRY_MOST = 1.0
 
@@ -27,6 +30,11 @@ def validity(anchor: float, ttl: float | None) -> float:
     if ttl is None:
         return float("inf")
     return anchor + ttl - (ttl * MARGIN_SHARE + MARGIN_SECONDS)
+
+
+def line_net(chance: float, *, first: bool) -> float:
+    """After how long a caller in the line of its own process looks for itself."""
+    return LINE_NET if first else LINE_NET * (5 + 5 * chance)
 
 
 def returns_at(asked: float, until: float) -> float:

@@ -105,6 +105,9 @@ class Runtime(Protocol):
         left of the work is then done behind him, where that is possible (`Caller.out`).
         """
 
+    async def settle(self, until: float) -> None:
+        """Wait for the end of what callers left behind, until then at the most."""
+
     def deadline(self) -> float:
         """Until when the calling thread can wait for what it is doing; tasks can leave it."""
 
@@ -253,6 +256,13 @@ class Nests(Protocol):
         """Whether this thread is in the middle of a command, and another one would wait for it:
         asked before each call, because finalizers and signal handlers call from anywhere.
         """
+
+
+class NamesHolders(Protocol):
+    """What a backend may do besides, where its lines may be long: tell of the holders alone."""
+
+    async def inspect_holders(self, key: str) -> list[LockInfo]:
+        """`inspect` of one key, without those who wait."""
 
 
 class Lists(Protocol):

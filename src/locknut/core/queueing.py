@@ -56,6 +56,9 @@ class Line:
         self.waiters[waiter] = None
         return waiter
 
+    def is_first(self, waiter: Waiter) -> bool:
+        return next(iter(self.waiters), None) is waiter
+
     def leave(self, waiter: Waiter) -> None:
         self.waiters.pop(waiter, None)
 

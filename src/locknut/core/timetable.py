@@ -14,6 +14,8 @@ BATCH = 500
 EARLY = 0.1
 """Who is due within this share of its delay is taken along: one round trip for them all."""
 NEVER = float("inf")
+FEW = 100
+"""So many entries of the heap may be stale before anybody looks."""
 
 
 class Timetable:
@@ -24,13 +26,14 @@ class Timetable:
     interrupted (Ctrl-C) may leave an empty FIFO behind.
     """
 
-    __slots__ = ("_fifos", "_heap", "_order", "asleep_until")
+    __slots__ = ("_fifos", "_heap", "_order", "_tidy_at", "asleep_until")
 
     def __init__(self) -> None:
         self._fifos: dict[float, dict[Hold, None]] = {}
         self._heap: list[tuple[float, int, Hold]] = []
         self._order = count()
         self.asleep_until = NEVER
+        self._tidy_at = FEW
 
     def add(self, hold: Hold, start: float, delay: float, slack: float = 0.0) -> bool:
         """Put it in; True if the keeper must be woken to be in time.
@@ -56,7 +59,15 @@ class Timetable:
         hold.due = due
         hold.bucket = None
         heapq.heappush(self._heap, (due, next(self._order), hold))
+        if len(self._heap) > self._tidy_at:
+            self._tidy()
         return self._earlier(due)
+
+    def _tidy(self) -> None:
+        """Drop the stale entries: of holds that are over, and of those that got another date."""
+        self._heap = [entry for entry in self._heap if entry[0] == entry[2].due]
+        heapq.heapify(self._heap)
+        self._tidy_at = max(FEW, 2 * len(self._heap))
 
     def _earlier(self, due: float) -> bool:
         if due >= self.asleep_until:

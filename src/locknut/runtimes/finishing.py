@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from locknut.core.ports import Caller
 
 T = TypeVar("T")
-_left_behind: set[asyncio.Task[None]] = set()
-"""A loop refers to its tasks weakly."""
+Behind = set[asyncio.Task[None]]
+"""What is being finished behind its callers. A loop refers to its tasks weakly."""
 
 
 class _Shield:
@@ -111,7 +111,7 @@ class _Shield:
 
 @types.coroutine
 def finish(  # noqa: C901, PLR0912, PLR0915  # one path, and each call of its own would cost
-    work: Coroutine[Any, Any, T], seconds: float, caller: Caller | None
+    work: Coroutine[Any, Any, T], seconds: float, caller: Caller | None, behind: Behind
 ) -> Generator[Any, None, T]:
     """In the caller's own task, behind a shield: a task for every command would cost more than
     the command. A cancellation is told at its end, in its stead.
@@ -152,19 +152,15 @@ def finish(  # noqa: C901, PLR0912, PLR0915  # one path, and each call of its ow
     finally:
         shield.over_and_done()
     if left:
-        _leave_behind(work, shield.awaited, caller)
+        task = asyncio.get_running_loop().create_task(_rest(work, shield.awaited))
+        if not task.done():  # an eager one may be
+            behind.add(task)
+            task.add_done_callback(behind.discard)
+            if caller is not None:
+                caller.out = task
         if not shield.cancelled():
             raise BackendUnavailable("no answer before the caller's time was over")
     raise shield.cancellation()
-
-
-def _leave_behind(work: Coroutine[Any, Any, Any], awaited: Any, caller: Caller | None) -> None:
-    task = asyncio.get_running_loop().create_task(_rest(work, awaited))
-    if not task.done():  # an eager one may be
-        _left_behind.add(task)
-        task.add_done_callback(_left_behind.discard)
-        if caller is not None:
-            caller.out = task
 
 
 @types.coroutine

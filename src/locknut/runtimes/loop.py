@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from locknut.core.holding import Mine, nobody
 from locknut.errors import ConfigurationError
 from locknut.runtimes import clock
-from locknut.runtimes.finishing import finish
+from locknut.runtimes.finishing import Behind, finish
 from locknut.runtimes.threads import Aside, Guard
 
 if TYPE_CHECKING:
@@ -114,6 +114,7 @@ class LoopRuntime:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
         self._aside = Aside()
+        self._behind: Behind = set()
         self._running: set[asyncio.Future[Any]] = set()
         self.outside = Mine("outside of any task")
         """Keeps what was acquired for code that no task of this loop runs, until it is released."""
@@ -160,7 +161,14 @@ class LoopRuntime:
     def finish(
         self, work: Coroutine[Any, Any, T], until: float = math.inf, caller: Caller | None = None
     ) -> Awaitable[T]:
-        return finish(work, until if until == math.inf else until - self.now(), caller)
+        seconds = until if until == math.inf else until - self.now()
+        return finish(work, seconds, caller, self._behind)
+
+    async def settle(self, until: float) -> None:
+        """Until the end of what was left behind, or that time."""
+        behind, left = list(self._behind), until - self.now()
+        if behind and left > 0:
+            await asyncio.wait(behind, timeout=left)
 
     def deadline(self) -> float:
         return math.inf

@@ -139,6 +139,9 @@ class ThreadRuntime:
         """A blocking command always runs to its end; so it must not take too long."""
         return work if until == math.inf else within(work, until)
 
+    async def settle(self, until: float) -> None:
+        """Nothing is ever left behind."""
+
     def deadline(self) -> float:
         return current.until
 

@@ -229,6 +229,9 @@ class SimRuntime:
         self._process.spawn(to_the_end(work, why.awaited, ended), "left behind")
         raise why.told
 
+    async def settle(self, until: float) -> None:
+        """Simulated clients are never closed."""
+
     def deadline(self) -> float:
         return math.inf
 

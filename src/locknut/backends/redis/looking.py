@@ -38,7 +38,13 @@ class Looking(ABC):
     async def inspect(self, key: str | None = None) -> list[LockInfo]:
         if key is None:
             return await self.inspect_all("")
-        batch = [self._recipe.inspect(key, permits=permits) for permits in (False, True)]
+        return await self._inspect(key)
+
+    async def inspect_holders(self, key: str) -> list[LockInfo]:
+        return await self._inspect(key, b"holders")
+
+    async def _inspect(self, key: str, only: bytes = b"") -> list[LockInfo]:
+        batch = [self._recipe.inspect(key, permits=permits, only=only) for permits in (False, True)]
         replies = await self._ask_many(INSPECT, batch)
         found = [self._seen(key, bool(permits), reply) for permits, reply in enumerate(replies)]
         return recipe.by_name(each for each in found if each is not None)

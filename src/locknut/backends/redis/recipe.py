@@ -156,8 +156,8 @@ class Recipe:
         words = bulk(old.id.encode()), bulk(self.value(new)), _terms(new), stone, how
         return b"".join((_ADOPT, place, *words))
 
-    def inspect(self, key: str, *, permits: bool) -> bytes:
-        return _INSPECT + self.place(key, permits) + bulk(b"") + bulk(b"")
+    def inspect(self, key: str, *, permits: bool, only: bytes = b"") -> bytes:
+        return _INSPECT + self.place(key, permits) + bulk(b"") + bulk(only)
 
     def break_hold(self, key: str, raw: int | None, *, permits: bool) -> bytes:
         only = b"" if raw is None else b"%d" % raw

@@ -85,6 +85,9 @@ class ForeignVerbs(RedisBackend):
         info = self._foreign.seen(key, await self._ask(self._layout.scripts.inspect, packed))
         return [] if info is None else [info]
 
+    async def inspect_holders(self, key: str) -> list[LockInfo]:
+        return await self.inspect(key)
+
     async def inspect_all(self, prefix: str) -> list[LockInfo]:
         names = sorted(name for name in await self._names(prefix) if name.startswith(prefix))
         found = []

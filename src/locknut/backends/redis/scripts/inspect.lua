@@ -1,7 +1,7 @@
--- Who holds and who waits, for people: no claim id is told. With ARGV[2] given, holds are broken.
+-- Who holds and who waits, for people: no claim id is told. With 'break', holds are broken.
 -- Who listens hears at once that his hold was broken; its id is worth nothing from then on.
 -- Answers {holders, waiters}: {mode, number, ms left, limit, shown} and {mode, limit, shown}.
--- ARGV 1 only this number is broken ('' for any), 2 'break' or ''
+-- ARGV 1 only this number is broken ('' for any), 2 'break', 'holders' (without the line) or ''
 
 -- include keys
 -- include fence
@@ -48,7 +48,7 @@ if breaking then
   settle()
   keep()
 end
-for _, id in ipairs(redis.call('zrange', LINE, 0, -1)) do
+for _, id in ipairs(ARGV[2] == 'holders' and {} or redis.call('zrange', LINE, 0, -1)) do
   local wish = redis.call('hget', INFO, id) or ''
   local mode, limit, shown = string.match(wish, '^(%S+) %d+ (%d+) %S+ (.*)$')
   waiters[#waiters + 1] = {mode or '?', tonumber(limit or 1), shown or ''}

@@ -1,0 +1,337 @@
+"""What a caller makes of late, repeated and overtaken answers: step by step, without chance."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+import pytest
+
+import locknut
+from locknut import aio
+from locknut.core import gathering, moving, pacing
+from locknut.core.holding import Hold, Terms
+from locknut.core.values import Answer, Busy, Claim, Granted, Renewal
+from locknut.errors import BackendUnavailable
+from locknut.runtimes.loop import LoopSignal
+from locknut.testing.client import Visit
+from locknut.testing.customer import Customer
+from locknut.testing.engine import SimBackend
+from locknut.testing.network import CALM, Network
+from locknut.testing.node import Node
+from locknut.testing.process import Process, SimSignal
+from locknut.testing.variant import Variant
+from locknut.testing.world import World
+
+TTL = 3.0
+Reply = Callable[["Scripted", Claim], Coroutine[Any, Any, Answer]]
+
+
+class Scripted(SimBackend):
+    """Answers the first attempts as it is told to; notes what was released, and how."""
+
+    script: list[Reply]
+    attempts: list[float]
+    released: list[tuple[str, bool]]
+
+    async def attempt(self, claim: Claim, patience: float) -> Answer:
+        self.attempts.append(self.process.now())
+        if self.script:
+            return await self.script.pop(0)(self, claim)
+        return await super().attempt(claim, patience)
+
+    async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
+        self.released.append((claim.id, doubtful))
+        return await super().release(claim, doubtful=doubtful)
+
+    async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> list[bool]:
+        return [await self.release(claim, doubtful=doubtful) for claim in claims]
+
+    async def sleep(self, seconds: float) -> None:
+        await SimSignal(self.process).wait(self.process.now() + seconds)
+
+
+class Stage:
+    """One process, one engine that follows a script, one task."""
+
+    def __init__(self, *script: Reply) -> None:
+        self.world = World(0)
+        self.node = Node(self.world, Network(self.world, CALM))
+        self.attempts: list[float] = []
+        self.released: list[tuple[str, bool]] = []
+        notes = {"script": list(script), "attempts": self.attempts, "released": self.released}
+        backend: Any = type("Told", (Scripted,), notes)
+        self.process: Process = self.world.process("p")
+        self.customer = Customer(self.process, self.node, Variant(backend=backend))
+
+    def play(self, work: Coroutine[Any, Any, Any], seconds: float = 30.0) -> None:
+        task = self.process.spawn(work, "worker")
+        assert task is not None
+        self.world.run(self.world.now + seconds)
+        assert task.done
+        if task.error is not None:
+            raise task.error
+
+
+async def _busy(_: Scripted, __: Claim) -> Answer:
+    return Busy(0.01)
+
+
+async def _lost(_: Scripted, __: Claim) -> Answer:
+    raise BackendUnavailable("no answer in time")
+
+
+def _late(seconds: float) -> Reply:
+    """Granted at once, and answered so much later."""
+
+    async def answer(backend: Scripted, claim: Claim) -> Answer:
+        found = await SimBackend.attempt(backend, claim, 0.0)
+        await backend.sleep(seconds)
+        return found
+
+    return answer
+
+
+def _pushed(age: float, raw: int) -> Reply:
+    """A grant that was pushed, counted from so long ago."""
+
+    async def answer(backend: Scripted, _: Claim) -> Answer:
+        return Granted(raw, TTL, backend.process.now() - age)
+
+    return answer
+
+
+def test_a_grant_to_a_waiter_that_comes_after_its_time_is_given_back() -> None:
+    stage = Stage(_busy, _late(TTL + 1))
+
+    async def story() -> None:
+        lease = await stage.customer.acquire("name", Terms(TTL), 20.0)
+        assert lease is not None
+        assert lease.held
+        assert lease.remaining > TTL / 2
+        assert len(stage.attempts) == 3
+        assert len(stage.released) == 1  # the one that came too late
+        await stage.customer.release(lease)
+
+    stage.play(story())
+
+
+@pytest.mark.parametrize("first", [_pushed, None])
+def test_a_pushed_grant_that_is_half_used_up_is_asked_for_again(first: Any) -> None:
+    """It may have been granted once more meanwhile: the number that stands now is told."""
+    old = _pushed(TTL * 0.8, 7)
+    stage = Stage(old) if first is not None else Stage(_busy, old)
+
+    async def story() -> None:
+        lease = await stage.customer.acquire("name", Terms(TTL), 20.0)
+        assert lease is not None
+        assert lease.remaining > TTL / 2
+        (held,) = stage.node.store.holds()
+        assert lease._hold.raw == held.raw != 7
+        await stage.customer.release(lease)
+
+    stage.play(story())
+
+
+def test_a_pushed_grant_that_is_gone_when_it_is_asked_for_again_is_not_given_out() -> None:
+    stage = Stage(_pushed(TTL * 0.8, 7), *[_busy] * 1000)
+
+    async def story() -> None:
+        assert await stage.customer.acquire("name", Terms(TTL), 0.5) is None
+
+    stage.play(story())
+
+
+def test_a_fresh_pushed_grant_is_given_out_as_it_is() -> None:
+    stage = Stage(_pushed(TTL * 0.1, 7))
+
+    async def story() -> None:
+        lease = await stage.customer.acquire("name", Terms(TTL), 20.0)
+        assert lease is not None
+        assert lease._hold.raw == 7
+        assert len(stage.attempts) == 1
+        stage.customer.client.drop(lease._hold)
+
+    stage.play(story())
+
+
+@pytest.mark.parametrize("before", [(_lost,), (_busy, _lost)])
+def test_a_grant_after_an_outage_counts_from_its_own_sending(before: tuple[Reply, ...]) -> None:
+    stage = Stage(*before, _late(0.5))
+
+    async def story() -> None:
+        lease = await stage.customer.acquire("name", Terms(TTL), 20.0)
+        assert lease is not None
+        assert lease._hold.valid_until == pacing.validity(stage.attempts[-1], TTL)
+        assert stage.process.now() >= stage.attempts[-1] + 0.5
+        await stage.customer.release(lease)
+
+    stage.play(story())
+
+
+class SlowAdopt(SimBackend):
+    """The first attach is lost, the second answered late."""
+
+    sent: list[float]
+
+    async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
+        self.sent.append(self.process.now())
+        if len(self.sent) == 1:
+            raise BackendUnavailable("no answer in time")
+        found = await super().adopt(parked, claim)
+        await SimSignal(self.process).wait(self.process.now() + 0.5)
+        return found
+
+
+def test_an_attach_after_an_outage_counts_from_its_own_sending() -> None:
+    stage = Stage()
+    sent: list[float] = []
+    slow: Any = type("Slow", (SlowAdopt,), {"sent": sent})
+    stage.customer.client.backend = slow(stage.process, stage.node)
+
+    async def story() -> None:
+        client = stage.customer.client
+        lease = await stage.customer.acquire("name", Terms(TTL), 20.0)
+        assert lease is not None
+        text = await moving.detach(client, lease, TTL)
+        made: list[Any] = []
+        attached = await moving.attach(client, text, made)
+        assert attached._hold.valid_until == pacing.validity(sent[-1], TTL)
+        client.drop(attached._hold)
+
+    stage.play(story())
+
+
+def _hold(valid_from: float = 100.0, ttl: float = 10.0) -> Hold:
+    return Hold(Claim("k", "1" * 32, ttl), Terms(ttl), Granted(1), valid_from, None)
+
+
+def test_an_older_answer_does_not_shorten_the_validity() -> None:
+    hold = _hold(100.0)
+    hold.confirmed(104.0)
+    until = hold.valid_until
+    hold.confirmed(102.0)
+    assert (hold.anchor, hold.valid_until) == (104.0, until)
+
+
+def test_a_renewal_that_is_answered_after_the_end_of_its_hold_plans_nothing() -> None:
+    stage = Stage()
+
+    async def story() -> None:
+        client = stage.customer.client
+        lease = await stage.customer.acquire("name", Terms(TTL), 20.0)
+        assert lease is not None
+        hold, sent = lease._hold, stage.process.now()
+        await stage.customer.release(lease)
+        client.renewed(hold, Renewal.HELD, sent)
+        client.renewed(hold, Renewal.UNKNOWN, sent)
+        assert client.keeper.timetable.next_due() == float("inf")
+
+    stage.play(story())
+
+
+class RingsWhenItRests:
+    """A signal that is rung at the very moment when the keeper has put its ticket back."""
+
+    def __init__(self) -> None:
+        self._rung = False
+
+    def notify(self) -> None:
+        self._rung = True
+
+    async def wait(self, until: float) -> bool:
+        if until == 0.0:
+            self.notify()
+        rung, self._rung = self._rung, False
+        return rung
+
+
+def test_a_ring_while_the_keeper_goes_to_rest_is_heard() -> None:
+    """Whoever rings then takes the ticket and starts another, or the keeper stays."""
+    stage = Stage()
+    keeper = stage.customer.client.keeper
+    started: list[object] = []
+    keeper._start = started.append
+    keeper._tickets.clear()  # it runs
+    keeper.wake = RingsWhenItRests()
+    stays: list[bool] = []
+
+    async def story() -> None:
+        stays.append(await keeper._rest())
+
+    stage.play(story())
+    assert stays == [True]
+    assert keeper._tickets == []
+    assert started == []
+
+
+class GatherLost(SimBackend):
+    """`all`: the first answer is lost, the second says that they are not all free."""
+
+    released: list[tuple[str, bool]]
+    asked: list[Sequence[Claim]]
+
+    async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy | None:
+        self.asked.append(claims)
+        if len(self.asked) == 1:
+            raise BackendUnavailable("no answer in time")
+        return Busy(0.0)
+
+    async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
+        self.released.append((claim.id, doubtful))
+        return await super().release(claim, doubtful=doubtful)
+
+
+def test_a_refused_gather_with_an_answer_lost_is_withdrawn_with_doubt() -> None:
+    stage = Stage()
+    asked: list[Sequence[Claim]] = []
+    notes = {"released": stage.released, "asked": asked}
+    kind: Any = type("Lost", (GatherLost,), notes)
+    client = stage.customer.client
+    client.backend = kind(stage.process, stage.node)
+
+    async def story() -> None:
+        parts = [(client, client.want(name, Terms(TTL))) for name in ("a", "b")]
+        made: list[Visit] = []
+        assert not await gathering.acquire_all(parts, stage.process.now(), made)
+
+    stage.play(story())
+    assert stage.released == [(claim.id, True) for claim in asked[0]]
+
+
+def test_renewing_by_hand_leaves_nothing_in_the_timetable() -> None:
+    with locknut.connect("memory:") as locks:
+        lease = locks.lock("x", ttl="1h", auto_renew=False).acquire()
+        assert lease is not None
+        for _ in range(2000):
+            lease.renew()
+        assert len(lease._client.keeper.timetable._heap) < 300
+        lease.release()
+
+
+def test_in_a_long_line_only_the_first_looks_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing happens for longer than its net: of hundreds of tasks hardly any wakes up."""
+    waits: list[float] = []
+    wait = LoopSignal.wait
+
+    async def counted(signal: LoopSignal, until: float) -> bool:
+        waits.append(until)
+        return await wait(signal, until)
+
+    async def visit(lock: aio.Lock) -> None:
+        async with lock:
+            pass
+
+    async def story() -> int:
+        async with aio.connect("memory:") as locks:
+            lock = locks.lock("x")
+            async with lock:
+                tasks = [asyncio.ensure_future(visit(lock)) for _ in range(500)]
+                await asyncio.sleep(pacing.LINE_NET * 1.5)
+                woken = len(waits)
+            await asyncio.gather(*tasks)
+        return woken
+
+    monkeypatch.setattr(LoopSignal, "wait", counted)
+    assert 500 <= asyncio.run(story()) < 550
