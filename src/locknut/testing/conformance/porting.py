@@ -212,6 +212,21 @@ class Porting(Part):
             if info.name.startswith(scene.namespace):
                 await port.break_hold(info.name, None)
 
+    async def test_a_doubtful_release_bars_the_late_attach(self, scene: Scene) -> None:
+        """L3: it was given up without an answer, and is applied when somebody else may attach."""
+        port, parked, given_up = scene.port(), scene.claim("x"), scene.claim("x")
+        granted = await port.attempt(parked, 0.0)
+        assert isinstance(granted, Granted)
+        assert await port.park(parked, 30.0)
+        await port.release(given_up, doubtful=True)
+        assert await port.adopt(parked, given_up) is None
+        assert plain(await port.renew([parked])) == [Renewal.HELD]
+        after = scene.claim("x")
+        adopted = await port.adopt(parked, after)
+        assert adopted is not None
+        assert adopted.raw == granted.raw
+        assert await port.release(after)
+
     async def test_adopting_is_a_swap_and_asked_twice_is_one(self, scene: Scene) -> None:
         port, other = scene.port(), scene.port()
         parked, mine, late = (scene.claim("x") for _ in range(3))
