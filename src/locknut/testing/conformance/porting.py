@@ -212,8 +212,12 @@ class Porting(Part):
             if info.name.startswith(scene.namespace):
                 await port.break_hold(info.name, None)
 
+    @needs(Capability.LEASE)
     async def test_a_doubtful_release_bars_the_late_attach(self, scene: Scene) -> None:
-        """L3: it was given up without an answer, and is applied when somebody else may attach."""
+        """L3: it was given up without an answer, and is applied when somebody else may attach.
+
+        In a session commands keep their order, so there none comes after the release.
+        """
         port, parked, given_up = scene.port(), scene.claim("x"), scene.claim("x")
         granted = await port.attempt(parked, 0.0)
         assert isinstance(granted, Granted)
