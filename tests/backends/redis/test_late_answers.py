@@ -92,9 +92,12 @@ def test_asking_and_falling_asleep(server: RedisServer, proxy: FaultProxy, holde
     run(port.inspect(waiter.key))
     port._crowded.add(waiter.key)
     proxy.replies.delay(LATE)
-    giving = threading.Thread(
-        target=lambda: (eventually(lambda: in_line(server), "-"), let_go(server, holder))
-    )
+
+    def give() -> None:
+        eventually(lambda: in_line(server), "it does not stand in line")
+        let_go(server, holder)
+
+    giving = threading.Thread(target=give)
     giving.start()
     pushed = run(port.attempt(waiter, PATIENCE))
     answered = clock.now()

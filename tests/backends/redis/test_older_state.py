@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from threading import Thread
 
@@ -17,7 +16,6 @@ from tests.backends.redis.conftest import eventually
 from tests.servers.redis import RedisServer
 
 pytestmark = [pytest.mark.redis, pytest.mark.faults]
-AHEAD = 2 * 86_400
 
 
 def alone(locks: Locks) -> list[int]:
@@ -151,33 +149,6 @@ def test_a_restart_from_a_snapshot_in_the_layout_of_redis_py() -> None:
         assert min(fences(url, alone)) > max(lost)
 
 
-@pytest.fixture(scope="module")
-def clocked() -> Iterator[RedisServer]:
-    with RedisServer(flavour="valkey", clock=True) as server:
-        yield server
-
-
-@pytest.mark.parametrize(
-    ("layout", "key"), [("", "locknut:{job}:fence"), ("?layout=redis-py", "locknut_fence:{job}")]
-)
-def test_a_number_ahead_of_the_clock_stays_until_the_clock_has_passed_it(
-    clocked: RedisServer, layout: str, key: str
-) -> None:
-    """S11: or the next one would be smaller, with no data lost."""
-    try:
-        clocked.set_clock(AHEAD)
-        eventually(lambda: ahead(clocked) > AHEAD - 60, "its clock was not set")
-        early = fences(clocked.url + layout, alone)
-        clocked.set_clock(0)
-        eventually(lambda: ahead(clocked) < 60, "its clock was not set")
-        later = fences(clocked.url + layout, alone, 2)
-        assert sorted({*early, *later}) == early + later
-        assert left(clocked, key) > AHEAD * 1000
-    finally:
-        clocked.set_clock(0)
-        clocked.flushall()
-
-
 def test_a_number_that_the_clock_has_passed_stays_for_an_hour(server: RedisServer) -> None:
     with locknut.connect(server.url, namespace="t") as locks:
         with locks.lock("x", ttl=20):
@@ -186,11 +157,6 @@ def test_a_number_that_the_clock_has_passed_stays_for_an_hour(server: RedisServe
         with locks.lock("x", ttl=30 * 86_400, auto_renew=False):
             assert left(server, "t:{x}:fence") > left(server, "t:{x}"), "it tells the hold's number"
         server.ask("DEL", "t:{x}:fence")
-
-
-def ahead(server: RedisServer) -> float:
-    seconds, _ = map(int, server.ask("TIME"))  # type: ignore[arg-type]
-    return seconds - time.time()
 
 
 def left(server: RedisServer, key: str) -> int:

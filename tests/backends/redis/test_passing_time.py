@@ -19,6 +19,7 @@ from locknut.testing.redis.lua import Lua
 pytestmark = pytest.mark.redis
 NAMES = [f"t:{{x}}{part}".encode() for part in ("", ":fence", ":alive", ":line", ":info")]
 LUA = Lua()
+SHOWN = "17000000000000030000[]"
 HELD = 100
 """Milliseconds that the readers have; each command takes one."""
 
@@ -47,16 +48,17 @@ class Passing(Keys):
         return 0 if words[0] == b"publish" else commands.run(self, words)
 
     def acquire(self, who: str, mode: str, ttl: int) -> Any:
-        return self.run("acquire", who + "1700000000[]", str(ttl), mode, "9", "l0")
+        return self.run("acquire", who + SHOWN, str(ttl), mode, "9", "l0", "client")
 
 
 VERBS = {
     "another reader": lambda keys, _: keys.acquire(secrets.token_hex(16), "s", 1000),
     "a writer": lambda keys, _: keys.acquire(secrets.token_hex(16), "x", 1000),
     "the same again": lambda keys, reader: keys.acquire(reader, "s", 1),
-    "renewed": lambda keys, reader: keys.run("renew", reader, "1"),
+    "renewed": lambda keys, reader: keys.run("renew", reader, "1", ""),
     "released": lambda keys, reader: keys.run("release", reader, "0"),
     "released, in doubt": lambda keys, reader: keys.run("release", reader, "60000"),
+    "attended": lambda keys, reader: keys.run("attend", "client", reader),
     "looked at": lambda keys, _: keys.run("inspect", "", ""),
     "broken": lambda keys, _: keys.run("inspect", "", "break"),
 }

@@ -167,11 +167,13 @@ class TestRedisson(OnRedis):
         self, scene: Scene, redis_server: RedisServer
     ) -> None:
         """There it blocks the queue for the lock's ttl and 300 s."""
-        port, holder, dead = scene.port(), scene.claim("x"), scene.claim("x")
+        port, other = scene.port(), scene.port()
+        holder, dead = scene.claim("x"), scene.claim("x")
         await port.attempt(holder, 0.0)
-        await port.attempt(dead, 0.0)
+        await other.attempt(dead, 0.0)
         alive = f"{scene.namespace}:{{x}}:alive"
-        redis_server.ask("ZADD", alive, 1, dead.id)  # not heard of for long
+        (client,) = redis_server.ask("ZRANGE", alive, 0, -1)  # type: ignore[misc]
+        redis_server.ask("ZADD", alive, 1, client)  # type: ignore[arg-type]  # silent for long
         waiter = scene.claim("x")
         await port.attempt(waiter, 0.0)
         await port.release(holder)

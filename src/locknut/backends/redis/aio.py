@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from hiredis import ReplyError
 
-from locknut.backends.redis import wire
+from locknut.backends.redis import attending, wire
 from locknut.backends.redis.backend import RedisBackend
 from locknut.backends.redis.confirming import Confirmation, Gathered
 from locknut.backends.redis.links import Link, LoopDial
@@ -20,8 +20,9 @@ from locknut.backends.redis.settings import Settings
 from locknut.backends.redis.streams import Stream
 from locknut.backends.redis.waiting import ID, Waiting
 from locknut.core.ports import Signal
-from locknut.core.values import Renewal
+from locknut.core.values import Busy, Renewal
 from locknut.errors import BackendError
+from locknut.runtimes.clock import now
 
 _EARLY: Final = 1000
 """More grants than this were never read together with the answers of askers that still run."""
@@ -57,6 +58,18 @@ class LoopBackend(RedisBackend):
     def _signal(self, waiting: Waiting, plain: Callable[[], Signal]) -> Signal:  # noqa: ARG002 -- `_pushed` rings
         return plain()
 
+    def _ring(self, waiting: Waiting) -> None:
+        if waiting.signal is not None:
+            waiting.signal.notify()
+
+    def _until_asked(self, waiting: Waiting, busy: Busy) -> Busy:
+        """Who does not ask for all is rung for whatever happens: by its grant, by the end of the
+        connection, by whoever asked and leaves.
+        """
+        if not self._another_asks(waiting) or busy.retry_in < attending.BEAT:
+            return busy
+        return Busy(max(busy.retry_in, waiting.ask_at - now()))
+
     def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
         self._news = news
 
@@ -84,8 +97,8 @@ class LoopBackend(RedisBackend):
         self._early.clear()
         self._moved()
         for waiting in self._waiting.values():
-            if waiting.signal is not None:
-                waiting.signal.notify()
+            waiting.doubt()
+            self._ring(waiting)
 
 
 class AsyncioBackend(LoopBackend):
@@ -142,5 +155,5 @@ class AsyncioBackend(LoopBackend):
         for link in (self._link, self._slow_link):
             link.forked()
         self._gathered.forked()
-        self._waiting.clear()
+        self._forget_claims()
         self._early.clear()

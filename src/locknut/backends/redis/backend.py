@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Final
 
 from hiredis import ReplyError
 
 from locknut.backends.redis import recipe, wire
+from locknut.backends.redis.attending import Attending, net
 from locknut.backends.redis.confirming import Confirmation, Unconfirmed
 from locknut.backends.redis.looking import BATCH, Looking, SendMany
 from locknut.backends.redis.recipe import Recipe
@@ -24,8 +24,7 @@ from locknut.backends.redis.scripts import (
     Script,
 )
 from locknut.backends.redis.settings import Settings
-from locknut.backends.redis.waiting import Waiting, Watch
-from locknut.core.ports import Signal
+from locknut.backends.redis.waiting import Waiting
 from locknut.core.values import (
     Answer,
     Busy,
@@ -53,7 +52,7 @@ _new_tuple: Final = tuple.__new__
 anything. They are mere objects, so that none can be used before `_checked` has looked at it."""
 
 
-class RedisBackend(Looking):
+class RedisBackend(Looking, Attending):
     """All verbs are one round trip. A colour adds how to send, and how to be told of a grant."""
 
     name = "redis"
@@ -66,12 +65,12 @@ class RedisBackend(Looking):
     def __init__(self, settings: Settings) -> None:
         self._recipe = Recipe()
         self._confirmation = Confirmation(settings) if settings.replicas else None
-        self._waiting: dict[str, Waiting] = {}
-        """Claims that stand in line, by id: from the answer "not yet" to the grant or release."""
+        self._waiting = {}
         self._early: dict[str, tuple[bytes, float]] = {}
         """Grants that were read in one piece with the answer "not yet", whose asker has yet to run:
         the message, and from when it counts.
         """
+        self._attended = {}
         self._crowded: set[str] = set()
         """Locks that had to be waited for when they were asked for last, where that is of use."""
 
@@ -98,10 +97,6 @@ class RedisBackend(Looking):
     def _refused(self, reply: ReplyError) -> BackendError:
         """The error to raise. Perhaps it was the wrong server that was asked: then it is left."""
 
-    def _era(self, packed: bytes) -> object:  # noqa: ARG002 -- for a colour with several connections
-        """To which server this would be sent now: see `Pool.era`."""
-        return None
-
     async def _ask_and_sleep(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002 -- just asks
         """The first attempt for a lock that is crowded; who cannot sleep with it just asks."""
         return await self.attempt(claim, 0.0)
@@ -111,12 +106,10 @@ class RedisBackend(Looking):
         if waiting is None:
             if self._crowded and patience > 0.0 and claim.key in self._crowded:
                 return await self._ask_and_sleep(claim, patience)
-        elif (known := waiting.answer()) is not None:
-            if type(known) is Busy:
-                return known
-            if self._confirmation is None:  # or else asking once more has it confirmed (S19)
-                del self._waiting[claim.id]
-                return known
+        elif (known := await self._known(waiting)) is not None:
+            if type(known) is Granted:
+                self._waiting.pop(claim.id, None)
+            return known
         sent = now()
         reply_to = self._reply_to(waiting) if claim.waits else recipe.NOWHERE
         packed = self._recipe.acquire(claim, reply_to)
@@ -135,9 +128,10 @@ class RedisBackend(Looking):
         if waiting is None:
             waiting = self._waiting[claim.id] = Waiting(claim)
         waiting.not_yet(sent, last_raw, retry_ms / 1000, era)
+        waiting.ask_at = sent + net()
         if self._early and (early := self._early.pop(claim.id, None)) is not None:
             waiting.told(*early)  # found by the next question, which needs no command
-        return Busy(retry_ms / 1000)
+        return self._until_asked(waiting, Busy(retry_ms / 1000))
 
     async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy | None:
         if not self._in_reach(claims):
@@ -197,16 +191,6 @@ class RedisBackend(Looking):
 
     async def put_back(self, claim: Claim, parked: Claim) -> None:
         await self._ask(ADOPT, self._recipe.put_back(claim, parked))
-
-    def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
-        waiting = self._waiting.get(claim.id)
-        if waiting is None:
-            waiting = self._waiting[claim.id] = Waiting(claim)
-        return Watch(waiting, self._signal(waiting, signal))
-
-    @abstractmethod
-    def _signal(self, waiting: Waiting, plain: Callable[[], Signal]) -> Signal:
-        """What a caller in line sleeps on."""
 
     @abstractmethod
     async def close(self) -> None:

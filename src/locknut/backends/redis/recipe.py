@@ -15,6 +15,7 @@ from locknut.backends.redis import naming
 from locknut.backends.redis.scripts import (
     ACQUIRE,
     ADOPT,
+    ATTEND,
     DOWNGRADE,
     GATHER,
     INSPECT,
@@ -42,7 +43,7 @@ def _head(script: Script, arguments: int, keys: int = 5) -> bytes:
     return b"*%d\r\n$7\r\nEVALSHA\r\n$40\r\n%b\r\n$1\r\n%d\r\n" % (words, script.sha, keys)
 
 
-_ACQUIRE = _head(ACQUIRE, 5)
+_ACQUIRE = _head(ACQUIRE, 6)
 _RELEASE = _head(RELEASE, 2)
 _RENEW = _head(RENEW, 3)
 _RENEW_ONE = _head(RENEW, 3, keys=1)
@@ -82,6 +83,8 @@ class Recipe:
 
     def __init__(self) -> None:
         self._here = [socket.gethostname(), os.getpid()]
+        self._client = bulk(os.urandom(8).hex().encode())
+        """By which the server knows that those of our claims that wait are alive."""
         self._places: dict[tuple[str, bool], bytes] = {}
         self._shown: dict[tuple[str, str, str | None], bytes] = {}
         self._asking: dict[tuple[str, float | None, str, str], tuple[bytes, bytes]] = {}
@@ -94,9 +97,16 @@ class Recipe:
         key, id_, ttl, mode, _, _, owner, who, label, _, _ = claim
         if mode is not Mode.EXCLUSIVE or owner is not None:
             words = self.place(key, mode is Mode.PERMIT), bulk(self.value(claim)), _terms(claim)
-            return b"".join((_ACQUIRE, *words, reply_to))
+            return b"".join((_ACQUIRE, *words, reply_to, self._client))
         known = self._asking.get((key, ttl, who, label)) or self._known_asking(claim)
-        return b"%b%b%010d%b%b" % (known[0], id_.encode(), time.time(), known[1], reply_to)
+        to = reply_to + self._client
+        return b"%b%b%010d%b%b" % (known[0], id_.encode(), time.time(), known[1], to)
+
+    def attend(self, claim: Claim, ids: Sequence[str]) -> bytes:
+        """We are there, for all our claims to this name; ask whether one of these is lost."""
+        head = b"*%d\r\n$7\r\nEVALSHA\r\n$40\r\n%b\r\n$1\r\n5\r\n" % (9 + len(ids), ATTEND.sha)
+        place = self.place(claim.key, claim.mode is Mode.PERMIT)
+        return b"".join((head, place, self._client, *(bulk(each.encode()) for each in ids)))
 
     def _known_asking(self, claim: Claim) -> tuple[bytes, bytes]:
         value = self.value(claim)
@@ -190,13 +200,14 @@ class Recipe:
         return known
 
     def value(self, claim: Claim) -> bytes:
-        """The id, since when (by our clock: shown, never decided on), and who it is."""
+        """The id, since when (by our clock: shown, never decided on), its ttl, and who it is."""
         who = claim.who, claim.label, claim.owner
         shown = self._shown.get(who)
         if shown is None:
             shown = json.dumps([*self._here, *who], separators=(",", ":")).encode()
             kept(self._shown, who, shown)
-        return b"%b%010d%b" % (claim.id.encode(), time.time(), shown)
+        ttl = math.ceil((claim.ttl or DEFAULT_TTL) * 1000)
+        return b"%b%010d%010d%b" % (claim.id.encode(), time.time(), ttl, shown)
 
 
 def _terms(claim: Claim) -> bytes:
@@ -256,7 +267,7 @@ def person(mode: bytes, shown: bytes) -> Holder:
     """Somebody, as far as what stands there can be read: it may not be ours."""
     kind = _MODES.get(mode.decode(), Mode.EXCLUSIVE)
     try:
-        host, pid, who, label, owner = json.loads(shown[10:])
+        host, pid, who, label, owner = json.loads(shown[20:])
         return Holder(host, pid, who, label, kind, since=float(shown[:10]), owner=owner)
     except ValueError:
         return Holder(mode=kind)

@@ -30,6 +30,8 @@ _AT_ONCE: Final = 65536
 for every read, which costs more than all the rest of it."""
 _HANGING: Final = 0.05
 """Seconds without an answer after which a server may hang."""
+MANY: Final = 100
+"""Unanswered commands from which on some of them wait for others, and not for the server."""
 MOST_UNSENT: Final = 16 * 1024 * 1024
 """Bytes that may wait for a server that does not read: more will not be answered in time."""
 
@@ -81,6 +83,8 @@ class Stream(asyncio.BufferedProtocol):
         self.listening: dict[bytes, None] = {}
         """The channels of single locks, on a cluster; oldest first."""
         self.ended = loop.create_future()
+        self._heard = float("-inf")
+        """When an answer came last."""
         self.anchor = float("-inf")
         """When the command was sent whose answer came last: a message after it is younger (S1)."""
 
@@ -146,7 +150,9 @@ class Stream(asyncio.BufferedProtocol):
         if not self._pending:
             self._watched = False
             return
-        left = self._pending[0][1] + self._settings.limit - now()
+        # As long as answers come, the server is there: the others are behind thousands of commands.
+        since = max(self._pending[0][1], self._heard)
+        left = since + self._settings.limit - now()
         if left > 0:
             self._loop.call_later(left, self._watch)
         else:
@@ -169,6 +175,8 @@ class Stream(asyncio.BufferedProtocol):
         try:
             reader.feed(self._buffer, 0, nbytes)  # type: ignore[arg-type]  # any buffer will do
             reply = reader.gets()
+            if len(self._pending) > MANY:
+                self._heard = now()
             while reply is not wire.NOTHING:
                 if type(reply) is PushNotification and reply[0] in UNASKED:
                     self._pushed(self, reply)

@@ -27,6 +27,9 @@ SLICE: Final = 1.0
 _LATE: Final = 0.005
 """How late the end of a BLPOP may be told where somebody's time runs out. A busy server tells it at
 once, an idle one looks only ten times a second: then the connection is given up."""
+_REST: Final = 0.5
+"""Seconds by which a caller may be rung early, and those by which it is sent to sleep for longer
+than a slice. So a slice that nobody is in a hurry for ends by the server's answer."""
 _PAUSE: Final = 0.1
 """After a slice that found no server; asking again has its own patience."""
 _UNASKED: Final = object()
@@ -109,6 +112,11 @@ class BlockingBackend(RedisBackend):
             self._crowded.add(waiting.claim.key)
         return Inbox(self._pool, self._recipe, waiting, plain)
 
+    def _until_asked(self, waiting: Waiting, busy: Busy) -> Busy:
+        """Who does not ask for all sleeps for a whole slice: it looks every second by itself."""
+        calm = self._another_asks(waiting) or busy.retry_in >= SLICE
+        return Busy(max(SLICE, busy.retry_in) + _REST / 2) if calm else busy
+
     async def _ask_and_sleep(self, claim: Claim, patience: float) -> Answer:
         """Ask, and sleep in BLPOP for a slice, in one write: one that has to wait goes to sleep
         at once, and has its grant in a few steps. Who is let in at once finds a message as well,
@@ -167,8 +175,8 @@ class BlockingBackend(RedisBackend):
         self._pool.close()
 
     def forked(self) -> None:
+        self._forget_claims()
         self._pool.close()
-        self._waiting.clear()
         self._asleep.clear()
 
 
@@ -211,7 +219,7 @@ class Inbox:
             if self._pause is not None:
                 self._pause.notify()
 
-    async def wait(self, until: float) -> bool:
+    async def wait(self, until: float) -> bool:  # noqa: C901  # one loop
         waiting = self._waiting
         while not self._rung:
             sent = now()
@@ -231,11 +239,14 @@ class Inbox:
                 return True
             if reply is None:
                 waiting.anchor, waiting.era = sent, era
+                if until - now() < _REST:
+                    return True  # too little for another slice: what is left is waited for with it
             elif reply is NOTHING:
                 waiting.move()
             elif reply is _UNASKED:
                 continue
             elif era is not waiting.era:
+                waiting.doubt()
                 return True  # of another server than the answer it would count from: ask it
             elif waiting.told(reply[1], waiting.anchor):
                 return True

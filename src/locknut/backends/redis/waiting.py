@@ -6,6 +6,7 @@ from the sending of the last command that was answered "not yet": it was granted
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from locknut.backends.redis.recipe import DEFAULT_TTL, GRANT
@@ -24,12 +25,14 @@ class Waiting:
 
     __slots__ = (
         "anchor",
+        "ask_at",
         "claim",
         "deaf",
         "era",
         "fresh",
         "generation",
         "last_raw",
+        "lined",
         "pushed",
         "retry_in",
         "signal",
@@ -49,6 +52,11 @@ class Waiting:
         self.pushed: Granted | None = None
         self.signal: Signal | None = None
         self.fresh = False
+        self.lined = False
+        """Whether it surely stands in line, and is told there: then another claim of ours may ask
+        for both (`Attendance`)."""
+        self.ask_at = float("-inf")
+        """When it is to ask for itself all the same."""
         self.deaf = False
         """Whether a message could have been missed since it was answered "not yet"."""
 
@@ -56,6 +64,7 @@ class Waiting:
         self.anchor, self.era = max(self.anchor, sent), era
         self.last_raw = max(self.last_raw, last_raw)
         self.retry_in = retry_in
+        self.lined = True
         if self.pushed is not None and self.pushed.raw <= self.last_raw:
             self.pushed = None  # it ran out before this question was asked
 
@@ -69,15 +78,22 @@ class Waiting:
     def move(self) -> None:
         """Another inbox, which the server has to be told of: the old one may have a reader (L5)."""
         self.generation += 1
-        self.fresh = False
+        self.doubt()
+
+    def doubt(self) -> None:
+        """A message may be lost, or the place in line: the server has to be asked for this one."""
+        self.fresh = self.lined = False
 
     def answer(self) -> Answer | None:
         """What is known without asking: the grant that was pushed, or that nothing has changed."""
         fresh, self.fresh = self.fresh, False
         pushed = self.pushed
         if pushed is not None:
-            self.pushed = pushed if _half_left(pushed) else None
-            return self.pushed
+            if _half_left(pushed):
+                return pushed
+            self.pushed = None
+            self.doubt()
+            return None
         return Busy(self.retry_in) if fresh else None
 
     def told(self, message: bytes, anchor: float) -> bool:
@@ -101,11 +117,12 @@ def _half_left(pushed: Granted) -> bool:
 class Watch:
     """A waiting claim's signal, from when its caller starts to wait until it need not any more."""
 
-    __slots__ = ("_signal", "_waiting")
+    __slots__ = ("_left", "_signal", "_waiting")
 
-    def __init__(self, waiting: Waiting, signal: Signal):
+    def __init__(self, waiting: Waiting, signal: Signal, left: Callable[[Waiting], None]):
         self._waiting = waiting
         self._signal = signal
+        self._left = left
 
     def __enter__(self) -> Signal:
         self._waiting.watched(self._signal)
@@ -113,3 +130,4 @@ class Watch:
 
     def __exit__(self, *raised: object) -> None:
         self._waiting.signal = None
+        self._left(self._waiting)

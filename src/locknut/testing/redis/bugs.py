@@ -122,8 +122,8 @@ BUGS: dict[str, Bug] = {
     "redis-count-of-entries": scripted(
         Edit(
             "acquire",
-            "    redis.call('zadd', HOLD, now + ttl, id)\n",
-            "    redis.call('zadd', HOLD, now + ttl, id)\n"
+            "tonumber(redis.call('zscore', HOLD, id))), id)\n",
+            "tonumber(redis.call('zscore', HOLD, id))), id)\n"
             "    redis.call('rpush', HOLD .. ':count', id)\n"
             "    redis.call('pexpire', HOLD .. ':count', '5000')\n",
         ),
@@ -178,8 +178,8 @@ BUGS: dict[str, Bug] = {
     "redis-dead-heads-stay": scripted(
         Edit(
             "*",
-            "for _, id in ipairs(redis.call('zrangebyscore', ALIVE, '-inf', now)) do",
-            "for _, id in ipairs({}) do",
+            "if id == me or mode and alive(client) then",
+            "if id == me or mode then",
         ),
         rules="fg",
         faults=_CRASHES,
@@ -188,16 +188,18 @@ BUGS: dict[str, Bug] = {
     "redis-nobody-settles": scripted(
         Edit("acquire", "  settle(id)\n", ""),
         Edit("acquire", "(rejoins or not first or first == id)", "(rejoins or not first)"),
+        Edit("attend", "settle()\nfor", "for"),
         Edit("renew", "settle()\n", ""),
         rules="f",
         faults=RedisFaults(processes_crash=3.0, connections_cut=3.0, slow=0.1),
         only=("fair",),
     ),
     "redis-waiter-not-refreshed": scripted(
+        Edit("attend", "  redis.call('zadd', ALIVE, now + SILENCE, client)\n", ""),
         Edit(
             "acquire",
-            "redis.call('zadd', ALIVE, now + SILENCE, id)",
-            "redis.call('zadd', ALIVE, 'NX', now + SILENCE, id)",
+            "redis.call('zadd', ALIVE, now + SILENCE, ARGV[6])",
+            "redis.call('zadd', ALIVE, 'NX', now + SILENCE, ARGV[6])",
         ),
         rules="f",
         only=("fair",),
@@ -268,6 +270,17 @@ BUGS: dict[str, Bug] = {
         faults=RedisFaults(replicas_behind=0.3, late=0.03),
         only=("mutex",),
         sound=CONFIRMED,
+    ),
+    "redis-hold-from-before-the-clock-was-set-back": scripted(
+        Edit("attend", "if most and redis.call('pttl', HOLD) > most then", "if false then"),
+        rules="f",
+        faults=RedisFaults(clock_set_back=0.5, processes_crash=1.5),
+    ),
+    "redis-lost-place-not-noticed": scripted(
+        Edit("attend", "    lost = 1\n", "    lost = 0\n"),
+        rules="fg",
+        faults=RedisFaults(emptied=0.5, keys_deleted=1.0),
+        only=("fair",),
     ),
     "redis-push-from-delivery": believed(
         Patch(Waiting, "told", counted_from_delivery),

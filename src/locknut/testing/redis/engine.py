@@ -7,6 +7,7 @@ from typing import Any
 
 from locknut.backends.redis.backend import CAPABILITIES
 from locknut.core.ports import Backend
+from locknut.testing.history import Kind
 from locknut.testing.process import Process
 from locknut.testing.redis.blocking import SimBlocking, SimConfirmed
 from locknut.testing.redis.faults import RedisFaults
@@ -46,6 +47,7 @@ EVERYTHING = RedisFaults(
     scripts_flushed=0.2,
     keys_deleted=0.1,
     emptied=0.05,
+    clock_set_forward=0.05,
     older_state=0.05,
     lagging_replica=0.05,
     replicas_behind=0.1,
@@ -57,5 +59,9 @@ REDIS = Variant(
     keeper=SimBlocking,
     patches=CLOCKS,
     everything=EVERYTHING,
-    assumptions=replace(MEMORY, old_holds_come_back=True),
+    assumptions=replace(
+        MEMORY,
+        exclusion_void_after=MEMORY.exclusion_void_after | {Kind.STEPPED},
+        old_holds_come_back=True,
+    ),
 )

@@ -20,6 +20,8 @@ class RedisFaults(Faults):
     """By hand or by eviction: any one key."""
     emptied: float = 0.0
     """FLUSHALL: the connections stay."""
+    clock_set_forward: float = 0.0
+    """Everything that has an end comes nearer to it."""
     older_state: float = 0.0
     """A restart from a snapshot: what happened since then is forgotten, what had ended is back."""
     replicas_behind: float = 0.0

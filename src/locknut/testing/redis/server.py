@@ -15,15 +15,16 @@ from locknut.testing.node import EPOCH, NOBODY, Node, Order, SimStore, bare
 from locknut.testing.redis import commands
 from locknut.testing.redis.answers import encoded, pushed
 from locknut.testing.redis.faults import Edit, RedisFaults
-from locknut.testing.redis.holds import Seen, holds, places_in_line, surplus
+from locknut.testing.redis.holds import surplus
 from locknut.testing.redis.keys import Keys, List, Refused
+from locknut.testing.redis.looking import LookIn
 from locknut.testing.redis.lua import Lua
 from locknut.testing.redis.port import Port
 from locknut.testing.world import World
 
 VERBS = {
     getattr(scripts, verb).sha: verb.lower()
-    for verb in ("ACQUIRE", "GATHER", "RELEASE", "RENEW", "DOWNGRADE", "ADOPT", "INSPECT")
+    for verb in ("ACQUIRE", "ATTEND", "GATHER", "RELEASE", "RENEW", "DOWNGRADE", "ADOPT", "INSPECT")
 }
 GREETINGS = {
     b"HELLO": [b"server", b"redis", b"role", b"master"],
@@ -161,7 +162,7 @@ class RedisNode(Node):
                 self.broken(found, LockInfo(found))
             self.tell(NOBODY)
             return
-        named = {"adopt": argv[:2], "gather": argv[::4]}.get(verb, argv[:1])
+        named = {"adopt": argv[:2], "gather": argv[::4], "attend": []}.get(verb, argv[:1])
         actors = tuple(word[:32].decode() for word in named)
         self.tell(Order(actors, no_command, renews=verb == "renew"))
         if verb == "release":
@@ -176,6 +177,7 @@ class RedisNode(Node):
             yield faults.scripts_flushed, self._flush_scripts
             yield faults.keys_deleted, self._delete_one
             yield faults.emptied, self._empty
+            yield faults.clock_set_forward, self._set_forward
             yield faults.older_state, self._restart_from_snapshot
             yield faults.lagging_replica, self._fail_over
             if faults.older_state or faults.lagging_replica:
@@ -212,10 +214,17 @@ class RedisNode(Node):
             self._forget("", self._older[-1])
 
     def set_back(self, seconds: float) -> None:
-        """A little: for so long holds live on. What had run out before is gone."""
+        """What had run out before is gone; what had not lives on until somebody cuts it down."""
         self.keys.names()
-        super().set_back(min(seconds, 2.0))
+        super().set_back(seconds)
         self.tell(NOBODY)
+
+    def _set_forward(self) -> None:
+        """What runs out by that is gone too early: nobody is excluded by it any more."""
+        self.world.faults["clock_set_forward"] += 1
+        self._record(Kind.STEPPED, "", "")
+        self.wall_ahead += self.world.random.uniform(0, 20)
+        self.tell(NOBODY, note="stepped")
 
     def _cut_some(self) -> None:
         self.world.faults["connections_cut"] += 1
@@ -274,33 +283,6 @@ class RedisNode(Node):
             yield "", "", what
 
 
-class LookIn(SimStore):
-    """The keys, seen as the simulator sees a store."""
-
-    def __init__(self, node: RedisNode) -> None:
-        super().__init__(node.wall, _nothing, _nothing)
-        self._node = node
-
-    def on_clock(self, ends: float) -> float:
-        """The node's own clock, when its wall clock shows that millisecond."""
-        return ends / 1000 - EPOCH - self._node.wall_ahead
-
-    def holds(self) -> Iterator[Any]:
-        for seen in holds(self._node.keys):
-            yield Shown(seen, self.on_clock(seen.ends))
-
-    def places_in_line(self) -> Iterator[tuple[str, str]]:
-        for key, claim_id in places_in_line(self._node.keys):
-            yield bare(key), claim_id
-
-
-class Shown:
-    """A holder, with its end on the node's clock."""
-
-    def __init__(self, seen: Seen, expires: float) -> None:
-        self.claim, self.raw, self.expires = seen.claim, seen.raw, expires
-
-
 @cache
 def _sha(text: bytes) -> bytes:
     return hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()
@@ -310,10 +292,6 @@ def scripts_key(name: bytes) -> str:
     """`sim:mutex` of any of the keys of that lock."""
     text = name.decode()
     return text[: text.index("}")].replace("{", "", 1)
-
-
-def _nothing(*_: object) -> None:
-    """Nothing to do."""
 
 
 def no_command(*_: object) -> None:

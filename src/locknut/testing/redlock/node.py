@@ -13,7 +13,8 @@ from locknut.testing.node import NOBODY, Order, SimStore, bare
 from locknut.testing.process import Clock
 from locknut.testing.redis.faults import Edit
 from locknut.testing.redis.keys import Hash
-from locknut.testing.redis.server import LookIn, RedisNode, Shown, no_command, scripts_key
+from locknut.testing.redis.looking import LookIn, Shown
+from locknut.testing.redis.server import RedisNode, no_command, scripts_key
 from locknut.testing.redlock.faults import RedlockFaults
 from locknut.testing.redlock.holds import holds, places_in_line, surplus
 from locknut.testing.world import World

@@ -193,8 +193,9 @@ class AsyncioClusterBackend(LoopBackend):
             super()._pushed(stream, push)
         elif kind == b"message":
             waiting = self._waiting.get(message[:ID].decode())
-            if waiting is not None and waiting.signal is not None:
-                waiting.signal.notify()
+            if waiting is not None:
+                waiting.doubt()
+                self._ring(waiting)
         elif channel in stream.listening:  # not left by us: the slot has left that node
             del stream.listening[channel]
             self._lost(stream)
@@ -208,4 +209,4 @@ class AsyncioClusterBackend(LoopBackend):
         for links in (self._links, self._slow_links):
             links.forked()
         self._gathered.forked()
-        self._waiting.clear()
+        self._forget_claims()

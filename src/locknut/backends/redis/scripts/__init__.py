@@ -45,6 +45,7 @@ def load(folder: str, verb: str) -> Script:
 
 
 ACQUIRE = load(__name__, "acquire")
+ATTEND = load(__name__, "attend")
 RELEASE = load(__name__, "release")
 RENEW = load(__name__, "renew")
 DOWNGRADE = load(__name__, "downgrade")

@@ -1,7 +1,7 @@
 -- Ask for a hold. Answers its number, or {ask again in ms, number of the last grant}: then the claim
 -- stands in line, and is told where it said.
 -- ARGV 1 claim id and what people may see, 2 ttl, 3 mode, 4 limit of permits, 5 where to tell it:
--- nowhere if it does not wait
+-- nowhere if it does not wait, 6 its client, which shows by `attend` that it is there
 
 -- include fence
 
@@ -62,14 +62,12 @@ end
 if ARGV[5] == '' then
   return {1000, 0}
 end
-redis.call('zadd', LINE, 'NX', time[1] * 1000000 + time[2], id)
-redis.call('zadd', ALIVE, now + SILENCE, id)
-redis.call('hset', INFO, id, ARGV[3] .. ' ' .. ARGV[2] .. ' ' .. ARGV[4] .. ' ' .. ARGV[5] .. ' ' .. shown)
--- They stay for a while then: lines come and go. A tombstone or a holder may keep one for longer
--- than the other, so both are looked at.
-if redis.call('pttl', LINE) <= SILENCE or redis.call('pttl', INFO) <= SILENCE then
-  keep(now + 2 * SILENCE)
-end
+-- Behind all who are there, also those who came before the clock was set back.
+local last = tonumber(redis.call('zrange', LINE, -1, -1, 'WITHSCORES')[2] or 0)
+redis.call('zadd', LINE, 'NX', math.max(time[1] * 1000000 + time[2], last + 1), id)
+redis.call('zadd', ALIVE, now + SILENCE, ARGV[6])
+redis.call('hset', INFO, id, table.concat({ARGV[3], ARGV[2], ARGV[4], ARGV[5], ARGV[6], shown}, ' '))
+stay()
 
 -- Only the first two are told when the hold runs out: all of them would be a herd (L6).
 local retry = 1000

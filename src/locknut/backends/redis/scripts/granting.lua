@@ -10,25 +10,49 @@ local function enter_alone(id, ttl, shown)
   return next_fence(FENCE, time, ttl)
 end
 
+-- Out of the line. The clients are forgotten with the last of those who wait.
 local function leave(id)
   redis.call('zrem', LINE, id)
-  redis.call('zrem', ALIVE, id)
   redis.call('hdel', INFO, id)
-end
-
--- Waiters that fell silent, and tombstones that nobody needs any more.
-local function drop_dead()
-  for _, id in ipairs(redis.call('zrangebyscore', ALIVE, '-inf', now)) do
-    leave(id)
+  if redis.call('exists', LINE) == 0 then
+    for _, member in ipairs(redis.call('zrange', ALIVE, 0, -1)) do
+      if string.byte(member) ~= 45 then -- not a tombstone
+        redis.call('zrem', ALIVE, member)
+      end
+    end
   end
 end
 
--- The first in line, and what it asked for: mode, ttl, limit, where to tell it, what is shown.
-local function first_in_line()
+-- Clients that fell silent, and tombstones that nobody needs any more.
+local function drop_dead()
+  for _, member in ipairs(redis.call('zrangebyscore', ALIVE, '-inf', now)) do
+    redis.call('zrem', ALIVE, member)
+  end
+end
+
+-- Whether this client was heard of in time. One that was heard of after now was so before the clock
+-- was set back: it has to be heard of again.
+local function alive(client)
+  local silent_at = tonumber(redis.call('zscore', ALIVE, client) or 0)
+  if silent_at > now + SILENCE then
+    redis.call('zadd', ALIVE, now + SILENCE, client)
+  end
+  return silent_at > now
+end
+
+-- The first in line, and what it asked for: mode, ttl, limit, where to tell it, its client, what is
+-- shown. Those of dead clients are dropped on the way; `me` is here, so it is alive.
+local function first_in_line(me)
   local id = redis.call('zrange', LINE, 0, 0)[1]
-  if id then
+  while id do
     local wish = redis.call('hget', INFO, id) or ''
-    return id, string.match(wish, '^(%S+) (%d+) (%d+) (%S+) (.*)$')
+    local mode, ttl, limit, reply_to, client, shown =
+      string.match(wish, '^(%S+) (%d+) (%d+) (%S+) (%S+) (.*)$')
+    if id == me or mode and alive(client) then
+      return id, mode, ttl, limit, reply_to, client, shown
+    end
+    leave(id)
+    id = redis.call('zrange', LINE, 0, 0)[1]
   end
 end
 

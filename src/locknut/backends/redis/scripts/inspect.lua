@@ -50,7 +50,9 @@ if breaking then
 end
 for _, id in ipairs(ARGV[2] == 'holders' and {} or redis.call('zrange', LINE, 0, -1)) do
   local wish = redis.call('hget', INFO, id) or ''
-  local mode, limit, shown = string.match(wish, '^(%S+) %d+ (%d+) %S+ (.*)$')
-  waiters[#waiters + 1] = {mode or '?', tonumber(limit or 1), shown or ''}
+  local mode, limit, client, shown = string.match(wish, '^(%S+) %d+ (%d+) %S+ (%S+) (.*)$')
+  if mode and alive(client) then
+    waiters[#waiters + 1] = {mode, tonumber(limit), shown}
+  end
 end
 return {holders, waiters}

@@ -13,8 +13,7 @@ end
 
 -- From one to the next alone: what a crowd does all the time.
 if held and ARGV[2] == '0' then
-  drop_dead()
-  local first, mode, ttl, _, reply_to, shown = first_in_line()
+  local first, mode, ttl, _, reply_to, _, shown = first_in_line()
   if mode == 'x' then
     leave(first)
     ttl = math.min(GRANT, tonumber(ttl))

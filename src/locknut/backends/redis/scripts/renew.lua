@@ -9,6 +9,10 @@ if redis.pcall('getrange', KEYS[1], 0, 31) == ARGV[1] then
   if parks or redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then
     redis.call('pexpire', KEYS[1], ARGV[2])
   end
+  if parks then -- what was asked for stands in the hold
+    local front, back = redis.call('getrange', KEYS[1], 0, 41), redis.call('getrange', KEYS[1], 52, -1)
+    redis.call('set', KEYS[1], front .. string.format('%010.0f', ARGV[2]) .. back, 'PX', ARGV[2])
+  end
   -- The fence tells this hold's number, so it has to stay; a later end is always safe (S11). It may
   -- have left for another node before the hold does: then the next renewal sees to it there.
   local fence = KEYS[1] .. ':fence'
@@ -34,6 +38,13 @@ if ends then
   -- this removes nothing, and from here on the script may write.
   redis.call('zrem', HOLD, '')
   redis.call('zadd', HOLD, parks and now + ARGV[2] or math.max(now + ARGV[2], tonumber(ends)), id)
+  if parks then
+    local has = redis.call('hget', INFO, '=' .. id) or ''
+    local front, back = string.match(has, '^(%S+ %d+ %d+ %d%d%d%d%d%d%d%d%d%d)%d%d%d%d%d%d%d%d%d%d(.*)$')
+    if front then
+      redis.call('hset', INFO, '=' .. id, front .. string.format('%010.0f', ARGV[2]) .. back)
+    end
+  end
 else
   leave(id) -- if it stands in line, then in one of an older state: who renews does not wait
 end

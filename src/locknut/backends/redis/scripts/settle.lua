@@ -79,19 +79,14 @@ end
 local function let_in(me)
   local entered = false
   while kind ~= 'string' do -- whoever is alone lets nobody in
-    local id, mode, ttl, limit, reply_to, shown = first_in_line()
-    if not id or id == me then
-      break
-    end
-    if mode and not fits(mode, tonumber(limit)) then
+    local id, mode, ttl, limit, reply_to, _, shown = first_in_line(me)
+    if not id or id == me or not fits(mode, tonumber(limit)) then
       break
     end
     leave(id)
-    if mode then
-      ttl = math.min(GRANT, tonumber(ttl))
-      tell(id, reply_to, enter(id, mode, ttl, limit, shown), ttl)
-      entered = true
-    end
+    ttl = math.min(GRANT, tonumber(ttl))
+    tell(id, reply_to, enter(id, mode, ttl, limit, shown), ttl)
+    entered = true
   end
   return entered
 end
