@@ -100,6 +100,34 @@ class ShortGrants(SimBackend):
         return await super().renew(claims)
 
 
+@pytest.mark.parametrize("auto_renew", [True, False])
+def test_a_short_grant_is_confirmed_before_a_stall_can_cost_it(auto_renew: bool) -> None:
+    """Like every contended one on Redis; but not while the hold is over by itself."""
+    world = World(0)
+    node = Node(world, Network(world, CALM))
+    customer = Customer(world.process("p"), node, Variant(backend=ShortGrants))
+    left: list[float] = []
+    ShortGrants.renewals = 0
+
+    async def hold() -> None:
+        brief = await customer.acquire("name", Terms(10 * TTL, auto_renew=auto_renew), 1.0)
+        assert brief is not None
+        await customer.sleep(0.02)
+        await customer.release(brief)
+        await customer.sleep(0.1)
+        assert ShortGrants.renewals == 0
+        lease = await customer.acquire("name", Terms(10 * TTL, auto_renew=auto_renew), 1.0)
+        assert lease is not None
+        await customer.sleep(0.1)
+        left.append(lease.remaining)
+        assert ShortGrants.renewals == 1
+
+    customer.process.spawn(hold(), "holder")
+    world.run(2)
+    customer.process.end()
+    assert [seconds > 9 * TTL for seconds in left] == [True]
+
+
 def test_a_short_grant_is_confirmed_once_even_where_nothing_is_renewed() -> None:
     ShortGrants.renewals = 0
     world = World(0)

@@ -14,6 +14,16 @@ SHORT = 6.0
 """A hold with a shorter ttl is nearly over when a command of the usual time limit has failed."""
 
 
+CONFIRM_AFTER = 0.05
+"""When a grant for less than was asked is confirmed, and so gets its full ttl: a stall of seconds
+must not cost it what was promised for half a minute. Most contended holds are over by then."""
+
+
+def is_short(hold: Hold) -> bool:
+    """Whether the engine granted less than was asked: until its owner confirms it."""
+    return hold.ttl is not None and hold.ttl < (hold.claim.ttl or 0.0)
+
+
 def interval(hold: Hold) -> float:
     """How often it is renewed: at a third of its ttl. Those without have the heartbeat.
 
@@ -22,7 +32,7 @@ def interval(hold: Hold) -> float:
     """
     if hold.ttl is None:
         return NEVER
-    if not hold.terms.auto_renew and hold.ttl >= (hold.claim.ttl or 0.0):
+    if not hold.terms.auto_renew and not is_short(hold):
         return NEVER
     return hold.ttl / pacing.RENEWALS_PER_TTL
 

@@ -89,6 +89,9 @@ class Keeper:
 
     def _enrol(self, hold: Hold) -> None:
         hold.bucket = None
+        if planning.is_short(hold):
+            self.timetable.add_once(hold, hold.due)
+            return
         delay = planning.first_look(hold)
         if delay == NEVER:
             return
