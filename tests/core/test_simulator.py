@@ -21,10 +21,12 @@ from locknut.testing.world import World
 
 SEEDS = 60
 """How many swarms CI looks at; `python -m locknut.testing.simulator` looks at more."""
+SOUND_SEEDS = 20
 FINDING = 150
 """Within so many seeds each bug must be found; most are in the first few."""
 
 
+@pytest.mark.timeout(600)  # half a minute, on a machine that has nothing else to do
 def test_many_swarms_break_nothing_and_every_fault_was_there() -> None:
     met: Counter[str] = Counter()
     for seed in range(SEEDS):
@@ -71,6 +73,20 @@ def test_without_faults_everybody_gets_on() -> None:
         assert outcome.acquired > 20
 
 
+SOUND = {repr(bug.without): name for name, bug in BUGS.items()}
+"""One of each kind: many bugs are looked for under the same circumstances."""
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", SOUND.values())
+def test_what_hunts_a_bug_breaks_nothing_that_is_sound(name: str) -> None:
+    """For a fixed number of seeds, not just until the bug is found."""
+    for seed in range(SOUND_SEEDS):
+        outcome = run(seed, BUGS[name].without)
+        assert not outcome.violations, f"seed {seed}: {outcome.violations[0]}"
+
+
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
 def test_a_seeded_bug_is_found(bug: Bug) -> None:
     for seed in range(FINDING):

@@ -183,7 +183,7 @@ async def story():
         pass
     os.kill(int(sys.argv[2]), signal.SIGSTOP)
     try:
-        await locks.lock("x").acquire(timeout=0.1)
+        await locks.lock("x", ttl=2).acquire(timeout=0.1)
     except BackendUnavailable:
         print("unavailable")
 

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.redis
 
 SEEDS = 40
 """How many swarms CI looks at; `make sim` looks at more."""
+SOUND_SEEDS = 10
 FINDING = 150
 """Within so many seeds each bug must be found; most are in the first few."""
 NOT_OF_TCP = {"duplicated", "ring_lost", "drift"}
@@ -70,6 +71,19 @@ def test_a_grant_reaches_its_owner_by_its_message(colour: type) -> None:
                 gaps.append(event.t - granted)
     assert len(gaps) > 50
     assert max(gaps) < 0.1
+
+
+SOUND = {repr(bug.without): name for name, bug in BUGS.items()}
+"""One of each kind: many bugs are looked for under the same circumstances."""
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", SOUND.values())
+def test_what_hunts_a_bug_breaks_nothing_that_is_sound(name: str) -> None:
+    """For a fixed number of seeds, not just until the bug is found."""
+    for seed in range(SOUND_SEEDS):
+        outcome = run(seed, BUGS[name].without)
+        assert not outcome.violations, f"seed {seed}: {outcome.violations[0]}"
 
 
 @pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
