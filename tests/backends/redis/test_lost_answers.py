@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from locknut.core.values import Busy, Mode, State
+from locknut.core.values import Busy, Granted, Mode, State
 from locknut.errors import BackendError, BackendUnavailable, LeaseLost
+from locknut.runtimes.threads import run
 from locknut.testing.conformance.scene import Scene
 from locknut.testing.conformance.suite import Part
 from locknut.testing.proxy import FaultProxy
+from tests.backends.redis.conftest import claim, engine
 from tests.servers.redis import RedisServer
 
 pytestmark = [pytest.mark.redis, pytest.mark.faults]
@@ -183,3 +185,21 @@ class TestLostAnswers(Part):
         assert not (await boss.info("x")).locked
         with pytest.raises(LeaseLost):
             await lease.release()
+
+
+@pytest.mark.parametrize("verb", ["release", "adopt"])
+def test_a_tombstone_has_nothing_to_do_with_the_ttl(server: RedisServer, verb: str) -> None:
+    """It bars commands that come late: none does after minutes, and a ttl may be a month."""
+    port = engine(server).blocking()
+    mine, after = claim(ttl=30 * 86_400.0), claim(ttl=30 * 86_400.0)
+    assert isinstance(run(port.attempt(mine, 0.0)), Granted)
+    if verb == "adopt":
+        assert run(port.adopt(mine, after)) is not None
+        run(port.release(after))
+    else:
+        run(port.release(mine, doubtful=True))
+    left = server.ask("PTTL", "t:{x}:alive")
+    assert isinstance(left, int)
+    assert 60_000 < left <= 130_000
+    run(port.close())
+    server.flushall()

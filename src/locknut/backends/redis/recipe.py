@@ -31,7 +31,10 @@ V = TypeVar("V")
 DEFAULT_TTL: Final = 30.0
 GRANT: Final = 3.0
 """Seconds a grant lives that was made for a waiter and not confirmed yet: as in keys.lua."""
-TOMBSTONE: Final = 60.0
+TOMBSTONE: Final = 120.0
+"""Seconds for which a late sending of a claim finds the door shut. What comes late is a command
+that its sender gave up: where the path is dead, the kernel sends it again for some 100 s after the
+connection was closed, and no longer. That has nothing to do with any ttl."""
 BROKEN: Final = b"locknut:broken"
 """The channel on which inspect.lua tells the id of every hold that was broken by force."""
 _MODES: Final = {"s": Mode.SHARED, "p": Mode.PERMIT}
@@ -68,6 +71,9 @@ _SECOND = bulk(b"1.000")
 
 def _milliseconds(seconds: float) -> bytes:
     return b"%d" % math.ceil(seconds * 1000)
+
+
+_STONE = bulk(_milliseconds(TOMBSTONE))
 
 
 def kept(known: dict[K, V], key: K, made: V) -> V:
@@ -123,7 +129,7 @@ class Recipe:
         return b"".join((head, bulk(b"%d" % (count * 5)), *keys, *words))
 
     def release(self, claim: Claim, *, doubtful: bool) -> bytes:
-        stone = bulk(_milliseconds(_tombstone(claim))) if doubtful else _NO_TOMBSTONE
+        stone = _STONE if doubtful else _NO_TOMBSTONE
         if claim.mode is Mode.PERMIT:
             front = b"%b%b$32\r\n" % (_RELEASE, self.place(claim.key, True))
         else:
@@ -162,8 +168,7 @@ class Recipe:
 
     def _swap(self, old: Claim, new: Claim, how: bytes) -> bytes:
         place = self.place(new.key, new.mode is Mode.PERMIT)
-        stone = bulk(_milliseconds(_tombstone(old)))
-        words = bulk(old.id.encode()), bulk(self.value(new)), _terms(new), stone, how
+        words = bulk(old.id.encode()), bulk(self.value(new)), _terms(new), _STONE, how
         return b"".join((_ADOPT, place, *words))
 
     def inspect(self, key: str, *, permits: bool, only: bytes = b"") -> bytes:
@@ -220,10 +225,6 @@ def mode_of(claim: Claim) -> bytes:
     if claim.mode is not Mode.EXCLUSIVE:
         return b"s" if claim.mode is Mode.SHARED else b"p"
     return b"x" if claim.owner is None else b"o" + quote(claim.owner, safe="").encode()
-
-
-def _tombstone(claim: Claim) -> float:
-    return max(claim.ttl or DEFAULT_TTL, TOMBSTONE)
 
 
 def seen(key: str, permits: bool, reply: Any) -> LockInfo | None:

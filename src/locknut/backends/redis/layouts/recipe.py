@@ -26,7 +26,7 @@ class ForeignRecipe:
         return self._verb(self._layout.scripts.acquire, claim, *terms)
 
     def release(self, claim: Claim, *, doubtful: bool) -> bytes:
-        stone = recipe._milliseconds(recipe._tombstone(claim)) if doubtful else b"0"
+        stone = recipe._milliseconds(recipe.TOMBSTONE) if doubtful else b"0"
         return self._verb(self._layout.scripts.release, claim, stone, self.mark(claim))
 
     def renew(self, claim: Claim) -> bytes:
@@ -44,7 +44,7 @@ class ForeignRecipe:
 
     def _swap(self, old: Claim, new: Claim, how: bytes) -> bytes:
         ttl = recipe._milliseconds(new.ttl or recipe.DEFAULT_TTL)
-        stone = recipe._milliseconds(recipe._tombstone(old))
+        stone = recipe._milliseconds(recipe.TOMBSTONE)
         terms = ttl, old.id.encode(), self._shown(new), stone, how
         return self._verb(self._layout.scripts.adopt, new, *terms, also=_stone(old))
 

@@ -26,12 +26,13 @@ local function first()
 end
 
 local function drop_the_gone()
-  local head = first()
+  local head, dropped = first(), false
   while head and tonumber(redis.call('zscore', GONE, head) or 0) <= now do
     redis.call('zrem', GONE, head)
     redis.call('lpop', QUEUE)
-    head = first()
+    head, dropped = first(), true
   end
+  return dropped
 end
 
 -- Whether this one may take a free lock: with fair=True in turn only.
@@ -39,8 +40,11 @@ local function in_turn(mark, fair)
   if not fair then
     return true
   end
-  drop_the_gone()
+  local dropped = drop_the_gone()
   local head = first()
+  if dropped and head and head ~= mark then
+    redis.call('publish', CHANNEL .. ':' .. head, '0') -- it sleeps, and the lock is free
+  end
   return not head or head == mark
 end
 
