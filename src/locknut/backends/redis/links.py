@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from hiredis import HiredisError
 
 from locknut.backends.redis import wire
-from locknut.backends.redis.places import LONG_IDLE, Place, overtaken
+from locknut.backends.redis.places import LONG_IDLE, SLOW_TO_OPEN, Place, overtaken
 from locknut.backends.redis.recovering import Recovery
 from locknut.backends.redis.settings import Settings
 from locknut.backends.redis.streams import Stream
@@ -119,7 +119,7 @@ class Link:
         latest = self._place.latest
         latest.reached(stream.peer)
         epoch = latest.epoch
-        if self.watched and now() - begun > LONG_IDLE:  # it was frozen, perhaps, and deposed
+        if self.watched and now() - begun > SLOW_TO_OPEN:  # it was frozen, perhaps, and deposed
             await self._place.confirm(self._dial)
         if epoch != latest.epoch:
             stream.close()

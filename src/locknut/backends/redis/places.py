@@ -16,9 +16,11 @@ from locknut.backends.redis.settings import Settings
 from locknut.backends.redis.wire import Welcome
 from locknut.errors import BackendError, BackendUnavailable
 
-LONG_IDLE: Final = 0.5
+LONG_IDLE: Final = 0.25
 """Seconds without a word after which a watched place is asked who the master is: a server that was
 frozen for longer may have been succeeded, and not know it yet."""
+SLOW_TO_OPEN: Final = 0.1
+"""The same for a new connection, which the kernel accepts for a frozen server."""
 log = logging.getLogger("locknut.redis")
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from hiredis import HiredisError, ReplyError
 
 from locknut.backends.redis import wire
-from locknut.backends.redis.places import LONG_IDLE, Place, overtaken
+from locknut.backends.redis.places import LONG_IDLE, SLOW_TO_OPEN, Place, overtaken
 from locknut.backends.redis.recovering import Recovery
 from locknut.backends.redis.settings import Settings
 from locknut.backends.redis.sockets import DIAL, Connection
@@ -89,9 +89,10 @@ class Pool:
         """A connection to the server that this command is for."""
         return Loan(self)
 
-    def _ensure_current(self, connection: Connection) -> None:
+    def _ensure_current(self, connection: Connection, long: float | None = None) -> None:
         """Raise if what was just read is the answer of a server that was succeeded by another."""
-        if self._watched and monotonic() - connection.used > LONG_IDLE:
+        long = LONG_IDLE if long is None else long
+        if self._watched and monotonic() - connection.used > long:
             run(self._place.confirm(DIAL))
         if connection.epoch != self._latest.epoch:
             raise overtaken(connection.settings)
@@ -170,7 +171,7 @@ class Pool:
         connection.era, connection.epoch = self.era, self._latest.epoch
         connection.used = begun  # it may have been frozen meanwhile, and deposed
         try:
-            self._ensure_current(connection)
+            self._ensure_current(connection, SLOW_TO_OPEN)
         except BaseException:
             connection.close()
             raise

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 OPTIONS: Final = ("sentinel_username", "sentinel_password", "sentinel_tls")
 _PORT: Final = 26379
-_FRESH: Final = 0.25
+_FRESH: Final = 0.1
 """Seconds for which it is believed that the master is still the same."""
 _BRIEFLY: Final = 0.25
 """Seconds that one Sentinel may take to say so."""
-_LATER: Final = 5.0
+_LATER: Final = 2.0
 """Seconds before they are asked so again when none of them answered."""
 _SAME: Final = {True: ("socket_", "ssl_"), False: ("socket_",)}
 """Which options of the master are the Sentinels' too, if these are spoken to by TLS or not."""
