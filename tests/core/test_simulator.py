@@ -13,7 +13,7 @@ from locknut.core.holding import Terms
 from locknut.testing.bugs import BUGS, Bug
 from locknut.testing.campaign import main
 from locknut.testing.customer import Customer
-from locknut.testing.network import CALM, EVERYTHING, Faults, Network
+from locknut.testing.network import CALM, EVERYTHING, Network
 from locknut.testing.node import Node
 from locknut.testing.simulator import Setting, run
 from locknut.testing.variant import REAL
@@ -33,7 +33,7 @@ def test_many_swarms_break_nothing_and_every_fault_was_there() -> None:
         outcome = run(seed)
         assert not outcome.violations, f"seed {seed}: {outcome.violations[0]}"
         met += outcome.faults + outcome.seen
-    faults = set(Faults.__dataclass_fields__) - {"drift"} | {"holds_broken"}
+    faults = set(EVERYTHING.__dataclass_fields__) - {"drift"} | {"holds_broken"}
     told = {"granted", "handed_over", "released", "timed_out", "at_risk", "broken"}
     lost = {f"lost: {why}" for why in ("expired", "taken", "broken", "max_hold")}
     assert faults | told | lost <= {what for what, often in met.items() if often > 0}

@@ -260,4 +260,6 @@ class Customer:
         world = self.process.world
         world.seen[event.kind if event.kind != "lost" else f"lost: {event.reason}"] += 1
         if event.kind == "waiting" and world.current is not None:
-            self.process.tell(Kind.WAITING, event.name, world.current.mine["story"])
+            story = world.current.mine.get("story")
+            if story is not None:  # or else it is told aside, after an event of the keeper's
+                self.process.tell(Kind.WAITING, event.name, story)

@@ -41,10 +41,18 @@ class Faults:
         return False
 
 
+@dataclass(frozen=True, slots=True)
+class StoreFaults(Faults):
+    """What may befall the core's own engine besides."""
+
+    older_state: float = 0.0
+    """A restart from a snapshot: what happened since then is forgotten, what had ended is back."""
+
+
 CALM = Faults()
 LOSSES = ("data_lost", "emptied", "keys_deleted", "older_state", "lagging_replica")
 OF_MESSAGES = ("request_lost", "reply_lost", "slow", "late")
-EVERYTHING = Faults(
+EVERYTHING = StoreFaults(
     request_lost=0.05,
     reply_lost=0.05,
     duplicated=0.05,
@@ -58,6 +66,7 @@ EVERYTHING = Faults(
     processes_crash=0.05,
     tasks_cancelled=1.0,
     drift=0.004,
+    older_state=0.05,
 )
 
 

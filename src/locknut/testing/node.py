@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from locknut.backends.memory.store import Held, Store
 from locknut.core.values import LockInfo, Renewal
 from locknut.testing.history import Kind
+from locknut.testing.network import StoreFaults
 from locknut.testing.process import Clock
 
 if TYPE_CHECKING:
     from locknut.testing.network import Faults, Network
     from locknut.testing.world import World
 
+SNAPSHOTS = (0.5, 1.0, 3.0)
+"""Seconds from one to the next."""
 EPOCH = 1.8e9
 """What wall clocks show when a run begins."""
 
@@ -39,6 +43,17 @@ class SimStore(Store):
     def holds(self) -> Iterator[Held]:
         for key in self._keys.values():
             yield from key.holders.values()
+
+    def copied(self) -> Callable[[SimStore], None]:
+        """What is known now, to be put into another store later."""
+        keys = deepcopy(self._keys)
+        tombstones, last = dict(self._tombstones), self._last
+
+        def put(store: SimStore) -> None:
+            store._keys, store._tombstones = deepcopy(keys), dict(tombstones)
+            store._last = last
+
+        return put
 
     def pushed(self, _: str) -> int | None:
         """What goes with a ring: nothing, unless releases grant to the next in line."""
@@ -73,6 +88,7 @@ class Node:
         self.watchers: dict[str, Callable[[int | None], None]] = {}
         self.listeners: list[Callable[[str | None, Renewal], None]] = []
         self._seen: dict[str, tuple[int, float, str]] = {}
+        self._copies: list[Callable[[SimStore], None]] = []
         self.store = self._new_store()
 
     def now(self) -> float:
@@ -133,9 +149,25 @@ class Node:
         self.world.faults["clock_set_back"] += 1
         self.wall_ahead -= seconds
 
-    def strikes(self, faults: Faults) -> Iterator[tuple[float, Callable[[], None]]]:  # noqa: ARG002
+    def strikes(self, faults: Faults) -> Iterator[tuple[float, Callable[[], None]]]:
         """What else may befall this kind of server, and how often in a second."""
-        return iter(())
+        if isinstance(faults, StoreFaults) and faults.older_state:
+            self._copy()
+            yield faults.older_state, self._restart_from_copy
+
+    def _copy(self) -> None:
+        self._copies = [*self._copies[-2:], self.store.copied()]
+        self.world.after(self.world.random.choice(SNAPSHOTS), self._copy)
+
+    def _restart_from_copy(self) -> None:
+        if not self.up:
+            return
+        self.world.faults["older_state"] += 1
+        self.restart(keep_data=True, away=self.world.random.choice((0.01, 0.3, 2.0)))
+        self._record(Kind.FORGOT, "", "")
+        self.store = self._new_store()
+        self.world.random.choice(self._copies)(self.store)
+        self.tell(NOBODY, note="forgotten")
 
     def leftovers(self) -> Iterator[tuple[str, str, str]]:
         """Name, claim and what it is, of all that is still there."""

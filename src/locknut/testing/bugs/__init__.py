@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from locknut.core import entering, leaving, losing, pacing, queueing, retreating, together
+from locknut.core import (
+    acquiring,
+    entering,
+    leaving,
+    losing,
+    pacing,
+    queueing,
+    retreating,
+    together,
+)
 from locknut.testing.bugs import core, engine
 from locknut.testing.engines import PUSHING, Grants
-from locknut.testing.network import Faults
+from locknut.testing.network import Faults, StoreFaults
 from locknut.testing.resource import Guard
 from locknut.testing.simulator import Setting
 from locknut.testing.sizes import FULL, Size
@@ -60,6 +69,9 @@ BUGS: dict[str, Bug] = {
     "fence-without-clock": Bug(
         Variant(store=engine.CountsWithoutAClock), "b", Faults(engine_restarts=0.3, data_lost=1)
     ),
+    "fence-of-an-older-state": Bug(
+        Variant(store=engine.CountsOnFromWhatItKnows), "b", StoreFaults(older_state=0.5)
+    ),
     "fence-is-the-clock": Bug(
         Variant(store=engine.CountsByTheClock), "b", Faults(clock_set_back=0.5)
     ),
@@ -104,6 +116,16 @@ BUGS: dict[str, Bug] = {
     "answer-revives": Bug(Variant(client=core.RevivesByAnswer), "ad", _SLOW),
     "grant-from-reply": Bug(
         Variant(patches=(Patch(entering, "lend", core.counted_from_the_reply),)), "a", _SLOW
+    ),
+    "asks-with-a-released-claim": Bug(
+        Variant(
+            patches=(
+                Patch(entering, "ask_again", core.releases_and_asks_again),
+                Patch(acquiring, "ask_again", core.releases_and_asks_again),
+            )
+        ),
+        "aeg",
+        Faults(late=0.2, reply_lost=0.2),
     ),
     "hand-over-same-fence": Bug(
         Variant(patches=(Patch(leaving, "_decide", core.same_fence),)), "b"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from locknut.core.acquiring import Turn
@@ -10,6 +11,7 @@ from locknut.core.client import Client, Want
 from locknut.core.holding import Hold, LeaseCore
 from locknut.core.queueing import Waiter
 from locknut.core.values import Renewal, Renewed
+from locknut.errors import BackendUnavailable
 from locknut.testing.client import SimClient
 from locknut.testing.process import SimRuntime
 
@@ -124,6 +126,20 @@ def hands_over_anything(may: Callable[..., bool]) -> Callable[..., bool]:
         return may(hold, now, cohort) or hold.number < cohort
 
     return whatever
+
+
+def releases_and_asks_again(
+    ask_again: Callable[..., Awaitable[Any]],
+) -> Callable[..., Awaitable[Any]]:
+    """What was not answered is given back, and asked for once more under the same id (S7)."""
+
+    async def asked(client: Client, turn: Turn, *more: Any) -> Any:
+        if turn.claim is not None:
+            with suppress(BackendUnavailable):
+                await client.runtime.finish(client.backend.release(turn.claim))
+        return await ask_again(client, turn, *more)
+
+    return asked
 
 
 def forgets_its_turn(retreat: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:

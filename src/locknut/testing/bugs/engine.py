@@ -129,6 +129,19 @@ class CountsWithoutAClock(SimStore):
             self._wall = wall
 
 
+class CountsOnFromWhatItKnows(SimStore):
+    """Looks at the clock only where no number is known: an older state knows an old one."""
+
+    def _enter(self, key: Key, claim: Claim, now: float) -> int:
+        wall = self._wall
+        if self._last:
+            self._wall = lambda: 0.0
+        try:
+            return super()._enter(key, claim, now)
+        finally:
+            self._wall = wall
+
+
 class CountsByTheClock(SimStore):
     """The time is the fence: when the clock is set back, fences go back."""
 
