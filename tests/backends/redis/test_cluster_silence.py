@@ -122,7 +122,11 @@ def test_many_leases_outlive_a_frozen_node(
             for lease in stuck:
                 assert lease.lost.wait(PATIENCE)
             kept = [lease.state for node, lease in leases if node is not frozen]
-            assert State.LOST not in kept
+            assert State.LOST not in kept, [
+                (lease.reason, shared.nodes.index(node))
+                for node, lease in leases
+                if node is not frozen and lease.state is State.LOST
+            ]
         finally:
             frozen.cont()
         for _, lease in leases:

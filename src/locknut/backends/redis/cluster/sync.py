@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from time import monotonic
+from typing import Any, Final
 
 from locknut.backends.redis import wire
 from locknut.backends.redis.cluster.routing import Answers, Cluster, Node, Routes
@@ -19,8 +20,10 @@ from locknut.backends.redis.sync import BlockingBackend
 from locknut.backends.redis.together import together
 from locknut.core.values import Claim
 from locknut.errors import BackendError, BackendUnavailable
-from locknut.runtimes.deadlines import hurried
 from locknut.runtimes.threads import run
+
+_SILENT: Final = 0.2
+"""Seconds without an answer after which a node may be frozen, though its caller gave up."""
 
 
 class NodePool(Pool):
@@ -32,17 +35,21 @@ class NodePool(Pool):
 
     def take(self) -> Connection:
         self._silence.ensure_over()
+        begun = monotonic()
         try:
             return super().take()
         except BackendUnavailable as error:
-            if wire.timed_out(error.__cause__) and not hurried():
-                self._silence.begin()
+            self._note(error.__cause__, begun)
             raise
 
     def drop(self, connection: Connection, error: BaseException) -> None:
-        if wire.timed_out(error) and not connection.hurried:
-            self._silence.begin()
+        self._note(error, connection.used)
         super().drop(connection, error)
+
+    def _note(self, error: BaseException | None, begun: float) -> None:
+        """Whoever could not wait for long knows nothing of the node."""
+        if wire.timed_out(error) and monotonic() - begun >= min(_SILENT, self.settings.limit):
+            self._silence.begin()
 
     def close(self) -> None:
         self._silence.end()
