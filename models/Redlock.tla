@@ -1,10 +1,18 @@
 ------------------------------ MODULE Redlock ------------------------------
 (* Exclusion in Redlock: leases, majorities, extending, nodes that restart  *)
-(* empty, clocks that run fast, commands that arrive after their release.   *)
+(* empty, clocks that run fast, commands that arrive after their release,   *)
+(* clocks that are set, and lists of nodes that differ.                     *)
 (*                                                                          *)
 (* Time is relative: timers count down on nodes and up at clients, and stop *)
 (* where they no longer matter. So there is no horizon, and a search that   *)
 (* ends has seen everything that can happen among these few.                *)
+(*                                                                          *)
+(* A quarantine is counted by the clock of a machine among the clients,     *)
+(* which nobody sets. That it begins with the first question, and that the  *)
+(* node's own clock has to agree, can only make it longer: both are left    *)
+(* out. A clock that jumped ahead and came back has dropped keys, and the   *)
+(* node notices: that is a Restart. If it does not, it is one with From     *)
+(* = "start".                                                               *)
 EXTENDS Naturals, FiniteSets, TLC
 
 CONSTANTS
@@ -15,6 +23,9 @@ CONSTANTS
   Fast,         \* by how much a node's timer may run ahead over one ttl
   Quarantine,   \* how long a node that lost its data gives no vote
   Restarts,     \* whether nodes may lose their data, at any time and as often as they like
+  From,         \* "question": the rule. "start": a server that lost its data may have been up for long
+  By,           \* "machine": the rule. "own": by the node's clock, which may be set at any time
+  Apart,        \* broken: every client has another list of nodes, with one of them missing
   Extends,      \* whether holders extend
   Late,         \* whether commands arrive after their attempt is over
   Lapsed,       \* broken: an extend may succeed after the validity ended
@@ -53,6 +64,9 @@ Init ==
   /\ extending = All(FALSE) /\ since = All(0) /\ again = None /\ kept = None
   /\ broken = All(FALSE)
 
+Missing == CHOOSE missing \in [Clients -> Nodes] : \A a, b \in Clients : a # b => missing[a] # missing[b]
+Knows(c, n) == ~Apart \/ n # Missing[c]
+
 Down(x) == IF x > 0 THEN x - 1 ELSE 0
 Up(x) == IF x < Ttl THEN x + 1 ELSE Ttl
 InTime(c) == age[c] < Ttl - Margin
@@ -75,7 +89,7 @@ Votable(n) == key[n] = Nobody /\ shut[n] = 0
 
 (* The command reaches a node, before or after the others were enough; its answer may be lost. *)
 Reach(c, n) ==
-  /\ phase[c] # "idle" /\ n \notin asked[c]
+  /\ phase[c] # "idle" /\ n \notin asked[c] /\ Knows(c, n)
   /\ asked' = [asked EXCEPT ![c] = @ \cup {n}]
   /\ IF Votable(n)
      THEN /\ key' = [key EXCEPT ![n] = c]
@@ -120,8 +134,15 @@ Straggle(n) ==
 Restart(n) ==
   /\ Restarts
   /\ key' = [key EXCEPT ![n] = Nobody] /\ left' = [left EXCEPT ![n] = 0]
-  /\ shut' = [shut EXCEPT ![n] = Quarantine]
+  /\ \E up \in IF From = "start" THEN 0..Quarantine ELSE {0} :
+       shut' = [shut EXCEPT ![n] = Quarantine - up]
   /\ UNCHANGED <<late, phase, age, asked, votes, extend, broken>>
+
+(* After a boot with a wrong clock that is the rule: somebody sets it right. *)
+SetClock(n) ==
+  /\ By = "own" /\ shut[n] > 0
+  /\ shut' = [shut EXCEPT ![n] = 0]
+  /\ UNCHANGED <<key, left, late, phase, age, asked, votes, extend, broken>>
 
 Ask(c) ==
   /\ Extends /\ phase[c] = "held" /\ ~extending[c] /\ (Lapsed \/ InTime(c))
@@ -130,7 +151,7 @@ Ask(c) ==
   /\ UNCHANGED <<nodes, phase, age, asked, votes, broken>>
 
 Extend(c, n) ==
-  /\ extending[c] /\ n \notin again[c]
+  /\ extending[c] /\ n \notin again[c] /\ Knows(c, n)
   /\ again' = [again EXCEPT ![c] = @ \cup {n}]
   /\ LET anew == key[n] # c /\ Votable(n) IN
      IF key[n] = c \/ anew  \* it may always repair, but not always count
@@ -157,7 +178,7 @@ Next ==
   \/ Tick
   \/ \E c \in Clients : Begin(c) \/ Win(c) \/ Leave(c) \/ Ask(c) \/ Extended(c) \/ Fail(c)
   \/ \E c \in Clients, n \in Nodes : Reach(c, n) \/ Extend(c, n)
-  \/ \E n \in Nodes : Straggle(n) \/ Restart(n)
+  \/ \E n \in Nodes : Straggle(n) \/ Restart(n) \/ SetClock(n)
 
 Spec == Init /\ [][Next]_vars
 

@@ -5,8 +5,8 @@ when a loop goes back. A first pass under `sys.settrace` finds these moments; th
 runs once for each of them, with a real signal made pending just before. Each run must leave
 nothing: no hold, no claim, nobody in a line.
 
-Run as `python stepping.py URL KIND EVERY`; prints how many moments there were (every EVERY-th is
-tried) and each one that left something.
+Run as `python stepping.py URL KIND EVERY [FIRST]`; prints how many moments there were (every
+EVERY-th is tried, from the FIRST on) and each one that left something.
 """
 
 from __future__ import annotations
@@ -129,12 +129,12 @@ def late() -> None:
     """Where an interrupt that was not noticed before is noticed."""
 
 
-def main(url: str, kind: str, every: int) -> None:
+def main(url: str, kind: str, every: int, first: int = 0) -> None:
     work = stepped.KINDS[kind]
     sys.unraisablehook = lambda _: None  # Python drops what is raised in a destructor
     tried = moments = excused = 0
     begun = time.monotonic()
-    at = 0
+    at = first
     while True:
         survey = Survey()
         with stepped.settled(f"{url}-survey", work, at) as locks:
@@ -159,4 +159,4 @@ def main(url: str, kind: str, every: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:]))

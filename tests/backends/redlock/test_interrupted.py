@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -23,6 +23,8 @@ from tests.api import interrupting, stepped, storm
 from tests.servers.redlock import RedlockNodes
 
 pytestmark = pytest.mark.redis
+EVERY, PARTS = 61, 4
+"""Of the moments of a kind, which are some thousand, each of these is tried, in so many tests."""
 STEPS = pytest.mark.parametrize(
     ("step", "done"), [("_write", False), ("_take", False), ("_take", True)]
 )
@@ -127,10 +129,20 @@ def _able(kinds: Iterable[str]) -> list[str]:
     return [kind for kind in kinds if kind not in ("permit", "fair")]
 
 
+@pytest.fixture(scope="module")
+def few() -> Iterator[RedlockNodes]:
+    """Every moment needs connections of its own to all of them, twice."""
+    with RedlockNodes(3) as nodes:
+        yield nodes
+
+
 @pytest.mark.faults
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("kind", _able(stepped.KINDS))
-def test_at_each_moment(redlock_nodes: RedlockNodes, kind: str) -> None:
-    interrupting.stepping(f"{redlock_nodes.url}&namespace={secrets.token_hex(4)}", kind, 61)
+def test_at_each_moment(few: RedlockNodes, kind: str, part: int) -> None:
+    """In parts, each of which is done in time on a machine that has other things to do."""
+    url = f"{few.url}&namespace={secrets.token_hex(4)}"
+    interrupting.stepping(url, kind, EVERY * PARTS, EVERY * part, least=0)
 
 
 @pytest.mark.faults
