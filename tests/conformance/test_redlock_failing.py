@@ -16,8 +16,10 @@ MAX_TTL = 5.0
 
 @pytest.fixture(scope="module")
 def unlucky_url() -> Iterator[str]:
-    with RedlockNodes() as nodes, Mishaps(nodes, MAX_TTL):
-        yield f"redlock://{nodes.hosts}?max_ttl={MAX_TTL:g}&node_timeout=1"
+    with RedlockNodes() as nodes:
+        url = f"redlock://{nodes.hosts}?max_ttl={MAX_TTL:g}&node_timeout=1"
+        with Mishaps(nodes, url, MAX_TTL):
+            yield url
 
 
 @pytest.mark.redis

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from locknut import redlocks
 from locknut.testing.checker import Assumptions
 from tests.faults.test_soak import SECONDS, WORKERS, Victims, judge
 from tests.servers.mishaps import quarantine
@@ -26,7 +27,9 @@ class Victim(Victims):
     """The workers, and the nodes."""
 
     def __init__(self, nodes: RedlockNodes, folder: Path, seed: int):
-        super().__init__(f"redlock://{nodes.hosts}?max_ttl={TTL:g}", folder, seed, str(TTL))
+        url = f"redlock://{nodes.hosts}?max_ttl={TTL:g}"
+        redlocks.begin(url)
+        super().__init__(url, folder, seed, str(TTL))
         self._nodes = nodes.nodes
         self._whole_again = 0.0
 
@@ -59,7 +62,6 @@ def test_clients_and_nodes_are_disturbed(tmp_path: Path) -> None:
     folder = tmp_path / "journals"
     folder.mkdir()
     with RedlockNodes() as nodes:
-        time.sleep(QUARANTINE)  # new nodes keep still
         victims = Victim(nodes, folder, seed)
         assert victims.suffer(SECONDS) == [0] * WORKERS
         judge(victims, seed, Assumptions())

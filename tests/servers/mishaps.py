@@ -7,17 +7,21 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Self
 
+import locknut
+from locknut import redlocks
 from locknut.backends.redlock.recipe import GUARD
+from locknut.errors import LocknutError
 from tests.servers.processes import PATIENCE
 from tests.servers.redis import RedisServer
 from tests.servers.redlock import RedlockNodes
 
 
 def quarantine(max_ttl: float) -> float:
-    """Seconds after its start when a node that lost its data votes at the latest (`ready.lua`): it
-    counts its uptime in whole seconds, which may be one too few as well as one too many.
+    """Seconds after its first question when a node that lost its data votes (`ready.lua`), and some
+    until it was asked.
     """
     return (max_ttl + GUARD) * 1.02 + 2.0
 
@@ -29,9 +33,9 @@ class Mishaps:
     more than one is missing, and nothing has an excuse to fail.
     """
 
-    def __init__(self, nodes: RedlockNodes, max_ttl: float):
+    def __init__(self, nodes: RedlockNodes, url: str, max_ttl: float):
         self._nodes = nodes.nodes
-        self._silence = quarantine(max_ttl)
+        self._url = url
         self._mending = max_ttl * 0.5
         """A third of the ttl until the renewal that mends, and a little."""
         self.seed = int(os.environ.get("LOCKNUT_SEED") or int.from_bytes(os.urandom(4)))
@@ -43,7 +47,7 @@ class Mishaps:
 
     def __enter__(self) -> Self:
         print("LOCKNUT_SEED =", self.seed)
-        self._enough.wait(self._silence)  # a new set keeps still
+        redlocks.begin(self._url)
         self._thread.start()
         return self
 
@@ -80,8 +84,20 @@ class Mishaps:
             self._enough.wait(self._chance.uniform(0.2, 3.0))
         finally:
             node.start()
-        return self._silence + self._mending
+        return self._until_it_votes(node)
 
     def _forget(self, node: RedisServer) -> float:
         node.restart(keep_data=False)
-        return self._silence + self._mending
+        return self._until_it_votes(node)
+
+    def _until_it_votes(self, node: RedisServer) -> float:
+        """Somebody has to ask it, or it keeps still for ever."""
+        run = node.info()["run_id"].encode()
+        with locknut.connect(self._url, namespace="mishaps") as locks:
+            while not self._enough.wait(0.1):
+                with suppress(LocknutError), locks.lock(f"mishap {self.seed}", timeout=1):
+                    pass
+                terms = node.ask("HGET", "locknut:redlock", "votes")
+                if isinstance(terms, bytes) and terms.startswith(run):
+                    break
+        return self._mending

@@ -62,7 +62,7 @@ FORGETFUL: dict[str, Bug] = {
     "redlock-clock-that-came-back": naive(
         Edit("*", "clock > seen + OFTEN or clock < seen - BACK)", "clock > seen + OFTEN)"),
         rules="a",
-        faults=RedlockFaults(clock_returns=1.0, request_lost=0.1),
+        faults=RedlockFaults(clock_returns=1.0, cut_off=0.7, processes_crash=0.6),
         only=("grip",),
         size=BOUT,
     ),

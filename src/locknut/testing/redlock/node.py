@@ -31,6 +31,8 @@ APART = 0.02
 STEADIER = 10
 """How much better than a client's the clock of a node runs: somebody looks after it."""
 JUMPS = (0.1, 0.2, 0.35, 0.7, 2.0, 20.0)
+RETURNS = (0.7, 2.0, 2.0)
+"""A little, as for a clock that is set back: for so long what was kept meanwhile lives on."""
 IN_USE = 1200
 """Seconds since nodes that were in use before were begun."""
 NAMES = ("mutex", "pair", "twin", "shelf", "owned", "grip")
@@ -93,7 +95,7 @@ class RedlockNode(RedisNode):
     def jump_and_return(self) -> None:
         self.world.faults["clock_returns"] += 1
         random = self.world.random
-        ahead = random.choice(JUMPS)
+        ahead = random.choice(RETURNS)
         self._step(ahead)
         self._look_at()
         self.world.after(random.uniform(0.02, 1.0), lambda: self._step(-ahead))
