@@ -194,13 +194,8 @@ BUGS: dict[str, Bug] = {
         faults=RedisFaults(processes_crash=3.0, connections_cut=3.0, slow=0.1),
         only=("fair",),
     ),
-    "redis-waiter-not-refreshed": scripted(
-        Edit("attend", "  redis.call('zadd', ALIVE, now + SILENCE, client)\n", ""),
-        Edit(
-            "acquire",
-            "redis.call('zadd', ALIVE, now + SILENCE, ARGV[6])",
-            "redis.call('zadd', ALIVE, 'NX', now + SILENCE, ARGV[6])",
-        ),
+    "redis-client-dead-too-soon": scripted(
+        Edit("*", "local SILENCE = 3000", "local SILENCE = 300"),
         rules="f",
         only=("fair",),
     ),
