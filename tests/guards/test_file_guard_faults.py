@@ -124,7 +124,16 @@ def test_a_child_forked_inside_a_step_is_judged_by_its_fence(path: Path) -> None
     assert path.read_text() == "new"
 
 
-@pytest.mark.parametrize("how", [os.unlink, lambda record: os.rename(record, f"{record}.old")])
+def move_away(record: str) -> None:
+    os.rename(record, f"{record}.old")
+
+
+def put_another_in_its_place(record: str) -> None:
+    move_away(record)
+    Path(record).touch()
+
+
+@pytest.mark.parametrize("how", [os.unlink, move_away, put_another_in_its_place])
 def test_a_record_that_goes_while_a_step_waits_for_it_lets_nobody_in(
     path: Path, how: Callable[[str], None]
 ) -> None:
