@@ -51,7 +51,8 @@ class Asking:
     def _ask(self) -> None:
         with locknut.connect(self._url, namespace="t") as locks:
             with locks.lock("first", timeout=PATIENCE):
-                self.got.append("first")
+                pass
+            self.got.append("first")  # it has been given back by now
             self.go_on.wait(PATIENCE)
             while len(self.got) < 2:
                 try:
@@ -65,7 +66,8 @@ class Asking:
     async def _story(self) -> None:
         async with aio.connect(self._url, namespace="t") as locks:
             async with locks.lock("first", timeout=PATIENCE):
-                self.got.append("first")
+                pass
+            self.got.append("first")
             await asyncio.to_thread(self.go_on.wait, PATIENCE)
             while len(self.got) < 2:
                 try:
