@@ -118,7 +118,8 @@ class Node:
             if held.expires > now and (before is None or before[1] != held.expires):
                 granted = before is None and not order.may_only_renew(claim_id)
                 kind = Kind.GRANTED if granted else Kind.EXTENDED
-                self._tell_held(kind, held, order.culprit(claim_id))
+                cut_down = before is not None and held.expires < before[1]
+                self._tell_held(kind, held, "" if cut_down else order.culprit(claim_id))
 
     def withdrawn(self, name: str, claim_id: str) -> None:
         """A release was applied: from now on this claim must not hold, wait or be granted."""

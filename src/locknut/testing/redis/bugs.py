@@ -266,11 +266,6 @@ BUGS: dict[str, Bug] = {
         only=("mutex",),
         sound=CONFIRMED,
     ),
-    "redis-hold-from-before-the-clock-was-set-back": scripted(
-        Edit("attend", "if most and redis.call('pttl', HOLD) > most then", "if false then"),
-        rules="f",
-        faults=RedisFaults(clock_set_back=0.5, processes_crash=1.5),
-    ),
     "redis-lost-place-not-noticed": scripted(
         Edit("attend", "    lost = 1\n", "    lost = 0\n"),
         rules="fg",

@@ -214,9 +214,9 @@ class RedisNode(Node):
             self._forget("", self._older[-1])
 
     def set_back(self, seconds: float) -> None:
-        """What had run out before is gone; what had not lives on until somebody cuts it down."""
+        """A little: who waits cuts a hold down to its ttl, from then on. What had run out is gone."""
         self.keys.names()
-        super().set_back(seconds)
+        super().set_back(min(seconds, 2.0))
         self.tell(NOBODY)
 
     def _set_forward(self) -> None:

@@ -72,7 +72,14 @@ stay()
 -- Only the first two are told when the hold runs out: all of them would be a herd (L6).
 local retry = 1000
 if redis.call('zrank', LINE, id) < 2 then
-  left = left or redis.call('pttl', HOLD)
+  if not left then
+    left = redis.call('pttl', HOLD)
+    local most = tonumber(redis.call('getrange', HOLD, 42, 51)) -- the ttl that was asked for
+    if most and left > most then -- from before the clock was set back
+      redis.call('pexpire', HOLD, most)
+      left = most
+    end
+  end
   if left >= 0 then
     retry = math.min(retry, left + 1)
   end
