@@ -214,7 +214,7 @@ class RedisNode(Node):
             self._forget("", self._older[-1])
 
     def set_back(self, seconds: float) -> None:
-        """A little: who waits cuts a hold down to its ttl, from then on. What had run out is gone."""
+        """A little: a hold is cut down to its ttl, from then on. What had run out is gone."""
         self.keys.names()
         super().set_back(min(seconds, 2.0))
         self.tell(NOBODY)
