@@ -152,7 +152,7 @@ def finish(  # noqa: C901, PLR0912, PLR0915  # one path, and each call of its ow
     finally:
         shield.over_and_done()
     if left:
-        task = asyncio.get_running_loop().create_task(_rest(work, shield.awaited))
+        task = asyncio.get_running_loop().create_task(_finish_behind(work, shield.awaited))
         if not task.done():  # an eager one may be
             behind.add(task)
             task.add_done_callback(behind.discard)
@@ -161,6 +161,11 @@ def finish(  # noqa: C901, PLR0912, PLR0915  # one path, and each call of its ow
         if not shield.cancelled():
             raise BackendUnavailable("no answer before the caller's time was over")
     raise shield.cancellation()
+
+
+async def _finish_behind(work: Coroutine[Any, Any, Any], awaited: Any) -> None:
+    """A task's own coroutine: from CPython 3.12 on a generator is none."""
+    await _rest(work, awaited)
 
 
 @types.coroutine

@@ -196,9 +196,18 @@ class _Unawaited(threading.Event):
 
 
 def start(work: Coroutine[Any, Any, None]) -> threading.Thread:
-    """Run the keeper on a thread of its own."""
+    """Run the keeper on a thread of its own.
+
+    While the interpreter exits there may be none to be had (CPython 3.12 on). A lock that an exit
+    handler takes is then not renewed: its lease counts for its ttl.
+    """
     thread = _KeeperThread(work)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError:
+        if threading.main_thread().is_alive():  # too many threads: the caller is told
+            raise
+        work.close()
     return thread
 
 
