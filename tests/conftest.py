@@ -10,6 +10,8 @@ import os
 
 import pytest
 
+from locknut.core import pacing
+
 ENGINES = frozenset({
     "memory", "file", "sqlite", "redis", "redlock", "zookeeper", "mysql", "postgresql", "etcd",
     "memcached",
@@ -31,6 +33,14 @@ pytest_plugins = ["tests.servers.fixtures"]
 os.environ.pop("LOCKNUT_URL", None)  # a developer's own engine is not what is tested
 
 _forbidden: list[str] = []
+
+
+@pytest.fixture
+def patient_callers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine stalls a healthy server for longer than a caller in a hurry waits for it."""
+    real = pacing.returns_at
+    patient = lambda asked, until: max(real(asked, until), asked + 30.0)  # noqa: E731
+    monkeypatch.setattr(pacing, "returns_at", patient)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -16,8 +16,8 @@ from locknut.runtimes.threads import run
 from tests.backends.redis.conftest import engine, eventually
 from tests.servers.redis import RedisServer
 
-pytestmark = pytest.mark.redis
-TASKS = 1000
+pytestmark = [pytest.mark.redis, pytest.mark.usefixtures("patient_callers")]
+TASKS = 500
 
 
 class Watched:
@@ -36,7 +36,7 @@ class Watched:
         monkeypatch.setattr(Looking, "_seen", count)
 
 
-def test_a_thousand_tasks(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_tasks(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
     watched = Watched(monkeypatch)
 
     async def give_up(locks: aio.Locks) -> str:
