@@ -88,7 +88,7 @@ def test_a_doubtful_release_leaves_a_tombstone_that_runs_out(server: RedisServer
     assert isinstance(run(port.attempt(late, 0.0)), Busy)
     left = server.ask("PTTL", "t:{x}:alive")
     assert isinstance(left, int)
-    assert 0 < left <= 62_000
+    assert 60_000 < left <= 122_000  # as long as a command may be on its way, whatever the ttl
     server.ask("ZADD", "t:{x}:alive", 1, f"-{late.id}")  # its time is over
     assert isinstance(run(port.attempt(late, 0.0)), Granted)
     assert run(port.release(late))

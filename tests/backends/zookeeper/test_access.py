@@ -198,7 +198,7 @@ def test_a_server_with_too_many_connections_of_ours_says_so() -> None:
         locknut.connect(f"{server.url}?session_timeout=4") as second,
     ):
         with first.lock("x"), pytest.raises(BackendUnavailable, match="maxClientCnxns"):
-            second.lock("y").acquire(timeout=0.5)
+            second.lock("y").acquire(timeout=3)
         first.close()
         with second.lock("y", timeout=PATIENCE):
             pass
