@@ -24,7 +24,7 @@ class RedlockFaults(RedisFaults):
     other_lists: float = 0.0
     """Of the clients, those that have another server in their list in place of a node."""
     cut_off: float = 0.0
-    """Of the clients, those that cannot reach one of the nodes."""
+    """Of the clients, those that cannot reach one of the nodes until the faults are over."""
 
     @property
     def fences_outlive_both(self) -> bool:

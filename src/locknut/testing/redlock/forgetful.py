@@ -36,7 +36,9 @@ FORGETFUL: dict[str, Bug] = {
     "redlock-flushed-and-not-noticed": naive(
         Edit("vote", "if trusted and not marker[6] then", "if true then"),
         rules="a",
-        faults=RedlockFaults(emptied=1.5),
+        faults=RedlockFaults(emptied=2.0),
+        only=("grip",),
+        size=BOUT,
     ),
     "redlock-marker-of-another-run": naive(
         Edit("vote", _SAME, "local same = marker[1]"),

@@ -40,6 +40,20 @@ NAMES = ("mutex", "pair", "twin", "shelf", "owned", "grip")
 OF_ALL = frozenset({Kind.FORGOT, Kind.STEPPED})
 
 
+class Strangers(set[str]):
+    """Clients that cannot reach a node, for as long as there are faults.
+
+    Who is cut off from one node, and cannot tell which of two others has the time, gets on after.
+    """
+
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self._network = network
+
+    def __contains__(self, who: object) -> bool:
+        return isinstance(self._network.faults, RedlockFaults) and super().__contains__(who)
+
+
 class RedlockNode(RedisNode):
     """One of several servers that know nothing of each other."""
 
@@ -49,7 +63,7 @@ class RedlockNode(RedisNode):
         self, world: World, network: Network, at: int, edits: tuple[Edit, ...] = ()
     ) -> None:
         self.at = at
-        self.strangers: set[str] = set()
+        self.strangers: Strangers = Strangers(network)
         self._saved: Callable[[], None] | None = None
         super().__init__(world, network, edits)
         random, drift = world.random, network.faults.drift / STEADIER
