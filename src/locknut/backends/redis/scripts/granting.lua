@@ -10,12 +10,11 @@ local function enter_alone(id, ttl, shown)
   return next_fence(FENCE, time, ttl)
 end
 
--- Out of the line. The clients are forgotten with the last of those who wait, or if many tombstones
--- lie among them (each would be looked at) once they are silent.
+-- Out of the line. The clients are forgotten with the last of those who wait.
 local function leave(id)
   redis.call('zrem', LINE, id)
   redis.call('hdel', INFO, id)
-  if redis.call('zcard', ALIVE) <= 16 and redis.call('exists', LINE) == 0 then
+  if redis.call('exists', LINE) == 0 then
     for _, member in ipairs(redis.call('zrange', ALIVE, 0, -1)) do
       if string.byte(member) ~= 45 then -- not a tombstone
         redis.call('zrem', ALIVE, member)
