@@ -71,7 +71,23 @@ def test_defaults() -> None:
 )
 def test_durations(text: str, seconds: float) -> None:
     assert arguments.run(["-w", text, "x", "true"]).wait == seconds
-    assert arguments.run(["--timeout", text, "x", "true"]).wait == seconds
+    assert arguments.wait(["--timeout", text, "x"]).wait == seconds
+
+
+@pytest.mark.parametrize(
+    "words", ["--timeout 5 x true", "--timeout=5 x true", "x --timeout 5 -- a"]
+)
+def test_a_timeout_that_could_mean_either_limit_is_refused(
+    words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    message = refused(capsys, *words.split())
+    assert "--wait DURATION" in message
+    assert "--max-hold DURATION" in message
+
+
+def test_a_timeout_of_the_command_is_its_own() -> None:
+    assert arguments.run(["x", "--", "curl", "--timeout", "5"]).command[1:] == ["--timeout", "5"]
+    assert arguments.run(["x", "curl", "--timeout", "5"]).command[1:] == ["--timeout", "5"]
 
 
 def test_the_last_of_wait_and_nonblock_counts() -> None:

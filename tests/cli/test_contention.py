@@ -38,7 +38,7 @@ def test_busy_is_75_and_names_the_holder(shell: Shell) -> None:
     assert (code, out) == (75, "")
     busy, hint = err.splitlines()
     who = f"tester@{os.uname().nodename}:{holder.pid}"
-    assert busy.startswith(f'locknut: "x" is held by {who} since ')
+    assert busy.startswith(f'locknut: "x" is held by {who} (sh -c echo ')
     assert f"fence {fence}" in busy
     assert hint == f"locknut: to force it open: locknut break x --fence {fence}"
     let_go(holder)
@@ -143,11 +143,12 @@ def test_a_wait_ends_when_the_lock_is_free(shell: Shell) -> None:
     assert int(out) > fence
 
 
-def test_who_waits_long_is_told_for_whom(shell: Shell) -> None:
+def test_who_waits_with_v_is_told_at_once_for_whom(shell: Shell) -> None:
     holder, _ = hold(shell, "x")
     waiter = shell.start("run", "-v", "-w", "1m30s", "x", "true")
-    assert f":{holder.pid} since" in waiter.error_line()
-    assert waiter.error_line() == "locknut: waiting up to 1m30s ..."
+    assert f":{holder.pid} (" in waiter.error_line()
+    assert waiter.error_line() == "locknut: waiting for the lock up to 1m30s ..."
+    assert "waiting" in shell.run("run", "-v", "-w", "0.1", "x", "true")[2]  # even for so short
     let_go(holder)
     assert waiter.finish()[0] == 0
 

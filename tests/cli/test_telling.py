@@ -50,11 +50,30 @@ def test_the_busy_line_names_holder_age_fence_ttl_and_line(monkeypatch: pytest.M
 def test_a_table_has_a_row_per_holder_and_aligned_columns() -> None:
     two = tuple(Holder(host="h", pid=pid, mode=Mode.PERMIT, raw=pid) for pid in (1, 22))
     lines = table([LockInfo("api", two, permits=5), LockInfo("b", (), (Holder(),))]).split("\n")
-    assert lines[0].split() == ["NAME", "MODE", "HOLDER", "SINCE", "TTL", "FENCE", "WAITING"]
-    assert lines[1].split() == ["api", "slots", "2/5", "h:1", "-", "-", "32", "0"]
-    assert lines[2].split() == ["slots", "2/5", "h:22", "-", "-", "704"]
-    assert lines[3].split() == ["b", "-", "-", "-", "-", "-", "1"]
+    assert lines[0].split() == [
+        "NAME",
+        "MODE",
+        "HOLDER",
+        "HELD",
+        "TTL",
+        "FENCE",
+        "WAITING",
+        "COMMAND",
+    ]
+    assert lines[1].split() == ["api", "slots", "2/5", "h:1", "-", "-", "32", "0", "-"]
+    assert lines[2].split() == ["slots", "2/5", "h:22", "-", "-", "704", "-"]
+    assert lines[3].split() == ["b", "-", "-", "-", "-", "-", "1", "-"]
     assert lines[1].index("32") + 2 == lines[2].index("704") + 3
+
+
+def test_a_duration_is_called_one_and_a_moment_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.time", lambda: 1000.0 + 372)
+    info = LockInfo("x", (Holder(host="c", pid=3, since=1000.0),), (Holder(pid=1, since=1360.0),))
+    head, row = table([info]).split("\n")
+    assert row.split()[head.split().index("HELD")] == "6m12s"
+    text = card(info, "file:/d")
+    assert f"held for 6m12s (since {telling.moment(1000.0)})" in text
+    assert "waiting for 12s" in text
 
 
 def test_a_card_shows_the_line_in_order() -> None:

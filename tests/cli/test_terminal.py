@@ -174,7 +174,7 @@ def _only_child(pid: int) -> int:
 def test_the_interrupt_key_ends_a_wait(terminals: list[Terminal], shell: Shell) -> None:
     holder, _ = hold(shell, "x")
     terminal = on_terminal(terminals, shell, "run", "x", "--", "true")
-    terminal.until("waiting ...")
+    terminal.until("waiting for the lock ...")
     terminal.press("\x03")
     terminal.until("job ended 130")
     let_go(holder)

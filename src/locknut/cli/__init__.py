@@ -17,10 +17,10 @@ from locknut.errors import LocknutError
 VERBS = {
     "run": "run a command while holding a lock",
     "ls": "list the locks that are held or waited for",
-    "show": "show who holds a lock and who waits for it, in order",
-    "break": "open a lock by force",
-    "wait": "return when a lock is free",
-    "redlock": "the nodes of a Redlock: which of them vote, and how a new set begins",
+    "show": "show who holds a lock, and who waits for it, in order",
+    "break": "take a lock away from its holder by force",
+    "wait": "wait until a lock is free, without taking it",
+    "redlock": "look after the nodes of a Redlock",
 }
 _MODULES = {
     "run": "running",
@@ -113,8 +113,9 @@ def _overview() -> str:
         "usage: locknut VERB [options] ...\n\n"
         "Locks across processes and machines, for the command line.\n\n"
         f"{verbs}\n"
-        "`locknut VERB --help` tells the options of a verb; `locknut --version` the version.\n"
-        "The engine is $LOCKNUT_URL or -u URL; without either, files of this machine.\n"
+        "`locknut VERB --help` lists the options of a verb.\n"
+        "-u URL or $LOCKNUT_URL says where the locks live. Without either they are files in this\n"
+        "user's home directory: other users and other machines do not see them.\n"
     )
 
 

@@ -44,6 +44,7 @@ class Options(argparse.Namespace):
     on_backend_error: str
     fair: bool
     owner: str
+    title: str
     require: Sequence[str]
 
     pattern: str | None
@@ -68,9 +69,13 @@ class _Parser(argparse.ArgumentParser):
 def run(argv: Sequence[str]) -> Options:
     """`run [options] NAME [options] -- COMMAND ...`; as with flock, the `--` may be left out."""
     usage = "[options] NAME -- COMMAND [ARGUMENT ...]\n       locknut run [options] NAME -c STRING"
-    about = "Run a command while holding a lock; its exit code is passed on."
+    about = (
+        "Run a command while holding a lock. The exit code is the command's own. "
+        "Use --wait to limit the wait for the lock, --max-hold to limit the command."
+    )
     parser = _parser("run", usage, about, RUN)
-    parser.add_argument("name", metavar="NAME", help="the lock")
+    parser.add_argument("name", metavar="NAME", help="the name of the lock")
+    _explain_timeout(parser, argv)
     ours, command = split(argv)
     found = _settle(parser, parser.parse_args(ours, Options()), RUN)
     found.command = command if found.shell is None else ["/bin/sh", "-c", found.shell]
@@ -78,34 +83,47 @@ def run(argv: Sequence[str]) -> Options:
     return found
 
 
+def _explain_timeout(parser: _Parser, argv: Sequence[str]) -> None:
+    """`--timeout` could mean either limit, and a wrong guess shows only when it is too late."""
+    ours, _ = split(argv)
+    if any(word.partition("=")[0] == "--timeout" for word in ours):
+        parser.error(
+            "--timeout could mean two things: use --wait DURATION to limit the wait for the lock, "
+            "or --max-hold DURATION to limit how long the command may run"
+        )
+
+
 def ls(argv: Sequence[str]) -> Options:
     """`ls [options] [PATTERN]`."""
     about = "List the locks that are held or waited for."
     parser = _parser("ls", "[options] [PATTERN]", about, LS)
-    parser.add_argument("pattern", metavar="PATTERN", nargs="?", help="only these, as order:*")
+    parser.add_argument(
+        "pattern", metavar="PATTERN", nargs="?", help="list only names like this: order:*"
+    )
     return _settle(parser, parser.parse_args(argv, Options()), LS)
 
 
 def show(argv: Sequence[str]) -> Options:
     """`show [options] NAME`."""
-    return _about_one("show", "Show who holds a lock and who waits for it, in order.", (), argv)
+    return _about_one("show", "Show who holds a lock, and who waits for it, in order.", (), argv)
 
 
 def break_(argv: Sequence[str]) -> Options:
     """`break [options] NAME`."""
-    about = "Open a lock by force: take a hold away from its holder, who may still be running."
+    about = "Take a lock away from its holder by force. The holder may still be running."
     return _about_one("break", about, BREAK, argv)
 
 
 def wait(argv: Sequence[str]) -> Options:
     """`wait [options] NAME`."""
-    return _about_one("wait", "Return when nobody holds the lock, without taking it.", WAIT, argv)
+    return _about_one("wait", "Wait until nobody holds the lock, without taking it.", WAIT, argv)
 
 
 def redlock(argv: Sequence[str]) -> Options:
     """`redlock [options] status|init`."""
     about = (
-        "The nodes of a redlock: URL: `status` tells which of them vote; `init` begins a new set."
+        "Look after the nodes of a redlock: URL. `status` lists them and whether they vote; "
+        "`init` lets the nodes of a new set vote at once."
     )
     parser = _parser("redlock", "[options] status|init", about, REDLOCK)
     parser.add_argument(
@@ -116,7 +134,7 @@ def redlock(argv: Sequence[str]) -> Options:
 
 def _about_one(verb: str, about: str, options: Sequence[Option], argv: Sequence[str]) -> Options:
     parser = _parser(verb, "[options] NAME", about, options)
-    parser.add_argument("name", metavar="NAME", help="the lock")
+    parser.add_argument("name", metavar="NAME", help="the name of the lock")
     return _settle(parser, parser.parse_args(argv, Options()), options)
 
 

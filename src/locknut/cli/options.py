@@ -40,69 +40,94 @@ def _switch(dest: str, *flags: str, explain: str, variable: str | None = None) -
 
 
 EVERYWHERE = (
-    Option("url", ("-u", "--url"), "the engine (file:)", str, "URL", "LOCKNUT_URL"),
     Option(
-        "namespace", ("--namespace",), "keeps equal names apart", str, "NS", "LOCKNUT_NAMESPACE"
+        "url",
+        ("-u", "--url"),
+        "where the locks live (default: file:, for this user on this machine)",
+        str,
+        "URL",
+        "LOCKNUT_URL",
     ),
-    _switch("quiet", "-q", "--quiet", explain="nothing but errors", variable="LOCKNUT_QUIET"),
-    _switch("verbose", "-v", "--verbose", explain="say more", variable="LOCKNUT_VERBOSE"),
-    _switch("json", "--json", explain="speak JSON", variable="LOCKNUT_JSON"),
+    Option(
+        "namespace",
+        ("--namespace",),
+        "a prefix that keeps equal lock names of two projects apart (default: locknut)",
+        str,
+        "NS",
+        "LOCKNUT_NAMESPACE",
+    ),
+    _switch("quiet", "-q", "--quiet", explain="print errors only", variable="LOCKNUT_QUIET"),
+    _switch(
+        "verbose",
+        "-v",
+        "--verbose",
+        explain="print more about what happens",
+        variable="LOCKNUT_VERBOSE",
+    ),
+    _switch("json", "--json", explain="print JSON instead of text", variable="LOCKNUT_JSON"),
 )
 
 RUN = (
     Option(
-        "wait", ("-n", "--nonblock"), "do not wait: exit with the code of -E if busy", constant=0.0
+        "wait",
+        ("-n", "--nonblock"),
+        "do not wait for the lock: if it is held, exit at once with the code of -E",
+        constant=0.0,
     ),
     _duration(
         "wait",
-        *("-w", "--wait", "--timeout"),
-        explain="wait at most so long; 0 is -n (for ever)",
+        *("-w", "--wait"),
+        explain="wait for the lock at most DURATION; 0 is the same as -n (default: forever)",
         variable="LOCKNUT_RUN_WAIT",
         default=NEVER,
     ),
     Option(
         "conflict_exit_code",
         ("-E", "--conflict-exit-code"),
-        "the code if the lock was not acquired (75)",
+        "the exit code if the lock was not acquired (default: 75)",
         readings.exit_code,
         "CODE",
         "LOCKNUT_RUN_CONFLICT_EXIT_CODE",
         int(Exit.BUSY),
     ),
-    _switch("shared", "-s", "--shared", explain="share the lock with others that share it"),
-    Option("shared", ("-x", "--exclusive"), "share it with nobody (the default)", constant=False),
-    Option("slots", ("-j", "--slots"), "let N run at a time", readings.slots, "N"),
-    Option("shell", ("-c", "--command"), "run STRING by /bin/sh", str, "STRING"),
+    _switch(
+        "shared", "-s", "--shared", explain="hold the lock together with other --shared holders"
+    ),
+    Option("shared", ("-x", "--exclusive"), "hold the lock alone (the default)", constant=False),
+    Option(
+        "slots", ("-j", "--slots"), "let up to N commands run at the same time", readings.slots, "N"
+    ),
+    Option("shell", ("-c", "--command"), "run STRING with /bin/sh", str, "STRING"),
     _duration(
         "ttl",
         "--ttl",
-        explain="how long the lock outlives us (the engine's own)",
+        explain="how long the lock stays held if locknut dies (default: the engine's)",
         variable="LOCKNUT_RUN_TTL",
     ),
     _duration(
         "at_least",
         "--at-least",
-        explain="keep the lock so long even if the command is faster (0)",
+        explain="keep the lock at least DURATION, even if the command is faster (default: 0)",
         variable="LOCKNUT_RUN_AT_LEAST",
         default=0.0,
     ),
     _duration(
         "max_hold",
         "--max-hold",
-        explain="stop the command after so long and exit with 124 (never)",
+        explain="stop the command after DURATION and exit with 124 (default: none)",
         variable="LOCKNUT_RUN_MAX_HOLD",
         default=NEVER,
     ),
     _duration(
         "grace",
         "--grace",
-        explain="from SIGTERM to SIGKILL (5s, at most a third of the ttl)",
+        explain="the time between SIGTERM and SIGKILL (default: 5s, at most a third of the ttl)",
         variable="LOCKNUT_RUN_GRACE",
     ),
     Option(
         "on_lost",
         ("--on-lost",),
-        "when the lock is lost: term, kill, warn or signal:USR1 (term)",
+        "what to do if the lock is lost: term, kill, warn or signal:USR1 (default: term)",
         readings.on_lost,
         "POLICY",
         "LOCKNUT_RUN_ON_LOST",
@@ -111,26 +136,37 @@ RUN = (
     Option(
         "on_backend_error",
         ("--on-backend-error",),
-        "without an engine: fail, run (without the lock!) or skip (fail)",
+        "if the engine cannot be used: fail, skip, or run without the lock (default: fail)",
         readings.backend_error,
         "POLICY",
         "LOCKNUT_RUN_ON_BACKEND_ERROR",
         "fail",
     ),
-    _switch("fair", "--fair", explain="first come, first served", variable="LOCKNUT_RUN_FAIR"),
+    _switch(
+        "fair", "--fair", explain="strictly first come, first served", variable="LOCKNUT_RUN_FAIR"
+    ),
     Option(
         "owner",
         ("--owner", "--label"),
-        "who this is, for others to see (the user's name)",
+        "the name of the holder, for others to see (default: the user's name)",
         str,
         "TEXT",
         "LOCKNUT_RUN_OWNER",
         "",
     ),
     Option(
+        "title",
+        ("--title",),
+        "what others see as the command; - shows nothing (default: the command line)",
+        str,
+        "TEXT",
+        "LOCKNUT_RUN_TITLE",
+        "",
+    ),
+    Option(
         "require",
         ("--require",),
-        "refuse an engine that lacks one of these: fencing,durable,...",
+        "refuse an engine that lacks one of these capabilities: fencing,durable,...",
         readings.capabilities,
         "LIST",
         "LOCKNUT_RUN_REQUIRE",
@@ -139,12 +175,12 @@ RUN = (
 )
 
 LS = (
-    _switch("waiting", "--waiting", explain="only what somebody waits for"),
-    _switch("watch", "--watch", explain="again and again, until interrupted"),
+    _switch("waiting", "--waiting", explain="list only the locks that somebody waits for"),
+    _switch("watch", "--watch", explain="list again and again, until interrupted"),
     Option(
         "every",
         ("--every",),
-        "how often with --watch (1s)",
+        "the pause between two lists of --watch (default: 1s)",
         readings.duration,
         "DURATION",
         None,
@@ -153,26 +189,34 @@ LS = (
 )
 
 BREAK = (
-    Option("fence", ("--fence",), "the hold to break, as `show` tells it", readings.whole, "N"),
-    Option("reason", ("--reason",), "why, for the record", str, "TEXT", default=""),
-    _switch("yes", "-y", "--yes", explain="do not ask"),
+    Option(
+        "fence",
+        ("--fence",),
+        "break the hold with this fence; `locknut show` prints it",
+        readings.whole,
+        "N",
+    ),
+    Option("reason", ("--reason",), "why, for the log", str, "TEXT", default=""),
+    _switch("yes", "-y", "--yes", explain="do not ask for confirmation"),
 )
 
 REDLOCK = (
     Option(
-        "node", ("--node",), "`init` of this node alone, as `status` tells it", str, "HOST:PORT"
+        "node", ("--node",), "`init` this node alone; `status` prints its address", str, "HOST:PORT"
     ),
     _switch(
-        "force", "--force", explain="`init` whatever max_ttl or list of nodes other clients have"
+        "force",
+        "--force",
+        explain="`init` even if other clients use another max_ttl or list of nodes",
     ),
-    _switch("yes", "-y", "--yes", explain="do not ask before `init`"),
+    _switch("yes", "-y", "--yes", explain="do not ask for confirmation before `init`"),
 )
 
 WAIT = (
     _duration(
         "wait",
         *("-w", "--wait", "--timeout"),
-        explain="wait at most so long (for ever)",
+        explain="wait at most DURATION (default: forever)",
         variable="LOCKNUT_WAIT",
         default=NEVER,
     ),

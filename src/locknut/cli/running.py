@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 from locknut import Capability
-from locknut.cli import arguments, child, nesting, opening, taking
+from locknut.cli import arguments, child, nesting, opening, taking, titles
 from locknut.cli.exits import Exit, of_signal
 from locknut.cli.options import NEVER
 from locknut.cli.signals import Interrupted, Signals
@@ -70,11 +70,18 @@ class Run:
         options = self.options
         with self.signals.interrupting():
             require = tuple(options.require)
-            self.locks = opening.locks(options, label=self.label, require=require)
+            label = titles.label(self.label, self._title())
+            self.locks = opening.locks(options, label=label, require=require)
             stack.callback(self._close, self.locks)
             nesting.refuse_reentry(self.locks, options.name, os.environ.get(nesting.VARIABLE, ""))
             self.lease = taking.acquire(self.locks, options, self.teller)
         self.since = clock.now()
+
+    def _title(self) -> str:
+        if self.options.title:
+            return titles.of_text(self.options.title)
+        shell = self.options.shell
+        return titles.of_command(self.options.command if shell is None else [shell])
 
     def _close(self, locks: Locks) -> None:
         with suppress(BackendError):  # what cannot be given back any more, the ttl frees

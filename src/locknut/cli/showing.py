@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from locknut import Mode
-from locknut.cli import arguments, opening
-from locknut.cli.telling import age, as_json, plain, quoted, span, who
+from locknut.cli import arguments, opening, titles
+from locknut.cli.telling import age, as_json, command, moment, plain, quoted, span, who
 
 if TYPE_CHECKING:
     from locknut import Holder, LockInfo, Locks, Vote
     from locknut.cli.arguments import Options
 
-_COLUMNS = ("NAME", "MODE", "HOLDER", "SINCE", "TTL", "FENCE", "WAITING")
-_RIGHT = {"SINCE", "TTL", "FENCE", "WAITING"}
+_COLUMNS = ("NAME", "MODE", "HOLDER", "HELD", "TTL", "FENCE", "WAITING", "COMMAND")
+_RIGHT = {"HELD", "TTL", "FENCE", "WAITING"}
 _SHORTEST = 0.01
 _CLEAR = "\x1b[H\x1b[2J"
 
@@ -71,11 +71,12 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 def _rows(info: LockInfo) -> list[tuple[str, ...]]:
     waiting = str(len(info.waiters))
     if not info.holders:
-        return [(plain(info.name), "-", "-", "-", "-", "-", waiting)]
+        return [(plain(info.name), "-", "-", "-", "-", "-", waiting, "-")]
     rows: list[tuple[str, ...]] = []
     for number, holder in enumerate(info.holders):
         name, count = (plain(info.name), waiting) if number == 0 else ("", "")
-        rows.append((name, _mode(info, holder), who(holder), *_times(holder), count))
+        told = (_mode(info, holder), who(holder), *_times(holder))
+        rows.append((name, *told, count, command(holder) or "-"))
     return rows
 
 
@@ -98,8 +99,8 @@ def card(info: LockInfo, place: str) -> str:
     lines = [f"{quoted(info.name)}{free} in {plain(place)}" + ("" if free else ":")]
     lines += [f"  held by {_sentence(info, holder)}" for holder in info.holders]
     for turn, waiter in enumerate(info.waiters, start=1):
-        since = "" if waiter.since is None else f", waiting {age(waiter.since)}"
-        lines.append(f"  {turn}. {who(waiter)}{since}, {waiter.mode.value}")
+        since = "" if waiter.since is None else f", waiting for {age(waiter.since)}"
+        lines.append(f"  {turn}. {_named(waiter)}{since}, {waiter.mode.value}")
     if not info.holders and info.waiters:
         lines.insert(1, "  held by nobody at this moment")
     lines += [f"  {_dissent(vote)}" for vote in info.votes if not vote.agrees]
@@ -113,12 +114,17 @@ def _dissent(vote: Vote) -> str:
 
 
 def _sentence(info: LockInfo, holder: Holder) -> str:
-    since, left, fence = _times(holder)
-    parts = [who(holder), _mode(info, holder)]
-    parts += [f"since {since}"] if since != "-" else []
+    held, left, fence = _times(holder)
+    parts = [_named(holder), _mode(info, holder)]
+    parts += [f"held for {held} (since {moment(holder.since)})"] if holder.since is not None else []
     parts += [f"fence {fence}"] if fence != "-" else []
     parts += [f"ttl {left}"] if left != "-" else []
     return ", ".join(parts)
+
+
+def _named(holder: Holder) -> str:
+    title = command(holder)
+    return f"{who(holder)} ({title})" if title else who(holder)
 
 
 def facts_of(info: LockInfo, place: str) -> dict[str, object]:
@@ -145,7 +151,8 @@ def facts_of(info: LockInfo, place: str) -> dict[str, object]:
 def _facts(holder: Holder) -> dict[str, object]:
     return {
         "owner": who(holder),
-        "label": holder.label,
+        "label": titles.split(holder.label)[0],
+        "command": titles.split(holder.label)[1],
         "host": holder.host,
         "pid": holder.pid,
         "who": holder.who,

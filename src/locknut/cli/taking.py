@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from locknut.cli.options import NEVER
 from locknut.cli.showing import facts_of
-from locknut.cli.telling import age, moment, plain, quoted, span, who
+from locknut.cli.telling import age, command, moment, plain, quoted, span, who
 from locknut.errors import BackendError
 
 if TYPE_CHECKING:
@@ -25,9 +25,10 @@ _SOON = 2.0
 def acquire(locks: Locks, options: Options, teller: Teller) -> Lease | None:
     """The lease, or None after saying who has the lock."""
     lock = _lock(locks, options)
-    if options.wait == 0:
-        lease: Lease | None = lock.acquire(blocking=False)
-    else:
+    lease: Lease | None = None
+    if options.wait == 0 or teller.verbose:
+        lease = lock.acquire(blocking=False)
+    if lease is None and options.wait > 0:
         with _told_soon(locks, options, teller):
             lease = lock.acquire(timeout=None if options.wait == NEVER else options.wait)
     if lease is None:
@@ -52,8 +53,12 @@ def _lock(locks: Locks, options: Options) -> Any:
 
 @contextmanager
 def _told_soon(locks: Locks, options: Options, teller: Teller) -> Iterator[None]:
-    """Within: after a while, say who is waited for; only if somebody is likely to read it."""
-    if not teller.chatty:
+    """Within: say who is waited for, if somebody is likely to read it: with -v at once, on a
+    terminal after a while.
+    """
+    if teller.verbose:
+        _say_waiting(locks, options, teller)
+    if teller.verbose or not teller.chatty:
         yield
         return
     timer = threading.Timer(_SOON, _say_waiting, (locks, options, teller))
@@ -70,7 +75,7 @@ def _say_waiting(locks: Locks, options: Options, teller: Teller) -> None:
     if info is not None:
         teller.say("held", describe(info, locks.place), **facts_of(info, locks.place))
     limit = "" if options.wait == NEVER else f" up to {span(options.wait)}"
-    teller.say("waiting", f"waiting{limit} ...", lock=options.name)
+    teller.say("waiting", f"waiting for the lock{limit} ...", lock=options.name)
 
 
 def _say_busy(info: LockInfo | None, place: str, options: Options, teller: Teller) -> None:
@@ -88,12 +93,14 @@ def _say_busy(info: LockInfo | None, place: str, options: Options, teller: Telle
 
 
 def describe(info: LockInfo, place: str) -> str:
-    """Who holds it: "x" is held by me@web-3:4121 since 02:14:07 (6m12s), fence 8841, in file:/x."""
+    """Who holds it: "x" is held by me@web-3:4121 (make all) since 02:14:07 (6m12s), fence 8841."""
     name = quoted(info.name)
     if not info.holders:
         return f"{name} in {plain(place)} was held until a moment ago"
     first, *others = info.holders
     text = f"{name} is held by {who(first)}"
+    if title := command(first):
+        text += f" ({title})"
     if others:
         text += f" and {len(others)} more"
     if first.since is not None:

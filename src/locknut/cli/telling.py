@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from locknut.cli import titles
+
 if TYPE_CHECKING:
     from locknut import Holder
 
@@ -89,9 +91,14 @@ def quoted(name: str) -> str:
 
 def who(holder: Holder) -> str:
     """deploy@web-3:4121, as far as the engine tells."""
-    name = holder.label or holder.owner or holder.who
+    name = titles.split(holder.label)[0] or holder.owner or holder.who
     place = holder.host if holder.pid is None else f"{holder.host}:{holder.pid}"
     return plain("@".join(part for part in (name, place) if part)) or "somebody"
+
+
+def command(holder: Holder) -> str:
+    """pg_dump orders: what a `locknut run` runs under the lock; empty if the holder is no such."""
+    return plain(titles.split(holder.label)[1])
 
 
 def span(seconds: float) -> str:

@@ -171,8 +171,11 @@ def foreign(data: bytes) -> bool:
 @lru_cache(maxsize=512)
 def words(host: str, who: str, label: str, owner: str) -> bytes:
     """What people are told of a holder, cut to the room there is."""
-    parts = zip((host, who, label, owner), _ROOMS, strict=True)
-    return b"\x1f".join(_cut(text, room) for text, room in parts)
+    texts = (host, who, label, owner)
+    data = [_clean(text)[:room] for text, room in zip(texts, _ROOMS, strict=True)]
+    unused = sum(_ROOMS) - sum(map(len, data))
+    data[2] = _clean(label)[: _ROOMS[2] + unused]  # it may have the room that the others leave
+    return b"\x1f".join(data)
 
 
 def digest(text: str) -> bytes:
@@ -197,8 +200,8 @@ def decode_key(data: bytes) -> str | None:
         return None
 
 
-def _cut(text: str, room: int) -> bytes:
-    return text.replace("\x1f", " ").replace("\0", " ").encode("utf-8", "replace")[:room]
+def _clean(text: str) -> bytes:
+    return text.replace("\x1f", " ").replace("\0", " ").encode("utf-8", "replace")
 
 
 def _text(data: bytes) -> str:
