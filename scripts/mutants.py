@@ -158,10 +158,16 @@ def _run(tree: Path, tests: Sequence[str], limit: float) -> tuple[str, str]:
         _running.discard(process.pid)
     if process.returncode == 0:
         return SURVIVED, ""
-    failed = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", said, re.MULTILINE)
-    if process.returncode in {1, 2} and failed:
-        return KILLED, failed[0]
+    failed = first_failed(said)
+    if process.returncode in {1, 2} and failed is not None:
+        return KILLED, failed
     return UNJUDGED, f"pytest ended with {process.returncode}: {said[-200:]!r}"
+
+
+def first_failed(said: str) -> str | None:
+    """The test that pytest names in its summary. A line of a log may begin with ERROR as well."""
+    found = re.search(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", said, re.MULTILINE)
+    return found[1] if found else None
 
 
 def _end(*groups: int) -> None:

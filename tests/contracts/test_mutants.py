@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
 from collections import Counter
 
 import pytest
@@ -44,6 +45,15 @@ def test_there_are_enough_in_every_part() -> None:
 def test_no_two_are_the_same() -> None:
     changes = Counter((each.file, each.before, each.after) for each in MUTANTS)
     assert [change for change, count in changes.items() if count > 1] == []
+
+
+def test_the_runner_does_not_take_a_log_for_a_failure() -> None:
+    first_failed = runpy.run_path(str(ROOT / "scripts/mutants.py"))["first_failed"]
+    said = (
+        "ERROR    locknut:telling.py:52 lost 'x'\nFAILED tests/a.py::test_b[in turn] - assert 0\n"
+    )
+    assert first_failed(said) == "tests/a.py::test_b[in turn]"
+    assert first_failed("1 passed in 2 s") is None
 
 
 def test_what_is_broken_is_said_in_a_sentence() -> None:
