@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from locknut.core.values import Mode
@@ -90,6 +91,22 @@ class TestExclusion:
         holds = [*hold("p", 1, 32, until=9, **two), *hold("q", 2, 64, until=9, **two)]
         assert not broken(holds)
         assert "a" in broken([*holds, *hold("r", 3, 96, until=9, **two)])
+
+    def test_an_old_hold_comes_back_with_its_number_to_owners_only(self) -> None:
+        given = Assumptions(
+            exclusion_void_after=frozenset({K.FORGOT, K.BROKEN}), old_holds_come_back=True
+        )
+        forgot = event(2.5, "engine", K.FORGOT)
+        owned = [
+            *hold("p", 1, 64, until=9, released=2, owner="o"),
+            forgot,
+            *hold("q", 3, 32, until=9, released=4, owner="o"),
+        ]
+        plain = [each._replace(owner=None) for each in owned]
+        assert not broken(owned, given)
+        assert broken(owned, replace(given, old_holds_come_back=False)) == {"b"}
+        assert broken(plain, given) == {"b"}
+        assert broken([each for each in owned if each is not forgot], given) == {"b"}
 
     def test_co_owners_are_one(self) -> None:
         mine = [*hold("p", 1, 32, until=9, owner="o"), *hold("q", 2, 32, until=9, owner="o")]

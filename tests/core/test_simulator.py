@@ -13,7 +13,7 @@ from locknut.core.holding import Terms
 from locknut.testing.bugs import BUGS, Bug
 from locknut.testing.campaign import main
 from locknut.testing.customer import Customer
-from locknut.testing.network import CALM, EVERYTHING, Network
+from locknut.testing.network import CALM, EVERYTHING, Network, StoreFaults
 from locknut.testing.node import Node
 from locknut.testing.simulator import Setting, run
 from locknut.testing.variant import REAL
@@ -37,6 +37,14 @@ def test_many_swarms_break_nothing_and_every_fault_was_there() -> None:
     told = {"granted", "handed_over", "released", "timed_out", "at_risk", "broken"}
     lost = {f"lost: {why}" for why in ("expired", "taken", "broken", "max_hold")}
     assert faults | told | lost <= {what for what, often in met.items() if often > 0}
+
+
+def test_an_older_state_breaks_nothing_among_owners() -> None:
+    """Who joins a hold that is back goes on with its number; what had run out is not back."""
+    setting = Setting(REAL, StoreFaults(older_state=0.5), ("owned",))
+    for seed in range(SOUND_SEEDS):
+        outcome = run(seed, setting)
+        assert not outcome.violations, f"seed {seed}: {outcome.violations[0]}"
 
 
 @pytest.mark.parametrize("seed", [3, 14, 15])

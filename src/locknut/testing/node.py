@@ -168,6 +168,7 @@ class Node:
         self._record(Kind.FORGOT, "", "")
         self.store = self._new_store()
         self.world.random.choice(self._copies)(self.store)
+        self.store.inspect(None, self.now())  # what has run out since then is gone
         self.tell(NOBODY, note="forgotten")
 
     def leftovers(self) -> Iterator[tuple[str, str, str]]:

@@ -18,12 +18,14 @@ from locknut.testing.world import World
 
 MEMORY = Assumptions(
     exclusion_void_after=frozenset({Kind.FORGOT, Kind.BROKEN}),
+    old_holds_come_back=True,
     told_within=0.05,
     free_within=5.0,
     idle_within=11.0,
     fifo=True,
 )
-"""What the memory engine's store promises: it keeps nothing over a restart, but fences grow."""
+"""What the memory engine's store promises: a restart leaves it with nothing or an older state, but
+fences grow."""
 
 
 class Patch(NamedTuple):

@@ -18,6 +18,7 @@ from locknut.testing.redis.bugs import BUGS
 from locknut.testing.redis.engine import EVERYTHING, REDIS
 from locknut.testing.redis.looping import SimAsyncio
 from locknut.testing.simulator import Setting, run
+from locknut.testing.sizes import DUEL
 
 pytestmark = pytest.mark.redis
 
@@ -42,6 +43,11 @@ def test_many_swarms_break_nothing_and_every_fault_was_there() -> None:
     lost = {f"lost: {why}" for why in ("expired", "taken", "broken", "max_hold")}
     assert faults | told | lost <= {what for what, often in met.items() if often > 0}
     assert not [what for what in met if what.startswith("refused")]
+
+
+def test_what_was_found_once_is_looked_at_again() -> None:
+    """91001244: the key with a tombstone was deleted, so the one beside it lived until its end."""
+    assert not run(91001244, Setting(REDIS, size=DUEL)).violations
 
 
 @pytest.mark.parametrize("seed", [3, 14])

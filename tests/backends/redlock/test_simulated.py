@@ -30,6 +30,7 @@ pytestmark = [pytest.mark.redis, pytest.mark.timeout(600)]
 DUELS = 120
 """How many CI looks at; `make sim-redlock` looks at more."""
 FULL_RUNS = 2
+SOUND_SEEDS = 5
 FINDING = 60
 """Within so many seeds each bug must be found."""
 NOT_OF_TCP = {"duplicated", "ring_lost", "drift"}
@@ -114,6 +115,18 @@ def test_without_faults_everybody_gets_on(colour: type, nodes: int) -> None:
     acquired = [event for event in outcome.history if event.kind is Kind.ACQUIRED]
     assert len({event.who for event in acquired}) > 1
     assert len(acquired) > 10
+
+
+SOUND = {repr(bug.without): name for name, bug in BUGS.items()}
+"""One of each kind: several bugs are looked for under the same circumstances."""
+
+
+@pytest.mark.parametrize("name", SOUND.values())
+def test_what_hunts_a_naive_redlock_breaks_nothing_that_is_sound(name: str) -> None:
+    """For a fixed number of seeds, not just until the bug is found."""
+    for seed in range(SOUND_SEEDS):
+        outcome = run(seed, BUGS[name].without)
+        assert not outcome.violations, f"seed {seed}: {outcome.violations[0]}"
 
 
 @pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)

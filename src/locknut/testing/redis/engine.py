@@ -62,6 +62,5 @@ REDIS = Variant(
     assumptions=replace(
         MEMORY,
         exclusion_void_after=MEMORY.exclusion_void_after | {Kind.STEPPED},
-        old_holds_come_back=True,
     ),
 )

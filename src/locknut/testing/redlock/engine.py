@@ -71,6 +71,7 @@ EVERYTHING = RedlockFaults(
     clock_returns=0.15,
     boots_behind=0.15,
     resyncs=0.15,
+    swaps=0.15,
     other_lists=0.2,
     cut_off=0.3,
 )

@@ -21,6 +21,8 @@ class RedlockFaults(RedisFaults):
     """One restarts without its data and with a clock that is behind; soon it is set right."""
     resyncs: float = 0.0
     """REPLICAOF another server and back: the same process has nothing, or old data, from now on."""
+    swaps: float = 0.0
+    """Another server, up for long, takes its address: it has nothing, or old data."""
     other_lists: float = 0.0
     """Of the clients, those that have another server in their list in place of a node."""
     cut_off: float = 0.0

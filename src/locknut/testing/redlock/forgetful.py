@@ -14,7 +14,10 @@ _FORGETS = RedlockFaults(engine_restarts=0.8, data_lost=1.0, emptied=0.5, slow=0
 _EAGER = replace(BOUT, rest=0.1, rounds=20)
 _SAME = "local same = marker[1] and (marker[1] == run or marker[1] == told('server', 'run_id'))"
 _HISTORY = "or known[3] ~= told('replication', 'master_replid')"
+_BOTH_CLOCKS = "tonumber(began) + wait - now, first + wait - shows"
 _OWN_CLOCK = "tonumber(began) + wait - now, 0"
+_BEGAN = "'began', text(now)"
+_UPTIME = "'began', text(now - told('server', 'uptime_in_seconds') * 1000)"
 _NUMBERS = ("vote", "raise")
 _ABSURD = "if number <= math.max(least, steps - LEAD) or number >"
 _FLOOR = "tonumber(redis.call('hget', MARKER, 'floor') or 0)"
@@ -54,8 +57,16 @@ FORGETFUL: dict[str, Bug] = {
         faults=RedlockFaults(resyncs=1.0, snapshots=3.0, slow=0.05),
         only=("grip",),
     ),
+    "redlock-uptime-counts": naive(
+        Edit("vote", _BEGAN, _UPTIME),
+        Edit("watch", _BOTH_CLOCKS, _OWN_CLOCK),
+        rules="a",
+        faults=RedlockFaults(swaps=1.0, slow=0.05),
+        only=("grip",),
+        size=BOUT,
+    ),
     "redlock-quarantine-by-its-own-clock": naive(
-        Edit("watch", "tonumber(began) + wait - now, first + wait - shows", _OWN_CLOCK),
+        Edit("watch", _BOTH_CLOCKS, _OWN_CLOCK),
         rules="a",
         faults=RedlockFaults(boots_behind=0.6, cut_off=0.7, processes_crash=0.6),
         only=("grip",),

@@ -69,6 +69,7 @@ class RedlockNode(RedisNode):
         random, drift = world.random, network.faults.drift / STEADIER
         self.clock = Clock(500 + random.uniform(-APART, APART), 1 + random.uniform(-drift, drift))
         self._run, self._history = self._new_id(), self._new_id()
+        self._since = self.wall() - IN_USE
 
     def _new_id(self) -> bytes:
         return b"%040x" % self.world.random.getrandbits(160)
@@ -82,10 +83,13 @@ class RedlockNode(RedisNode):
         return self._info() if words[0] == b"info" else super()._command(words)
 
     def _info(self) -> bytes:
-        return b"maxmemory_policy:noeviction\r\nrun_id:%b\r\nmaster_replid:%b\r\n" % (
-            self._run,
-            self._history,
-        )
+        told = {
+            b"maxmemory_policy": b"noeviction",
+            b"run_id": self._run,
+            b"master_replid": self._history,
+            b"uptime_in_seconds": b"%d" % (self.wall() - self._since),
+        }
+        return b"".join(b"%b:%b\r\n" % each for each in told.items())
 
     # Faults.
 
@@ -97,6 +101,7 @@ class RedlockNode(RedisNode):
             yield faults.clock_returns, self.jump_and_return
             yield faults.boots_behind, self.boot_behind
             yield faults.resyncs, self._resync
+            yield faults.swaps, self._swap
 
     def _save(self) -> None:
         self._saved = self.keys.copied()
@@ -138,13 +143,20 @@ class RedlockNode(RedisNode):
     def _resync(self) -> None:
         self.world.faults["resyncs"] += 1
         self._history = self._new_id()
+        self._forget("", self._take_other_data)
 
-        def replaced() -> None:
-            self.keys.clear()
-            if self._saved is not None and self.world.chance(0.7):
-                self._saved()
+    def _swap(self) -> None:
+        if self.up:
+            self.world.faults["swaps"] += 1
+            self._hang_up()
+            self._run, self._history = self._new_id(), self._new_id()
+            self._since = self.wall() - IN_USE
+            self._forget("", self._take_other_data)
 
-        self._forget("", replaced)
+    def _take_other_data(self) -> None:
+        self.keys.clear()
+        if self._saved is not None and self.world.chance(0.7):
+            self._saved()
 
     def in_use(self, set_id: bytes, max_ttl: bytes) -> None:
         """It has been voting for longer than a number may be ahead of the clock."""
@@ -169,6 +181,7 @@ class RedlockNode(RedisNode):
     def _come_back(self) -> None:
         super()._come_back()
         self._run, self._history = self._new_id(), self._new_id()
+        self._since = self.wall()
 
     # What the history sees.
 
