@@ -3,41 +3,28 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import locknut
-from locknut import opening
-from locknut.testing.clock import FakeThreads
-from locknut.testing.standins import World
+from locknut.testing import FakeLocks
 from tests.api.crowd import PATIENCE, Started
 
 
 class Bench:
     """Locks on a clock that stands still, so that the ten milliseconds of a cohort never end."""
 
-    def __init__(self) -> None:
-        self.world = World()
-        self.clients: list[Any] = []
+    def __init__(self, fakes: FakeLocks) -> None:
+        self.clock = fakes.clock
 
     def connect(self, **settings: Any) -> locknut.Locks:
-        runtime = FakeThreads(self.world.clock)
-        made = locknut.Locks(self.world.engine, opening.Settings(**settings), runtime=runtime)
-        self.world.clock.keep_with(made._client)
-        self.clients.append(made._client)
-        return made
-
-    def close(self) -> None:
-        self.world.close(*self.clients)
+        return locknut.connect("memory:", **settings)
 
 
 @pytest.fixture
-def bench() -> Iterator[Bench]:
-    made = Bench()
-    yield made
-    made.close()
+def bench(locknut_fakes: FakeLocks) -> Bench:
+    return Bench(locknut_fakes)
 
 
 class Line:
@@ -92,7 +79,7 @@ def test_the_former_lease_is_released_and_not_lost(bench: Bench) -> None:
     lease.release()
     assert line.served() == ["granted", "handed_over"]
     assert lease.state is locknut.State.RELEASED
-    bench.world.clock.advance(100)
+    bench.clock.advance(100)
     assert not told
 
 
@@ -115,7 +102,7 @@ def test_after_ten_milliseconds_it_goes_through_the_engine(bench: Bench) -> None
     line = Line(locks)
     with locks.lock("x"):
         line.join()
-        bench.world.clock.advance(0.011)
+        bench.clock.advance(0.011)
     assert line.served() == ["granted", "granted"]
 
 
@@ -144,7 +131,7 @@ def test_not_with_less_than_half_the_ttl_left(bench: Bench) -> None:
     options = {"ttl": 0.015, "auto_renew": False}
     with locks.lock("x", **options):  # type: ignore[arg-type]
         line.join(**options)
-        bench.world.clock.advance(0.008)
+        bench.clock.advance(0.008)
     assert line.served() == ["granted", "granted"]
 
 
@@ -175,13 +162,13 @@ def test_max_hold_starts_anew(bench: Bench) -> None:
     assert lease is not None
     worker = Started(work)
     assert waiting.wait(PATIENCE)
-    bench.world.clock.advance(0.009)
+    bench.clock.advance(0.009)
     lease.release()
     assert got.wait(PATIENCE)
     assert taken[0].fence == lease.fence + 1
-    bench.world.clock.advance(59.995)
+    bench.clock.advance(59.995)
     assert taken[0].held
-    bench.world.clock.advance(0.1)
+    bench.clock.advance(0.1)
     assert not taken[0].held
     done.set()
     worker.result()
@@ -193,7 +180,7 @@ def test_a_break_compares_the_remote_grant_only(bench: Bench) -> None:
     lease = locks.lock("x").acquire()
     assert lease is not None
     assert operator.force_release("x", fence=lease.fence + 5)
-    bench.world.clock.settle()
+    bench.clock.settle()
     with pytest.raises(locknut.LeaseLost):
         lease.release()
     with locks.lock("x"), pytest.raises(locknut.StaleFence):

@@ -1,1 +1,39 @@
-"""For those who test with Locknut, or test Locknut: simulator, history checker, suites."""
+"""For those who test with Locknut: fake locks, a suite for engines, and a network that fails.
+
+Each is imported when it is first used, because pytest imports this package in every run.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from locknut.testing.clock import Clock
+    from locknut.testing.conformance import Conformance
+    from locknut.testing.fake_locks import FakeLocks, fake_locks
+    from locknut.testing.proxy import FaultProxy
+    from locknut.testing.standins import SomebodyElse
+
+_HOMES = {
+    "Clock": "clock",
+    "Conformance": "conformance",
+    "FakeLocks": "fake_locks",
+    "FaultProxy": "proxy",
+    "SomebodyElse": "standins",
+    "fake_locks": "fake_locks",
+}
+
+__all__ = ["Clock", "Conformance", "FakeLocks", "FaultProxy", "SomebodyElse", "fake_locks"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""Fixtures for those who test code that uses Locknut: locks on a clock that only the test moves.
+"""The pytest plugin: fixtures for those who test code that uses Locknut.
 
 Installed with Locknut, so that pytest finds it by itself; docs/testing.md shows how to use it.
 Nothing of Locknut's testing tools is imported until a fixture is asked for.
@@ -17,65 +17,60 @@ if TYPE_CHECKING:
     from locknut import aio
     from locknut.core.holding import LeaseCore
     from locknut.testing.clock import Clock
-    from locknut.testing.standins import SomebodyElse, World
+    from locknut.testing.fake_locks import FakeLocks
+    from locknut.testing.standins import SomebodyElse
 
 pytest.register_assert_rewrite("locknut.testing.conformance")
 
 
 @pytest.fixture
-def _locknut_world() -> World:
-    from locknut.testing.standins import World
+def locknut_fakes() -> Iterator[FakeLocks]:
+    """Every lock of this process is a fake until the test ends; what all other fixtures bring."""
+    from locknut.testing.fake_locks import fake_locks
 
-    return World()
-
-
-@pytest.fixture
-def clock(_locknut_world: World) -> Clock:
-    """The time of `locks` and `aio_locks`: stands still until `clock.advance(seconds)`."""
-    return _locknut_world.clock
+    with fake_locks() as fakes:
+        yield fakes
 
 
 @pytest.fixture
-def locks(_locknut_world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[locknut.Locks]:
-    """A blocking Locks on a fresh memory engine; `locknut.lock(...)` uses it too."""
-    import locknut
-
-    made = _locknut_world.locks()
-    monkeypatch.setattr(locknut, "default", lambda: made)
-    yield made
-    _locknut_world.close(made._client)
+def locknut_clock(locknut_fakes: FakeLocks) -> Clock:
+    """The time of all locks: it stands still until `locknut_clock.advance(seconds)`."""
+    return locknut_fakes.clock
 
 
 @pytest.fixture
-def aio_locks(_locknut_world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[aio.Locks]:
-    """An asyncio Locks on the same engine; `locknut.aio.lock(...)` uses it too."""
-    from locknut import aio
-
-    made = _locknut_world.aio_locks()
-    monkeypatch.setattr(aio, "default", lambda: made)
-    yield made
-    _locknut_world.close(made._client)
+def locknut_locks(locknut_fakes: FakeLocks) -> locknut.Locks:
+    """A blocking Locks on fake locks; it shares them with `locknut.lock(...)`."""
+    return locknut_fakes.locks()
 
 
 @pytest.fixture
-def hold(_locknut_world: World) -> Callable[..., SomebodyElse]:
-    """`hold(name)`: somebody else has it, until `.release()` or the end of a `with`."""
-    return _locknut_world.hold
+def locknut_aio_locks(locknut_fakes: FakeLocks) -> aio.Locks:
+    """An asyncio Locks on the same fake locks."""
+    return locknut_fakes.aio_locks()
 
 
 @pytest.fixture
-def lose(_locknut_world: World) -> Callable[[LeaseCore], None]:
-    """`lose(lease)`: the hold is lost, now, and the holder has been told."""
-    return _locknut_world.lose
+def locknut_hold(locknut_fakes: FakeLocks) -> Callable[..., SomebodyElse]:
+    """`locknut_hold(name)`: somebody else has it, until `.release()` or the end of a `with`."""
+    return locknut_fakes.hold
 
 
 @pytest.fixture
-def fail_backend(_locknut_world: World) -> Callable[[], AbstractContextManager[None]]:
-    """The engine cannot be reached, inside a `with` on what this gives."""
-    return _locknut_world.fail_backend
+def locknut_lose(locknut_fakes: FakeLocks) -> Callable[[LeaseCore | str], None]:
+    """`locknut_lose(lease or name)`: the hold is lost, now, and its holder has been told."""
+    return locknut_fakes.lose
 
 
 @pytest.fixture
-def assert_held(_locknut_world: World) -> Callable[[str], None]:
-    """`assert_held(name)`: fails unless somebody holds it."""
-    return _locknut_world.assert_held
+def locknut_fail_backend(
+    locknut_fakes: FakeLocks,
+) -> Callable[[], AbstractContextManager[None]]:
+    """Call it for a context in which no engine can be reached."""
+    return locknut_fakes.fail_backend
+
+
+@pytest.fixture
+def locknut_assert_held(locknut_fakes: FakeLocks) -> Callable[[str], None]:
+    """`locknut_assert_held(name)` fails unless somebody holds it."""
+    return locknut_fakes.assert_held

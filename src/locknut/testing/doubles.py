@@ -1,0 +1,93 @@
+"""Swaps what a client is made of while it is faked, and puts it back afterwards.
+
+A Locks, a Lock and a decorated function all refer to one `Client`, and may have been made when a
+module was imported. So the client stays the same object, and everything inside it is exchanged.
+What it was made of lives on under another identity: its keeper and its leases do not notice.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from locknut.core import losing
+from locknut.core.client import Client
+from locknut.core.values import State
+from locknut.errors import ConfigurationError
+from locknut.runtimes.loop import LoopRuntime
+from locknut.testing.clock import Clock, FakeLoop, FakeThreads
+from locknut.testing.standins import FakeEngine
+
+OVER = "the test that this fake Locks belonged to is over"
+
+
+class Double:
+    """One client while it is faked."""
+
+    def __init__(self, client: Client, engine: FakeEngine, clock: Clock):
+        _refuse_waiting(client)
+        self.client = client
+        self.engine = engine
+        self._clock = clock
+        self._before: dict[str, Any] = vars(client)
+        self._identity = Client.__new__(Client)
+        self._identity.__dict__ = self._before
+        self._hand_to(self._identity)
+        client.__dict__ = {**self._before, **vars(self._made())}
+        client.keeper.client = client
+        client.serial = self._before["serial"]  # of which every Lock that exists knows
+        client.fence_step = self._before["fence_step"]
+        clock.keep_with(client)
+
+    def _made(self) -> Client:
+        before = self._identity
+        runtime = FakeLoop if isinstance(before.runtime, LoopRuntime) else FakeThreads
+        return Client(
+            backend=self.engine.like(before.backend),
+            runtime=runtime(self._clock),
+            keeper_runtime=FakeThreads(self._clock),
+            keeper_backend=lambda: self.engine.like(before.backend),
+            keeper_start=before.keeper._start,
+            ear=before.ear,
+            lease_type=before.lease_type,
+            namespace=before.prefix[:-1],
+            label=before.label,
+            cohort=before.cohort,
+            id=before.id,
+        )
+
+    def _hand_to(self, client: Client) -> None:
+        """Keeper and leases from before belong to this one."""
+        self._before["keeper"].client = client
+        for hold in list(self._before["holds"].values()):
+            lease = hold.lease()
+            while lease is not None:
+                lease._client = client
+                lease = lease._inner
+
+    def end(self) -> None:
+        """Nobody waits any more, and the keeper ends."""
+        self.client.closed = self.client.closed or OVER
+        for signal in list(self.client.waiting):
+            signal.notify()
+        self.client.keeper.stop()
+
+    def waited_for(self) -> bool:
+        """Whether a thread has yet to notice the end. (A task does so when its loop runs again.)"""
+        return isinstance(self.client.runtime, FakeThreads) and bool(self.client.waiting)
+
+    def put_back(self) -> None:
+        """The client is what it was before."""
+        for hold in list(self.client.holds.values()):
+            hold.ending = True
+            losing.end_leases(hold, State.RELEASED)  # or their end would be told to the real one
+        self.client.__dict__ = self._before
+        self._hand_to(self.client)
+
+
+def _refuse_waiting(client: Client) -> None:
+    if client.waiting and not getattr(client.runtime, "gone", False):
+        message = (
+            f"a thread or task has been waiting for a real lock of {client.id} since before the "
+            "test: stop it first, or begin the fake locks before it"
+        )
+        raise ConfigurationError(message, backend=client.backend.name)

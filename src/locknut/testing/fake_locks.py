@@ -1,0 +1,209 @@
+"""Fake locks: while they last, every Locks of this process keeps its locks in memory, by a clock
+that only the test moves. No server and no file is touched.
+
+That holds for those that exist (made when a module was imported, say), for those that are made
+meanwhile, and for the default behind `locknut.lock(...)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pytest
+
+import locknut
+from locknut import aio, opening
+from locknut.backends.memory import MemoryEngine
+from locknut.backends.memory.backend import MemoryBackend
+from locknut.connect import DEFAULT_URL, parse
+from locknut.core import losing
+from locknut.core.client import Client
+from locknut.core.holding import LeaseCore
+from locknut.core.ports import Engine
+from locknut.core.values import DEFAULT_NAMESPACE, Mode
+from locknut.errors import BackendError, LocknutError
+from locknut.runtimes import threads
+from locknut.runtimes.threads import run
+from locknut.testing.clock import COURTESY, Clock
+from locknut.testing.doubles import Double
+from locknut.testing.standins import FakeEngine, Line, SomebodyElse
+
+HOME = "memory:test"
+"""The place of the Locks that a test is given, and of the default."""
+_now: list[FakeLocks] = []
+"""The fake locks of this moment, if there are any."""
+
+
+@contextmanager
+def fake_locks() -> Iterator[FakeLocks]:
+    """Fake every lock of this process until the context ends; inside another one, join that."""
+    if _now:
+        yield _now[0]
+        return
+    made = FakeLocks()
+    _now.append(made)
+    try:
+        made.begin()
+        yield made
+    finally:
+        _now.clear()
+        made.end()
+
+
+class FakeLocks:
+    """What a test can do with the locks of the code that it tests."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        """Stands still until `clock.advance(seconds)`."""
+        self._line = Line()
+        self._engines: dict[str, FakeEngine] = {}
+        self._doubles: list[Double] = []
+        self._namespaces: dict[tuple[str, str], FakeEngine] = {}
+        self._others: list[SomebodyElse] = []
+        self._real_client = opening.client
+        self._real_open_url = opening.open_url
+        self._callers: dict[str, Any] = {}
+
+    def begin(self) -> None:
+        """From now on nothing is real."""
+        home = self._engine(HOME)
+        with suppress(LocknutError):  # a wrong $LOCKNUT_URL is told to the code that uses it
+            self._engines[self._open_url(None, opening.Settings())[0].id] = home
+        self._know(HOME, f"{DEFAULT_NAMESPACE}:", home)
+        for client in list(opening._open):
+            if not client.closed:
+                self._fake(client)
+        opening.client = self._client
+        opening.open_url = self._open_url
+        local = vars(threads._local)
+        self._callers = dict(local)  # what this thread really holds is none of the test's
+        local.clear()
+
+    def end(self) -> None:
+        """Everything is as it was before."""
+        opening.client = self._real_client
+        opening.open_url = self._real_open_url
+        for double in self._doubles:
+            double.end()
+        self.clock.settle()
+        with self.clock.changed:
+            left = lambda: not any(double.waited_for() for double in self._doubles)  # noqa: E731
+            self.clock.changed.wait_for(left, COURTESY)
+        for double in reversed(self._doubles):
+            double.put_back()
+        local = vars(threads._local)
+        local.clear()
+        local.update(self._callers)
+
+    def locks(self) -> locknut.Locks:
+        """A blocking Locks that can do everything, at the place of the default."""
+        return locknut.Locks(MemoryEngine(HOME.partition(":")[2]))
+
+    def aio_locks(self) -> aio.Locks:
+        """The same for asyncio."""
+        return aio.Locks(MemoryEngine(HOME.partition(":")[2]))
+
+    def hold(
+        self,
+        name: str,
+        *,
+        mode: Mode = Mode.EXCLUSIVE,
+        permits: int = 1,
+        ttl: float | None = None,
+    ) -> SomebodyElse:
+        """Somebody else has it, on every engine and in every namespace: until released, or until
+        `ttl` has passed.
+        """
+        other = SomebodyElse(self.clock, name, ttl, mode, permits)
+        for (_, prefix), engine in self._namespaces.items():
+            other.hold_at(engine, prefix)
+        self._others.append(other)
+        return other
+
+    def lose(self, lease: LeaseCore | str) -> None:
+        """The hold is lost, now: the engine gave it up, and the holder was told. By its name: every
+        hold that the code under test has on it.
+        """
+        if isinstance(lease, str):
+            found = self._held_here(lease)
+            if not found:
+                pytest.fail(f"the code under test does not hold {lease!r}; {self._list_held()}")
+        else:
+            lease.check()
+            found = [(lease._client, lease._hold)]
+        for client, hold in found:
+            run(MemoryBackend(self._engine(client.id)).release(hold.claim))
+            losing.lose(client, hold, "taken")
+        self.clock.settle()
+
+    @contextmanager
+    def fail_backend(self) -> Iterator[None]:
+        """No engine can be reached until the context ends."""
+        self._line.cut = True
+        try:
+            yield
+        finally:
+            self._line.cut = False
+
+    def assert_held(self, name: str) -> None:
+        """Fail unless somebody holds this name now, on any engine and in any namespace."""
+        if name not in self._held():
+            pytest.fail(f"nobody holds {name!r}; {self._list_held()}")
+
+    def _client(self, *args: Any, **options: Any) -> Client:
+        made = self._real_client(*args, **options)
+        self._fake(made)
+        return made
+
+    def _open_url(self, url: Any, settings: opening.Settings) -> tuple[Engine, opening.Settings]:
+        """A directory that cannot be made is not needed either."""
+        try:
+            return self._real_open_url(url, settings)
+        except BackendError:
+            if not isinstance(url, str | None):
+                raise
+            parsed = parse(url or DEFAULT_URL)
+            namespace = settings.namespace or parsed.options.get("namespace")
+            engine = MemoryEngine()
+            engine.id = parsed.text
+            return engine, settings._replace(namespace=namespace)
+
+    def _fake(self, client: Client) -> None:
+        engine = self._engine(client.id)
+        self._doubles.append(Double(client, engine, self.clock))
+        self._know(client.id, client.prefix, engine)
+
+    def _engine(self, place: str) -> FakeEngine:
+        if place not in self._engines:
+            self._engines[place] = FakeEngine(place, self.clock, self._line)
+        return self._engines[place]
+
+    def _know(self, place: str, prefix: str, engine: FakeEngine) -> None:
+        """Code under test looks for names there; somebody else's holds are there too."""
+        known = {(each, prefix) for each, other in self._engines.items() if other is engine}
+        if known.isdisjoint(self._namespaces):
+            self._namespaces[place, prefix] = engine
+            for other in self._others:
+                other.hold_at(engine, prefix)
+
+    def _held(self) -> list[str]:
+        found: set[str] = set()
+        for (_, prefix), engine in self._namespaces.items():
+            infos = run(MemoryBackend(engine).inspect(None))
+            held = {info.name for info in infos if info.locked}
+            found |= {key.removeprefix(prefix) for key in held if key.startswith(prefix)}
+        return sorted(found)
+
+    def _list_held(self) -> str:
+        return f"held are: {self._held() or 'none'}"
+
+    def _held_here(self, name: str) -> list[tuple[Client, Any]]:
+        return [
+            (double.client, hold)
+            for double in self._doubles
+            for hold in list(double.client.holds.values())
+            if double.client.bare(hold.claim.key) == name
+        ]
