@@ -14,6 +14,7 @@ import pytest
 
 from locknut.backends.file import layout, open_engine, whole
 from locknut.backends.file.fallback import FallbackBackend, FallbackEngine
+from locknut.backends.file.folder import Folder
 from locknut.core.values import Busy, Capability, Claim, Granted, Renewal
 from locknut.errors import BackendError, Unsupported
 from tests.backends.file.driving import (
@@ -71,6 +72,7 @@ def test_one_holds_at_a_time_with_growing_numbers(backend: FallbackBackend) -> N
     assert not release(backend, first)
     assert take(backend, second) > raw
     release(backend, second)
+    run(backend.close())
     assert open_descriptors() <= before
 
 
@@ -100,10 +102,10 @@ def _once(patch: pytest.MonkeyPatch, owner: object, name: str, before: object) -
     """Have something happen just before the next call of this function."""
     real = getattr(owner, name)
 
-    def first(*arguments: object) -> object:
+    def first(*arguments: object, **named: object) -> object:
         patch.setattr(owner, name, real)
         before()  # type: ignore[operator]
-        return real(*arguments)
+        return real(*arguments, **named)
 
     patch.setattr(owner, name, first)
 
@@ -126,7 +128,7 @@ def test_a_file_is_removed_only_by_one_who_is_alone(
     with path.open("r+b") as file:
         file.seek(layout.GRAVE)
         file.write(layout.grave(raw))  # by one who was killed before it took the name away
-    _once(monkeypatch, os, "unlink", lambda: attempt(other, holder))
+    _once(monkeypatch, Folder, "replace", lambda: attempt(other, holder))
     assert isinstance(run(late.attempt(claim(), 0.0)), (Busy, Granted))
     inside = [one for one in (other, late) for claimed in one._engine.holds if claimed]
     assert len(inside) == 1
@@ -177,6 +179,7 @@ def test_an_attempt_that_fails_after_the_lock_lets_go(
         patch.setattr(whole, "write_at", full)
         with pytest.raises(BackendError, match="No space left"):
             take(backend, make())
+    run(backend.close())
     assert open_descriptors() <= before
     take(backend, claim())
 
@@ -226,10 +229,11 @@ def test_a_forked_child_closes_and_never_unlocks(backend: FallbackBackend) -> No
 
 
 def test_a_foreign_file_is_never_written_over(engine: FallbackEngine) -> None:
-    Path(engine.path("ns:a")).write_text("my diary")
+    path = Path(engine.files.folder.path("ns=a.flock"))
+    path.write_text("my diary")
     with pytest.raises(BackendError, match="does not begin like a lock file"):
         run(engine.blocking().attempt(claim(), 0.0))
-    assert Path(engine.path("ns:a")).read_text() == "my diary"
+    assert path.read_text() == "my diary"
 
 
 def test_the_engine_imports_where_there_is_no_fcntl() -> None:

@@ -13,7 +13,7 @@ import pytest
 import locknut
 from locknut.backends.file import identity, layout
 from locknut.backends.file.backend import FileBackend
-from locknut.backends.file.files import EVERY
+from locknut.backends.file.folder import EVERY
 from locknut.core.values import Claim, Granted, Renewal
 from tests.backends.file.driving import (
     busy,

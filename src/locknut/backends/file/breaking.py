@@ -14,7 +14,6 @@ from locknut.backends.file.layout import BLANK, BROKEN
 from locknut.backends.file.naming import file_name
 from locknut.backends.file.recipe import Recipe
 from locknut.core.values import LockInfo, Mode
-from locknut.errors import BackendError
 
 
 def break_hold(recipe: Recipe, key: str, raw: int | None) -> LockInfo | None:
@@ -34,10 +33,8 @@ def _break(recipe: Recipe, key: str, mode: Mode, raw: int | None) -> LockInfo | 
                 return None
             if mode is Mode.PERMIT:
                 _mark(recipe, file, raw)
-            else:
-                _refuse_in_vain(file)
-                if not burying.bury(file, last, whoever=raw is None):
-                    return None
+            elif not burying.bury(file, last, whoever=raw is None):
+                return None
         recipe.ring_first(file, sure=True)  # and each who moves to the new file rings the next
         return info
     finally:
@@ -46,13 +43,6 @@ def _break(recipe: Recipe, key: str, mode: Mode, raw: int | None) -> LockInfo | 
 
 def _meant(info: LockInfo, raw: int | None) -> bool:
     return any(raw is None or holder.raw == raw for holder in info.holders)
-
-
-def _refuse_in_vain(file: LockFile) -> None:
-    """Before the holder is told anything."""
-    if not burying.may_take_name(file):
-        message = f"in a sticky directory only the owner of {file.path} can break this lock"
-        raise BackendError(message, key=file.key, backend="file")
 
 
 def _mark(recipe: Recipe, file: LockFile, raw: int | None) -> None:

@@ -9,31 +9,25 @@ grant counts), and only while the path still leads to it.
 from __future__ import annotations
 
 import os
-import random
 import time
 from contextlib import suppress
 from typing import Final
 
 from locknut.backends.file import burying, descriptors, kernel, layout, slots
 from locknut.backends.file.files import Files, LockFile
+from locknut.backends.file.folder import AT_ONCE, UNUSED_FOR
 from locknut.backends.file.identity import Identity
 from locknut.backends.file.kernel import END, WRITE
 from locknut.backends.file.naming import LOCKS, SEMAPHORES
 from locknut.backends.file.numbering import ahead_of_clock
 from locknut.errors import BackendError
 
-UNUSED_FOR: Final = 24 * 3600.0
-"""Seconds since its last grant after which a file is removed in passing."""
-_AT_ONCE: Final = 64
 _THE_LOCK: Final = kernel.asked(WRITE, layout.LOCK, 1)
 
 
 def clean(files: Files, me: Identity, unused_for: float, most: int | None = None) -> int:
     """Remove the files without a grant for so long among `most`; how many were removed."""
-    names = lock_files(files)
-    if most is not None and len(names) > most:
-        begin = random.randrange(len(names))  # noqa: S311 -- not a secret
-        names = (names + names)[begin : begin + most]
+    names = lock_files(files, most)
     return sum(_clean_one(files, name, me, unused_for) for name in names)
 
 
@@ -41,11 +35,11 @@ def in_passing(files: Files, me: Identity) -> None:
     """Now and then, when files are made, look at some and remove the unused."""
     files.created = 0
     with suppress(OSError):
-        clean(files, me, UNUSED_FOR, _AT_ONCE)
+        clean(files, me, UNUSED_FOR, AT_ONCE)
 
 
-def lock_files(files: Files) -> list[str]:
-    return sorted(name for name in files.folder.names() if name.endswith((LOCKS, SEMAPHORES)))
+def lock_files(files: Files, most: int | None = None) -> list[str]:
+    return files.folder.names((LOCKS, SEMAPHORES), most)
 
 
 def in_progress(fd: int) -> bool:

@@ -18,15 +18,13 @@ from typing import Final
 
 from locknut.backends.file import descriptors, layout
 from locknut.backends.file.directory import Directory
-from locknut.backends.file.folder import Folder
+from locknut.backends.file.folder import EVERY, Folder
 from locknut.backends.file.layout import ALIVE, BLANK, GONE, GRAVE, HEAD, Record
 from locknut.backends.file.naming import SEMAPHORES, file_name
 from locknut.backends.file.outcomes import Orphaned
 from locknut.core.values import Mode
 from locknut.errors import BackendError
 
-EVERY: Final = 32
-"""Files made between two looks for files that nobody needs any more (`cleaning`)."""
 IDLE_NAMES: Final = 128
 IDLE_SPARE: Final = 32
 _LOOK_EVERY: Final = 5_000_000
@@ -123,6 +121,9 @@ class LockFile:
         """0 in a file that is in use."""
         data = os.pread(self.fd, 8, GRAVE)
         return 0 if data == ALIVE else int.from_bytes(data, "little")
+
+    def mark(self, grave: bytes) -> None:
+        os.pwrite(self.fd, grave, GRAVE)
 
     def dead(self) -> bool:
         """Whether whatever is locked in this file counts for nothing."""

@@ -8,6 +8,7 @@ checked; if it does not, the directory is looked up, made and checked again like
 from __future__ import annotations
 
 import os
+import random
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,7 +18,14 @@ from locknut.backends.file import descriptors
 from locknut.backends.file.directory import Directory, open_again
 from locknut.errors import BackendError
 
+EVERY: Final = 32
+"""Files made between two looks for files that nobody needs any more."""
+AT_ONCE: Final = 64
+"""So many files are looked at then."""
+UNUSED_FOR: Final = 24 * 3600.0
+"""Seconds since its last grant after which a file is removed in passing."""
 NOFOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
+_BY_DESCRIPTOR: Final = os.open in os.supports_dir_fd
 _OPENS: Final = 100
 
 
@@ -33,28 +41,38 @@ class Folder:
     def path(self, name: str) -> str:
         return os.path.join(self.directory.path, name)
 
-    def names(self) -> list[str]:
+    def names(self, endings: tuple[str, ...], most: int | None = None) -> list[str]:
+        """The files with these endings; at most so many, from anywhere among them."""
         with self._mutex:
-            return os.listdir(self._current())
+            here = self._current() if _BY_DESCRIPTOR else self.directory.path
+            names = sorted(name for name in os.listdir(here) if name.endswith(endings))
+        if most is None or len(names) <= most:
+            return names
+        begin = random.randrange(len(names))  # noqa: S311 -- not a secret
+        return (names + names)[begin : begin + most]
 
     def open(self, name: str) -> int | None:
         """A descriptor of this file; None if there is none."""
         with self._mutex, suppress(FileNotFoundError), self._named(name):
-            return descriptors.open_file(name, os.O_RDWR | NOFOLLOW, dir_fd=self._current())
+            found, here = self._at(name)
+            return descriptors.open_file(found, os.O_RDWR | NOFOLLOW, dir_fd=here)
         return None
 
     def open_or_create(self, name: str) -> tuple[int, bool]:
         """A descriptor, and whether the file is new."""
         with self._mutex, self._named(name):
-            return open_or_create(name, self.directory.file_mode, dir_fd=self._current())
+            found, here = self._at(name)
+            return _open_or_create(found, self.directory.file_mode, here)
 
     def about(self, name: str) -> os.stat_result:
         with self._mutex:
-            return os.stat(name, dir_fd=self._current(), follow_symlinks=False)
+            found, here = self._at(name)
+            return os.stat(found, dir_fd=here, follow_symlinks=False)
 
     def unlink(self, name: str) -> None:
         with self._mutex, suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=self._current())
+            found, here = self._at(name)
+            os.unlink(found, dir_fd=here)
 
     def replace(self, name: str, content: bytes, like: os.stat_result) -> bool:
         """Put a new file with this content in place of the old one, in one step.
@@ -64,13 +82,13 @@ class Folder:
         """
         draft = name + ".new"
         with self._mutex:
-            here = self._current()
             self.unlink(draft)  # of somebody who was killed here; the caller is alone with the name
-            fd = _create(draft, like.st_mode & 0o666, here)
+            (new, here), (old, _) = self._at(draft), self._at(name)
+            fd = _create(new, like.st_mode & 0o666, here)
             done = False
             try:
                 if _give(fd, like) and os.write(fd, content) == len(content):
-                    os.rename(draft, name, src_dir_fd=here, dst_dir_fd=here)
+                    os.rename(new, old, src_dir_fd=here, dst_dir_fd=here)
                     done = True
             finally:
                 descriptors.close(fd)
@@ -103,6 +121,10 @@ class Folder:
             error.filename = self.path(name)
             raise
 
+    def _at(self, name: str) -> tuple[str, int | None]:
+        """How a file is found: within the descriptor, where the system can do that."""
+        return (name, self._current()) if _BY_DESCRIPTOR else (self.path(name), None)
+
     def _current(self) -> int:
         if self._fd is None or not self._leads_here():
             self.close()
@@ -117,8 +139,7 @@ class Folder:
         return (about.st_dev, about.st_ino) == (self.directory.device, self.directory.inode)
 
 
-def open_or_create(path: str, mode: int, dir_fd: int | None = None) -> tuple[int, bool]:
-    """A descriptor, and whether the file is new."""
+def _open_or_create(path: str, mode: int, dir_fd: int | None) -> tuple[int, bool]:
     # First without O_CREAT: in a sticky directory it fails on others' files (protected_regular).
     for _ in range(_OPENS):
         with suppress(FileNotFoundError):

@@ -11,10 +11,11 @@ from contextlib import suppress
 from typing import Final
 from weakref import finalize
 
-from locknut.backends.file import burying, cleaning, descriptors, kernel, line, waiting, ways
+from locknut.backends.file import burying, cleaning, descriptors, kernel, line, slots, waiting, ways
 from locknut.backends.file.anteroom import Anteroom
 from locknut.backends.file.bells import Bell, Ringer, close_all
-from locknut.backends.file.files import EVERY, NO_FILE, OUTSIDE_FILE, Files, LockFile
+from locknut.backends.file.files import NO_FILE, OUTSIDE_FILE, Files, LockFile
+from locknut.backends.file.folder import EVERY
 from locknut.backends.file.holding import put_out
 from locknut.backends.file.identity import this_process
 from locknut.backends.file.kernel import drop_all_and_look
@@ -238,7 +239,7 @@ class Recipe(Lining):
     def _open_again(self, place: Place) -> None:
         """Move to the file that counts; first our place, then the next one behind us: in order."""
         old = place.file
-        with suppress(Crowded):
+        with suppress(Crowded), slots.Meta(old.fd):
             burying.finish(old)
         place.file = self.files.open(place.claim.key, place.claim.mode)
         place.former, place.ticket, place.request = place.ticket or place.former, None, BARGE

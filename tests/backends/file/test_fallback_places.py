@@ -1,0 +1,273 @@
+"""The plainer engine, and what others do to its files: moved, broken, cleaned, of other users."""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import locknut
+from locknut.backends.file import layout, open_engine
+from locknut.backends.file.fallback import FallbackEngine
+from locknut.backends.file.folder import EVERY
+from locknut.core.values import Claim, Renewal
+from locknut.errors import ConfigurationError
+from tests.backends.file.driving import (
+    DEADLINE,
+    Place,
+    claim,
+    open_descriptors,
+    reader,
+    release,
+    run,
+    take,
+)
+from tests.backends.file.users import by_user, needs_root, shared_directory
+
+
+@pytest.fixture(autouse=True)
+def _plainer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("locknut.backends.file.kernel.works", lambda _: False)
+
+
+def engine_in(directory: Path) -> FallbackEngine:
+    made = open_engine(Place(str(directory)))
+    assert isinstance(made, FallbackEngine)
+    return made
+
+
+# -- moved
+
+
+def _file(directory: Path) -> Path:
+    return next(directory.glob("*.flock"))
+
+
+def _move_file(directory: Path) -> None:
+    _file(directory).rename(directory.parent / "moved")
+
+
+def _move_directory(directory: Path) -> None:
+    directory.rename(directory.parent / "elsewhere")
+
+
+def _link_and_remove(directory: Path) -> None:
+    os.link(_file(directory), directory.parent / "backup")
+    _file(directory).unlink()
+
+
+def _replace_by_a_link(directory: Path) -> None:
+    _move_file(directory)
+    (directory / "ns=a.flock").symlink_to(directory.parent / "moved")
+
+
+WAYS = [_move_file, _move_directory, _link_and_remove, _replace_by_a_link]
+
+
+@pytest.mark.parametrize("make", [claim, reader])
+@pytest.mark.parametrize("move", WAYS)
+def test_a_holder_learns_that_its_file_was_moved(
+    directory: Path, move: Callable[[Path], None], make: Callable[[], Claim]
+) -> None:
+    backend, held, other = engine_in(directory).blocking(), make(), make()
+    take(backend, held)
+    take(backend, released := claim("ns:b"))
+    move(directory)
+    assert run(backend.renew([held])) == [Renewal.LOST]
+    assert not release(backend, held)
+    release(backend, released)
+    if move is not _replace_by_a_link:
+        take(backend, other)
+
+
+def test_a_holder_that_may_not_look_holds_on(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend, held = engine_in(directory).blocking(), claim()
+    take(backend, held)
+    path, real = str(_file(directory)), os.stat
+
+    def refuse(where: Any, **named: Any) -> os.stat_result:
+        if where == path:
+            raise PermissionError(13, "Permission denied")
+        return real(where, **named)
+
+    monkeypatch.setattr(os, "stat", refuse)
+    assert run(backend.renew([held])) == [Renewal.HELD]
+    assert release(backend, held)
+    take(backend, claim())
+
+
+@needs_root
+def test_a_directory_that_a_stranger_made_anew_is_refused(directory: Path) -> None:
+    backend = engine_in(directory).blocking()
+    take(backend, claim())
+    _move_directory(directory)
+    directory.mkdir(mode=0o700)
+    os.chown(directory, 1001, 1001)
+    with pytest.raises(ConfigurationError, match="another user"):
+        take(backend, claim("ns:b"))
+
+
+def test_an_engine_that_is_dropped_leaves_no_descriptor(directory: Path) -> None:
+    before = open_descriptors()
+    engine = engine_in(directory)
+    held = claim()
+    take(engine.blocking(), held)
+    release(engine.blocking(), held)
+    del engine
+    gc.collect()
+    assert open_descriptors() <= before
+
+
+# -- broken
+
+
+@pytest.mark.parametrize("make", [claim, reader])
+def test_the_number_is_carried_over_a_break(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[], Claim]
+) -> None:
+    """Also where the clock was set back, so that it says nothing."""
+    backend = engine_in(directory).blocking()
+    real = time.time_ns
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time_ns", lambda: real() + 10**15)
+        raw = take(backend, make())
+    assert run(backend.break_hold("ns:a", raw))
+    assert take(backend, claim()) == raw + 1
+    assert not list(directory.glob("*.new"))
+
+
+@pytest.mark.parametrize("terms", [{}, {"ttl": 60}, {"ttl": 60, "auto_renew": False}], ids=str)
+def test_a_break_is_noticed_whatever_the_ttl(directory: Path, terms: dict[str, float]) -> None:
+    url = f"file://{directory}"
+    with locknut.connect(url) as locks, locknut.connect(url) as others:
+        lease = locks.lock("x", **terms).acquire()  # type: ignore[arg-type]
+        assert lease is not None
+        assert others.force_release("x")
+        assert lease.lost.wait(DEADLINE / 2)
+        assert lease.reason == "taken"
+
+
+# -- other users
+
+
+@needs_root
+def test_in_a_sticky_directory_a_break_by_another_user_does_no_harm() -> None:
+    with shared_directory(0o3770) as directory:
+
+        def use() -> bool:
+            with locknut.connect(f"file://{directory}").lock("a", timeout=DEADLINE):
+                return True
+
+        def break_it() -> bool:
+            with locknut.connect(f"file://{directory}") as locks:
+                return locks.force_release("a")
+
+        assert by_user(1001, use) is True
+        held, backend = claim("locknut:a"), engine_in(directory).blocking()
+        take(backend, held)
+        assert "sticky" in by_user(1002, break_it)
+        assert run(backend.renew([held])) == [Renewal.HELD]
+        assert release(backend, held)
+        assert by_user(1002, use) is True
+        take(backend, held := claim("locknut:a"))
+        assert by_user(1001, break_it) is True
+        assert run(backend.renew([held])) == [Renewal.LOST]
+        assert by_user(1002, use) is True
+
+
+@needs_root
+def test_in_a_sticky_directory_cleaning_by_another_user_does_no_harm() -> None:
+    with shared_directory(0o3770) as directory:
+
+        def use() -> bool:
+            with locknut.connect(f"file://{directory}").lock("a", timeout=DEADLINE):
+                return True
+
+        assert by_user(1001, use) is True
+        assert by_user(1002, lambda: engine_in(directory).clean(unused_for=0.0)) == 0
+        assert by_user(1002, use) is True
+        assert by_user(1001, lambda: engine_in(directory).clean(unused_for=0.0)) == 1
+
+
+@needs_root
+def test_a_burial_that_its_finder_may_not_finish_is_called_off() -> None:
+    with shared_directory(0o3770) as directory:
+
+        def use() -> bool:
+            with locknut.connect(f"file://{directory}").lock("a", timeout=DEADLINE):
+                return True
+
+        assert by_user(1001, use) is True
+        with _file(directory).open("r+b") as file:
+            file.seek(layout.GRAVE)
+            file.write(layout.REMOVED)
+        by_user(1002, use)  # whoever finds it may be told so, but only once
+        assert by_user(1002, use) is True
+
+
+@needs_root
+def test_who_may_not_look_is_not_told_that_it_is_free() -> None:
+    with shared_directory(0o770) as directory:
+        take(engine_in(directory).blocking(), claim("locknut:a"))
+        os.chown(_file(directory), 1001, 1001)
+
+        def ask() -> bool:
+            with locknut.connect(f"file://{directory}") as locks:
+                return locks.lock("a").locked()
+
+        assert "Permission denied" in by_user(1002, ask)
+
+
+# -- old files
+
+
+def _use(engine: FallbackEngine, name: str) -> None:
+    held = claim(name)
+    take(engine.blocking(), held)
+    release(engine.blocking(), held)
+
+
+@pytest.fixture
+def old(directory: Path) -> Iterator[Callable[[], int]]:
+    """So many files that nobody has used for days are left."""
+    random.seed(7)
+    engine = engine_in(directory)
+    for name in range(100):
+        _use(engine, f"ns:old-{name}")
+    for path in directory.glob("*.flock"):
+        os.utime(path, (0, 0))
+    yield lambda: len(list(directory.glob("*old-*")))
+    run(engine.blocking().close())
+
+
+def test_old_files_are_removed_in_passing(directory: Path, old: Callable[[], int]) -> None:
+    engine, held = engine_in(directory), claim("ns:old-7")
+    take(engine.blocking(), held)  # an old file that is in use stays
+    for name in range(12 * EVERY):
+        _use(engine, f"ns:new-{name}")
+    assert 1 <= old() < 20
+    assert run(engine.blocking().renew([held])) == [Renewal.HELD]
+
+
+def test_processes_that_make_one_file_each_remove_old_files_too(
+    directory: Path, old: Callable[[], int]
+) -> None:
+    for name in range(70):
+        _use(engine_in(directory), f"ns:new-{name}")
+    assert old() < 70
+
+
+def test_a_foreign_file_is_not_removed(directory: Path) -> None:
+    engine = engine_in(directory)
+    (directory / "diary.flock").write_text("my diary")
+    os.utime(directory / "diary.flock", (0, 0))
+    assert engine.clean(unused_for=0.0) == 0
+    assert (directory / "diary.flock").exists()
