@@ -116,11 +116,16 @@ def open_engine(text: Any) -> tuple[Engine, Url]:
     """
     if text is not None and not isinstance(text, str):
         return _adopt(text), Url("")
-    url = parse(text if text is not None else os.environ.get("LOCKNUT_URL") or DEFAULT_URL)
+    url = parse(chosen(text))
     opener = _opener(url.scheme)
     common = {key: url.options.pop(key) for key in COMMON_OPTIONS & url.options.keys()}
     engine = opener(url)
     return engine, Url(url.scheme, url.netloc, url.path, common)
+
+
+def chosen(text: str | None) -> str:
+    """The URL that is used: the one given, the one of the environment, or `file:`."""
+    return text if text is not None else os.environ.get("LOCKNUT_URL") or DEFAULT_URL
 
 
 def open_nodes(texts: Iterable[str], options: dict[str, str]) -> Engine:

@@ -111,7 +111,7 @@ class Lock:
         if lease is not None and lease.mode is not self._want.terms.mode:
             lease = lease._inner
         if lease is None:
-            raise self._client.not_here(self.name)
+            raise run(looking.not_held(self._client, self.name, self._want.terms.mode))
         found: Lease = lease
         return found
 

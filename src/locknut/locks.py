@@ -35,7 +35,7 @@ class Locks:
     ):
         settings = settings or opening.Settings()
         runtime = runtime or ThreadRuntime()
-        self._ear = Telling()
+        self._ear = Telling(opening.way_to(engine, settings))
         self._place = engine.id
         backend = engine.blocking()
         self._client = opening.client(engine, backend, runtime, settings, Lease, self._ear)

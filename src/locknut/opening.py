@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from locknut import connect
+from locknut import connect, hints
 from locknut.core import doors, exiting
 from locknut.core.client import Client
 from locknut.core.ports import Backend, Ear, Engine, Runtime
@@ -30,15 +30,28 @@ class Settings(NamedTuple):
     require: Iterable[str] = ()
     cohort: int = 16
     id: str | None = None
+    way: hints.Way | None = None
+    """How others reach the same locks, for messages; None where nothing is known but the engine."""
 
 
 def open_url(url: Any, settings: Settings) -> tuple[Engine, Settings]:
     """The engine, and the settings with what the URL says filled in."""
     engine, rest = connect.open_engine(url)
-    namespace = settings.namespace
-    if namespace is None:
-        namespace = rest.options.get("namespace")
-    return engine, settings._replace(namespace=namespace, id=settings.id or rest.options.get("id"))
+    namespace, inside = settings.namespace, rest.options.get("namespace")
+    shown = None
+    if url is None or isinstance(url, str):
+        shown = hints.shown(connect.chosen(url), engine.id)
+    way = hints.Way(engine.id, shown, namespace if shown or namespace is not None else inside)
+    return engine, settings._replace(
+        namespace=inside if namespace is None else namespace,
+        id=settings.id or rest.options.get("id"),
+        way=way,
+    )
+
+
+def way_to(engine: Engine, settings: Settings) -> hints.Way:
+    """How others reach the locks of this engine."""
+    return settings.way or hints.Way(engine.id, None, settings.namespace)
 
 
 def client(
@@ -65,6 +78,7 @@ def client(
         cohort=doors.cohort(settings.cohort),
         id=settings.id or engine.id,
         customs=customs,
+        how_to_see=way_to(engine, settings).look,
     )
     _open.add(made)
     return made

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from locknut import wording
 from locknut.core.values import Event
+from locknut.hints import Way
 
 log = logging.getLogger("locknut")
 log.addHandler(logging.NullHandler())
@@ -30,7 +32,8 @@ SLOW_WAIT = 2.0
 class Telling:
     """The ear of one Locks."""
 
-    def __init__(self) -> None:
+    def __init__(self, way: Way = Way("")) -> None:  # noqa: B008  # a tuple
+        self.way = way
         self.listeners: list[Callable[[Event], object]] = []
 
     def wants(self, kind: str) -> bool:
@@ -49,7 +52,8 @@ class Telling:
             facts = {
                 key: value for key, value in event._asdict().items() if value not in (None, "")
             }
-            log.log(level, "%s %r", event.kind, event.name, extra={"locknut": facts})
+            said = (event.name, event.backend, wording.rest(event, self.way))
+            log.log(level, wording.message(event), *said, extra={"locknut": facts})
 
     def add(self, listener: Callable[[Event], object]) -> Callable[[], None]:
         """Listen from now on; call what this returns to stop."""

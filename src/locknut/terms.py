@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from locknut.core import doors
 from locknut.core.holding import Terms
+from locknut.core.spelling import spell
 from locknut.core.values import LockInfo, Mode
 from locknut.errors import AcquireTimeout, ConfigurationError, NotHeld
 
@@ -70,8 +71,8 @@ def timed_out(
     """Says who has it, and what to do next."""
     name = client.bare(want.key)
     holders = "" if info is None or not info.holders else f"; held by {info.holders[0]}"
-    advice = f"wait longer (timeout=), or look who has it: locknut show {name!r}"
-    message = f"not acquired within {timeout} s{holders}; {advice}"
+    advice = f"wait longer (timeout=), or {client.how_to_see(name)}"
+    message = f"not acquired within {spell(doors.wait(timeout))}{holders}; {advice}"
     return AcquireTimeout(message, key=name, backend=client.backend.name)
 
 

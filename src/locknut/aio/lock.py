@@ -129,7 +129,7 @@ class Lock:
         if lease is None:
             lease = belonging.left_behind(self._client, self._want, self._kept)
         if lease is None:
-            raise self._client.not_here(self.name)
+            raise await looking.not_held(self._client, self.name, self._want.terms.mode)
         rest = begin_release(self._client, lease)
         if rest is not None:
             await rest

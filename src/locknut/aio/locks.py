@@ -37,7 +37,7 @@ class Locks:
     ):
         settings = settings or opening.Settings()
         runtime = runtime or LoopRuntime()
-        self._ear = Telling()
+        self._ear = Telling(opening.way_to(engine, settings))
         self._place = engine.id
         backend = engine.asyncio()
         self._client = opening.client(engine, backend, runtime, settings, Lease, self._ear)

@@ -88,8 +88,8 @@ def _say_busy(info: LockInfo | None, place: str, options: Options, teller: Telle
     if fence := next((holder.fence for holder in info.holders), None):
         from locknut.cli import hints  # only for those who are told
 
-        command = hints.break_command(info.name, fence, options)
-        teller.say("hint", f"to force it open: {command}", command=command)
+        command, note = hints.break_command(info.name, fence, options)
+        teller.say("hint", f"to force it open{note}: {command}", command=command)
 
 
 def describe(info: LockInfo, place: str) -> str:

@@ -24,7 +24,7 @@ from locknut.core.values import (
     Renewed,
     State,
 )
-from locknut.errors import ConfigurationError, DeadlockDetected, NotHeld
+from locknut.errors import ConfigurationError, DeadlockDetected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -94,6 +94,7 @@ class Client:
         cohort: int = 16,
         id: str = "",  # noqa: A002  # the option's own name
         customs: Customs = Customs(),  # noqa: B008  # a tuple
+        how_to_see: Callable[[str], str] = str,
     ):
         self.backend = backend
         self.runtime = runtime
@@ -109,6 +110,8 @@ class Client:
         """Whether it is of any use to let the first question of a claim wait in the engine."""
         self.heartbeat = backend.heartbeat
         self.id = id
+        self.how_to_see = how_to_see
+        """What a person has to do to see who has a name, for messages."""
         self.serial = next(_serials)
         self._take_guard()
         self.lines: dict[str, Line] = {}
@@ -202,6 +205,7 @@ class Client:
             number = hold.number if isinstance(what, Hold) else what._number
             name, mode = self.bare(hold.claim.key), hold.claim.mode
             fence = hold.raw * self.fence_step + number
+            facts["holder"] = hold.who() if isinstance(what, Hold) else what._who()
             self.say(Event(kind, name, self.backend.name, mode, fence, **facts), aside=aside)
 
     def tell_want(self, kind: str, want: Want, **facts: Any) -> None:  # as above
@@ -293,6 +297,8 @@ class Client:
         self.backend.forked()
         self._take_guard()
 
-    def not_here(self, name: str) -> NotHeld:
-        message = "not held by this thread or task, so it cannot be released here"
-        return NotHeld(message, key=name, backend=self.backend.name)
+    def held_here(self, key: str, mode: Mode) -> str:
+        """Which thread or task of this process holds this key; empty if none is known to."""
+        found = [each for each in self.holds.copy().values() if each.claim.key == key]
+        ours = [each for each in found if (each.claim.mode is _PERMIT) is (mode is _PERMIT)]
+        return ours[0].who() if ours else ""

@@ -10,6 +10,7 @@ import re
 from datetime import timedelta
 from typing import NoReturn
 
+from locknut.core.spelling import spell
 from locknut.core.values import Capability, Mode
 from locknut.errors import ConfigurationError, Unsupported
 
@@ -86,7 +87,8 @@ def ttl(value: Duration | None, least: float, most: float) -> float | None:
         return None
     result = seconds(value, "ttl")
     if not least <= result <= most:
-        raise ConfigurationError(f"ttl must be between {least:g} and {most:g} s, got {value!r}")
+        limits = f"{spell(least)} and {spell(most)}"
+        raise ConfigurationError(f"ttl must be between {limits}, got {value!r}")
     return result
 
 

@@ -59,7 +59,7 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
             hold = await _wait_in_line(client, want, turn)
         if hold is None:
             await give_up(client, want, turn)
-            client.tell_want("timed_out", want, waited=runtime.now() - asked)
+            tell_timed_out(client, want, runtime.now() - asked)
             return
         lease = lend(client, want, hold, mine, made)
         if client.closed and lease is not None:
@@ -79,6 +79,13 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
     if client.ear.wants(kind):
         lease._since = runtime.now()
         client.tell(kind, lease, waited=lease._since - asked)
+
+
+def tell_timed_out(client: Client, want: Want, waited: float | None = None) -> None:
+    """The event of somebody who gave up: it names who has the lock, if that is one of us."""
+    if client.ear.wants("timed_out"):
+        holder = client.held_here(want.key, want.terms.mode)
+        client.tell_want("timed_out", want, waited=waited, holder=holder)
 
 
 def _plain(client: Client, want: Want, turn: Turn, answer: Answer, sent: float) -> Hold | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from locknut.core import pacing
 from locknut.core.acquiring import LeftBehind
-from locknut.core.entering import acquire
+from locknut.core.entering import acquire, tell_timed_out
 from locknut.core.leaving import release_again
 from locknut.core.together import gathers, give_back, take
 from locknut.core.values import Busy
@@ -90,7 +90,7 @@ async def _at_once(parts: Sequence[Part], until: float, made: list[Any]) -> bool
     answer = await take(client, [want for _, want in parts], until, made)
     if isinstance(answer, Busy) and client.runtime.now() >= until:
         for _, want in parts:
-            client.tell_want("timed_out", want)
+            tell_timed_out(client, want)
         return False
     return True if isinstance(answer, list) else None
 

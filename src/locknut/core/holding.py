@@ -99,6 +99,11 @@ class Hold:
         self.ttl = self.claim.ttl if self.claim.ttl is not None else self.ttl
         self.valid_until = min(pacing.validity(sent, self.ttl), until)
 
+    def who(self) -> str:
+        """The thread or task that has it, for people."""
+        lease = self.lease()
+        return self.claim.who if lease is None else lease._who()
+
     def ends_at(self) -> float:
         """When this hold is over for us, renewed or not."""
         return min(self.valid_until, self.hold_until)
@@ -264,6 +269,11 @@ class LeaseCore:
         mine = self._mine()
         if mine is not None:
             mine[self._slot] = self
+
+    def _who(self) -> str:
+        """The thread or task that has it, for people; the one that asked, where that is gone."""
+        mine = self._mine()
+        return self._hold.claim.who if mine is None else mine.who
 
     def _forget(self) -> None:
         """The thread or task that acquired it has it no longer."""

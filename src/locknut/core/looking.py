@@ -7,8 +7,8 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from locknut.core import losing, pacing
-from locknut.core.values import Event, LockInfo, Renewal
-from locknut.errors import BackendError, LocknutError, StaleFence
+from locknut.core.values import Event, LockInfo, Mode, Renewal
+from locknut.errors import BackendError, LocknutError, NotHeld, StaleFence
 
 if TYPE_CHECKING:
     from locknut.core.client import Client
@@ -58,6 +58,22 @@ async def holder(client: Client, name: str) -> LockInfo | None:
         for each in question.signals:
             each.notify()
     return question.found
+
+
+async def not_held(client: Client, name: str, mode: Mode) -> NotHeld:
+    """The error of somebody who releases what it does not hold: it names who does.
+
+    What this process knows costs nothing; otherwise the engine has a moment to answer, so that a
+    server that hangs holds nobody up.
+    """
+    who = client.held_here(client.prefix + name, mode)
+    found = f"{who} of this process" if who else ""
+    if not who and not client.nested() and not client.closed:
+        info = await holder(client, name)
+        found = str(info.holders[0]) if info is not None and info.holders else ""
+    message = "this thread or task does not hold it, so it cannot be released here"
+    advice = f"held by {found}" if found else client.how_to_see(name)
+    return NotHeld(f"{message}; {advice}", key=name, backend=client.backend.name)
 
 
 async def listing(client: Client, pattern: str | None) -> list[LockInfo]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from locknut.core.spelling import spell
 from locknut.core.values import Kept, Renewal, Renewed, State
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def renewed(client: Client, hold: Hold, answer: Renewed, sent: float) -> None:
             client.keeper.reschedule(hold, now)
     if first_failure:
         left = hold.ends_at() - now
-        client.tell("at_risk", hold, aside=True, reason=f"not renewed, {left:.3f} s left")
+        client.tell("at_risk", hold, aside=True, reason=f"not renewed, {spell(left)} left")
 
 
 def heard(client: Client, claim_id: str | None, what: Renewal) -> None:

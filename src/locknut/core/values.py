@@ -211,3 +211,6 @@ class Event(NamedTuple):
     held: float | None = None
     """Seconds from the grant to the end of the hold."""
     reason: str = ""
+    holder: str = ""
+    """The thread or task of this process that has or had it; with `timed_out`, where one of this
+    process has it."""

@@ -189,7 +189,7 @@ def _limit(url: Url, option: str, default: float) -> float:
 def bounded(limit: float, option: str) -> float:
     """A time limit that is neither too short for an answer nor as good as none."""
     if not 0.05 <= limit <= 3600:
-        raise ConfigurationError(f"{option} must be between 0.05 and 3600 s", backend="redis")
+        raise ConfigurationError(f"{option} must be between 50 ms and 1 h", backend="redis")
     return limit
 
 

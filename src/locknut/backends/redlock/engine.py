@@ -14,6 +14,7 @@ from locknut.backends.redlock.recipe import Recipe
 from locknut.backends.redlock.sets import Set
 from locknut.backends.redlock.sync import BlockingBackend
 from locknut.core import doors
+from locknut.core.spelling import spell
 from locknut.core.values import NodeInfo
 from locknut.errors import ConfigurationError
 
@@ -104,9 +105,11 @@ def _check(servers: list[Place], max_ttl: float, limit: float) -> None:
         )
         raise _wrong(message)
     if not 2 <= max_ttl <= 86400:
-        raise _wrong(f"max_ttl must be between 2 and 86400 s, got {max_ttl:g}")
+        raise _wrong(f"max_ttl must be between 2 s and 24 h, got {spell(max_ttl)}")
     if not 0.01 <= limit <= max_ttl / 4:
-        raise _wrong(f"node_timeout must be far below the ttl, got {limit:g}")
+        raise _wrong(
+            f"node_timeout must be between 10 ms and a quarter of max_ttl, got {spell(limit)}"
+        )
 
 
 def _wrong(message: str) -> ConfigurationError:

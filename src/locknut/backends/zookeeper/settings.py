@@ -92,7 +92,7 @@ def _root(path: str) -> str:
 def session_timeout(given: str | float) -> float:
     timeout = doors.seconds(given, "session_timeout")
     if not 1 <= timeout <= 3600:
-        raise _wrong(f"session_timeout must be between 1 and 3600 s, got {given!r}")
+        raise _wrong(f"session_timeout must be between 1 s and 1 h, got {given!r}")
     return timeout
 
 

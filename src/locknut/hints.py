@@ -1,0 +1,82 @@
+"""Commands that people can copy from a message into their shell, whatever others named a lock.
+
+A command leads to the engine and the namespace of the Locks that it is about. No hint shows a
+password: where the URL has one, the hint says how to give it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from urllib.parse import quote, urlencode
+
+from locknut.connect import parse
+
+_AS_IT_IS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _./:@%+=,-")
+_NO_SECRET = frozenset({
+    "acl", "db", "durable", "id", "layout", "max_ttl", "namespace", "network", "node_timeout",
+    "sentinel_tls", "session_timeout", "set_name", "socket_connect_timeout", "socket_timeout",
+    "ssl_ca_certs", "ssl_ca_path", "ssl_cert_reqs", "ssl_certfile", "ssl_check_hostname",
+    "ssl_keyfile", "wait_replicas", "wait_timeout",
+})  # fmt: skip
+"""Options of a URL that may be shown; those that nobody knows here may be secrets."""
+
+
+class Way(NamedTuple):
+    """How somebody else's shell reaches the locks of one Locks."""
+
+    place: str
+    url: str | None = None
+    """What -u is given: nothing, where it is empty; None, where the URL cannot be shown."""
+    namespace: str | None = None
+
+    def command(self, verb: str, name: str, *more: str) -> str:
+        """The command: every word of it as a shell takes it."""
+        words = ["locknut", verb, typed(name), *more]
+        if self.url:
+            words += ["-u", typed(self.url)]
+        if self.namespace:
+            words += ["--namespace", typed(self.namespace)]
+        return " ".join(words)
+
+    @property
+    def note(self) -> str:
+        """What has to be done before the command works; empty if nothing has to."""
+        where = f" of {self.place}" if self.place else ""
+        return "" if self.url is not None else f", with the URL{where} in LOCKNUT_URL"
+
+    def look(self, name: str) -> str:
+        """How to see who has a lock. No other process sees those of `memory:`."""
+        if self.place.startswith("memory:"):
+            return f"see who has it: locks.info({name!r})"
+        return f"see who has it{self.note}: {self.command('show', name)}"
+
+
+def shown(text: str, place: str = "") -> str | None:
+    """The URL, or None if it may carry a password.
+
+    `file:` means another directory to another user, so the directory itself is named.
+    """
+    url = parse(text)
+    if "@" in url.netloc or not url.options.keys() <= _NO_SECRET:
+        return None
+    if url.scheme == "file" and place.startswith("file:/"):
+        query = f"?{urlencode(url.options)}" if url.options else ""
+        return f"file:{quote(place.removeprefix('file:'))}{query}"
+    return text.strip()
+
+
+def typed(text: str) -> str:
+    """The text as a shell takes it, on one line and with nothing that a terminal would obey.
+
+    What cannot be shown is written in octal, byte by byte, between the quotes of bash, ksh and zsh:
+    that way it means the same in every locale.
+    """
+    if text.isprintable():
+        import shlex  # only for those who are told
+
+        return shlex.quote(text)
+    return "$'" + "".join(map(_octal, text.encode())) + "'"
+
+
+def _octal(byte: int) -> str:
+    return chr(byte) if byte in _AS_IT_IS else f"\\{byte:03o}"
