@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
-from urllib.parse import parse_qsl, unquote
 
 from locknut.core import doors
 from locknut.core.ports import Backend, Engine
@@ -95,14 +94,30 @@ def parse(text: str) -> Url:
     if parts["fragment"]:
         raise ConfigurationError(f"the {scheme}: URL has a fragment ('#...'), which means nothing")
     options: dict[str, str] = {}
-    for key, value in parse_qsl(parts["query"] or "", keep_blank_values=True):
+    for key, value in _query(parts["query"] or ""):
         if key in options:
             raise ConfigurationError(f"the {scheme}: URL gives the option {key!r} twice")
         options[key] = value
-    url = Url(scheme, parts["netloc"] or "", unquote(parts["path"]), options)
+    url = Url(scheme, parts["netloc"] or "", _unquoted(parts["path"]), options)
     if any("\0" in part for part in (url.path, *options, *options.values())):
         raise ConfigurationError(f"the {scheme}: URL has a NUL (%00) in it")
     return url
+
+
+def _query(text: str) -> list[tuple[str, str]]:
+    if not text:
+        return []
+    from urllib.parse import parse_qsl  # only here: it takes long to import
+
+    return parse_qsl(text, keep_blank_values=True)
+
+
+def _unquoted(text: str) -> str:
+    if "%" not in text:
+        return text
+    from urllib.parse import unquote  # as above
+
+    return unquote(text)
 
 
 def _shown(text: object) -> str:

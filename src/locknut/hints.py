@@ -7,11 +7,11 @@ password: where the URL has one, the hint says how to give it.
 from __future__ import annotations
 
 from typing import NamedTuple
-from urllib.parse import quote, urlencode
 
 from locknut.connect import parse
 
 _AS_IT_IS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _./:@%+=,-")
+_PLAIN_PATH = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-~/")
 _NO_SECRET = frozenset({
     "acl", "db", "durable", "id", "layout", "max_ttl", "namespace", "network", "node_timeout",
     "sentinel_tls", "session_timeout", "set_name", "socket_connect_timeout", "socket_timeout",
@@ -60,9 +60,16 @@ def shown(text: str, place: str = "") -> str | None:
     if "@" in url.netloc or not url.options.keys() <= _NO_SECRET:
         return None
     if url.scheme == "file" and place.startswith("file:/"):
-        query = f"?{urlencode(url.options)}" if url.options else ""
-        return f"file:{quote(place.removeprefix('file:'))}{query}"
+        return "file:" + _escaped(place.removeprefix("file:"), url.options)
     return text.strip()
+
+
+def _escaped(path: str, options: dict[str, str]) -> str:
+    if not options and _PLAIN_PATH.issuperset(path):
+        return path
+    from urllib.parse import quote, urlencode  # only here: it takes long to import
+
+    return quote(path) + (f"?{urlencode(options)}" if options else "")
 
 
 def typed(text: str) -> str:

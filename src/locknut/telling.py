@@ -1,32 +1,57 @@
-"""Where events go: to those who asked (`locks.on_event`), and to the logger `locknut`."""
+"""Where events go: to those who asked (`locks.on_event`), and to the logger `locknut`.
+
+`logging` takes long to import, and a short `locknut run` needs it for nothing. So it is never
+imported here before somebody else has: until then nobody can have asked for our records.
+"""
 
 from __future__ import annotations
 
-import logging
+import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from locknut import wording
 from locknut.core.values import Event
 from locknut.hints import Way
 
-log = logging.getLogger("locknut")
-log.addHandler(logging.NullHandler())
-_enabled = log.isEnabledFor
+if TYPE_CHECKING:
+    import logging
 
+_DEBUG, _INFO, _WARNING, _ERROR = 10, 20, 30, 40  # the numbers of `logging`
 _LEVELS = {
-    "waiting": logging.DEBUG,
-    "granted": logging.DEBUG,
-    "handed_over": logging.DEBUG,
-    "released": logging.DEBUG,
-    "timed_out": logging.INFO,
-    "at_risk": logging.WARNING,
-    "skipped": logging.WARNING,
-    "broken": logging.WARNING,
-    "abandoned": logging.WARNING,
-    "lost": logging.ERROR,
+    "waiting": _DEBUG,
+    "granted": _DEBUG,
+    "handed_over": _DEBUG,
+    "released": _DEBUG,
+    "timed_out": _INFO,
+    "at_risk": _WARNING,
+    "skipped": _WARNING,
+    "broken": _WARNING,
+    "abandoned": _WARNING,
+    "lost": _ERROR,
 }
 SLOW_WAIT = 2.0
 """A wait longer than this is worth a line at INFO."""
+
+
+def _log() -> logging.Logger:
+    import logging
+
+    found = logging.getLogger("locknut")
+    if not any(isinstance(each, logging.NullHandler) for each in found.handlers):
+        found.addHandler(logging.NullHandler())
+    return found
+
+
+def _enabled_if_imported(level: int) -> bool:
+    if "logging" not in sys.modules:
+        return False
+    global _enabled  # noqa: PLW0603  # from now on without a detour
+    _enabled = _log().isEnabledFor
+    return _enabled(level)
+
+
+_enabled: Callable[[int], bool] = _enabled_if_imported
 
 
 class Telling:
@@ -43,17 +68,17 @@ class Telling:
         for listener in list(self.listeners):
             try:
                 listener(event)
-            except Exception:
-                log.exception("a listener for lock events raised")
+            except Exception:  # noqa: BLE001  # it is logged
+                _log().exception("a listener for lock events raised")
         level = _LEVELS[event.kind]
         if event.waited is not None and event.waited >= SLOW_WAIT:
-            level = max(level, logging.INFO)
-        if log.isEnabledFor(level):
+            level = max(level, _INFO)
+        if _enabled(level):
             facts = {
                 key: value for key, value in event._asdict().items() if value not in (None, "")
             }
             said = (event.name, event.backend, wording.rest(event, self.way))
-            log.log(level, wording.message(event), *said, extra={"locknut": facts})
+            _log().log(level, wording.message(event), *said, extra={"locknut": facts})
 
     def add(self, listener: Callable[[Event], object]) -> Callable[[], None]:
         """Listen from now on; call what this returns to stop."""

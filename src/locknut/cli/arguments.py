@@ -58,6 +58,15 @@ class Options(argparse.Namespace):
     force: bool
 
 
+class _Formatter(argparse.HelpFormatter):
+    """Of one width: argparse would ask for the terminal's, with modules that take long to import,
+    for each option that it is told of.
+    """
+
+    def __init__(self, prog: str):
+        super().__init__(prog, max_help_position=30, width=90)
+
+
 class _Parser(argparse.ArgumentParser):
     """argparse with our exit code, and without guessing at shortened options."""
 
@@ -140,7 +149,7 @@ def _about_one(verb: str, about: str, options: Sequence[Option], argv: Sequence[
 
 def _parser(verb: str, usage: str, about: str, options: Sequence[Option]) -> _Parser:
     prog = f"locknut {verb}"
-    parser = _Parser(prog, f"{prog} {usage}", about, allow_abbrev=False)
+    parser = _Parser(prog, f"{prog} {usage}", about, allow_abbrev=False, formatter_class=_Formatter)
     for option in (*options, *EVERYWHERE):
         shown = option.help + (f" [${option.variable}]" if option.variable else "")
         if option.constant is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from locknut.core import losing, pacing
@@ -87,8 +86,11 @@ async def listing(client: Client, pattern: str | None) -> list[LockInfo]:
         for each in found
         if each.name.startswith(client.prefix)
     ]
-    chosen = [each for each in ours if pattern is None or fnmatchcase(each.name, pattern)]
-    return sorted(chosen, key=lambda each: each.name)
+    if pattern is not None:
+        from fnmatch import fnmatchcase  # only here: few programs list locks
+
+        ours = [each for each in ours if fnmatchcase(each.name, pattern)]
+    return sorted(ours, key=lambda each: each.name)
 
 
 async def force_release(client: Client, name: str, fence: int | None, reason: str = "") -> bool:

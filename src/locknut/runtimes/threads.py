@@ -5,7 +5,6 @@ from __future__ import annotations
 import _thread
 import math
 import os
-import random
 import sys
 import threading
 from collections import deque
@@ -162,6 +161,8 @@ class ThreadRuntime:
         return os.urandom(16).hex()
 
     def random(self) -> float:
+        import random  # only here: it takes long to import, and most callers never wait
+
         return random.random()  # noqa: S311  # jitter, not a secret
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -64,9 +63,17 @@ def _refuse_elsewhere(url: Url) -> None:
         raise ConfigurationError("the path of a file: URL has a NUL character", backend="file")
 
 
+def _has_fcntl() -> bool:
+    try:
+        import fcntl  # noqa: F401  # not on every system
+    except ImportError:
+        return False
+    return True
+
+
 def _engine_in(directory: Directory, *, network: bool) -> FileEngine | FallbackEngine:
     """The best engine this system can have: which one, is asked of the system itself."""
-    if importlib.util.find_spec("fcntl") is not None:
+    if _has_fcntl():
         from locknut.backends.file import engine, kernel
 
         try:

@@ -11,16 +11,18 @@ signal.
 from __future__ import annotations
 
 import os
-import socket
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from errno import EADDRINUSE, EAGAIN, ENOBUFS
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from locknut.backends.file import descriptors
 from locknut.core.ports import Signal
+
+if TYPE_CHECKING:
+    import socket
 
 _RING: Final = b"!"
 _MANY: Final = 100

@@ -9,14 +9,16 @@ registered and closed under one mutex; the fork takes that mutex, the child clos
 from __future__ import annotations
 
 import os
-import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
 from locknut.runtimes.descriptors import away_from_standard
+
+if TYPE_CHECKING:
+    import socket
 
 
 class Forgetful(Protocol):
@@ -46,6 +48,10 @@ def open_file(path: str, flags: int, mode: int = 0o600, dir_fd: int | None = Non
 
 def open_socket() -> socket.socket:
     """An unbound unix datagram socket that never blocks."""
+    try:
+        import socket  # here: most programs on `file:` never wait, and it takes long to import
+    except ImportError as error:  # the interpreter is on its way out
+        raise OSError("no socket can be had any more") from error
     with _mutex:
         made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         _owned[made.fileno()] = made

@@ -8,8 +8,6 @@ unless asked for: its locks are only as good as its server.
 
 from __future__ import annotations
 
-import ctypes
-import importlib.util
 import os
 import stat
 import sys
@@ -132,9 +130,10 @@ def _is_ours(path: str, *, if_missing: bool) -> bool:
 
 
 def _home_by_password_database() -> str:
-    if importlib.util.find_spec("pwd") is None:
+    try:
+        import pwd
+    except ImportError:
         return os.path.expanduser("~")
-    import pwd
 
     try:
         return pwd.getpwuid(_uid()).pw_dir
@@ -188,6 +187,8 @@ def _network_system(fd: int) -> str | None:
 
 def _kind(fd: int) -> int:
     """The type of the file system, which comes first in `struct statfs`; 0 if it will not say."""
+    import ctypes  # only here: it takes long to import
+
     buffer = ctypes.create_string_buffer(256)
     if ctypes.CDLL(None, use_errno=True).fstatfs(fd, buffer) != 0:
         return 0

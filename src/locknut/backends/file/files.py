@@ -8,15 +8,14 @@ the path leads elsewhere.
 
 from __future__ import annotations
 
-import hashlib
 import os
-import random
 import stat
 import threading
 import time
 from typing import Final
 
 from locknut.backends.file import descriptors, layout
+from locknut.backends.file.digests import blake2b
 from locknut.backends.file.directory import Directory
 from locknut.backends.file.folder import EVERY, Folder
 from locknut.backends.file.layout import ALIVE, BLANK, GONE, GRAVE, HEAD, Record
@@ -222,7 +221,7 @@ class Files:
 
     def __init__(self, directory: Directory) -> None:
         self.folder = Folder(directory)
-        self.created = random.randrange(EVERY)  # noqa: S311 -- processes that make one file count too
+        self.created = os.urandom(1)[0] % EVERY  # processes that make one file count too
         self._idle: dict[Which, LockFile] = {}
         self._spare: list[LockFile] = []
         self._mutex = threading.RLock()
@@ -292,7 +291,7 @@ class Files:
 
 def bell_name(place: str, name: str) -> str:
     """What the bells of this file's waiters are called; the same when the file is made anew."""
-    return hashlib.blake2b((place + name).encode(), digest_size=12).hexdigest()
+    return blake2b((place + name).encode(), digest_size=12).hexdigest()
 
 
 def check_plain(about: os.stat_result, path: str) -> None:

@@ -8,7 +8,6 @@ checked; if it does not, the directory is looked up, made and checked again like
 from __future__ import annotations
 
 import os
-import random
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -48,7 +47,7 @@ class Folder:
             names = sorted(name for name in os.listdir(here) if name.endswith(endings))
         if most is None or len(names) <= most:
             return names
-        begin = random.randrange(len(names))  # noqa: S311 -- not a secret
+        begin = int.from_bytes(os.urandom(4), "little") % len(names)
         return (names + names)[begin : begin + most]
 
     def open(self, name: str) -> int | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import time
 from contextlib import suppress
 from functools import cache
@@ -31,7 +30,7 @@ class Identity(NamedTuple):
 
 
 def this_process() -> Identity:
-    return Identity(socket.gethostname(), os.getpid(), _pid_space(), _boot())
+    return Identity(os.uname().nodename, os.getpid(), _pid_space(), _boot())
 
 
 def same_boot(record: Record, me: Identity) -> bool:

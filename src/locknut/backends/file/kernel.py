@@ -11,7 +11,6 @@ import fcntl
 import os
 import struct
 import sys
-import tempfile
 from contextlib import suppress
 from errno import EACCES, EAGAIN, EINVAL
 from typing import Final, NamedTuple
@@ -29,6 +28,8 @@ _START = struct.Struct("8xq16x")
 _fcntl = fcntl.fcntl
 _SETLK: Final[int] = getattr(fcntl, "F_OFD_SETLK", -1)
 _GETLK: Final[int] = getattr(fcntl, "F_OFD_GETLK", -1)
+_NAMELESS: Final[int] = getattr(os, "O_TMPFILE", 0) | os.O_RDWR | os.O_EXCL | os.O_CLOEXEC
+"""How a file without a name is opened, in the directory that is given as its path."""
 
 
 class Span(NamedTuple):
@@ -115,9 +116,15 @@ def works(directory: str) -> bool:
     """
     if _SETLK < 0 or struct.calcsize("P") != 8:
         return False
-    with tempfile.TemporaryFile(dir=directory) as file, suppress(FileNotFoundError):
-        return _exclude_each_other(file.fileno(), f"/proc/self/fd/{file.fileno()}")
-    with tempfile.NamedTemporaryFile(dir=directory) as file:  # without /proc it needs a name
+    with suppress(OSError):  # no such files here, or no /proc; other troubles come up again below
+        fd = os.open(directory, _NAMELESS, 0o600)
+        try:
+            return _exclude_each_other(fd, f"/proc/self/fd/{fd}")
+        finally:
+            os.close(fd)
+    import tempfile  # only here: it takes long to import
+
+    with tempfile.NamedTemporaryFile(dir=directory) as file:
         return _exclude_each_other(file.fileno(), file.name)
 
 

@@ -19,11 +19,12 @@ whose record says until when; the first record sums up until when there can be a
 
 from __future__ import annotations
 
-import hashlib
 import struct
 from functools import lru_cache
 from typing import Final, NamedTuple
 from zlib import crc32
+
+from locknut.backends.file.digests import blake2b
 
 RECORD: Final = 256
 GRAVE: Final = RECORD
@@ -180,7 +181,7 @@ def words(host: str, who: str, label: str, owner: str) -> bytes:
 
 def digest(text: str) -> bytes:
     """Stands for a claim id or an owner. Who knows an id can release, so ids are never stored."""
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def encode_key(key: str) -> bytes:

@@ -5,10 +5,10 @@ Safe also where a file system folds case or normalizes Unicode: what is kept rea
 
 from __future__ import annotations
 
-import hashlib
 import re
 from typing import Final
 
+from locknut.backends.file.digests import blake2b
 from locknut.backends.file.layout import KEY_ROOM, encode_key
 from locknut.core.values import Mode
 from locknut.errors import ConfigurationError
@@ -36,4 +36,4 @@ def stem(key: str) -> str:
         message = f"name is too long: {len(data)} bytes, at most {KEY_ROOM} fit in a lock file"
         raise ConfigurationError(message, key=key[:60] + "...", backend="file")
     prefix = _UNREADABLE.sub("_", readable.lower())[:_READABLE]
-    return f"{prefix}~{hashlib.blake2b(data, digest_size=16).hexdigest()}"
+    return f"{prefix}~{blake2b(data, digest_size=16).hexdigest()}"
