@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, Literal, Self, Unpack, overload
 
 from locknut import opening, redlocks
-from locknut.core import closing, doors, gathering, looking, moving
+from locknut.core import closing, doors, gathering, looking, moving, pinging
 from locknut.core.ports import Engine, Runtime
-from locknut.core.values import Capability, Event, LockInfo, Mode
-from locknut.errors import ConfigurationError
+from locknut.core.values import Capability, Event, LockInfo, Mode, Ping
+from locknut.decorating import Decorator, SkippingDecorator, decorator
 from locknut.lease import Lease
 from locknut.lock import Lock, RWLock, Semaphore
 from locknut.runtimes.threads import ThreadRuntime, run
 from locknut.several import Together
 from locknut.telling import Telling
-from locknut.terms import OnLost, make_terms
-
-P = ParamSpec("P")
-R = TypeVar("R")
+from locknut.terms import LockOptions, OnBusy, OnLost, make_terms
 
 
 class Locks:
@@ -145,44 +141,53 @@ class Locks:
         parts = [(self._client, self._client.want(doors.name(name), terms)) for name in names]
         return Together(parts, timeout)
 
+    @overload
     def locked(
         self,
         template: str,
         *,
         timeout: doors.Duration | None = None,
-        on_busy: str = "raise",
-        **options: Any,  # the options of lock()
-    ) -> Callable[[Callable[P, R]], Callable[P, R | None]]:
+        on_busy: Literal["skip"],
+        **options: Unpack[LockOptions],
+    ) -> SkippingDecorator: ...
+
+    @overload
+    def locked(
+        self,
+        template: str,
+        *,
+        timeout: doors.Duration | None = None,
+        on_busy: Literal["raise", "wait"] = "raise",
+        **options: Unpack[LockOptions],
+    ) -> Decorator: ...
+
+    def locked(  # noqa: PLR0913  # as lock()
+        self,
+        template: str,
+        *,
+        timeout: doors.Duration | None = None,
+        on_busy: OnBusy = "raise",
+        ttl: doors.Duration | None = None,
+        auto_renew: bool = True,
+        max_hold: doors.Duration | None = None,
+        fair: bool = False,
+        owner: str | None = None,
+        on_lost: OnLost = None,
+    ) -> SkippingDecorator:
         """Run a function under a lock named after its arguments: "user:{user_id}"."""
         from locknut import naming  # brings `inspect`, which few programs need
 
-        patience = naming.policy(on_busy, timeout)
-
-        def decorate(function: Callable[P, R]) -> Callable[P, R | None]:
-            naming.refuse(function, coroutine=False)
-            name_of = naming.namer(template, function)
-            self.lock(template, timeout=patience, **options)  # wrong options are refused now
-
-            @functools.wraps(function)
-            def locked(*args: P.args, **kwargs: P.kwargs) -> R | None:
-                lock = self.lock(name_of(*args, **kwargs), timeout=patience, **options)
-                if on_busy == "skip":
-                    lease = lock.acquire()
-                    if lease is None:
-                        self._skipped(lock.name, function.__qualname__)
-                        return None
-                    with lease:
-                        return function(*args, **kwargs)
-                with lock:
-                    return function(*args, **kwargs)
-
-            return locked
-
-        return decorate
-
-    def _skipped(self, name: str, what: str) -> None:
-        if self._ear.wants("skipped"):
-            self._ear.tell(Event("skipped", name, self.backend, reason=f"{what} was not run: busy"))
+        options = LockOptions(
+            ttl=ttl,
+            auto_renew=auto_renew,
+            max_hold=max_hold,
+            fair=fair,
+            owner=owner,
+            on_lost=on_lost,
+        )
+        patience = naming.policy(template, on_busy, timeout)
+        self.lock(template, timeout=patience, **options)  # wrong options are refused now
+        return decorator(lambda: self, template, on_busy, patience, options)
 
     def info(self, name: str) -> LockInfo:
         """Who holds this name and who waits for it."""
@@ -198,6 +203,14 @@ class Locks:
         `reason` goes into the event and the log.
         """
         return run(looking.force_release(self._client, doors.name(name), fence, reason))
+
+    def ping(self, timeout: doors.Duration = 5.0) -> Ping:
+        """Whether the engine works, now: a lock is taken and given back within `timeout`.
+
+        Raises BackendUnavailable or another BackendError that says what is wrong. The lock's name
+        is `locknut.ping`; probes that come at the same time do not wait for each other.
+        """
+        return Ping(self.backend, self.place, run(pinging.ping(self._client, timeout)))
 
     def attach(self, text: str) -> Lease:
         """Take over a hold that was detached elsewhere; only the first to attach it succeeds."""
@@ -282,11 +295,3 @@ def redlock(  # noqa: PLR0913  # each by name
         set_name=set_name,
     )
     return Locks(engine, opening.Settings(namespace, label, require, cohort, id))
-
-
-def all_of(*locks: Lock, timeout: doors.Duration | None = None) -> Together:
-    """Several locks of any Locks at once: all or nothing, in one global order."""
-    for lock in locks:
-        if not isinstance(lock, Lock) or isinstance(lock, Semaphore):
-            raise ConfigurationError(f"all_of takes locks of this face, got {lock!r}")
-    return Together([(lock._client, lock._want) for lock in locks], timeout)

@@ -47,8 +47,13 @@ def _known(reference: str, signature: inspect.Signature, template: str) -> None:
         raise ConfigurationError(message)
 
 
-def policy(on_busy: str, timeout: doors.Duration | None) -> doors.Duration | None:
+def policy(template: object, on_busy: str, timeout: doors.Duration | None) -> doors.Duration | None:
     """How long a decorated function waits: not at all, unless it is told to."""
+    if callable(template):
+        called = getattr(template, "__name__", "report")
+        message = f'locked needs the name of a lock, in brackets: @locked("{called}")'
+        raise ConfigurationError(message)
+    doors.name(template, "template")
     if on_busy not in ON_BUSY:
         message = f"on_busy must be one of {', '.join(ON_BUSY)}, got {on_busy!r}"
         raise ConfigurationError(message)
@@ -62,6 +67,6 @@ def refuse(function: Callable[..., Any], *, coroutine: bool) -> None:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ConfigurationError(f"{function.__qualname__} is a generator: lock inside it instead")
     if inspect.iscoroutinefunction(function) is not coroutine:
-        right = "locknut.aio" if not coroutine else "locknut"
-        message = f"{function.__qualname__} must be decorated by a Locks of {right}"
+        kind, right = ("a plain", "locknut") if coroutine else ("an async", "locknut.aio")
+        message = f"{function.__qualname__} is {kind} function: decorate it by `locked` of {right}"
         raise ConfigurationError(message)

@@ -6,8 +6,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from locknut.core import doors, gathering
-from locknut.errors import AcquireTimeout
+from locknut.errors import AcquireTimeout, ConfigurationError
 from locknut.lease import Leases, leave
+from locknut.lock import Lock, Semaphore
 from locknut.runtimes.threads import run
 from locknut.tasks import note_task, running_task
 from locknut.terms import chosen, pop_entered, restore_entered, timed_out, until
@@ -97,3 +98,11 @@ class Together:
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.{type(self).__name__} {self.names}>"
+
+
+def all_of(*locks: Lock, timeout: doors.Duration | None = None) -> Together:
+    """Several locks of any Locks at once: all or nothing, in one global order."""
+    for lock in locks:
+        if not isinstance(lock, Lock) or isinstance(lock, Semaphore):
+            raise ConfigurationError(f"all_of takes locks of this face, got {lock!r}")
+    return Together([(lock._client, lock._want) for lock in locks], timeout)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from locknut.core import doors
 from locknut.core.holding import Terms
 from locknut.core.spelling import spell
-from locknut.core.values import LockInfo, Mode
+from locknut.core.values import Event, LockInfo, Mode
 from locknut.errors import AcquireTimeout, ConfigurationError, NotHeld
 
 if TYPE_CHECKING:
@@ -16,7 +16,19 @@ if TYPE_CHECKING:
     from locknut.core.holding import Mine
     from locknut.core.ports import Runtime
 
-OnLost = Callable[[Any], object] | str | None
+OnLost = Callable[[Any], object] | Literal["ignore"] | None
+OnBusy = Literal["raise", "skip", "wait"]
+
+
+class LockOptions(TypedDict, total=False):
+    """The options of `lock`, which are those of `locked` too: a test keeps them equal."""
+
+    ttl: doors.Duration | None
+    auto_renew: bool
+    max_hold: doors.Duration | None
+    fair: bool
+    owner: str | None
+    on_lost: OnLost
 
 
 def make_terms(  # noqa: PLR0913  # the public options of a lock, each by name
@@ -41,6 +53,16 @@ def make_terms(  # noqa: PLR0913  # the public options of a lock, each by name
     return Terms(seconds, bool(auto_renew), longest, bool(fair), owner, mode, permits, hand_over)
 
 
+def check_options(timeout: doors.Duration | None, options: LockOptions) -> None:
+    """Refuse what is wrong whatever the engine, while it is not known yet."""
+    doors.wait(timeout)
+    doors.ttl(options.get("ttl"), 0, doors.FOREVER)
+    doors.max_hold(options.get("max_hold"))
+    if (owner := options.get("owner")) is not None:
+        doors.name(owner, "owner")
+    checked_on_lost(options.get("on_lost"))
+
+
 def until(client: Client, timeout: doors.Duration | None) -> float:
     """The deadline of a wait that starts now."""
     if timeout is None:
@@ -63,6 +85,12 @@ def checked_on_lost(on_lost: OnLost) -> OnLost:
     if on_lost is None or on_lost == "ignore" or callable(on_lost):
         return on_lost
     raise ConfigurationError(f'on_lost must be a function or "ignore", got {on_lost!r}')
+
+
+def skipped(client: Client, name: str, what: str) -> None:
+    """Tell that a decorated function was not run."""
+    if client.ear.wants("skipped"):
+        client.say(Event("skipped", name, client.backend.name, reason=f"{what} was not run: busy"))
 
 
 def timed_out(

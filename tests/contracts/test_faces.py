@@ -19,7 +19,7 @@ WAITS = {
     "Lease": {"detach", "info", "release", "renew"},
     "Leases": {"release"},
     "Lock": {"acquire", "info", "locked", "release"},
-    "Locks": {"attach", "close", "force_release", "info", "list"},
+    "Locks": {"attach", "close", "force_release", "info", "list", "ping"},
     "RWLock": {"info"},
     "Semaphore": {"acquire", "info", "locked", "release"},
     "Together": {"acquire"},
@@ -75,7 +75,10 @@ def test_functions_have_the_same_parameters_and_first_sentence(name: str) -> Non
     one, other = getattr(locknut, name), getattr(locknut.aio, name)
     assert parameters(one) == parameters(other)
     assert sentence(one) == sentence(other) or name in OWN_SENTENCE
-    assert not is_coroutine_function(other), "making a lock waits for nothing"
+    assert not is_coroutine_function(one)
+    assert is_coroutine_function(other) == (name in WAITS["Locks"]), (
+        "making a lock waits for nothing"
+    )
 
 
 @pytest.mark.parametrize("name", CLASSES)

@@ -11,13 +11,18 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import weakref
-from typing import Any
+from typing import Literal, Unpack, overload
 
+from locknut.aio.decorating import Decorator, SkippingDecorator, decorator
 from locknut.aio.lease import Lease, Leases
 from locknut.aio.lock import Lock, RWLock, Semaphore
-from locknut.aio.locks import Locks, all_of, connect, redlock
-from locknut.aio.several import Together
+from locknut.aio.locks import Locks, connect, redlock
+from locknut.aio.several import Together, all_of
+from locknut.core.doors import Duration
+from locknut.core.values import LockInfo, Ping
+from locknut.terms import LockOptions, OnBusy, OnLost, check_options
 
 _default: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Locks] = weakref.WeakKeyDictionary()
 
@@ -31,19 +36,149 @@ def default() -> Locks:
     return locks
 
 
-def lock(name: str, *args: Any, **options: Any) -> Lock:  # the options of Locks.lock
-    """A lock with no configuration at all."""
-    return default().lock(name, *args, **options)
+def lock(  # noqa: PLR0913  # the options of a lock, each by name
+    name: str,
+    ttl: Duration | None = None,
+    timeout: Duration | None = None,
+    *,
+    auto_renew: bool = True,
+    max_hold: Duration | None = None,
+    fair: bool = False,
+    owner: str | None = None,
+    on_lost: OnLost = None,
+) -> Lock:
+    """A re-entrant mutex: `ttl` is what the engine promises, `timeout` how long to wait."""
+    return default().lock(
+        name,
+        ttl,
+        timeout,
+        auto_renew=auto_renew,
+        max_hold=max_hold,
+        fair=fair,
+        owner=owner,
+        on_lost=on_lost,
+    )
 
 
-def rwlock(name: str, *args: Any, **options: Any) -> RWLock:  # as above
-    """A read-write lock with no configuration at all."""
-    return default().rwlock(name, *args, **options)
+def rwlock(
+    name: str,
+    ttl: Duration | None = None,
+    timeout: Duration | None = None,
+    *,
+    auto_renew: bool = True,
+    max_hold: Duration | None = None,
+    on_lost: OnLost = None,
+) -> RWLock:
+    """Many readers or one writer: `.read()` and `.write()` are locks."""
+    return default().rwlock(
+        name, ttl, timeout, auto_renew=auto_renew, max_hold=max_hold, on_lost=on_lost
+    )
 
 
-def semaphore(name: str, permits: int, *args: Any, **options: Any) -> Semaphore:  # as above
-    """A semaphore with no configuration at all."""
-    return default().semaphore(name, permits, *args, **options)
+def semaphore(  # noqa: PLR0913  # as lock()
+    name: str,
+    permits: int,
+    ttl: Duration | None = None,
+    timeout: Duration | None = None,
+    *,
+    auto_renew: bool = True,
+    max_hold: Duration | None = None,
+    fair: bool = False,
+    on_lost: OnLost = None,
+) -> Semaphore:
+    """At most `permits` holders at a time, each with its own lease."""
+    return default().semaphore(
+        name,
+        permits,
+        ttl,
+        timeout,
+        auto_renew=auto_renew,
+        max_hold=max_hold,
+        fair=fair,
+        on_lost=on_lost,
+    )
+
+
+def all(  # noqa: A001  # the same name as the method's
+    *names: str,
+    ttl: Duration | None = None,
+    timeout: Duration | None = None,
+    auto_renew: bool = True,
+    max_hold: Duration | None = None,
+) -> Together:
+    """Several locks at once: all or nothing, never a deadlock between two callers."""
+    return default().all(*names, ttl=ttl, timeout=timeout, auto_renew=auto_renew, max_hold=max_hold)
+
+
+@overload
+def locked(
+    template: str,
+    *,
+    timeout: Duration | None = None,
+    on_busy: Literal["skip"],
+    **options: Unpack[LockOptions],
+) -> SkippingDecorator: ...
+
+
+@overload
+def locked(
+    template: str,
+    *,
+    timeout: Duration | None = None,
+    on_busy: Literal["raise", "wait"] = "raise",
+    **options: Unpack[LockOptions],
+) -> Decorator: ...
+
+
+def locked(  # noqa: PLR0913  # as lock()
+    template: str,
+    *,
+    timeout: Duration | None = None,
+    on_busy: OnBusy = "raise",
+    ttl: Duration | None = None,
+    auto_renew: bool = True,
+    max_hold: Duration | None = None,
+    fair: bool = False,
+    owner: str | None = None,
+    on_lost: OnLost = None,
+) -> SkippingDecorator:
+    """Run a function under a lock named after its arguments: "user:{user_id}".
+
+    Which engine that is on is decided when the function is called.
+    """
+    from locknut import naming  # brings `inspect`, which few programs need
+
+    options = LockOptions(
+        ttl=ttl,
+        auto_renew=auto_renew,
+        max_hold=max_hold,
+        fair=fair,
+        owner=owner,
+        on_lost=on_lost,
+    )
+    patience = naming.policy(template, on_busy, timeout)
+    check_options(patience, options)
+    return decorator(lambda: default(), template, on_busy, patience, options)  # noqa: PLW0108  # may be replaced
+
+
+async def info(name: str) -> LockInfo:
+    """Who holds this name and who waits for it."""
+    return await default().info(name)
+
+
+async def list(pattern: str | None = None) -> builtins.list[LockInfo]:  # noqa: A001  # as all()
+    """Every name that is held or waited for, or those that match a pattern like "order:*"."""
+    return await default().list(pattern)
+
+
+async def force_release(name: str, fence: int | None = None, *, reason: str = "") -> bool:
+    """Break a hold; with `fence`, only if that one still holds. False if nobody held it."""
+    return await default().force_release(name, fence, reason=reason)
+
+
+async def ping(timeout: Duration = 5.0) -> Ping:
+    """Whether the engine works, now: a lock is taken and given back within `timeout`."""
+    return await default().ping(timeout)
 
 
 __all__ = [
@@ -54,10 +189,16 @@ __all__ = [
     "RWLock",
     "Semaphore",
     "Together",
+    "all",
     "all_of",
     "connect",
     "default",
+    "force_release",
+    "info",
+    "list",
     "lock",
+    "locked",
+    "ping",
     "redlock",
     "rwlock",
     "semaphore",

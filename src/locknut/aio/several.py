@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from locknut.aio import belonging
 from locknut.aio.belonging import Entered, pop_entered
 from locknut.aio.lease import Leases, leave
+from locknut.aio.lock import Lock, Semaphore
 from locknut.core import doors, gathering
 from locknut.core.holding import nobody
-from locknut.errors import AcquireTimeout
+from locknut.errors import AcquireTimeout, ConfigurationError
 from locknut.runtimes.loop import coroutine_function
 from locknut.terms import chosen, timed_out, until
 
@@ -109,3 +110,11 @@ class Together:
 
 
 _ACQUIRE_ALL = Together._acquire_for.__code__
+
+
+def all_of(*locks: Lock, timeout: doors.Duration | None = None) -> Together:
+    """Several locks of any Locks at once: all or nothing, in one global order."""
+    for lock in locks:
+        if not isinstance(lock, Lock) or isinstance(lock, Semaphore):
+            raise ConfigurationError(f"all_of takes locks of this face, got {lock!r}")
+    return Together([(lock._client, lock._want) for lock in locks], timeout)

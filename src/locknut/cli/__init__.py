@@ -20,6 +20,7 @@ VERBS = {
     "show": "show who holds a lock, and who waits for it, in order",
     "break": "take a lock away from its holder by force",
     "wait": "wait until a lock is free, without taking it",
+    "ping": "tell whether the engine works",
     "redlock": "look after the nodes of a Redlock",
 }
 _MODULES = {
@@ -28,6 +29,7 @@ _MODULES = {
     "show": "showing",
     "break": "breaking",
     "wait": "waiting",
+    "ping": "ping",
     "redlock": "voting",
 }
 

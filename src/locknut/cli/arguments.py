@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from locknut.cli.exits import Exit
-from locknut.cli.options import BREAK, EVERYWHERE, LS, REDLOCK, RUN, WAIT, Option
+from locknut.cli.options import BREAK, EVERYWHERE, LS, PING, REDLOCK, RUN, WAIT, Option
 from locknut.cli.readings import OnLost
 from locknut.errors import ConfigurationError
 
@@ -126,6 +126,13 @@ def break_(argv: Sequence[str]) -> Options:
 def wait(argv: Sequence[str]) -> Options:
     """`wait [options] NAME`."""
     return _about_one("wait", "Wait until nobody holds the lock, without taking it.", WAIT, argv)
+
+
+def ping(argv: Sequence[str]) -> Options:
+    """`ping [options]`."""
+    about = "Tell whether the engine works: take a lock and release it."
+    parser = _parser("ping", "[options]", about, PING)
+    return _settle(parser, parser.parse_args(argv, Options()), PING)
 
 
 def redlock(argv: Sequence[str]) -> Options:

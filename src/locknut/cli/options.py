@@ -221,3 +221,13 @@ WAIT = (
         default=NEVER,
     ),
 )
+
+PING = (
+    _duration(
+        "wait",
+        *("-w", "--wait", "--timeout"),
+        explain="wait at most so long for an answer (5s)",
+        variable="LOCKNUT_PING_WAIT",
+        default=5.0,
+    ),
+)

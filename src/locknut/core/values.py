@@ -196,6 +196,17 @@ class NodeInfo(NamedTuple):
     """What is wrong with it, in words; empty if nothing is."""
 
 
+class Ping(NamedTuple):
+    """The engine works: a lock was taken and given back."""
+
+    backend: str
+    """The engine's name."""
+    place: str
+    """Where the locks live, as far as it can be shown."""
+    seconds: float
+    """How long that took."""
+
+
 class Event(NamedTuple):
     """Something that happened to a lock, for logs, metrics and pages."""
 

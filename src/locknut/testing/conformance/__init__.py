@@ -32,6 +32,7 @@ from locknut.testing.conformance.moving import Moving
 from locknut.testing.conformance.naming import Naming
 from locknut.testing.conformance.owning import Owning
 from locknut.testing.conformance.permitting import Permitting
+from locknut.testing.conformance.pinging import Pinging
 from locknut.testing.conformance.porting import Porting
 from locknut.testing.conformance.refusing import Refusing
 from locknut.testing.conformance.sharing import Sharing
@@ -57,6 +58,7 @@ class Conformance(
     Decorating,
     Looking,
     Moving,
+    Pinging,
     Telling,
     Porting,
     Together,

@@ -93,8 +93,15 @@ class Decorating(Part):
             with pytest.raises(ConfigurationError):
                 locks.locked(template)(function)
         for wrong in ({"on_busy": "explode"}, {"timeout": -3}, {"ttl": 0}, {"colour": "red"}):
-            with pytest.raises((LocknutError, TypeError)):
-                locks.locked("u", **wrong)(function)
+            with pytest.raises((LocknutError, TypeError), match="|".join(wrong)):
+                locks.locked("u", **wrong)
+
+    async def test_without_brackets_it_says_what_is_missing(self, scene: Scene) -> None:
+        locks = scene.connect()
+        function = _of_this_colour(scene, lambda user_id, order=None: (user_id, order))
+        function.__name__ = "report"
+        with pytest.raises(ConfigurationError, match=r'@locked\("report"\)'):
+            locks.locked(function)
 
     async def test_bodies_that_run_after_the_call_are_refused(self, scene: Scene) -> None:
         locks = scene.connect()
@@ -112,9 +119,12 @@ class Decorating(Part):
         for body in (generator, asynchronous):
             with pytest.raises(ConfigurationError, match="generator"):
                 locks.locked("u")(body)
-        wrong = coroutine if scene.colour.name == "blocking" else plain
-        with pytest.raises(ConfigurationError, match=r"locknut"):
-            locks.locked("u")(wrong)
+        if scene.colour.name == "blocking":
+            with pytest.raises(ConfigurationError, match=r"coroutine is an async .* locknut\.aio"):
+                locks.locked("u")(coroutine)
+        else:
+            with pytest.raises(ConfigurationError, match=r"plain is a plain .* of locknut$"):
+                locks.locked("u")(plain)
 
     async def test_the_function_stays_itself(self, scene: Scene) -> None:
         def body(user_id: Any, order: Any = None) -> Any:

@@ -1,0 +1,23 @@
+"""The verb `ping`: whether the engine works, for probes and for people who have just set it up."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from locknut.cli import arguments, opening
+from locknut.cli.exits import Exit
+from locknut.cli.telling import as_json, plain
+
+
+def main(_verb: str, argv: Sequence[str]) -> int:
+    """The verb, from its words to its exit code; what is wrong is told as for every verb."""
+    options = arguments.ping(argv)
+    with opening.locks(options) as locks:
+        answer = locks.ping(options.wait)
+    if options.json:
+        sys.stdout.write(as_json(answer._asdict()) + "\n")
+    elif not options.quiet:
+        took = f"{answer.seconds * 1000:.1f} ms"
+        sys.stdout.write(f"{plain(answer.place)} works: a lock taken and released in {took}\n")
+    return Exit.OK

@@ -1,0 +1,71 @@
+"""Whether the engine works for us, now: a lock is taken and given back, and nothing is kept of it.
+
+The lock is shared where the engine can do that, so that those who ping at the same time do not wait
+for each other. Its name is always the same, because engines remember a name for a while. It is no
+lease: nobody hears of it, nothing renews it, and it stands in no line.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from locknut.core import doors
+from locknut.core.acquiring import Turn
+from locknut.core.holding import Terms
+from locknut.core.retreating import give_up
+from locknut.core.values import Capability, Granted, Mode
+from locknut.errors import BackendUnavailable, LocknutError
+
+if TYPE_CHECKING:
+    from locknut.core.client import Client
+    from locknut.core.values import Claim
+
+NAME: Final = "locknut.ping"
+"""The name that is reserved for this, in each namespace."""
+_TTL: Final = 5.0
+"""How long the hold of somebody who died meanwhile stays in the engine."""
+_PAUSE: Final = 0.02
+"""Before somebody else who pings is asked for again, where the lock cannot be shared."""
+
+
+async def ping(client: Client, timeout: doors.Duration) -> float:
+    """How many seconds it took. Raises BackendUnavailable also when the time is up."""
+    client.ensure_open()
+    runtime = client.runtime
+    began = runtime.now()
+    want = client.want(NAME, _terms(client))
+    turn = Turn(runtime.mine(), began + doors.seconds(timeout, "timeout"), began)
+    turn.limit = turn.until
+    turn.claim = client.claim(want, turn.mine, waits=False)
+    try:
+        await _take(client, turn, turn.claim)
+        command = client.backend.release(turn.claim, doubtful=False)
+        turn.unanswered = 1
+        await runtime.finish(command, turn.limit, turn)
+    except BaseException as error:
+        await give_up(client, want, turn)
+        if isinstance(error, LocknutError):
+            error.placed(None, client.backend.name)
+        raise
+    return runtime.now() - began
+
+
+def _terms(client: Client) -> Terms:
+    backend = client.backend
+    shared = Capability.SHARED in backend.capabilities
+    ttl = min(max(_TTL, backend.min_ttl), backend.max_ttl)
+    return Terms(ttl, auto_renew=False, mode=Mode.SHARED if shared else Mode.EXCLUSIVE)
+
+
+async def _take(client: Client, turn: Turn, claim: Claim) -> None:
+    runtime = client.runtime
+    while True:
+        turn.unanswered += 1
+        answer = await runtime.finish(client.backend.attempt(claim, 0.0), turn.limit, turn)
+        turn.unanswered -= 1
+        if isinstance(answer, Granted):
+            return
+        if runtime.now() + _PAUSE >= turn.until:
+            message = f"the engine answers, but somebody holds the reserved name {NAME!r}"
+            raise BackendUnavailable(message)
+        await runtime.signal().wait(runtime.now() + _PAUSE)
