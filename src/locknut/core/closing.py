@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 from locknut.core import losing, pacing
 from locknut.core.leaving import pass_on_turn_of
-from locknut.core.timetable import BATCH
-from locknut.core.together import gathers
+from locknut.core.returning import give_back
 from locknut.core.values import State
-from locknut.errors import BackendUnavailable, LocknutError
+from locknut.errors import BackendUnavailable
 
 if TYPE_CHECKING:
     from locknut.core.client import Client
@@ -69,35 +68,8 @@ def _end(client: Client, hold: Hold, ended: list[LeaseCore]) -> bool:
 async def _give_back(client: Client, holds: list[Hold], until: float) -> None:
     """Until it is answered, or that time."""
     left = list(holds)
-    runtime, tries = client.runtime, 0
     try:
-        while left:
-            try:
-                await _release_some(client, left)
-            except BackendUnavailable:
-                tries += 1
-                again = runtime.now() + pacing.backoff(tries, runtime.random())
-                if again >= until:
-                    return
-                await runtime.signal().wait(again)
+        await give_back(client.backend, client.runtime, left, until)
     finally:
         for hold in left:
             client.keeper.undo(hold.claim, doubtful=True)
-
-
-async def _release_some(client: Client, left: list[Hold]) -> None:
-    """In one round trip, where the engine can; what is answered is taken out."""
-    engine = gathers(client)
-    some = left[: BATCH if engine is not None else 1]
-    try:
-        if engine is not None:
-            doubtful = any(hold.doubtful for hold in some)
-            await engine.release_all([hold.claim for hold in some], doubtful=doubtful)
-        else:
-            await client.backend.release(some[0].claim, doubtful=some[0].doubtful)
-    except BackendUnavailable:
-        raise
-    except LocknutError:  # one was refused: the keeper looks which
-        for hold in some:
-            client.keeper.undo(hold.claim, doubtful=True)
-    del left[: len(some)]

@@ -9,12 +9,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from locknut.core import losing, pacing
-from locknut.core.timetable import BATCH
+from locknut.core.returning import give_back
 from locknut.core.values import Capability, State
 
 if TYPE_CHECKING:
     from locknut.core.client import Client
-    from locknut.core.holding import Hold
     from locknut.core.ports import Backend, Runtime
 
 
@@ -39,20 +38,7 @@ async def leave(client: Client, backend: Backend, runtime: Runtime) -> None:
     for lease in ended:  # `on_lost` is not called: this is no trouble, the program ends
         for signal in lease._signals:
             signal.notify()
-    give_up = runtime.now() + pacing.RELEASE_PATIENCE
-    for start in range(0, len(holds), BATCH):
-        await _give_back(holds[start : start + BATCH], backend, runtime, give_up)
-
-
-async def _give_back(holds: list[Hold], backend: Backend, runtime: Runtime, give_up: float) -> None:
-    """What fails keeps nobody else from being tried, but nobody waits for ever for the end."""
-    release_all = getattr(backend, "release_all", None)
-    if release_all is not None and len(holds) > 1:
-        doubtful = any(hold.doubtful for hold in holds)
-        with suppress(Exception):
-            await release_all([hold.claim for hold in holds], doubtful=doubtful)
-        return
-    for hold in holds:
-        if runtime.now() < give_up:
-            with suppress(Exception):
-                await backend.release(hold.claim, doubtful=hold.doubtful)
+    until = runtime.now() + pacing.RELEASE_PATIENCE
+    with suppress(Exception):  # nobody is told; what fails keeps nothing else from being tried
+        work = give_back(backend, runtime, holds, until, insist=False)
+        await runtime.finish(work, until)

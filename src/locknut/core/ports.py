@@ -231,6 +231,15 @@ class Gathers(Protocol):
         """`release` of each, in one round trip; an error of one does not keep the others."""
 
 
+class Scatters(Protocol):
+    """What a backend may do besides, whose keys live on several servers that can fail each by
+    itself.
+    """
+
+    def scatter(self, claims: Sequence[Claim]) -> Sequence[object]:
+        """For each of them something that names its server, as far as is known without asking."""
+
+
 class PutsBack(Protocol):
     """What a backend may do besides, where an answer may be lost: undo an `adopt` without loss."""
 

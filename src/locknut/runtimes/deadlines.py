@@ -40,6 +40,11 @@ def hurried() -> bool:
     return current.until != math.inf
 
 
+def has_time() -> bool:
+    """Whether anything can still be asked for this caller."""
+    return now() < current.until
+
+
 def time_left(limit: float) -> float:
     """How long a command may take whose own limit this is; TimeoutError if there is no time left:
     then it must not be sent.
@@ -51,3 +56,11 @@ def time_left(limit: float) -> float:
     if left <= 0:
         raise TimeoutError("the caller has no time left")
     return min(limit, left)
+
+
+def share(limit: float) -> float:
+    """The same where several can be asked in turn: half of the time that is left, so that one which
+    is silent leaves some to the others.
+    """
+    left = time_left(limit)
+    return left if current.until == math.inf else min(left, (current.until - now()) / 2)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import pytest
 
 import locknut
+from locknut import aio
 from locknut.backends.redis import backend
 from locknut.backends.redis.cluster.silence import Silence
 from locknut.backends.redis.settings import read
+from locknut.backends.redis.sockets import DIAL
 from locknut.connect import parse
 from locknut.core.values import Granted, Renewal, State
 from locknut.errors import BackendUnavailable
+from locknut.runtimes.clock import now
+from locknut.runtimes.deadlines import within
 from locknut.runtimes.threads import run
 from tests.backends.redis.conftest import PATIENCE, claim, eventually
 from tests.backends.redis.test_cluster import (
@@ -100,6 +106,85 @@ def test_a_frozen_node_costs_its_time_limit_once(shared: RedisCluster) -> None:
     for each in claims:
         run(released(port, each))
     run(port.close())
+
+
+def test_a_frozen_seed_leaves_the_others_some_of_a_short_time(shared: RedisCluster) -> None:
+    """Who is asked first for the slots may be silent: the caller has less time than that costs."""
+    cluster: Any = engine(shared, "?socket_timeout=20")._cluster
+    shared.nodes[0].stop()
+    try:
+        run(within(cluster.refresh(DIAL), now() + 2))
+        assert len(cluster.map.masters()) == 3
+        assert cluster.map.to_ask(cluster._suspects)[-1].port == shared.nodes[0].port
+    finally:
+        shared.nodes[0].cont()
+
+
+def test_nobody_waits_longer_than_it_can_for_anothers_look_at_the_slots(
+    shared: RedisCluster,
+) -> None:
+    port: Any = engine(shared).blocking()
+    looking, over = threading.Event(), threading.Event()
+
+    def look() -> None:
+        with port._pools._mutex:
+            looking.set()
+            over.wait(5)
+
+    other = threading.Thread(target=look)
+    other.start()
+    assert looking.wait(PATIENCE)
+    begun = now()
+    with pytest.raises(BackendUnavailable):
+        run(within(port.inspect("t:y"), begun + 0.3))
+    assert now() - begun < 3
+    over.set()
+    other.join(PATIENCE)
+    run(port.close())
+
+
+@pytest.mark.parametrize("colour", ["blocking", "asyncio"])
+def test_closing_gives_back_what_the_other_nodes_have(shared: RedisCluster, colour: str) -> None:
+    """In the patience that is spent on a frozen node; and no node knows the script yet."""
+    frozen = shared.nodes[1]
+    others = [node for node in shared.nodes if node is not frozen]
+    names = [fresh() for _ in range(60)]
+
+    def freeze() -> float:
+        for node in shared.nodes:
+            node.script_flush()
+        assert held_at(others) > 20
+        frozen.stop()
+        return now()
+
+    async def on_a_loop() -> float:
+        locks = aio.connect(shared.url, namespace="t")
+        leases = [await locks.lock(name, ttl=60).acquire(timeout=PATIENCE) for name in names]
+        begun = freeze()
+        await locks.close()
+        assert all(leases)
+        return now() - begun
+
+    def in_a_thread() -> float:
+        locks = locknut.connect(shared.url, namespace="t")
+        leases = [locks.lock(name, ttl=60).acquire(timeout=PATIENCE) for name in names]
+        begun = freeze()
+        locks.close()
+        assert all(leases)
+        return now() - begun
+
+    try:
+        took = in_a_thread() if colour == "blocking" else asyncio.run(on_a_loop())
+        assert took < 3.4
+        assert held_at(others) == 0, "holds of healthy nodes were left"
+    finally:
+        frozen.cont()
+        frozen.flushall()
+
+
+def held_at(nodes: Sequence[RedisServer]) -> int:
+    found: list[Any] = [each for node in nodes for each in node.ask("KEYS", "t:*")]  # type: ignore[union-attr]
+    return sum(each.endswith(b"}") for each in found)
 
 
 @pytest.mark.slow

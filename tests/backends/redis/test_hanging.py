@@ -155,6 +155,34 @@ def test_it_hangs_while_somebody_waits(server: RedisServer, how: str) -> None:
     assert took[0] < 1.5 + LATE + BUSY
 
 
+@pytest.mark.parametrize("layout", ["redisson", "redis-py"])
+@pytest.mark.parametrize("lost", [False, True], ids=["listening", "cut off"])
+def test_it_hangs_while_somebody_waits_in_a_foreign_layout(layout: str, lost: bool) -> None:
+    """Also where it has to connect again, and listens no more: nothing of that costs its time."""
+    took: list[float] = []
+    with RedisServer() as server:
+        url = f"{server.url}?layout={layout}"
+
+        def wait() -> None:
+            with locknut.connect(url) as locks:
+                began = time.monotonic()
+                with suppress(BackendUnavailable):
+                    assert locks.lock("x").acquire(timeout=1.5) is None
+                took.append(time.monotonic() - began)
+
+        with locknut.connect(url) as locks, locks.lock("x"):
+            waiter = threading.Thread(target=wait)
+            waiter.start()
+            eventually(lambda: b"sub=1" in server.ask("CLIENT", "LIST"), "nobody listens")  # type: ignore[operator]
+            if lost:
+                server.client_kill()
+            server.stop()
+            waiter.join(20)
+            server.cont()
+    assert took
+    assert took[0] < 1.5 + LATE + BUSY
+
+
 def test_it_hangs_while_a_task_waits(server: RedisServer) -> None:
     async def story() -> float:
         first, second = (aio.connect(server.url, namespace="t") for _ in range(2))
@@ -250,3 +278,25 @@ def test_closing_gives_back_in_few_round_trips(server: RedisServer) -> None:
     locks.close()
     assert len(leases) == 1200
     assert not left_behind(server)
+
+
+AT_EXIT = """
+import sys, locknut
+locks = locknut.connect(sys.argv[1], namespace="t")
+leases = [locks.lock(f"n{i}", ttl=60).acquire() for i in range(2500)]
+print("held", flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_a_process_that_ends_takes_three_seconds_however_much_is_held(end: str) -> None:
+    with RedisServer() as server:
+        command = [sys.executable, "-c", AT_EXIT, server.url]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        with subprocess.Popen(command, text=True, **pipes) as process:  # type: ignore[call-overload]
+            assert process.stdout.readline() == "held\n"
+            getattr(server, end)()
+            began = time.monotonic()
+            process.communicate("\n", timeout=60)
+            assert time.monotonic() - began < 3 + 2 * BUSY

@@ -206,6 +206,17 @@ def test_a_timeout_is_kept_though_all_sentinels_are_silent(colour: str) -> None:
         assert now() - begun < 4, "the Sentinels took six seconds"
 
 
+def test_a_silent_sentinel_leaves_the_others_some_of_a_short_time(service: SentinelService) -> None:
+    """It comes first in the URL, and would take more time than the caller has, every time."""
+    hosts = service.url.removeprefix("redis+sentinel://")
+    with liar(None) as silent:
+        url = f"redis+sentinel://{silent.place},{hosts}?socket_timeout=20"
+        with locknut.connect(url) as locks:
+            lease = locks.lock("x").acquire(timeout=3)
+            assert lease is not None
+            lease.release()
+
+
 def test_the_loop_goes_on_while_sentinels_are_silent(service: SentinelService) -> None:
     async def story(silent: Liar) -> None:
         hosts = service.url.removeprefix("redis+sentinel://")

@@ -13,6 +13,7 @@ from typing import Any, Final
 from hiredis import HiredisError, ReplyError
 
 from locknut.backends.redis import wire
+from locknut.backends.redis.owing import Owing
 from locknut.backends.redis.places import LONG_IDLE, SLOW_TO_OPEN, Place, overtaken
 from locknut.backends.redis.recovering import Recovery
 from locknut.backends.redis.settings import Settings
@@ -36,6 +37,7 @@ class Pool:
         self._latest = place.latest
         self._watched = place.watched
         self._idle: list[Connection] = []
+        self._owing = Owing()
         self.era = object()
         """Another one whenever the server may be another: what one server said, its successor need
         not keep, so a grant that was read in one era is not counted from an answer of another."""
@@ -126,15 +128,12 @@ class Pool:
         idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
+        self._owing.close()
 
     def take(self) -> Connection:
         if deadline.until != math.inf:
             self._ensure_time()
-        while self._idle:
-            try:
-                connection = self._idle.pop()
-            except IndexError:
-                break  # another thread was faster
+        while (connection := self._next()) is not None:
             used, connection.used = connection.used, monotonic()
             if self._watched and connection.used - used > LONG_IDLE:
                 run(self._place.confirm(DIAL))
@@ -144,6 +143,12 @@ class Pool:
                 return connection
             connection.close()
         return self._open()
+
+    def _next(self) -> Connection | None:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._owing.settled() if self._owing else None
 
     def _ensure_time(self) -> None:
         """What there is no time for is not begun, and harms no connection."""
@@ -187,7 +192,10 @@ class Pool:
         self.give_back(connection)
 
     def give_back(self, connection: Connection) -> None:
-        if connection.era is self.era and len(self._idle) < self._kept:
+        if connection.owes is not None and connection.era is self.era:
+            kept = len(self._owing) < self._kept
+            self._owing.add(connection) if kept else connection.close()
+        elif connection.era is self.era and len(self._idle) < self._kept:
             connection.used = monotonic()
             self._idle.append(connection)
         else:

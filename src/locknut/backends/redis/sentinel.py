@@ -59,7 +59,7 @@ class Sentinels:
         failures: list[BackendError] = []
         for sentinel in list(self._sentinels):
             try:
-                found = await self._ask(dial, sentinel)
+                found = await self._ask(dial, sentinel, in_turn=True)
                 if found in tried:
                     continue  # another Sentinel of the same opinion
                 tried.append(found)
@@ -113,9 +113,9 @@ class Sentinels:
         if not hurried():  # or else they may not have been given the time
             self._confirm_at = now() + _LATER
 
-    async def _ask(self, dial: Dial[P], sentinel: Settings) -> Settings:
+    async def _ask(self, dial: Dial[P], sentinel: Settings, *, in_turn: bool = False) -> Settings:
         try:
-            peer = await dial.open(sentinel)
+            peer = await dial.open(sentinel.in_turn() if in_turn else sentinel)
             try:
                 reply = await dial.ask(peer, self._question)
             finally:

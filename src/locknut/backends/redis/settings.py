@@ -14,6 +14,7 @@ from redis import connection
 from locknut.backends.redis.layouts import FOREIGN
 from locknut.core import doors
 from locknut.errors import BackendUnavailable, ConfigurationError
+from locknut.runtimes.deadlines import hurried, share
 
 if TYPE_CHECKING:
     from locknut.connect import Url
@@ -99,6 +100,13 @@ class Settings:
     def _with(self, known: tuple[str, ...]) -> Settings:
         *user, password = known
         return replace(self, username=user[0] if user else "", password=password)
+
+    def in_turn(self) -> Settings:
+        """As one of several that can be asked: with a part of the caller's time (`deadlines`)."""
+        if not hurried():
+            return self
+        limits = share(self.limit), share(self.connect_limit)
+        return replace(self, limit=limits[0], connect_limit=limits[1])
 
     def at(self, host: str, port: int) -> Settings:
         """Another server that is spoken to in the same way."""

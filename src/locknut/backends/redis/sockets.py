@@ -11,7 +11,7 @@ import math
 import select
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any, Final, NoReturn
 
@@ -36,6 +36,7 @@ class Connection:
         "epoch",
         "era",
         "hurried",
+        "owes",
         "peer",
         "settings",
         "used",
@@ -52,6 +53,8 @@ class Connection:
         """The same, for all pools of the place."""
         self.hurried = False
         """Whether less than the usual limit is kept: the last caller had no more time."""
+        self.owes: Callable[[Any], bool] | None = None
+        """Which is the last answer that it owes to somebody who has left: see `Owing`."""
         try:
             self._socket = sock = open_socket(settings)
         except OSError as error:

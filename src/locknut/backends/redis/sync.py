@@ -21,12 +21,13 @@ from locknut.core.ports import Signal
 from locknut.core.values import Answer, Busy, Claim, Granted, Renewal
 from locknut.errors import BackendError, BackendUnavailable
 from locknut.runtimes.clock import now
+from locknut.runtimes.deadlines import within
 
 SLICE: Final = 1.0
 """The longest BLPOP: after it the claim is shown to be alive again."""
 _LATE: Final = 0.005
 """How late the end of a BLPOP may be told where somebody's time runs out. A busy server tells it at
-once, an idle one looks only ten times a second: then the connection is given up."""
+once, an idle one looks only ten times a second: then its answer is left for later (`Owing`)."""
 _REST: Final = 0.5
 """Seconds by which a caller may be rung early, and those by which it is sent to sleep for longer
 than a slice. So a slice that nobody is in a hurry for ends by the server's answer."""
@@ -122,12 +123,12 @@ class BlockingBackend(RedisBackend):
         at once, and has its grant in a few steps. Who is let in at once finds a message as well,
         so that BLPOP does not hold up the connection.
         """
-        most, within = _slice(patience, self._pool)
+        most, seconds = _slice(patience, self._pool)
         packed = self._recipe.acquire(claim, _BLPOP_FOLLOWS) + self._recipe.pop(claim, 0, most)
         waiting = Waiting(claim)
         sent = now()
         try:
-            answer, popped = await self._send_two(packed, most, within)
+            answer, popped = await self._send_two(packed, most, seconds)
         except BaseException:
             self._waiting[claim.id] = waiting
             waiting.move()  # that connection may be read by the server for a while (L5)
@@ -146,9 +147,9 @@ class BlockingBackend(RedisBackend):
             waiting.move()
         return Busy(0.0) if type(answer) is list else await self.attempt(claim, 0.0)
 
-    async def _send_two(self, packed: bytes, most: float, within: float) -> tuple[Any, Any]:
+    async def _send_two(self, packed: bytes, most: float, seconds: float) -> tuple[Any, Any]:
         """The answers to a question and to the BLPOP behind it: NOTHING if that one may sleep for
-        longer than it should. Then nobody uses its connection any more.
+        longer than it should. Then its connection is not used before that has come.
         """
         with self._pool.lent(packed) as connection:
             self._asleep.add(connection)
@@ -161,9 +162,9 @@ class BlockingBackend(RedisBackend):
                 popped = NOTHING
                 if type(answer) is list:
                     told = answer[0] / 1000
-                    popped = connection.next_within(told if told < most else within)
+                    popped = connection.next_within(told if told < most else seconds)
                 if popped is NOTHING:
-                    connection.era = None
+                    connection.owes = _anything
                 return answer, popped
             finally:
                 self._asleep.discard(connection)
@@ -226,10 +227,10 @@ class Inbox:
             left = until - sent
             if left <= 0:
                 return False
-            most, within = _slice(left, self._pool)
+            most, seconds = _slice(left, self._pool)
             packed = self._recipe.pop(waiting.claim, waiting.generation, most)
             try:
-                reply, era = await self._send(packed, within)
+                reply, era = await self._send(packed, seconds)
                 if isinstance(reply, ReplyError):
                     raise self._pool.refused(reply)
             except BackendUnavailable:
@@ -259,20 +260,30 @@ class Inbox:
             await pause.wait(min(until, now() + _PAUSE))
         self._pause = None
 
-    async def _send(self, packed: bytes, within: float) -> tuple[Any, object]:
-        """What came, if anything, and in which of the pool's eras."""
+    async def _send(self, packed: bytes, seconds: float) -> tuple[Any, object]:
+        """What came, if anything, and in which of the pool's eras. Also a connection that has to be
+        opened first takes no longer.
+        """
+        return await within(self._sent(packed, seconds), now() + seconds)
+
+    async def _sent(self, packed: bytes, seconds: float) -> tuple[Any, object]:
         with self._pool.lent(packed) as connection:
             self._sleeping = connection
             try:
                 if self._rung:  # just now: whoever rang did not see this connection yet
                     return _UNASKED, None
-                reply, era = connection.send_within(packed, within), connection.era
+                reply, era = connection.send_within(packed, seconds), connection.era
                 if reply is NOTHING:
-                    connection.era = None
+                    connection.owes = _anything
                 return reply, era
             finally:
                 with self._mutex:  # from here on it is not ours to interrupt
                     self._sleeping = None
+
+
+def _anything(_: object) -> bool:
+    """One answer is owed: that of a BLPOP. If it is a grant, its claim was withdrawn, or asks."""
+    return True
 
 
 def _slice(left: float, pool: Connections) -> tuple[float, float]:

@@ -126,6 +126,9 @@ class AsyncioClusterBackend(LoopBackend):
     def _in_reach(self, claims: Sequence[Claim]) -> bool:
         return one_slot(claims)
 
+    def scatter(self, claims: Sequence[Claim]) -> Sequence[object]:
+        return self._links.scatter(claims)
+
     async def _servers(self) -> list[SendMany]:
         return [link.send_many for link in await self._links.masters()]
 

@@ -14,14 +14,23 @@ from hiredis import HiredisError, ReplyError
 
 from locknut.backends.redis import settings as reading
 from locknut.backends.redis import wire
-from locknut.backends.redis.cluster.slots import Address, SlotMap, key_of, redirect, slot_of
+from locknut.backends.redis.cluster.slots import (
+    Address,
+    SlotMap,
+    key_of,
+    redirect,
+    slot_of,
+    slot_of_claim,
+)
 from locknut.backends.redis.cluster.views import Survey, View, view
 from locknut.backends.redis.confirming import Confirmation, Unconfirmed
 from locknut.backends.redis.places import Dial, Latest, Looked, P
 from locknut.backends.redis.recovering import Recovery
 from locknut.backends.redis.settings import Settings
+from locknut.core.values import Claim
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
 from locknut.runtimes.clock import now
+from locknut.runtimes.deadlines import has_time, hurried
 
 if TYPE_CHECKING:
     from locknut.connect import Url
@@ -63,19 +72,23 @@ class Cluster:
     async def refresh(self, dial: Dial[P]) -> None:
         """Ask the nodes who has which slot now, and believe the best of their views."""
         self._recovery.ensure_time()
-        survey = Survey()
+        survey, cut_short = Survey(), False
         while (settings := survey.next(self.map, self._suspects)) is not None:
             try:
-                survey.add(await self._view(dial, settings))
+                survey.add(await self._view(dial, settings.in_turn()))
             except BackendError as error:
                 survey.failed(settings, error)
             except (OSError, HiredisError) as error:
                 survey.failed(settings, wire.unreachable(settings, error))
+                cut_short = hurried() and wire.timed_out(error)
+                if cut_short and not has_time():
+                    break  # nothing is known of the others
         self._suspects |= survey.poor()
         try:
             best = survey.best()
         except BackendUnavailable as error:
-            self._recovery.failed(error)
+            if not cut_short:
+                self._recovery.failed(error)
             raise
         self._suspects.discard(best.address)
         self.map.learn(best)
@@ -157,6 +170,10 @@ class Routes(ABC):
         key = key_of(packed)
         stale = self.cluster.map.stale
         return None if stale or key is None else self.cluster.map.owner(slot_of(key))
+
+    def scatter(self, claims: Sequence[Claim]) -> list[Address | None]:
+        """Which node has each of these locks, as far as is known."""
+        return [self.cluster.map.owner(slot_of_claim(claim)) for claim in claims]
 
     async def route(
         self, packed: Sequence[bytes], confirmation: Confirmation | None = None

@@ -32,8 +32,12 @@ def slot_of(key: bytes) -> int:
 
 def one_slot(claims: Iterable[Claim]) -> bool:
     """Whether all these locks are in the same slot: no script reaches into two."""
-    keys = [naming.hold_key(claim.key, permits=claim.mode is Mode.PERMIT) for claim in claims]
-    return len(set(map(slot_of, keys))) == 1
+    return len(set(map(slot_of_claim, claims))) == 1
+
+
+def slot_of_claim(claim: Claim) -> int:
+    """That of its lock: all its keys are in one."""
+    return slot_of(naming.hold_key(claim.key, permits=claim.mode is Mode.PERMIT))
 
 
 def key_of(packed: bytes) -> bytes | None:

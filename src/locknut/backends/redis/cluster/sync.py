@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import monotonic
@@ -20,7 +19,8 @@ from locknut.backends.redis.sync import BlockingBackend
 from locknut.backends.redis.together import together
 from locknut.core.values import Claim
 from locknut.errors import BackendError, BackendUnavailable
-from locknut.runtimes.threads import run
+from locknut.runtimes.deadlines import time_left
+from locknut.runtimes.threads import Guard, run
 
 _SILENT: Final = 0.2
 """Seconds without an answer after which a node may be frozen, though its caller gave up."""
@@ -62,7 +62,7 @@ class Pools(Routes):
     def __init__(self, cluster: Cluster):
         super().__init__(cluster)
         self._pools: dict[Address, NodePool] = {}
-        self._mutex = threading.RLock()
+        self._mutex = Guard()
 
     @property
     def settings(self) -> Settings:
@@ -105,16 +105,24 @@ class Pools(Routes):
         return any(cut)
 
     def close(self) -> None:
-        self._mutex = threading.RLock()  # in a forked child nobody is there to give it back
+        self._mutex = Guard()  # in a forked child nobody is there to give it back
         for pool in list(self._pools.values()):
             pool.close()
 
     async def _refresh(self) -> None:
-        with self._mutex:  # who waited for it finds the map made new
-            if self.cluster.map.stale:
+        try:
+            self._mutex.acquire(timeout=time_left(self.settings.limit))
+            if not self._mutex.inside():
+                raise TimeoutError  # another thread is at it, and has more time
+            if self.cluster.map.stale:  # who waited for it finds the map made new
                 await self.cluster.refresh(DIAL)
                 for address in self._pools.keys() - set(self.cluster.map.masters()):
                     self._pools.pop(address).close()
+        except TimeoutError as error:
+            raise wire.unreachable(self.settings, error) from error
+        finally:
+            if self._mutex.inside():
+                self._mutex.release()
 
     async def _together(self, sent: Mapping[Address, Sequence[bytes]]) -> Answers:
         work = [(self._at(address), packed) for address, packed in sent.items()]
@@ -139,6 +147,9 @@ class ClusterBackend(BlockingBackend):
 
     def _in_reach(self, claims: Sequence[Claim]) -> bool:
         return one_slot(claims)
+
+    def scatter(self, claims: Sequence[Claim]) -> Sequence[object]:
+        return self._pools.scatter(claims)
 
     async def _servers(self) -> list[SendMany]:
         return [_asynchronous(pool) for pool in self._pools.masters()]

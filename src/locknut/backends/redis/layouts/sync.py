@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
-from typing import Final
+from typing import Any, Final
 
 from hiredis import HiredisError, ReplyError
 
@@ -18,9 +18,13 @@ from locknut.backends.redis.sync import BlockingBackend
 from locknut.core.ports import Signal
 from locknut.core.values import Claim
 from locknut.runtimes.clock import now
+from locknut.runtimes.deadlines import within
+from locknut.runtimes.threads import run
 
 _PAUSE: Final = 0.1
 """After a server that was out of reach; asking again has its own patience."""
+_BRIEFLY: Final = 0.2
+"""Seconds for which the server may keep a caller that begins to wait: it has answered just now."""
 _LOST: Final = (OSError, HiredisError)
 """A connection that is of no use any more; `BackendUnavailable` is one of the first."""
 
@@ -48,25 +52,25 @@ class Listening:
         self._connection: Connection | None = None
 
     def __enter__(self) -> Signal:
-        with suppress(*_LOST):
-            self._subscribe()
+        with suppress(*_LOST):  # else the first wait does it
+            run(within(self._subscribe(), now() + _BRIEFLY))
         return self
 
     def __exit__(self, *raised: object) -> None:
+        """Nobody waits for the answer: the caller's time may be over, and the server hang."""
         connection = self._connection
         if connection is None:
             return
         try:
-            reply = connection.send(wire.pack(b"UNSUBSCRIBE"))
-            while reply is not wire.NOTHING and reply[0] != b"unsubscribe":
-                reply = connection.next_within(self._pool.settings.limit)  # still on its way
+            connection.post([wire.pack(b"UNSUBSCRIBE")])
         except _LOST as error:
             self._let_go(error)
         except BaseException as error:
             self._let_go(error)
             raise
         else:
-            self._let_go(None if reply is not wire.NOTHING else TimeoutError())
+            connection.owes = _unsubscribed
+            self._let_go(None)
 
     def notify(self) -> None:
         self._plain.notify()
@@ -79,12 +83,12 @@ class Listening:
             return True
         try:
             if self._connection is None:
-                self._subscribe()
+                await within(self._subscribe(), until)
                 return True  # what was told in between was not heard: ask
             connection = self._connection
             if not self._pool.current(connection):
                 self._let_go(None)
-                self._subscribe()
+                await within(self._subscribe(), until)
                 return True
             while (left := until - now()) > 0:
                 if connection.next_within(left) is not wire.NOTHING:
@@ -95,7 +99,7 @@ class Listening:
             return True
         return await self._plain.wait(0.0)
 
-    def _subscribe(self) -> None:
+    async def _subscribe(self) -> None:
         connection = self._pool.take()
         with self._mutex:
             self._connection = connection
@@ -117,3 +121,8 @@ class Listening:
         elif connection is not None and error is not None:
             with suppress(*_LOST):
                 self._pool.drop(connection, error)
+
+
+def _unsubscribed(reply: Any) -> bool:
+    """Whether it is the answer; messages may come before it."""
+    return bool(reply[0] == b"unsubscribe")

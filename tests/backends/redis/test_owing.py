@@ -1,0 +1,102 @@
+"""A wait that ends by its timeout: its connection is used again once the late answer has come."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+import locknut
+from locknut.backends.redis import wire
+from locknut.backends.redis.places import Single
+from locknut.backends.redis.pools import Pool
+from locknut.backends.redis.settings import read
+from locknut.connect import parse
+from tests.backends.redis.conftest import eventually
+from tests.servers.redis import RedisServer
+
+pytestmark = pytest.mark.redis
+PING = wire.pack(b"PING")
+
+
+def connections(server: RedisServer) -> int:
+    """How many were made up to now, this one included."""
+    return int(server.info("stats")["total_connections_received"])
+
+
+@pytest.mark.parametrize("layout", ["", "?layout=redisson", "?layout=redis-py"])
+@pytest.mark.parametrize("timeout", [0.02, 0.12])
+def test_waits_that_time_out_need_few_connections(
+    server: RedisServer, layout: str, timeout: float
+) -> None:
+    """On a server with nothing else to do, where the end of each comes late."""
+    url = server.url + layout
+    with locknut.connect(url) as locks, locknut.connect(url) as others:
+        with locks.lock("x"):
+            before = connections(server)
+            for _ in range(30):
+                assert others.lock("x").acquire(timeout=timeout) is None
+            assert connections(server) - before < 12
+        with others.lock("x", timeout=20):
+            pass
+    server.flushall()  # the fences of other layouts
+
+
+@pytest.fixture
+def pool(server: RedisServer) -> Iterator[Pool]:
+    pool = Pool(Single(read(parse(f"{server.url}?socket_timeout=1"))))
+    yield pool
+    pool.close()
+
+
+def leave_asleep(pool: Pool, seconds: float) -> int:
+    """Somebody sleeps for so long, and leaves before that; the number of its connection."""
+    with pool.lent() as connection:
+        sleep = wire.pack(b"BLPOP", b"nothing", b"%.3f" % seconds)
+        assert connection.send_within(sleep, 0.0) is wire.NOTHING
+        connection.owes = lambda _: True
+        return connection.fileno()
+
+
+def test_it_is_used_again_when_its_answer_has_come(pool: Pool) -> None:
+    late = leave_asleep(pool, 0.1)
+    taken = [pool.take()]
+    assert taken[0].fileno() != late
+
+    def settled() -> bool:
+        taken.append(pool.take())
+        assert taken[-1].send(PING) == b"PONG", "a late answer was taken for another's"
+        return taken[-1].fileno() == late
+
+    eventually(settled, "its connection is not used again")
+    for connection in taken:
+        pool.give_back(connection)
+
+
+def test_it_is_closed_when_its_answer_does_not_come(pool: Pool) -> None:
+    leave_asleep(pool, 600)
+    assert len(pool._owing) == 1
+    time.sleep(pool.settings.limit)
+    with pool.lent() as first, pool.lent():
+        assert first.send(PING) == b"PONG"
+    assert len(pool._owing) == 0
+
+
+def test_it_is_closed_when_the_server_hangs_up(pool: Pool, server: RedisServer) -> None:
+    leave_asleep(pool, 600)
+    server.client_kill()
+
+    def forgotten() -> bool:
+        with pool.lent() as first, pool.lent():
+            assert first.send(PING) == b"PONG"
+        return not pool._owing
+
+    eventually(forgotten, "a connection that was cut is kept")
+
+
+def test_closing_closes_it(pool: Pool, server: RedisServer) -> None:
+    leave_asleep(pool, 600)
+    pool.close()
+    assert len(pool._owing) == 0
+    eventually(lambda: b"cmd=blpop" not in server.ask("CLIENT", "LIST"), "somebody sleeps there")  # type: ignore[operator]
