@@ -2,7 +2,7 @@
 # or newer, git and make is enough. `make demo` needs nothing at all beyond that.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers demo test check format models sim sim-redlock mutants soak bench bench-quick docs clean
+.PHONY: help setup servers demo test test-all check format models sim sim-redlock mutants soak bench bench-quick docs clean
 
 # This tree and no other, also where an environment is shared between trees.
 export PYTHONPATH := $(CURDIR)/src
@@ -33,8 +33,11 @@ servers: setup   ## fetch the servers of the tests into .servers; nothing is ins
 demo:            ## see it work, in under a minute, with nothing installed
 	@$(FIND) "$$python" examples/demo.py
 
-test:            ## everything on python3, the core and the contract on every other CPython here
+test:            ## what every change must pass, on python3, in some ten minutes
 	@$(FIND) "$$python" scripts/run_tests.py $(ARGS)
+
+test-all:        ## what `make test` leaves out: long crowds and storms, root's, other CPythons
+	@$(FIND) "$$python" scripts/run_tests.py --rest $(ARGS)
 
 check: setup     ## ruff, its formatter, and mypy
 	@$(VENV)/ruff check .

@@ -1,10 +1,11 @@
-"""Runs the tests: everything on the main CPython, a shorter list on every other one here.
+"""Runs the tests: `make test` what every change must pass, `make test-all` what that leaves out.
 
-    python3 scripts/run_tests.py [pytest arguments for the full run]
+    python3 scripts/run_tests.py                  all but what takes long, on the main CPython
+    python3 scripts/run_tests.py --rest           what takes long or needs root, and other CPythons
+    python3 scripts/run_tests.py tests/guards -x  these, whatever they take: pytest's own arguments
 
-What the tests need of servers is fetched first (scripts/fetch_servers.py); in CI a server that
-cannot be had is a failure. The others go first, so that the full run's summary is the last thing
-on the screen. With LOCKNUT_PYTHONS=main only the main one is used.
+The servers that the tests need are fetched first (scripts/fetch_servers.py); in CI a server that
+cannot be had is a failure. With LOCKNUT_PYTHONS=main no other CPython is used.
 """
 
 from __future__ import annotations
@@ -22,25 +23,48 @@ SHORT_LIST = [
     *(f"tests/conformance/test_{engine}.py" for engine in ("memory", "file", "redis", "zookeeper")),
 ]
 """What depends on the interpreter most: the algorithm, the contract, and the two faces."""
+QUICK = ["-m", "not slow and not root"]
+REST = ["-m", "slow or root"]
 WORKERS = os.environ.get("LOCKNUT_TEST_WORKERS", "3")
 """Files of tests that run at once, each with servers of its own: most tests wait for something."""
 
 
 def main() -> int:
-    """Nought if every run passed."""
+    """Return 0 if every run passed."""
+    arguments = sys.argv[1:]
     chosen = main_python()
     interpreter = str(prepare(ROOT / ".venv", ["dev"], chosen))
     if not _servers(interpreter) and os.environ.get("CI"):
         return 1
-    everybody = [] if os.environ.get("LOCKNUT_PYTHONS") == "main" else all_pythons()
-    others = [one for one in everybody if one.short != chosen.short]
+    others = _others(chosen)
+    if arguments[:1] == ["--rest"]:
+        return 0 if _rest(chosen, interpreter, others, arguments[1:]) else 1
+    print(f"\nCPython {chosen}", flush=True)
+    good = _pytest(interpreter, arguments or QUICK)
+    if not arguments:
+        versions = "".join(f", CPython {other}" for other in others)
+        print(
+            f"\n`make test-all` adds crowds, storms and soaks that take long{versions}", flush=True
+        )
+    return 0 if good else 1
+
+
+def _rest(
+    chosen: Interpreter, interpreter: str, others: list[Interpreter], arguments: list[str]
+) -> bool:
+    """Whether everything passed; the others go first, so that the main summary comes last."""
     passed = {str(other): _short_run(other) for other in others}
+    print(f"\nCPython {chosen}: what takes long or needs root", flush=True)
+    good = _pytest(interpreter, [*REST, *arguments])
     if passed:
-        told = [f"{version} {'passed' if good else 'FAILED'}" for version, good in passed.items()]
+        told = [f"{version} {'passed' if well else 'FAILED'}" for version, well in passed.items()]
         print(f"\nThe short list: {', '.join(told)}", flush=True)
-    print(f"\nCPython {chosen}: everything", flush=True)
-    good = _pytest(interpreter, sys.argv[1:])
-    return 0 if good and all(passed.values()) else 1
+    return good and all(passed.values())
+
+
+def _others(chosen: Interpreter) -> list[Interpreter]:
+    everybody = [] if os.environ.get("LOCKNUT_PYTHONS") == "main" else all_pythons()
+    return [one for one in everybody if one.short != chosen.short]
 
 
 def _servers(interpreter: str) -> bool:
@@ -58,7 +82,7 @@ def _short_run(python: Interpreter) -> bool:
         return not os.environ.get("CI")
     chosen = [each for each in SHORT_LIST if (ROOT / each).exists()]
     print(f"\nCPython {python}: {' '.join(chosen)}", flush=True)
-    return _pytest(str(interpreter), ["-q", *chosen])
+    return _pytest(str(interpreter), ["-q", *QUICK, *chosen])
 
 
 def _pytest(interpreter: str, arguments: list[str]) -> bool:

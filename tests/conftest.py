@@ -18,7 +18,6 @@ ENGINES = frozenset({
 })  # fmt: skip
 
 ALLOWED_SKIPS = (
-    "needs another user than root",  # CI runs as root; the same is tested there by giving root up
     "needs root",
     "needs CPython ",  # 3.12 on, say: the newest run has it
     "needs Redis 6.2",  # its wheel is for x86-64 alone
@@ -41,6 +40,11 @@ def patient_callers(monkeypatch: pytest.MonkeyPatch) -> None:
     real = pacing.returns_at
     patient = lambda asked, until: max(real(asked, until), asked + 30.0)  # noqa: E731
     monkeypatch.setattr(pacing, "returns_at", patient)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("root") and os.geteuid() != 0:
+        pytest.skip("needs root")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

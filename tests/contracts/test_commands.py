@@ -88,6 +88,32 @@ def test_test(make: Make) -> None:
     assert "1 passed" in out
 
 
+def test_test_all(make: Make) -> None:
+    out = make("test-all", ARGS="-q tests/guards/test_file_guard.py -k keeps_the_owner")
+    assert ("1 passed" if os.geteuid() == 0 else "1 skipped") in out
+
+
+def test_what_an_ordinary_user_has() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("needs git")
+    ask = "id -u; ulimit -n; command -v python3; git rev-parse HEAD"
+    done = subprocess.run(
+        ["scripts/ordinary_user", "sh", "-c", ask], cwd=ROOT, check=True, capture_output=True
+    )
+    user, descriptors, python, commit = done.stdout.decode().split()
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True)
+    assert user != "0"
+    assert descriptors == "1024"
+    assert python in {"/usr/bin/python3", "/bin/python3"} or not Path("/usr/bin/python3").exists()
+    assert commit == head.stdout.decode().strip()
+
+
+def test_ci_runs_what_everybody_runs() -> None:
+    said = (ROOT / ".ci/run").read_text(encoding="utf-8").splitlines()
+    order = [line for line in said if re.match(r"(scripts/ordinary_user )?make ", line)]
+    assert order == ["make check", "scripts/ordinary_user make test", "make test-all"]
+
+
 def test_check() -> None:
     """In place, where the caches of an earlier run make it quick; it changes nothing."""
     subprocess.run(["make", "check"], cwd=ROOT, check=True, capture_output=True, timeout=600)

@@ -200,7 +200,7 @@ def test_writing_keeps_the_mode_of_the_file(path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+@pytest.mark.root
 def test_writing_as_root_keeps_the_owner_of_the_file(path: Path) -> None:
     os.chown(path, 1001, 1002)
     path.chmod(0o640)
@@ -210,7 +210,7 @@ def test_writing_as_root_keeps_the_owner_of_the_file(path: Path) -> None:
     assert stat.S_IMODE(about.st_mode) == 0o640
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+@pytest.mark.root
 def test_a_record_that_root_makes_belongs_to_the_owner_of_the_folder(path: Path) -> None:
     os.chown(path.parent, 1001, 1002)
     entered(path, 7)
@@ -288,7 +288,7 @@ def test_a_pipe_in_place_of_the_record_does_not_hang(path: Path) -> None:
         entered(path, 7)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+@pytest.mark.root
 def test_a_record_of_a_stranger_is_refused(path: Path) -> None:
     entered(path, 7)
     os.chown(path.with_name("data.json.fence"), 12345, -1)

@@ -225,7 +225,7 @@ def test_a_clock_that_stands_still_keeps_nobody_waiting(
     assert raws == sorted(set(raws))
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+@pytest.mark.root
 def test_a_new_file_belongs_to_the_owner_of_the_old_one(
     backend: FileBackend, directory: Path
 ) -> None:

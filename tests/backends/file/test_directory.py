@@ -16,7 +16,7 @@ from locknut.backends.file import identity, kernel
 from locknut.core.values import Renewal
 from locknut.errors import BackendError, ConfigurationError, Unsupported
 from tests.backends.file.driving import busy, claim, engine_in, run, take
-from tests.backends.file.users import by_user, needs_root, shared_directory
+from tests.backends.file.users import by_user, shared_directory
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +56,7 @@ def test_a_relative_state_home_is_ignored(tmp_path: Path, monkeypatch: pytest.Mo
     assert directories.default_path() == _below(tmp_path)
 
 
-@needs_root
+@pytest.mark.root
 def test_root_with_somebodys_home_leaves_it_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -70,7 +70,7 @@ def test_root_with_somebodys_home_leaves_it_alone(
     assert list(tmp_path.iterdir()) == []
 
 
-@needs_root
+@pytest.mark.root
 def test_a_default_directory_of_a_stranger_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,7 +81,7 @@ def test_a_default_directory_of_a_stranger_is_refused(
         engine_in("")
 
 
-@needs_root
+@pytest.mark.root
 def test_a_home_that_cannot_be_written_to_is_an_error_not_another_place() -> None:
     """A service with a read-only home must not go elsewhere than its user's shell."""
     with shared_directory(0o550) as home:
@@ -132,7 +132,7 @@ def test_a_nul_character_is_refused() -> None:
 # -- systems
 
 
-@needs_root
+@pytest.mark.root
 def test_a_directory_that_may_only_be_read_is_explained() -> None:
     with shared_directory(0o750) as directory:
 

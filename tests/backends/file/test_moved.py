@@ -195,7 +195,7 @@ def test_a_directory_swapped_for_a_link_to_an_open_one_is_refused(
     assert list((tmp_path / "trap").iterdir()) == []
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+@pytest.mark.root
 def test_a_directory_that_a_stranger_made_anew_is_refused(
     backend: FileBackend, directory: Path
 ) -> None:

@@ -26,7 +26,7 @@ from tests.backends.file.driving import (
     run,
     take,
 )
-from tests.backends.file.users import by_user, needs_root, shared_directory
+from tests.backends.file.users import by_user, shared_directory
 
 # -- damaged files
 
@@ -166,7 +166,7 @@ def test_on_a_full_disk_a_known_lock_can_be_shared(
 # -- other users
 
 
-@needs_root
+@pytest.mark.root
 def test_who_may_not_look_is_not_told_that_it_is_free() -> None:
     with shared_directory(0o770) as directory:
         take(engine_in(directory).blocking(), claim())
@@ -185,7 +185,7 @@ def test_who_may_not_look_is_not_told_that_it_is_free() -> None:
         assert by_user(1002, list_all) == 0
 
 
-@needs_root
+@pytest.mark.root
 def test_a_group_that_cannot_share_is_told_how() -> None:
     with shared_directory(0o770) as directory:
 
@@ -202,7 +202,7 @@ def test_a_group_that_cannot_share_is_told_how() -> None:
         assert by_user(1002, use, group=1002) is True
 
 
-@needs_root
+@pytest.mark.root
 def test_in_a_sticky_directory_a_break_by_another_user_does_no_harm() -> None:
     with shared_directory(0o3770) as directory:
 
@@ -227,7 +227,7 @@ def test_in_a_sticky_directory_a_break_by_another_user_does_no_harm() -> None:
         assert by_user(1002, use) is True
 
 
-@needs_root
+@pytest.mark.root
 def test_in_a_sticky_directory_cleaning_by_another_user_does_no_harm() -> None:
     with shared_directory(0o3770) as directory:
 
@@ -241,7 +241,7 @@ def test_in_a_sticky_directory_cleaning_by_another_user_does_no_harm() -> None:
         assert by_user(1001, lambda: engine_in(directory).clean(unused_for=0.0)) == 1
 
 
-@needs_root
+@pytest.mark.root
 def test_a_burial_that_its_finder_may_not_finish_is_called_off() -> None:
     with shared_directory(0o3770) as directory:
 

@@ -12,10 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 GROUP = 2000
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 
 @contextmanager
