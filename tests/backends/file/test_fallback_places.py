@@ -28,7 +28,7 @@ from tests.backends.file.driving import (
     run,
     take,
 )
-from tests.backends.file.users import by_user, needs_root, shared_directory
+from tests.backends.file.users import by_user, shared_directory
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +104,7 @@ def test_a_holder_that_may_not_look_holds_on(
     take(backend, claim())
 
 
-@needs_root
+@pytest.mark.root
 def test_a_directory_that_a_stranger_made_anew_is_refused(directory: Path) -> None:
     backend = engine_in(directory).blocking()
     take(backend, claim())
@@ -158,7 +158,7 @@ def test_a_break_is_noticed_whatever_the_ttl(directory: Path, terms: dict[str, f
 # -- other users
 
 
-@needs_root
+@pytest.mark.root
 def test_in_a_sticky_directory_a_break_by_another_user_does_no_harm() -> None:
     with shared_directory(0o3770) as directory:
 
@@ -183,7 +183,7 @@ def test_in_a_sticky_directory_a_break_by_another_user_does_no_harm() -> None:
         assert by_user(1002, use) is True
 
 
-@needs_root
+@pytest.mark.root
 def test_in_a_sticky_directory_cleaning_by_another_user_does_no_harm() -> None:
     with shared_directory(0o3770) as directory:
 
@@ -197,7 +197,7 @@ def test_in_a_sticky_directory_cleaning_by_another_user_does_no_harm() -> None:
         assert by_user(1001, lambda: engine_in(directory).clean(unused_for=0.0)) == 1
 
 
-@needs_root
+@pytest.mark.root
 def test_a_burial_that_its_finder_may_not_finish_is_called_off() -> None:
     with shared_directory(0o3770) as directory:
 
@@ -213,7 +213,7 @@ def test_a_burial_that_its_finder_may_not_finish_is_called_off() -> None:
         assert by_user(1002, use) is True
 
 
-@needs_root
+@pytest.mark.root
 def test_who_may_not_look_is_not_told_that_it_is_free() -> None:
     with shared_directory(0o770) as directory:
         take(engine_in(directory).blocking(), claim("locknut:a"))
