@@ -26,6 +26,11 @@ class Lost:
         """Whether the hold was lost."""
         return self._lease.state is State.LOST
 
+    def __repr__(self) -> str:
+        lease = self._lease
+        come = "set" if lease._ended is State.LOST else "not set"
+        return f"<{type(self).__name__} of {lease.name!r} on {lease.backend}: {come}>"
+
     def wait(self, timeout: doors.Duration | None = None) -> bool:
         """Wait for the loss; False when the time is up or the lease ended in another way."""
         until = self._lease._client.runtime.now() + doors.wait(timeout)
@@ -162,6 +167,9 @@ class Leases:
         run(gathering.roll_back(self._made))
 
     __reduce__ = doors.refuse_copy
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {gathering.shown(self._leases)}>"
 
     def __iter__(self) -> Iterator[Lease]:
         return iter(self._leases)

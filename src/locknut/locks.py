@@ -243,9 +243,10 @@ class Locks:
     __reduce__ = doors.refuse_copy
 
     def __repr__(self) -> str:
-        return (
-            f"<{type(self).__module__}.{type(self).__name__} {self._client.id} {self.namespace!r}>"
+        where = (
+            f"{self.place}, namespace {self.namespace!r}{', closed' * bool(self._client.closed)}"
         )
+        return f"<{type(self).__module__}.{type(self).__name__} at {where}>"
 
 
 def connect(

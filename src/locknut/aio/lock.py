@@ -210,9 +210,10 @@ class Lock:
     __reduce__ = doors.refuse_copy
 
     def __repr__(self) -> str:
-        kind = {Mode.EXCLUSIVE: "", Mode.SHARED: ", reading", Mode.PERMIT: ", permits"}
-        held = "held" if self.held else "not held"
-        where = f"{self.name!r}{kind[self._want.terms.mode]} on {self._client.backend.name}"
+        terms, held = self._want.terms, "held" if self.held else "not held"
+        permits = f"{terms.permits} permit{'s' * (terms.permits > 1)}"
+        kind = {Mode.EXCLUSIVE: "", Mode.SHARED: ", reading", Mode.PERMIT: f", {permits}"}
+        where = f"{self.name!r}{kind[terms.mode]} on {self._client.backend.name}"
         return f"<{type(self).__module__}.{type(self).__name__} {where}: {held} here>"
 
 
@@ -244,7 +245,9 @@ class RWLock:
     __reduce__ = doors.refuse_copy
 
     def __repr__(self) -> str:
-        return f"<{type(self).__module__}.{type(self).__name__} {self.name!r}>"
+        where = f"{self.name!r} on {self._read._client.backend.name}"
+        held = "held" if self._read.held else "not held"
+        return f"<{type(self).__module__}.{type(self).__name__} {where}: {held} here>"
 
 
 class Semaphore(Lock):

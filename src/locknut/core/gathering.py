@@ -16,7 +16,7 @@ from locknut.core.acquiring import LeftBehind
 from locknut.core.entering import acquire, tell_timed_out
 from locknut.core.leaving import release_again
 from locknut.core.together import gathers, give_back, take
-from locknut.core.values import Busy
+from locknut.core.values import Busy, State
 from locknut.errors import BackendUnavailable, ConfigurationError, DeadlockDetected, LocknutError
 
 if TYPE_CHECKING:
@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 Part = tuple["Client", "Want"]
 GATHERED = "locknut.all"
 """Where a thread or task keeps what it took through `all`: order key and lease."""
+
+
+def shown(leases: Iterable[Any]) -> str:
+    """Several leases on one line, for people."""
+    each = (f"{one.name!r} {one._ended or State.HELD}, fence {one.fence}" for one in leases)
+    return "; ".join(each)
 
 
 def in_order(parts: Iterable[Part]) -> list[Part]:

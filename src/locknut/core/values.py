@@ -148,6 +148,12 @@ class Holder(NamedTuple):
         """The fence of the remote grant; hand-overs inside a process are not visible here."""
         return None if self.raw is None else self.raw * self.fence_step
 
+    def __repr__(self) -> str:
+        """The fields, with the fence in place of the two numbers that it is made of."""
+        shown = {"fence": self.fence} | self._asdict()
+        del shown["raw"], shown["fence_step"]
+        return f"Holder({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
     def __str__(self) -> str:
         name = self.label or self.owner or self.who
         place = f"{self.host}:{self.pid}" if self.pid is not None else self.host

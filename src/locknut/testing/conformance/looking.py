@@ -133,4 +133,21 @@ class Looking(Part):
             assert "held" in repr(lease)
         assert "released" in repr(lease)
         assert scene.namespace in repr(locks)
+        assert locks.place in repr(locks)
         assert "'a'" in repr(locks.all("a", "b"))
+
+    async def test_reprs_of_what_is_held(self, scene: Scene) -> None:
+        locks = scene.connect()
+        async with locks.all("a", "b") as leases:
+            for lease in leases:
+                assert f"{lease.name!r} held, fence {lease.fence}" in repr(leases)
+        assert repr(leases).count("released") == 2
+        lease = await locks.lock("x", ttl=scene.safe_ttl).acquire()
+        assert repr(lease.lost) == f"<Lost of 'x' on {scene.backend}: not set>"
+        holder = repr((await locks.info("x")).holders[0])
+        assert f"fence={lease.fence}, " in holder
+        assert "raw" not in holder
+        assert "step" not in holder
+        await scene.connect().force_release("x")
+        assert await lease.lost.wait(20)
+        assert repr(lease.lost) == f"<Lost of 'x' on {scene.backend}: set>"
