@@ -1,10 +1,28 @@
 """Locknut: locks across threads, processes and machines. The blocking API.
 
 >>> import locknut
->>> with locknut.lock("report") as lease:
-...     assert lease.fence > 0
+>>> with locknut.lock("report", timeout=5) as lease:    # waits 5 s at most, or AcquireTimeout
+...     assert lease.fence > 0                          # grows with every hold of this name
+...     lease.check()                                   # LeaseLost if it is no longer ours
+>>> with locknut.connect("memory:") as locks:           # or file:, redis:, redlock:, zookeeper:
+...     lease = locks.lock("report").acquire(blocking=False)    # a Lease, or None
+>>> @locknut.locked("user:{user_id}", on_busy="skip")   # not run while somebody else is at it
+... def refresh(user_id): ...
 
-`locknut.aio` has the same names for asyncio.
+Without a Locks of your own, locks are at $LOCKNUT_URL, or in files of this user.
+
+    lock(name)              a re-entrant mutex
+    rwlock(name)            many readers or one writer
+    semaphore(name, n)      at most n at a time
+    all(*names)             several at once, without a deadlock; all_of(*locks) of several engines
+    locked(template)        a decorator: the function runs under a lock
+    info(name), list()      who holds and who waits
+    force_release(name)     break a hold
+    ping()                  whether the engine works
+    connect(url)            a Locks, which has all of these as methods; redlock(urls) likewise
+
+Every error is a LocknutError. `locknut.aio` has the same names for asyncio. help(locknut.Locks),
+help(locknut.Lock) and help(locknut.Lease) tell more than the long list below.
 """
 
 from __future__ import annotations
@@ -212,6 +230,12 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+
+
+def __dir__() -> builtins.list[str]:
+    packages = {"aio", "errors", "guards"} & globals().keys()  # those that were imported
+    return sorted([*__all__, *packages, "__version__"])
+
 
 __all__ = [
     "AcquireTimeout",

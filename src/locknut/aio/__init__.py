@@ -3,9 +3,14 @@
 >>> import asyncio
 >>> from locknut import aio
 >>> async def main():
-...     async with aio.lock("report") as lease:
+...     async with aio.lock("report", timeout=5) as lease:    # waits 5 s at most
 ...         assert lease.fence > 0
+...     lease = await aio.lock("report").acquire()            # a Lease, or None
+...     await lease.release()
 >>> asyncio.run(main())
+
+What does I/O is awaited: `acquire`, `release`, `info`, `list`, `ping`. Making a lock is not. When a
+hold is lost, the body of its `async with` is cancelled. help(locknut) has the list of functions.
 """
 
 from __future__ import annotations
@@ -179,6 +184,10 @@ async def force_release(name: str, fence: int | None = None, *, reason: str = ""
 async def ping(timeout: Duration = 5.0) -> Ping:
     """Whether the engine works, now: a lock is taken and given back within `timeout`."""
     return await default().ping(timeout)
+
+
+def __dir__() -> builtins.list[str]:
+    return sorted(__all__)
 
 
 __all__ = [
