@@ -13,24 +13,36 @@ def write(pytester: pytest.Pytester, **files: str) -> None:
     pytester.makepyfile(**{name: textwrap.dedent(text) for name, text in files.items()})
 
 
-def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
+OTHER_PLUGINS = ("-p", "no:asyncio", "-p", "no:anyio")
+"""Those that run loops: a test switches on the one that it is about."""
+
+
+def run(
+    pytester: pytest.Pytester, *options: str, others: tuple[str, ...] = OTHER_PLUGINS
+) -> pytest.RunResult:
     """In a process of its own, with lock files of its own; with the plugin, also where Locknut is
     not installed. Warnings are errors.
     """
     found = bool(entry_points(group="pytest11", name="locknut"))
     plugin = () if found else ("-p", "locknut.testing.plugin")
+    always = (*plugin, *others, "-p", "no:cacheprovider", "-Werror")
     folder = pytester.path / "real_locks"
     folder.mkdir(mode=0o700, exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("LOCKNUT_URL", raising=False)
         patch.setenv("XDG_STATE_HOME", str(folder))
         patch.setenv("XDG_RUNTIME_DIR", str(folder))
-        return pytester.runpytest_subprocess(*plugin, "-p", "no:cacheprovider", "-Werror", *options)
+        return pytester.runpytest_subprocess(*always, *options)
 
 
-def passes(pytester: pytest.Pytester, count: int, *options: str) -> pytest.RunResult:
+def passes(
+    pytester: pytest.Pytester,
+    count: int,
+    *options: str,
+    others: tuple[str, ...] = OTHER_PLUGINS,
+) -> pytest.RunResult:
     """All of these tests pass."""
-    result = run(pytester, *options)
+    result = run(pytester, *options, others=others)
     assert result.ret == 0, result.stdout.str() + result.stderr.str()
     result.assert_outcomes(passed=count)
     return result

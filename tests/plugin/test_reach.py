@@ -152,6 +152,15 @@ USES = """
             assert own.lock("a").acquire(timeout=3) is None
             assert own.lock("a").acquire(timeout=2) is not None
 
+    @pytest.fixture
+    def held():
+        with shop.STOCK as lease:
+            yield lease
+
+    def test_fixtures_of_the_test_come_after_the_fakes(held, locknut_assert_held):
+        locknut_assert_held("stock")
+
+    @pytest.mark.locknut_real
     def test_afterwards_they_are_real_again():
         with pytest.raises(locknut.BackendUnavailable):
             shop.STOCK.acquire(timeout=0.1)
@@ -160,7 +169,7 @@ USES = """
 
 def test_code_that_makes_its_own_locks(pytester: pytest.Pytester) -> None:
     write(pytester, shop=SHOP, test_shop=USES)
-    passes(pytester, 25)
+    passes(pytester, 26)
 
 
 THREADS = """
@@ -223,7 +232,7 @@ REAL = """
 @pytest.mark.file
 def test_a_real_hold_of_a_wider_fixture(pytester: pytest.Pytester) -> None:
     write(pytester, test_real=REAL)
-    pytester.makeini("[pytest]\n")
+    pytester.makeini("[pytest]\nlocknut_real_locks = allow\n")
     passes(pytester, 2)
 
 

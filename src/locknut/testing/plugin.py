@@ -23,9 +23,32 @@ if TYPE_CHECKING:
 pytest.register_assert_rewrite("locknut.testing.conformance")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    sentence = "tests that use real locks unasked: allow, refuse, or replace them by fakes"
+    parser.addini("locknut_real_locks", sentence, default="")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    from locknut.testing import real_locks
+
+    config.addinivalue_line("markers", f"{real_locks.MARKER}: this test uses real locks")
+    real_locks.configure(config)
+
+
+@pytest.fixture(autouse=True)
+def _locknut_fakes_first(request: pytest.FixtureRequest) -> None:
+    """Fakes begin before all other fixtures of a test, in whatever order it names them."""
+    from locknut.testing import real_locks
+
+    if real_locks.are_replaced(request):
+        request.getfixturevalue(real_locks.FIXTURE)
+
+
 @pytest.fixture
-def locknut_fakes() -> Iterator[FakeLocks]:
+def locknut_fakes(request: pytest.FixtureRequest) -> Iterator[FakeLocks]:
     """Every lock of this process is a fake until the test ends; what all other fixtures bring."""
+    if request.node.get_closest_marker("locknut_real"):
+        pytest.fail("the marker locknut_real and a fixture of fake locks contradict each other")
     from locknut.testing.fake_locks import fake_locks
 
     with fake_locks() as fakes:

@@ -31,6 +31,7 @@ def needs(*capabilities: Capability) -> Callable[[F], F]:
 class Part:
     """A part of the suite. Every coroutine test runs in both colours, with a `Scene` of its own."""
 
+    pytestmark = pytest.mark.locknut_real  # whatever the project says: this is about a real engine
     url: str = ""
     """The engine under test. Override the fixture `engine_url` where it depends on others."""
     colours: tuple[str, ...] = tuple(COLOURS)
