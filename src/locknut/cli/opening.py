@@ -19,7 +19,7 @@ _OF_PYTHON = ("C.UTF-8", "C.utf8", "UTF-8")
 
 
 def locks(options: Options, *, label: str = "", require: tuple[str, ...] = ()) -> locknut.Locks:
-    """The engine of -u, $LOCKNUT_URL or this machine's files."""
+    """The engine of -u, of $LOCKNUT_URL, or the files of this user on this machine."""
     if options.url is not None and parse(options.url).scheme == "memory":
         raise ConfigurationError("memory: excludes nobody outside this process; choose another URL")
     namespace = namespace_of(options)
