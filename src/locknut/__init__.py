@@ -57,6 +57,7 @@ from locknut.errors import (
     StaleFence,
     Unsupported,
 )
+from locknut.foreign import answered
 from locknut.lease import Lease, Leases
 from locknut.lock import Lock, RWLock, Semaphore
 from locknut.locks import Locks, connect, redlock
@@ -77,6 +78,7 @@ def default() -> Locks:
         return _default[0]
 
 
+@answered
 def lock(  # noqa: PLR0913  # the options of a lock, each by name
     name: str,
     ttl: Duration | None = None,
@@ -101,6 +103,7 @@ def lock(  # noqa: PLR0913  # the options of a lock, each by name
     )
 
 
+@answered
 def rwlock(
     name: str,
     ttl: Duration | None = None,
@@ -116,6 +119,7 @@ def rwlock(
     )
 
 
+@answered
 def semaphore(  # noqa: PLR0913  # as lock()
     name: str,
     permits: int,
@@ -140,6 +144,7 @@ def semaphore(  # noqa: PLR0913  # as lock()
     )
 
 
+@answered
 def all(  # noqa: A001  # the same name as the method's
     *names: str,
     ttl: Duration | None = None,
@@ -171,6 +176,7 @@ def locked(
 ) -> Decorator: ...
 
 
+@answered
 def locked(  # noqa: PLR0913  # as lock()
     template: str,
     *,

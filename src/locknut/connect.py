@@ -15,7 +15,6 @@ from locknut.core.ports import Backend, Engine
 from locknut.errors import ConfigurationError, Unsupported
 
 DEFAULT_URL = "file:"
-COMMON_OPTIONS: frozenset[str] = frozenset({"namespace", "id"})
 _REDIS = tuple(
     f"{product}{kind}"
     for product in ("redis", "valkey")
@@ -133,7 +132,7 @@ def open_engine(text: Any) -> tuple[Engine, Url]:
         return _adopt(text), Url("")
     url = parse(chosen(text))
     opener = _opener(url.scheme)
-    common = {key: url.options.pop(key) for key in COMMON_OPTIONS & url.options.keys()}
+    common = {key: url.options.pop(key) for key in doors.COMMON_OPTIONS if key in url.options}
     engine = opener(url)
     return engine, Url(url.scheme, url.netloc, url.path, common)
 
@@ -179,8 +178,8 @@ def _opener(scheme: str) -> Callable[[Url], Engine]:
         found: Callable[[Url], Engine] = entry.load()
         return found
     known = sorted({*_BUILT_IN, *entry_points(group="locknut.backends").names})
-    message = f"no engine is installed for {scheme!r} URLs; there are: {', '.join(known)}"
-    raise ConfigurationError(message)
+    meant = doors.nearest(scheme, known) or f"; there are: {', '.join(known)}"
+    raise ConfigurationError(f"no engine is installed for {scheme!r} URLs{meant}")
 
 
 def ensure(backend: Backend, require: Iterable[str]) -> None:

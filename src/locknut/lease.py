@@ -11,6 +11,7 @@ from locknut.core.holding import LeaseCore
 from locknut.core.leaving import begin_release, release_again
 from locknut.core.values import LockInfo, State
 from locknut.errors import LeaseLost
+from locknut.other_face import for_with
 from locknut.runtimes.threads import carry_out, run
 
 
@@ -37,6 +38,7 @@ class Lost:
         return run(losing.wait_lost(self._lease._client, self._lease, until))
 
 
+@for_with
 class Lease(LeaseCore):
     """One hold of one lock. Leaving a `with` on it releases it."""
 
@@ -119,6 +121,7 @@ def tell(lost: LeaseLost, error: BaseException | None) -> None:
     error.add_note(f"locknut: {lost}")
 
 
+@for_with
 class Leases:
     """Several holds taken together: released together, valid as long as the shortest."""
 

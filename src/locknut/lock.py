@@ -13,6 +13,7 @@ from locknut.core.leaving import begin_release, release_again
 from locknut.core.values import LockInfo, Mode
 from locknut.errors import AcquireTimeout, LeaseLost, LocknutError
 from locknut.lease import Lease, tell
+from locknut.other_face import by_halves, for_with
 from locknut.runtimes.threads import carry_out, run
 from locknut.tasks import note_task, refuse_other_task, running_task
 from locknut.terms import (
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from locknut.core.holding import Mine, Terms
 
 
+@for_with
 class Lock:
     """A named lock. Drops in where a `threading.RLock` was; shareable between threads.
 
@@ -208,6 +210,7 @@ class Lock:
         return f"<{type(self).__module__}.{type(self).__name__} {where}: {held} here>"
 
 
+@by_halves
 class RWLock:
     """Many readers or one writer. Writers do not starve; a writer may read, a reader not write."""
 

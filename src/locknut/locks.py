@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Literal, Self, Unpack, overload
 
-from locknut import opening, redlocks
+from locknut import foreign, opening, other_face, redlocks
 from locknut.core import closing, doors, gathering, looking, moving, pinging
 from locknut.core.ports import Engine, Runtime
 from locknut.core.values import Capability, Event, LockInfo, Mode, Ping
@@ -19,6 +19,8 @@ from locknut.telling import Telling
 from locknut.terms import LockOptions, OnBusy, OnLost, make_terms
 
 
+@foreign.answering
+@other_face.for_with
 class Locks:
     """A client of one engine. Makes locks, and keeps what is held alive until `close()`."""
 
@@ -249,6 +251,7 @@ class Locks:
         return f"<{type(self).__module__}.{type(self).__name__} at {where}>"
 
 
+@foreign.answered
 def connect(
     url: str | Any | None = None,
     *,
@@ -267,6 +270,7 @@ def connect(
     return Locks(*opening.open_url(url, settings))
 
 
+@foreign.answered
 def redlock(  # noqa: PLR0913  # each by name
     urls: Iterable[str],
     *,
@@ -288,11 +292,6 @@ def redlock(  # noqa: PLR0913  # each by name
     `set_name`: for clients that know the same nodes by different addresses.
     """
     engine = redlocks.engine(
-        urls,
-        max_ttl,
-        node_timeout,
-        durable=durable,
-        failover=failover,
-        set_name=set_name,
+        urls, max_ttl, node_timeout, durable=durable, failover=failover, set_name=set_name
     )
     return Locks(engine, opening.Settings(namespace, label, require, cohort, id))

@@ -9,6 +9,7 @@ from locknut.core import doors, gathering
 from locknut.errors import AcquireTimeout, ConfigurationError
 from locknut.lease import Leases, leave
 from locknut.lock import Lock, Semaphore
+from locknut.other_face import for_with
 from locknut.runtimes.threads import run
 from locknut.tasks import note_task, running_task
 from locknut.terms import chosen, pop_entered, restore_entered, timed_out, until
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from locknut.core.ports import Runtime
 
 
+@for_with
 class Together:
     """Several locks as one: all or nothing, in one global order."""
 

@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
+from locknut.other_face import OtherFace
 from locknut.runtimes.loop import is_coroutine_function
 
 MODULES = ("locknut", "locknut.aio", "locknut.guards", "locknut.guards.redis",
@@ -58,7 +59,8 @@ def members(kind: type) -> dict[str, Any]:
     return {
         name: found[name]
         for name in sorted(found)
-        if not name.startswith("_") or (name in SPECIAL and name != "__init__")
+        if not isinstance(found[name], OtherFace)
+        and (not name.startswith("_") or (name in SPECIAL and name != "__init__"))
     }
 
 

@@ -27,6 +27,7 @@ from locknut.aio.locks import Locks, connect, redlock
 from locknut.aio.several import Together, all_of
 from locknut.core.doors import Duration
 from locknut.core.values import LockInfo, Ping
+from locknut.foreign import answered
 from locknut.terms import LockOptions, OnBusy, OnLost, check_options
 
 _default: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Locks] = weakref.WeakKeyDictionary()
@@ -41,6 +42,7 @@ def default() -> Locks:
     return locks
 
 
+@answered
 def lock(  # noqa: PLR0913  # the options of a lock, each by name
     name: str,
     ttl: Duration | None = None,
@@ -65,6 +67,7 @@ def lock(  # noqa: PLR0913  # the options of a lock, each by name
     )
 
 
+@answered
 def rwlock(
     name: str,
     ttl: Duration | None = None,
@@ -80,6 +83,7 @@ def rwlock(
     )
 
 
+@answered
 def semaphore(  # noqa: PLR0913  # as lock()
     name: str,
     permits: int,
@@ -104,6 +108,7 @@ def semaphore(  # noqa: PLR0913  # as lock()
     )
 
 
+@answered
 def all(  # noqa: A001  # the same name as the method's
     *names: str,
     ttl: Duration | None = None,
@@ -135,6 +140,7 @@ def locked(
 ) -> Decorator: ...
 
 
+@answered
 def locked(  # noqa: PLR0913  # as lock()
     template: str,
     *,

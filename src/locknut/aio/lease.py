@@ -13,6 +13,7 @@ from locknut.core.holding import LeaseCore, nobody
 from locknut.core.leaving import release
 from locknut.core.values import LockInfo, State
 from locknut.errors import LeaseLost
+from locknut.other_face import for_async_with
 
 
 class Lost:
@@ -39,6 +40,7 @@ class Lost:
         return await losing.wait_lost(self._lease._client, self._lease, until)
 
 
+@for_async_with
 class Lease(LeaseCore):
     """One hold of one lock. Leaving a `with` on it releases it."""
 
@@ -145,6 +147,7 @@ def tell(lost: LeaseLost, error: BaseException | None, *, ours: bool) -> None:
     error.add_note(f"locknut: {lost}")
 
 
+@for_async_with
 class Leases:
     """Several holds taken together: released together, valid as long as the shortest."""
 

@@ -17,6 +17,7 @@ from locknut.core.leaving import begin_release
 from locknut.core.losing import on_lost
 from locknut.core.values import LockInfo, Mode
 from locknut.errors import AcquireTimeout, LeaseLost, LocknutError
+from locknut.other_face import by_halves, for_async_with
 from locknut.runtimes.loop import coroutine_function
 from locknut.terms import OnLost, checked_on_lost, chosen, timed_out
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from locknut.core.holding import Mine, Terms
 
 
+@for_async_with
 class Lock:
     """A named lock. Drops in where an `asyncio.Lock` was; shareable between tasks.
 
@@ -220,6 +222,7 @@ class Lock:
 _ACQUIRE = Lock._acquire.__code__
 
 
+@by_halves
 class RWLock:
     """Many readers or one writer. Writers do not starve; a writer may read, a reader not write."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from types import TracebackType
 from typing import Any, Literal, Self, Unpack, overload
 
-from locknut import opening, redlocks
+from locknut import foreign, opening, other_face, redlocks
 from locknut.aio import belonging
 from locknut.aio.decorating import Decorator, SkippingDecorator, decorator
 from locknut.aio.lease import Lease
@@ -21,6 +21,8 @@ from locknut.telling import Telling
 from locknut.terms import LockOptions, OnBusy, OnLost, make_terms
 
 
+@foreign.answering
+@other_face.for_async_with
 class Locks:
     """A client of one engine. Makes locks, and keeps what is held alive until `close()`."""
 
@@ -268,6 +270,7 @@ class Locks:
 _ATTACH = Locks._attach.__code__
 
 
+@foreign.answered
 def connect(
     url: str | Any | None = None,
     *,
@@ -286,6 +289,7 @@ def connect(
     return Locks(*opening.open_url(url, settings))
 
 
+@foreign.answered
 def redlock(  # noqa: PLR0913  # each by name
     urls: Iterable[str],
     *,
@@ -307,11 +311,6 @@ def redlock(  # noqa: PLR0913  # each by name
     `set_name`: for clients that know the same nodes by different addresses.
     """
     engine = redlocks.engine(
-        urls,
-        max_ttl,
-        node_timeout,
-        durable=durable,
-        failover=failover,
-        set_name=set_name,
+        urls, max_ttl, node_timeout, durable=durable, failover=failover, set_name=set_name
     )
     return Locks(engine, opening.Settings(namespace, label, require, cohort, id))

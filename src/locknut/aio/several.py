@@ -13,6 +13,7 @@ from locknut.aio.lock import Lock, Semaphore
 from locknut.core import doors, gathering
 from locknut.core.holding import nobody
 from locknut.errors import AcquireTimeout, ConfigurationError
+from locknut.other_face import for_async_with
 from locknut.runtimes.loop import coroutine_function
 from locknut.terms import chosen, timed_out, until
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from locknut.core.ports import Runtime
 
 
+@for_async_with
 class Together:
     """Several locks as one: all or nothing, in one global order."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import NoReturn
 
@@ -15,6 +16,8 @@ from locknut.core.values import Capability, Mode
 from locknut.errors import ConfigurationError, Unsupported
 
 Duration = int | float | str | timedelta
+COMMON_OPTIONS = ("namespace", "id")
+"""Options of a URL that every engine has."""
 MAX_NAME_BYTES = 1024
 FOREVER = math.inf
 MOST_PERMITS = 10**14
@@ -54,6 +57,25 @@ def _spelled(text: str, argument: str) -> float:
     except ValueError:
         message = f'{argument} must look like "90", "1.5s" or "1m30s", got {text!r}'
         raise ConfigurationError(message) from None
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Which of the known words was meant, to be put behind the one that is not known."""
+    from difflib import get_close_matches  # only for those who err
+
+    found = get_close_matches(word.lower(), list(known), n=1, cutoff=0.6)
+    return f", did you mean {found[0]!r}?" if found else ""
+
+
+def check_options(scheme: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse options of a URL that its engine does not know."""
+    known = tuple(known)
+    for option in given:
+        if option not in known:
+            every = (*known, *COMMON_OPTIONS)
+            meant = nearest(option, every) or f"; it knows {', '.join(every)}"
+            message = f"{scheme}: does not know the option {option!r}{meant}"
+            raise ConfigurationError(message, backend=scheme)
 
 
 def name(value: object, argument: str = "name") -> str:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import locknut
-from tests.backends.file.users import GROUP, by_user, needs_root, shared_directory
+from tests.backends.file.users import GROUP, by_user, shared_directory
 from tests.contracts.sources import ROOT
 
 pytestmark = pytest.mark.file
@@ -78,7 +78,7 @@ def by(user: int, work: Callable[[Path], bool], directory: Path) -> Any:
     return by_user(user, lambda: work(directory), group=GROUPS[user])
 
 
-@needs_root
+@pytest.mark.root
 @pytest.mark.parametrize(("holder", "other"), [(ALICE, BOB), (BOB, ALICE)])
 def test_users_of_a_group_exclude_each_other(holder: int, other: int) -> None:
     with made() as directory:
@@ -88,7 +88,7 @@ def test_users_of_a_group_exclude_each_other(holder: int, other: int) -> None:
         assert try_it(directory) is False  # root
 
 
-@needs_root
+@pytest.mark.root
 def test_members_of_the_group_can_break_each_others_locks() -> None:
     with made() as directory:
         assert by(ALICE, leave_held, directory) is True
@@ -97,7 +97,7 @@ def test_members_of_the_group_can_break_each_others_locks() -> None:
         assert by(ALICE, break_it, directory) is True
 
 
-@needs_root
+@pytest.mark.root
 def test_users_have_directories_of_their_own() -> None:
     with shared_directory(0o2770) as homes:
 

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Final, Protocol
 
 from locknut.backends.file.directory import open_directory
+from locknut.core import doors
 from locknut.errors import BackendError, ConfigurationError
 
 if TYPE_CHECKING:
@@ -33,10 +34,8 @@ class Url(Protocol):
 
 def open_engine(url: Url) -> FileEngine | FallbackEngine:
     """`file:` is this user's own directory, `file:///path` any other."""
+    doors.check_options("file", url.options, _OPTIONS)
     for option, value in url.options.items():
-        if option not in _OPTIONS:
-            message = f"file: does not know the option {option!r}; it knows {', '.join(_OPTIONS)}"
-            raise ConfigurationError(message, backend="file")
         if value not in _OPTIONS[option]:
             message = f"{option}={value!r}: expected {' or '.join(_OPTIONS[option])}"
             raise ConfigurationError(message, backend="file")

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from locknut.backends.memory.store import Store
+from locknut.core import doors
 from locknut.core.values import Answer, Busy, Capability, Claim, Granted, Holder, LockInfo, Renewal
-from locknut.errors import ConfigurationError
 from locknut.runtimes import clock
 from locknut.runtimes.threads import Guard
 
@@ -191,8 +191,7 @@ _naming = threading.Lock()
 
 def open_engine(url: Url) -> MemoryEngine:
     """`memory:` is one engine for the process, `memory:name` another one."""
-    if url.options:
-        raise ConfigurationError(f"memory: knows no option {next(iter(url.options))!r}")
+    doors.check_options("memory", url.options, ())
     with _naming:  # or two who come first would have one each, and both the lock
         engine = _named.get(url.path)
         if engine is None:

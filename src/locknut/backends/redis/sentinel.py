@@ -15,6 +15,7 @@ from locknut.backends.redis import settings as reading
 from locknut.backends.redis import wire
 from locknut.backends.redis.places import Dial, Latest, Looked, P
 from locknut.backends.redis.settings import Settings
+from locknut.core import doors
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
 from locknut.runtimes.clock import now
 from locknut.runtimes.deadlines import hurried
@@ -151,6 +152,7 @@ def read(url: Url) -> Sentinels:
         raise ConfigurationError(message, backend="redis")
     make, base = type(url), url.scheme.partition("+")[0]
     login, hosts = url.servers()
+    doors.check_options("redis", url.options, (*OPTIONS, *reading.OPTIONS))
     rest = {name: value for name, value in url.options.items() if name not in OPTIONS}
     master = reading.read(make(base, f"{login}@" if login else "", f"/{database}", rest))
     encrypted = reading.switch(url.options, "sentinel_tls", default=True)

@@ -42,7 +42,7 @@ _TLS: Final = (
     "ssl_cert_reqs",
     "ssl_check_hostname",
 )
-_OPTIONS: Final = (
+OPTIONS: Final = (
     "db",
     "layout",
     "socket_timeout",
@@ -138,10 +138,7 @@ def read_hosts(url: Url, port: int = 6379) -> list[Settings]:
 
 def read(url: Url, port: int = 6379) -> Settings:
     """The settings of a URL; what it should not say is refused here."""
-    for option in url.options:
-        if option not in _OPTIONS:
-            message = f"redis: does not know the option {option!r}; it knows {', '.join(_OPTIONS)}"
-            raise ConfigurationError(message, backend="redis")
+    doors.check_options("redis", url.options, OPTIONS)
     scheme = _SCHEMES[url.scheme]
     if scheme != "rediss" and any(each in url.options for each in _TLS):
         message = "options that begin with ssl_ need a rediss:// URL, or nothing is encrypted"

@@ -63,6 +63,7 @@ class RedlockEngine:
 
 def open_url(url: Url) -> RedlockEngine:
     """`redlock://h1,h2,h3`: all nodes are spoken to in the same way."""
+    doors.check_options("redlock", url.options, (*_OWN, *settings.OPTIONS))
     own = {str(name): url.options.pop(name) for name in _OWN if name in url.options}
     scheme = "rediss" if url.scheme == "redlocks" else "redis"
     servers = settings.read_hosts(type(url)(scheme, url.netloc, url.path, url.options))

@@ -50,10 +50,7 @@ class Settings:
 
 def read(url: Url) -> Settings:
     """The settings of a URL; what it should not say is refused here."""
-    for option in url.options:
-        if option not in _OPTIONS:
-            known = ", ".join(_OPTIONS)
-            raise _wrong(f"zookeeper: does not know the option {option!r}; it knows {known}")
+    doors.check_options("zookeeper", url.options, _OPTIONS)
     login, hosts = url.servers()
     user, _, password = login.partition(":")
     if login and not (user and password):

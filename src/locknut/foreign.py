@@ -1,0 +1,80 @@
+"""Arguments that are not ours: which one of ours was meant.
+
+People come from other libraries, where the same thing has another name, or mistype. The error says
+what to write instead. `timeout` alone cannot be judged: it is the ttl in redis-py and the wait
+here. Only beside an argument of redis-py it is certain which one is meant, and the error says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from locknut.core.doors import nearest
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+_MEANT = {
+    "blocking_timeout": "timeout= is how long to wait, ttl= how long a hold lasts without renewal",
+    "acquire_timeout": "timeout= is how long to wait",
+    "wait_timeout": "timeout= is how long to wait",
+    "expire": "ttl= is how long a hold lasts without renewal",
+    "expires": "ttl= is how long a hold lasts without renewal",
+    "expiry": "ttl= is how long a hold lasts without renewal",
+    "lease": "ttl= is how long a hold lasts without renewal",
+    "lease_time": "ttl= is how long a hold lasts without renewal",
+    "lock_timeout": "ttl= is how long a hold lasts without renewal",
+    "auto_release_time": "ttl= is how long a hold lasts without renewal",
+    "lifetime": "max_hold= ends a hold, renewed or not",
+    "auto_renewal": "auto_renew= renews; it is on unless you say otherwise",
+    "renew": "auto_renew= renews; it is on unless you say otherwise",
+    "blocking": "timeout=0 tries once; so does acquire(blocking=False)",
+    "non_blocking": "timeout=0 tries once; so does acquire(blocking=False)",
+    "sleep": "waiters are woken here, so there is nothing to set",
+    "poll_interval": "waiters are woken here, so there is nothing to set",
+    "retry_delay": "waiters are woken here, so there is nothing to set",
+    "thread_local": "a hold belongs to its thread; owner= shares it, detach() hands it on",
+    "identifier": "label= of connect() is what others see",
+    "id": "label= of connect() is what others see; owner= shares a hold",
+    "max_leases": "permits= is the number of a semaphore",
+    "value": "permits= is the number of a semaphore",
+}
+"""What arguments of redis-py, python-redis-lock, pottery, aioredlock, Redisson, filelock, kazoo and
+fasteners are called here."""
+_OF_REDIS_PY = frozenset({"blocking_timeout", "blocking", "sleep", "thread_local"})
+
+
+def answered(function: Callable[P, R]) -> Callable[P, R]:
+    """The same function; an argument that it does not have is answered by the one that it has."""
+    code = function.__code__
+    known = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+
+    @wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        if kwargs and not kwargs.keys() <= known:
+            raise unknown(function.__name__, kwargs, known)
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def answering(kind: type[T]) -> type[T]:
+    """The same class; its methods that make locks are `answered`."""
+    for name in ("lock", "rwlock", "semaphore", "all", "locked"):
+        setattr(kind, name, answered(getattr(kind, name)))
+    return kind
+
+
+def unknown(name: str, given: dict[str, Any], known: frozenset[str]) -> TypeError:
+    """The error about the first argument that is not known."""
+    wrong = next(each for each in given if each not in known)
+    meant = _MEANT.get(wrong)
+    if meant is None:
+        return TypeError(f"{name}() has no argument {wrong!r}{nearest(wrong, known - {'self'})}")
+    message = f"{name}() has no argument {wrong!r}: {meant}"
+    if "timeout" in given and not _OF_REDIS_PY.isdisjoint(given):
+        message += "; what redis-py calls timeout is ttl= here"
+    return TypeError(message)

@@ -1,0 +1,147 @@
+"""Mistakes at the door are answered by what was meant: schemes, options, arguments, faces."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+import locknut
+from locknut import aio
+
+
+@pytest.mark.parametrize(
+    ("url", "meant"),
+    [
+        ("reddis://localhost", "redis"),
+        ("Redis+sentinal://h/x", "redis+sentinel"),
+        ("zookeper://h", "zookeeper"),
+        ("redlok://a,b,c", "redlock"),
+        ("fiel:", "file"),
+        ("memry:", "memory"),
+    ],
+)
+def test_the_nearest_scheme_is_suggested(url: str, meant: str) -> None:
+    with pytest.raises(locknut.ConfigurationError) as caught:
+        locknut.connect(url)
+    assert str(caught.value).endswith(f"URLs, did you mean {meant!r}?")
+
+
+@pytest.mark.parametrize(
+    ("url", "meant"),
+    [
+        ("file:///tmp?netwrok=allow", "network"),
+        ("file:///tmp?namspace=a", "namespace"),
+        ("memory:?namespce=a", "namespace"),
+        ("redis://h?socket_timout=1", "socket_timeout"),
+        ("redis+sentinel://h/jobs?sentinel_pasword=x", "sentinel_password"),
+        ("redis+cluster://h?socket_tiemout=1", "socket_timeout"),
+        ("redlock://a,b,c?maxttl=30", "max_ttl"),
+        ("zookeeper://h?session_timout=5", "session_timeout"),
+    ],
+)
+def test_the_nearest_option_is_suggested(url: str, meant: str) -> None:
+    with pytest.raises(locknut.ConfigurationError, match=f", did you mean {meant!r}"):
+        locknut.connect(url)
+
+
+def test_where_nothing_is_near_all_options_are_named() -> None:
+    with pytest.raises(locknut.ConfigurationError, match="'zzz'; it knows network, namespace, id"):
+        locknut.connect("file:///tmp?zzz=1")
+
+
+def test_a_node_of_a_redlock_has_no_namespace_of_its_own() -> None:
+    nodes = ["redis://a?namespace=x", "redis://b", "redis://c"]
+    with pytest.raises(locknut.ConfigurationError, match="does not know the option 'namespace'"):
+        locknut.redlock(nodes)
+
+
+ARGUMENTS = [
+    ({"blocking_timeout": 5}, "timeout= is how long to wait"),
+    ({"timeout": 60, "blocking_timeout": 5}, "what redis-py calls timeout is ttl= here"),
+    ({"timeout": 60, "thread_local": False}, "what redis-py calls timeout is ttl= here"),
+    ({"expire": 30}, "ttl= is how long a hold lasts"),
+    ({"lease_time": 30}, "ttl= is how long a hold lasts"),
+    ({"auto_renewal": True}, "auto_renew="),
+    ({"poll_interval": 0.1}, "waiters are woken here"),
+    ({"tll": 3}, "has no argument 'tll', did you mean 'ttl'?"),
+    ({"timout": 3}, "did you mean 'timeout'?"),
+]
+FACES: list[Any] = [locknut, aio]
+
+
+@pytest.mark.parametrize("face", FACES, ids=["blocking", "asyncio"])
+@pytest.mark.parametrize(("given", "told"), ARGUMENTS, ids=lambda each: str(each)[:40])
+def test_arguments_of_other_libraries_are_answered(
+    face: Any, given: dict[str, Any], told: str, url: str
+) -> None:
+    locks = face.connect(url)
+    for made in (locks.lock, locks.rwlock, face.lock, face.rwlock):
+        assert told in mistake(partial(made, "x", **given))
+    for made in (locks.semaphore, face.semaphore):
+        assert told in mistake(partial(made, "x", 3, **given))
+    assert told in mistake(lambda: locks.all("x", "y", **given))
+    assert told in mistake(lambda: locks.locked("x", **given))
+
+
+@pytest.mark.parametrize("face", FACES, ids=["blocking", "asyncio"])
+def test_timeout_alone_is_no_mistake(face: Any, url: str) -> None:
+    """Here it is the wait; in redis-py it was the ttl. Nobody can tell which was meant."""
+    assert face.connect(url).lock("x", timeout=60) is not None
+
+
+@pytest.mark.parametrize("face", FACES, ids=["blocking", "asyncio"])
+def test_connect_too(face: Any) -> None:
+    assert "did you mean 'namespace'?" in mistake(lambda: face.connect("memory:", namspace="x"))
+    assert "did you mean 'max_ttl'?" in mistake(lambda: face.redlock([], max_tll=3))
+
+
+def mistake(call: Callable[[], object]) -> str:
+    with pytest.raises(TypeError) as caught:
+        call()
+    return str(caught.value)
+
+
+async def enter(thing: Any) -> None:
+    async with thing:
+        raise AssertionError(thing)
+
+
+def test_async_with_on_a_blocking_lock_names_aio(locks: locknut.Locks) -> None:
+    lease = locks.lock("x").acquire()
+    assert lease is not None
+    several = locks.all("a", "b")
+    things = [locks, locks.lock("x"), locks.semaphore("x", 3), lease, several]
+    for thing in things:
+        with pytest.raises(TypeError, match=r"locknut\.aio"):
+            asyncio.run(enter(thing))
+        assert not hasattr(thing, "__aenter__")
+    lease.release()
+
+
+def test_with_on_an_asyncio_lock_names_the_blocking_face(url: str) -> None:
+    async def story() -> None:
+        async with aio.connect(url) as locks:
+            lease = await locks.lock("x").acquire()
+            assert lease is not None
+            several = locks.all("a", "b")
+            for thing in (locks, locks.lock("x"), locks.semaphore("x", 3), lease, several):
+                anything: Any = thing
+                with pytest.raises(TypeError, match=r"`async with`.*locknut\.lock"), anything:
+                    raise AssertionError(thing)
+                assert not hasattr(thing, "__enter__")
+            await lease.release()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("face", FACES, ids=["blocking", "asyncio"])
+def test_a_read_write_lock_is_entered_by_its_halves(face: Any, url: str) -> None:
+    catalog = face.connect(url).rwlock("catalog")
+    with pytest.raises(TypeError, match=r"\.read\(\) or \.write\(\)"), catalog:
+        raise AssertionError(catalog)
+    with pytest.raises(TypeError, match=r"\.read\(\) or \.write\(\)"):
+        asyncio.run(enter(catalog))
