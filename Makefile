@@ -64,7 +64,7 @@ sim-redlock: setup  ## a million schedules of Redlock, or SCHEDULES=0:1000000: f
 mutants: setup   ## small wrong changes, each of which a test must notice: hours, or ARGS="core file-break"
 	@nice $(VENV)/python scripts/mutants.py --jobs $(JOBS) $(ARGS)
 
-soak: setup      ## real kills, stops, forks and cancellations for DURATION=120 seconds
+soak: setup      ## real kills, stops, forks, breaks, failovers and swaps for DURATION=120 seconds
 	@LOCKNUT_SOAK_SECONDS=$(DURATION) $(VENV)/python -m pytest tests/faults --timeout=0 $(ARGS)
 
 bench:           ## ratios beside the bare limit and other libraries, as pages in docs/benchmarks

@@ -1,4 +1,6 @@
-"""The same processes on a Redis server that is cut off, stopped, frozen, flushed and killed."""
+"""The same processes on a Redis server that is cut off, stopped, frozen, flushed and killed, and on
+one behind Sentinels that fails over.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,17 @@ from pathlib import Path
 import pytest
 
 import locknut
+from locknut.runtimes import clock
 from locknut.testing.checker import Assumptions
-from locknut.testing.history import Kind
+from locknut.testing.history import Kind, read
 from tests.faults.test_soak import SECONDS, WORKERS, Victims, judge
 from tests.servers.redis import RedisServer
+from tests.servers.sentinel import SentinelService
 
 pytestmark = [pytest.mark.faults, pytest.mark.redis]
 TTL = 2.0
+REST = 4.0
+"""Seconds between two failovers."""
 GIVEN = Assumptions(exclusion_void_after=frozenset({Kind.FORGOT, Kind.BROKEN}))
 """A server that forgets its data ends the protection of the holds before; fences still grow."""
 
@@ -63,6 +69,59 @@ class Victim(Victims):
         self.tell("", Kind.FORGOT)
         self._server.restart(keep_data=False)
         self.tell("", Kind.FORGOT)
+
+
+class ServiceVictim(Victims):
+    """The workers, and the master that the Sentinels name."""
+
+    def __init__(self, service: SentinelService, folder: Path, seed: int):
+        super().__init__(f"{service.url}?socket_timeout=1", folder, seed, str(TTL))
+        self._service = service
+        self._next = time.monotonic() + REST
+        self._changes: list[tuple[float, float]] = []
+
+    def disturb(self) -> None:
+        if time.monotonic() < self._next:
+            super().disturb()
+            return
+        deed = self.chance.choice(["fail_over", "die"])
+        self.deeds[deed] += 1
+        began = clock.now()
+        self.tell("", Kind.FORGOT)  # what the next master did not get yet
+        getattr(self, f"_{deed}")()
+        self._service.wait_until_whole()
+        self.tell("", Kind.FORGOT)  # what was given out by a master that was none any more
+        self._changes.append((began, clock.now()))
+        self._next = time.monotonic() + REST
+
+    def excuse(self) -> None:
+        """While one master takes over from another there may be two, and nobody is protected."""
+        for event in read(self.folder.glob("*.jsonl")):
+            changing = any(began <= event.t <= ended for began, ended in self._changes)
+            if event.kind is Kind.ACQUIRED and changing:
+                self.tell("", Kind.FORGOT, event.name, at=event.t)
+
+    def _fail_over(self) -> None:
+        self._service.failover()
+
+    def _die(self) -> None:
+        old = self._service.master
+        old.kill()
+        self._service.wait_for_another(old)
+
+
+@pytest.mark.timeout(SECONDS + 180)
+def test_the_master_fails_over(tmp_path: Path) -> None:
+    seed = int.from_bytes(os.urandom(4))
+    print("seed", seed)
+    folder = tmp_path / "journals"
+    folder.mkdir()
+    with SentinelService() as service:
+        victims = ServiceVictim(service, folder, seed)
+        assert victims.suffer(max(SECONDS, 3 * REST)) == [0] * WORKERS
+        assert victims.deeds["fail_over"] + victims.deeds["die"] > 0
+        victims.excuse()
+        judge(victims, seed, GIVEN)
 
 
 @pytest.mark.timeout(SECONDS + 120)

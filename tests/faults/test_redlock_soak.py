@@ -1,4 +1,4 @@
-"""The same processes on five masters: one at a time is killed, stopped, cut off or emptied.
+"""The same processes on five masters: one at a time is stopped, cut off, emptied or swapped.
 
 Nothing is excused here: one node that forgets everything must not let two in.
 """
@@ -15,6 +15,8 @@ from locknut import redlocks
 from locknut.testing.checker import Assumptions
 from tests.faults.test_soak import SECONDS, WORKERS, Victims, judge
 from tests.servers.mishaps import quarantine
+from tests.servers.processes import until
+from tests.servers.redis import RedisServer
 from tests.servers.redlock import RedlockNodes
 
 pytestmark = [pytest.mark.faults, pytest.mark.redis]
@@ -26,11 +28,12 @@ QUARANTINE = quarantine(TTL)
 class Victim(Victims):
     """The workers, and the nodes."""
 
-    def __init__(self, nodes: RedlockNodes, folder: Path, seed: int):
+    def __init__(self, nodes: RedlockNodes, spare: RedisServer, folder: Path, seed: int):
         url = f"redlock://{nodes.hosts}?max_ttl={TTL:g}"
         redlocks.begin(url)
         super().__init__(url, folder, seed, str(TTL))
         self._nodes = nodes.nodes
+        self._spare = spare
         self._whole_again = 0.0
 
     def disturb(self) -> None:
@@ -39,7 +42,8 @@ class Victim(Victims):
             return
         node = self.chance.choice(self._nodes)
         deed = self.chance.choices(
-            ["cut", "unload", "stand_still", "empty", "flush"], [4, 2, 3, 3, 2]
+            ["cut", "unload", "stand_still", "empty", "flush", "swap", "resync"],
+            [4, 2, 3, 3, 2, 3, 3],
         )[0]
         self.deeds[deed] += 1
         if deed == "cut":
@@ -51,8 +55,32 @@ class Victim(Victims):
             time.sleep(self.chance.random())  # the fault itself
             node.cont()
         else:
-            node.flushall() if deed == "flush" else node.restart(keep_data=False)
+            getattr(self, f"_{deed}")(node)
             self._whole_again = time.monotonic() + QUARANTINE
+
+    def _empty(self, node: RedisServer) -> None:
+        node.restart(keep_data=False)
+
+    def _flush(self, node: RedisServer) -> None:
+        node.flushall()
+
+    def _swap(self, node: RedisServer) -> None:
+        """Another server, which has been up for long, has its address for a while. Nobody may speak
+        with it after that: one address is one server, or it has two votes.
+        """
+        node.kill()
+        self._spare.ask("CONFIG", "SET", "port", node.port)
+        time.sleep(self.chance.random() * 2 * QUARANTINE)  # the fault itself
+        node.ask("CONFIG", "SET", "port", self._spare.port)
+        self._spare.client_kill()
+        self._spare.flushall()
+        node.start()
+
+    def _resync(self, node: RedisServer) -> None:
+        """It follows another one for a moment, and has that one's data from then on."""
+        node.ask("REPLICAOF", self._spare.host, self._spare.port)
+        until(lambda: node.info("replication").get("master_link_status") == "up", "it is in step")
+        node.ask("REPLICAOF", "NO", "ONE")
 
 
 @pytest.mark.timeout(SECONDS + 180)
@@ -61,7 +89,7 @@ def test_clients_and_nodes_are_disturbed(tmp_path: Path) -> None:
     print("seed", seed)
     folder = tmp_path / "journals"
     folder.mkdir()
-    with RedlockNodes() as nodes:
-        victims = Victim(nodes, folder, seed)
+    with RedlockNodes() as nodes, RedisServer() as spare:
+        victims = Victim(nodes, spare, folder, seed)
         assert victims.suffer(SECONDS) == [0] * WORKERS
         judge(victims, seed, Assumptions())

@@ -1,4 +1,5 @@
-"""Holders and waiters are killed, stopped, forked, cancelled and interrupted at random.
+"""Holders and waiters are killed, stopped, forked, cancelled and interrupted at random; locks are
+broken by force, and lock files moved away.
 
 Afterwards the checker finds no double hold, every fence in order, and nobody left in a line. Runs
 for `LOCKNUT_SOAK_SECONDS` (`make soak DURATION=120`); a failure names its seed.
@@ -13,7 +14,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -61,9 +63,28 @@ class Victims:
 
     def disturb(self) -> None:
         who = self.chance.choice(list(self.workers))
-        deed = self.chance.choices(["kill", "pause", "interrupt"], [2, 3, 5])[0]
+        deed = self.chance.choices(["kill", "pause", "interrupt", "break"], [2, 3, 5, 3])[0]
         self.deeds[deed] += 1
         getattr(self, f"_{deed}")(who)
+
+    def _break(self, _: str) -> None:
+        """As an operator does, who has looked or not."""
+        gone = (locknut.BackendUnavailable, locknut.StaleFence)
+        with locknut.connect(self.url) as locks, suppress(*gone):
+            name = self.chance.choice(kinds(locks, self.ttl)).name
+            seen = locks.info(name).holders if self.chance.random() < 0.5 else ()
+            fence = seen[0].fence if seen else None
+            with self.broken(name):
+                locks.force_release(name, fence, reason="soak")
+
+    @contextmanager
+    def broken(self, name: str) -> Iterator[None]:
+        """Who came in between is not protected either."""
+        self.tell("", Kind.BROKEN, name)
+        try:
+            yield
+        finally:
+            self.tell("", Kind.BROKEN, name)
 
     def _kill(self, who: str) -> None:
         # Stopped first, so that nothing it does comes after the moment that is told.
@@ -122,23 +143,47 @@ class Victims:
             if pipe is not None:
                 pipe.close()
 
-    def tell(self, who: str, kind: Kind) -> None:
-        self._journal(Event(clock.now(), who, kind))
+    def tell(self, who: str, kind: Kind, name: str = "", at: float | None = None) -> None:
+        self._journal(Event(clock.now() if at is None else at, who, kind, name))
+
+
+class FileVictims(Victims):
+    """The workers, and their lock files."""
+
+    def disturb(self) -> None:
+        if self.chance.random() < 0.85:
+            super().disturb()
+        else:
+            self.deeds["move"] += 1
+            self._move()
+
+    def _move(self) -> None:
+        """Which lock it is of nobody sees by the name of the file; so all of them are told."""
+        places = Path(self.url.removeprefix("file://")).iterdir()
+        locks = [each for each in places if each.suffix in (".lock", ".permits")]
+        if locks:
+            elsewhere = self.folder.parent / f"moved-{self.deeds['move']}"
+            with self.broken(""), suppress(FileNotFoundError):  # it was just broken
+                self.chance.choice(locks).rename(elsewhere)
 
 
 @pytest.mark.timeout(SECONDS + 120)
 def test_kills_stops_forks_cancellations_and_interrupts(tmp_path: Path) -> None:
-    storm(f"file://{tmp_path}/locks", tmp_path / "journals", SECONDS)
+    storm(f"file://{tmp_path}/locks", tmp_path / "journals", SECONDS, who=FileVictims)
 
 
 def storm(
-    url: str, folder: Path, seconds: float, meanwhile: Callable[[], object] = lambda: None
+    url: str,
+    folder: Path,
+    seconds: float,
+    meanwhile: Callable[[], object] = lambda: None,
+    who: type[Victims] = Victims,
 ) -> None:
     """Everything at once, on one engine."""
     seed = int.from_bytes(os.urandom(4))
     print("seed", seed)
     folder.mkdir()
-    victims = Victims(url, folder, seed)
+    victims = who(url, folder, seed)
     assert victims.suffer(seconds, meanwhile) == [0] * WORKERS
     with locknut.connect(url) as locks:
         give_up = time.monotonic() + 30

@@ -80,15 +80,14 @@ def in_a_forked_child(url: str, lock: locknut.Lock, lease: locknut.Lease) -> int
     return 0 if again is None else BESIDE
 
 
-def stands(url: str, lease: locknut.Lease) -> bool:
-    """Whether the hold that another got beside is one. A server that forgets everything lets others
-    in before the holder knows (`exclusion_void_after`): it is asked.
+def stands(lease: locknut.Lease) -> bool:
+    """Whether the hold that another got beside is one. Where a hold was broken, or a server forgot
+    it, others come in before the holder knows (`exclusion_void_after`): the engine is asked.
     """
-    if url.startswith("redis:"):
-        try:
-            lease.renew()
-        except locknut.LocknutError:
-            return False  # lost, or there is nobody to ask
+    try:
+        lease.renew()
+    except locknut.LocknutError:
+        return False  # lost, or there is nobody to ask
     return lease.held
 
 
@@ -124,7 +123,7 @@ def work(url: str, lock: locknut.Lock, lease: locknut.Lease, chance: random.Rand
             finally:
                 os._exit(told)  # whatever is raised there: no second worker goes on from here
         told = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        if told != 0 and (told != BESIDE or stands(url, lease)):
+        if told != 0 and (told != BESIDE or stands(lease)):
             os._exit(5)
     else:
         ended.wait(chance.random() * 0.002)

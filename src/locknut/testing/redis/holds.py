@@ -59,16 +59,37 @@ def places_in_line(keys: Keys) -> Iterator[tuple[str, str]]:
                 yield found[0], member.decode()
 
 
+def silent(keys: Keys) -> set[str]:
+    """Claims in line whose client is taken for dead: they could not be taken back in an outage.
+    Whoever asks next drops them; a tombstone may keep them for as long as itself.
+    """
+    found: set[str] = set()
+    for name in keys.names():
+        if name.endswith(b":line"):
+            info = keys.find(name.removesuffix(b"line") + b"info", Hash) or Hash()
+            alive = keys.find(name.removesuffix(b"line") + b"alive", ZSet) or ZSet()
+            for member in keys.make(name, ZSet):
+                client = [*info.get(member, b"").split(b" ", 5), b"", b"", b"", b"", b""][4]
+                if alive.get(client, 0.0) <= keys.now:
+                    found.add(member.decode())
+    return found
+
+
 def surplus(keys: Keys) -> Iterator[str]:
-    """What should not be there once nobody holds and nobody waits."""
+    """What should not be there once nobody holds and nobody who is alive waits."""
+    dead = silent(keys)
     for name in keys.names():
         if keys.end(name) is None:
             yield f"{name.decode()} without an end"
         elif name.endswith(b":alive"):
-            if any(member[:1] != b"-" for member in keys.make(name, ZSet)):
+            members = keys.make(name, ZSet).items()
+            if any(member[:1] != b"-" and ends > keys.now for member, ends in members):
                 yield f"{name.decode()}, with more than tombstones"
         elif name.endswith(b":info"):
             if not keys.has(name.removesuffix(b"info") + b"alive"):
                 yield f"{name.decode()}, and no tombstone that keeps it"
+        elif name.endswith(b":line"):
+            if any(member.decode() not in dead for member in keys.make(name, ZSet)):
+                yield name.decode()
         elif not name.endswith(b":fence"):
             yield name.decode()

@@ -15,7 +15,7 @@ from locknut.testing.node import EPOCH, NOBODY, Node, Order, SimStore, bare
 from locknut.testing.redis import commands
 from locknut.testing.redis.answers import encoded, pushed
 from locknut.testing.redis.faults import Edit, RedisFaults
-from locknut.testing.redis.holds import surplus
+from locknut.testing.redis.holds import silent, surplus
 from locknut.testing.redis.keys import Keys, List, Refused
 from locknut.testing.redis.looking import LookIn
 from locknut.testing.redis.lua import Lua
@@ -278,7 +278,10 @@ class RedisNode(Node):
         return LookIn(self)
 
     def leftovers(self) -> Iterator[tuple[str, str, str]]:
-        yield from super().leftovers()
+        dead = silent(self.keys)
+        for name, claim_id, what in super().leftovers():
+            if not (what == "a place in line" and claim_id in dead):
+                yield name, claim_id, what
         for what in surplus(self.keys):
             if not self._has_its_end(what):
                 yield "", "", what
