@@ -21,9 +21,6 @@ from tests.contracts.promises import (
 from tests.contracts.sources import ROOT
 
 NOT_READ_YET = {
-    "README.md",
-    "docs/concepts/fencing.md",
-    "docs/concepts/guarantees.md",
     "docs/engines/redis.md",
     "docs/engines/redlock.md",
     "docs/engines/zookeeper.md",

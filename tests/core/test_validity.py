@@ -1,0 +1,55 @@
+"""For how long a grant is believed, by which clock, and when it is renewed."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+
+import pytest
+
+from locknut.core.holding import Terms
+from locknut.core.pacing import validity
+from locknut.runtimes import clock
+from locknut.testing.customer import Customer
+from locknut.testing.history import Kind
+from locknut.testing.network import CALM, Network
+from locknut.testing.node import Node
+from locknut.testing.variant import REAL
+from locknut.testing.world import World
+
+
+@pytest.mark.parametrize(("ttl", "margin"), [(30.0, 0.302), (1.0, 0.012), (0.01, 0.0021)])
+def test_a_grant_is_believed_for_its_ttl_minus_one_percent_and_two_milliseconds(
+    ttl: float, margin: float
+) -> None:
+    assert validity(1000.0, ttl) == pytest.approx(1000.0 + ttl - margin)
+
+
+def test_without_a_ttl_it_is_believed_until_somebody_says_otherwise() -> None:
+    assert validity(1000.0, None) == float("inf")
+
+
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="only Linux has this clock")
+def test_the_clock_runs_on_while_the_machine_is_suspended() -> None:
+    """Nobody can suspend the machine here; the kernel says of one clock that it does so."""
+    before = time.clock_gettime(time.CLOCK_BOOTTIME)
+    assert before <= clock.now() <= time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def test_it_is_renewed_every_third_of_its_ttl() -> None:
+    world = World(0)
+    customer = Customer(world.process("p"), Node(world, Network(world, CALM)), REAL)
+
+    async def hold() -> None:
+        lease = await customer.acquire("name", Terms(3.0), 1.0)
+        assert lease is not None
+        await customer.sleep(30)
+        await customer.release(lease)
+
+    customer.process.spawn(hold(), "holder")
+    world.run(40)
+    customer.process.end()
+    told = [event.t for event in world.history if event.kind in (Kind.GRANTED, Kind.EXTENDED)]
+    gaps = [later - earlier for earlier, later in pairwise(told)]
+    assert len(gaps) == 29
+    assert gaps == pytest.approx([1.0] * 29, abs=0.1)
