@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from locknut.backends.file import burying, layout
+from locknut.backends.file import burying, layout, slots
 from locknut.backends.file.backend import FileBackend
 from locknut.backends.file.files import LockFile
 from locknut.core.values import Claim, Renewal
@@ -150,6 +150,46 @@ def test_a_break_that_was_killed_spares_the_successor(
     assert run(backend.renew([held])) == [Renewal.HELD]
     assert release(backend, held)
     take(backend, claim())
+
+
+@pytest.mark.parametrize("verb", ["downgrade", "park"])
+def test_a_hold_that_is_broken_while_it_changes_is_lost(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    backend, breaker = engine_in(directory).blocking(), engine_in(directory).blocking()
+    held = claim()
+    raw = take(backend, held)
+    _once(monkeypatch, slots, "Meta", lambda: run(breaker.break_hold("ns:a", raw)))
+    change = backend.downgrade(held) if verb == "downgrade" else backend.park(held, 60.0)
+    assert run(change) is False
+    assert run(backend.renew([held])) == [Renewal.LOST]
+    assert not release(backend, held)
+    take(breaker, claim())
+
+
+@pytest.mark.parametrize("make", [claim, reader, lambda: claim(owner="o")])
+@pytest.mark.parametrize("gone_by", ["break", "clean", "rm"])
+def test_a_detached_hold_is_found_in_the_file_that_counts(
+    directory: Path, make: Callable[[], Claim], gone_by: str
+) -> None:
+    """Who attaches it still has a former file of that name open."""
+    first, engine = engine_in(directory).blocking(), engine_in(directory)
+    before, parked = claim(), make()
+    take(first, before)
+    release(first, before)
+    second = engine.blocking()
+    if gone_by == "break":
+        take(second, other := claim())
+        assert run(second.break_hold("ns:a", None))
+        release(second, other)
+    elif gone_by == "clean":
+        assert engine.clean(unused_for=0.0) == 1
+    else:
+        next(directory.glob("*.lock")).unlink()
+    raw = take(second, parked)
+    assert run(second.park(parked, 60.0))
+    assert granted(run(first.adopt(parked, claim()))) == raw
+    assert busy(second, claim())
 
 
 # -- numbers

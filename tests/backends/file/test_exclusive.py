@@ -81,6 +81,27 @@ def test_an_unreadable_record_leaves_the_number_to_the_clock(
     assert take(backend, second) > raw
 
 
+@pytest.mark.parametrize("what_is_left", ["an older record", "zeros", "nothing", "no file"])
+def test_the_number_survives_a_power_cut(directory: Path, what_is_left: str) -> None:
+    """Nothing is synced: after a reboot the file is as it was some time ago, or empty, or gone."""
+    backend = engine_in(directory).blocking()
+    first = claim()
+    take(backend, first)
+    release(backend, first)
+    path = next(directory.glob("*.lock"))
+    older, raw = path.read_bytes(), 0
+    for _ in range(100):
+        last = claim()
+        raw = take(backend, last)
+        release(backend, last)
+    if what_is_left == "no file":
+        path.unlink()
+    else:
+        left = {"an older record": older, "zeros": bytes(len(older)), "nothing": b""}
+        path.write_bytes(left[what_is_left])
+    assert take(engine_in(directory).blocking(), claim()) > raw
+
+
 def test_two_names_do_not_meet(backend: FileBackend) -> None:
     take(backend, claim("ns:a"))
     take(backend, claim("ns:b"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -350,6 +351,23 @@ def test_without_sockets_a_wait_goes_by_its_net(directory: Path) -> None:
     assert release(other, wanted)
 
 
+@pytest.mark.usefixtures("no_sockets")
+def test_so_does_one_on_a_loop(directory: Path) -> None:
+    backend, other = engine_in(directory).asyncio(), engine_in(directory).asyncio()
+    held, wanted = claim(), claim()
+
+    async def story() -> None:
+        await backend.attempt(held, 0.0)
+        waiting = asyncio.create_task(acquire(other, wanted, on_wait=waits.set))
+        await waits.wait()
+        assert await backend.release(held)
+        assert await waiting is not None
+        assert await other.release(wanted)
+
+    waits = asyncio.Event()
+    asyncio.run(story())
+
+
 def test_a_release_wakes_by_the_net_when_no_socket_is_left(
     directory: Path, watches: Watches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -374,6 +392,7 @@ def test_a_watch_that_cannot_open_its_file_says_so(
     def none_left(*_: object, **__: object) -> int:
         raise OSError(24, "Too many open files")
 
+    take(backend, claim())  # the directory is open: only the file is not
     monkeypatch.setattr(os, "open", none_left)
-    with pytest.raises(BackendError, match="Too many open files"):
+    with pytest.raises(BackendError, match=r"could not be used.*Too many open files"):
         backend.watch(claim("ns:new"), signal)

@@ -18,6 +18,7 @@ from locknut.backends.file.layout import (
     READERS,
     SHARED,
 )
+from locknut.backends.file.outcomes import Orphaned
 from locknut.backends.file.places import Place
 from locknut.core.values import Claim, Renewal
 from locknut.errors import Unsupported
@@ -65,6 +66,8 @@ def downgrade(recipe: Recipe, claim: Claim) -> bool:
         if place.mode == EXCLUSIVE:
             try:
                 _turn_shared(recipe, place)
+            except Orphaned:
+                return False  # broken since we looked
             except BaseException:  # Ctrl-C, perhaps before META was given up: we hold on
                 kernel.drop(place.file.fd, META, 1)
                 raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from typing import Final
 
 from locknut.backends.file import kernel, slots
@@ -34,6 +35,7 @@ from locknut.backends.file.recipe import Recipe
 from locknut.core.values import Claim, Granted
 from locknut.errors import BackendError, Unsupported
 
+_REOPENS: Final = 20
 _SPINS: Final = 2000
 
 
@@ -49,6 +51,8 @@ def park(recipe: Recipe, claim: Claim, ttl: float) -> bool:
             return False
         try:
             _write_parked(recipe, place, boot_clock() + int(ttl * 1e9))
+        except Orphaned:
+            return False  # broken since we looked
         except BaseException:  # Ctrl-C, perhaps before META was given up: we hold on
             kernel.drop(place.file.fd, META, 1)
             raise
@@ -84,16 +88,26 @@ def _write_parked(recipe: Recipe, place: Place, until: int) -> None:
 
 
 def _adopted(recipe: Recipe, place: Place, wanted: bytes) -> int | None:
-    """The parked hold's number, now ours; None if it is not there (any more)."""
+    """The parked hold's number, now ours; None if it is not there (any more).
+
+    We may still have a former file of this name open: the hold is in the one that counts.
+    """
+    for _ in range(_REOPENS):
+        with suppress(Orphaned):
+            return _adopted_here(recipe, place, wanted)
+        recipe.open_again(place)
+    raise Crowded
+
+
+def _adopted_here(recipe: Recipe, place: Place, wanted: bytes) -> int | None:
     for _ in range(_SPINS):
-        try:
-            found = _find(recipe, place, wanted)
-            if found is None:
-                return None
-            if _lock(place, found[1].mode):
-                return _take_over(recipe, place, wanted)
-        except Orphaned:
+        found = _find(recipe, place, wanted)
+        if found is None:
+            if place.file.dead():
+                raise Orphaned
             return None
+        if _lock(place, found[1].mode):
+            return _take_over(recipe, place, wanted)
         os.sched_yield()  # somebody looks at the deadline this moment, and will step back
     raise Crowded
 

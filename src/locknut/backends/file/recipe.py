@@ -88,7 +88,7 @@ class Recipe(Lining):
         """Ask in the file that counts, wherever it is by then."""
         for _ in range(_REOPENS):
             with suppress(Orphaned):
-                self._open_again(place)
+                self.open_again(place)
                 try:
                     return self._enter(place) or self._ask_again(place)
                 except Crowded:
@@ -236,7 +236,7 @@ class Recipe(Lining):
         self.put_away(place)
         return Busy(NET, lined=False)
 
-    def _open_again(self, place: Place) -> None:
+    def open_again(self, place: Place) -> None:
         """Move to the file that counts; first our place, then the next one behind us: in order."""
         old = place.file
         with suppress(Crowded), slots.Meta(old.fd):
