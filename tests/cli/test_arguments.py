@@ -71,7 +71,7 @@ def test_defaults() -> None:
 )
 def test_durations(text: str, seconds: float) -> None:
     assert arguments.run(["-w", text, "x", "true"]).wait == seconds
-    assert arguments.wait(["--timeout", text, "x"]).wait == seconds
+    assert arguments.of("wait", ["--timeout", text, "x"]).wait == seconds
 
 
 @pytest.mark.parametrize(

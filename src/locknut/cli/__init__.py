@@ -12,26 +12,8 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from locknut import __version__
+from locknut.cli.verbs import VERBS
 from locknut.errors import LocknutError
-
-VERBS = {
-    "run": "run a command while holding a lock",
-    "ls": "list the locks that are held or waited for",
-    "show": "show who holds a lock, and who waits for it, in order",
-    "break": "take a lock away from its holder by force",
-    "wait": "wait until a lock is free, without taking it",
-    "ping": "tell whether the engine works",
-    "redlock": "look after the nodes of a Redlock",
-}
-_MODULES = {
-    "run": "running",
-    "ls": "showing",
-    "show": "showing",
-    "break": "breaking",
-    "wait": "waiting",
-    "ping": "ping",
-    "redlock": "voting",
-}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _show_what_cannot_be_shown()
     words = list(sys.argv[1:] if argv is None else argv)
     first = words[0] if words else ""
-    if first in _MODULES:
+    if first in VERBS:
         return _perform(first, words[1:])
     if first in {"-h", "--help", "help"}:
         sys.stdout.write(_overview())
@@ -78,7 +60,7 @@ def _perform(verb: str, words: Sequence[str]) -> int:
     from locknut.cli import exits, telling
 
     try:
-        code: int = import_module(f"locknut.cli.{_MODULES[verb]}").main(verb, words)
+        code: int = import_module(f"locknut.cli.{VERBS[verb].module}").main(verb, words)
         sys.stdout.flush()
     except LocknutError as error:
         _trace()
@@ -110,7 +92,7 @@ def _trace() -> None:
 
 
 def _overview() -> str:
-    verbs = "".join(f"  {verb:<9}{about}\n" for verb, about in VERBS.items())
+    verbs = "".join(f"  {name:<12}{verb.about}\n" for name, verb in VERBS.items())
     return (
         "usage: locknut VERB [options] ...\n\n"
         "Locks across processes and machines, for the command line.\n\n"

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from locknut.cli.exits import Exit
-from locknut.cli.options import BREAK, EVERYWHERE, LS, PING, REDLOCK, RUN, WAIT, Option
+from locknut.cli.options import EVERYWHERE, RUN
 from locknut.cli.readings import OnLost
+from locknut.cli.verbs import VERBS
 from locknut.errors import ConfigurationError
 
 
@@ -77,24 +78,17 @@ class _Parser(argparse.ArgumentParser):
 
 def run(argv: Sequence[str]) -> Options:
     """`run [options] NAME [options] -- COMMAND ...`; as with flock, the `--` may be left out."""
-    usage = "[options] NAME -- COMMAND [ARGUMENT ...]\n       locknut run [options] NAME -c STRING"
-    about = (
-        "Run a command while holding a lock. The exit code is the command's own. "
-        "Use --wait to limit the wait for the lock, --max-hold to limit the command."
-    )
-    parser = _parser("run", usage, about, RUN)
-    parser.add_argument("name", metavar="NAME", help="the name of the lock")
-    _explain_timeout(parser, argv)
+    parser = parser_of("run")
     ours, command = split(argv)
-    found = _settle(parser, parser.parse_args(ours, Options()), RUN)
+    _explain_timeout(parser, ours)
+    found = _settle(parser, "run", ours)
     found.command = command if found.shell is None else ["/bin/sh", "-c", found.shell]
     _check(parser, found, command)
     return found
 
 
-def _explain_timeout(parser: _Parser, argv: Sequence[str]) -> None:
+def _explain_timeout(parser: _Parser, ours: Sequence[str]) -> None:
     """`--timeout` could mean either limit, and a wrong guess shows only when it is too late."""
-    ours, _ = split(argv)
     if any(word.partition("=")[0] == "--timeout" for word in ours):
         parser.error(
             "--timeout could mean two things: use --wait DURATION to limit the wait for the lock, "
@@ -102,62 +96,26 @@ def _explain_timeout(parser: _Parser, argv: Sequence[str]) -> None:
         )
 
 
-def ls(argv: Sequence[str]) -> Options:
-    """`ls [options] [PATTERN]`."""
-    about = "List the locks that are held or waited for."
-    parser = _parser("ls", "[options] [PATTERN]", about, LS)
-    parser.add_argument(
-        "pattern", metavar="PATTERN", nargs="?", help="list only names like this: order:*"
-    )
-    return _settle(parser, parser.parse_args(argv, Options()), LS)
+def of(verb: str, argv: Sequence[str]) -> Options:
+    """What was asked of any other verb."""
+    return _settle(parser_of(verb), verb, argv)
 
 
-def show(argv: Sequence[str]) -> Options:
-    """`show [options] NAME`."""
-    return _about_one("show", "Show who holds a lock, and who waits for it, in order.", (), argv)
-
-
-def break_(argv: Sequence[str]) -> Options:
-    """`break [options] NAME`."""
-    about = "Take a lock away from its holder by force. The holder may still be running."
-    return _about_one("break", about, BREAK, argv)
-
-
-def wait(argv: Sequence[str]) -> Options:
-    """`wait [options] NAME`."""
-    return _about_one("wait", "Wait until nobody holds the lock, without taking it.", WAIT, argv)
-
-
-def ping(argv: Sequence[str]) -> Options:
-    """`ping [options]`."""
-    about = "Tell whether the engine works: take a lock and release it."
-    parser = _parser("ping", "[options]", about, PING)
-    return _settle(parser, parser.parse_args(argv, Options()), PING)
-
-
-def redlock(argv: Sequence[str]) -> Options:
-    """`redlock [options] status|init`."""
-    about = (
-        "Look after the nodes of a redlock: URL. `status` lists them and whether they vote; "
-        "`init` lets the nodes of a new set vote at once."
-    )
-    parser = _parser("redlock", "[options] status|init", about, REDLOCK)
-    parser.add_argument(
-        "name", metavar="status|init", choices=("status", "init"), help="what to do"
-    )
-    return _settle(parser, parser.parse_args(argv, Options()), REDLOCK)
-
-
-def _about_one(verb: str, about: str, options: Sequence[Option], argv: Sequence[str]) -> Options:
-    parser = _parser(verb, "[options] NAME", about, options)
-    parser.add_argument("name", metavar="NAME", help="the name of the lock")
-    return _settle(parser, parser.parse_args(argv, Options()), options)
-
-
-def _parser(verb: str, usage: str, about: str, options: Sequence[Option]) -> _Parser:
-    prog = f"locknut {verb}"
-    parser = _Parser(prog, f"{prog} {usage}", about, allow_abbrev=False, formatter_class=_Formatter)
-    for option in (*options, *EVERYWHERE):
+def parser_of(verb: str) -> _Parser:
+    """What reads the words after this verb."""
+    prog, known = f"locknut {verb}", VERBS[verb]
+    usage = "\n       ".join(f"{prog} {each}" for each in known.usage)
+    parser = _Parser(prog, usage, known.description, allow_abbrev=False, formatter_class=_Formatter)
+    if known.words:
+        parser.add_argument(
+            "name", metavar="|".join(known.words), choices=known.words, help="what to do"
+        )
+    elif "NAME" in known.usage[0]:
+        parser.add_argument("name", metavar="NAME", help="the name of the lock")
+    elif "PATTERN" in known.usage[0]:
+        about = "list only names like this: order:*"
+        parser.add_argument("pattern", metavar="PATTERN", nargs="?", help=about)
+    for option in known.options:
         shown = option.help + (f" [${option.variable}]" if option.variable else "")
         if option.constant is None:
             parser.add_argument(*option.flags, dest=option.dest, metavar=option.metavar, help=shown)
@@ -195,10 +153,11 @@ def _wants_next(word: str) -> bool:
     return first == len(word) - 1
 
 
-def _settle(parser: _Parser, found: Options, options: Sequence[Option]) -> Options:
+def _settle(parser: _Parser, verb: str, argv: Sequence[str]) -> Options:
     """Texts become values, and what was not given comes from the environment or is the default."""
+    found = parser.parse_args(argv, Options())
     found.from_environment = frozenset()
-    for option in (*options, *EVERYWHERE):
+    for option in VERBS[verb].options:
         text, source = getattr(found, option.dest), "/".join(option.flags)
         if text is None and option.variable is not None:
             text, source = os.environ.get(option.variable) or None, f"${option.variable}"

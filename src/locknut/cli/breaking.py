@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def main(_verb: str, argv: Sequence[str]) -> int:
     """The verb, from its words to its exit code."""
-    options = arguments.break_(argv)
+    options = arguments.of("break", argv)
     teller = Teller(quiet=options.quiet, verbose=options.verbose, as_json=options.json)
     with opening.locks(options) as locks:
         info = locks.info(options.name)

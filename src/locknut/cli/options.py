@@ -226,7 +226,7 @@ PING = (
     _duration(
         "wait",
         *("-w", "--wait", "--timeout"),
-        explain="wait at most so long for an answer (5s)",
+        explain="wait for an answer at most DURATION (default: 5s)",
         variable="LOCKNUT_PING_WAIT",
         default=5.0,
     ),

@@ -12,7 +12,7 @@ from locknut.cli.telling import as_json, plain
 
 def main(_verb: str, argv: Sequence[str]) -> int:
     """The verb, from its words to its exit code; what is wrong is told as for every verb."""
-    options = arguments.ping(argv)
+    options = arguments.of("ping", argv)
     with opening.locks(options) as locks:
         answer = locks.ping(options.wait)
     if options.json:

@@ -23,7 +23,7 @@ _CLEAR = "\x1b[H\x1b[2J"
 
 def main(verb: str, argv: Sequence[str]) -> int:
     """The verb, from its words to its exit code."""
-    options = arguments.ls(argv) if verb == "ls" else arguments.show(argv)
+    options = arguments.of(verb, argv)
     with opening.locks(options) as locks:
         if verb == "ls":
             _list(locks, options)

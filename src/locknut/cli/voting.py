@@ -28,7 +28,7 @@ _FORCED = (
 
 def main(_verb: str, argv: Sequence[str]) -> int:
     """The verb, from its words to its exit code."""
-    options = arguments.redlock(argv)
+    options = arguments.of("redlock", argv)
     teller = Teller(quiet=options.quiet, verbose=options.verbose, as_json=options.json)
     failed: BackendUnavailable | None = None
     if options.name == "init":

@@ -29,7 +29,7 @@ _GROWTH = 1.5
 
 def main(_verb: str, argv: Sequence[str]) -> int:
     """The verb, from its words to its exit code."""
-    options = arguments.wait(argv)
+    options = arguments.of("wait", argv)
     teller = Teller(quiet=options.quiet, verbose=options.verbose, as_json=options.json)
     with Signals() as signals:
         try:
