@@ -33,7 +33,9 @@ def test_it_holds_the_whole_package_and_nothing_else(wheel: Path) -> None:
         if path.is_file() and "__pycache__" not in path.parts
     }
     assert "locknut/py.typed" in names
-    assert ours == {name for name in names if ".dist-info/" not in name}
+    (manual,) = (name for name in names if ".data/" in name)
+    assert manual.endswith(".data/data/share/man/man1/locknut.1")  # where `man` looks
+    assert ours == {name for name in names - {manual} if ".dist-info/" not in name}
     assert any(name.endswith("/licenses/LICENSE") for name in names)
 
 

@@ -139,8 +139,12 @@ def _locks(given: dict[str, str], word: str) -> Candidates:
     signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
     signal.setitimer(signal.ITIMER_REAL, _PATIENCE)
     words = [f"--{option}={given[option]}" for option in ("url", "namespace") if option in given]
-    with opening.locks(arguments.of("ls", words)) as locks:
-        for info in locks.list():
-            if info.name.startswith(word) and info.name.isprintable():
-                holders = ", ".join(str(holder) for holder in info.holders)
-                yield info.name, holders if holders.isprintable() else ""
+    try:
+        with opening.locks(arguments.of("ls", words)) as locks:
+            found = locks.list()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    for info in found:
+        if info.name.startswith(word) and info.name.isprintable():
+            holders = ", ".join(str(holder) for holder in info.holders)
+            yield info.name, holders if holders.isprintable() else ""
