@@ -81,6 +81,9 @@ def client(
         how_to_see=way_to(engine, settings).look,
     )
     _open.add(made)
+    dropped = getattr(backend, "dropped", None)
+    if dropped is not None:
+        weakref.finalize(made, dropped).atexit = False
     return made
 
 

@@ -7,6 +7,7 @@ guard it carries out after.
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -76,6 +77,18 @@ _PERMIT = Mode.PERMIT
 _new_tuple = tuple.__new__
 
 
+def _weakly(keeper: Keeper) -> Callable[[str | None, Renewal], None]:
+    """Its ear for the backend, whose connections an event loop may keep: they do not keep us."""
+    known = weakref.ref(keeper)
+
+    def news(claim_id: str | None, what: Renewal) -> None:
+        listening = known()
+        if listening is not None:
+            listening.news(claim_id, what)
+
+    return news
+
+
 class Client:
     """The state behind one Locks, blocking or asyncio."""
 
@@ -130,7 +143,7 @@ class Client:
         self.exiting = False
         """Whether the interpreter exits: leases then go with everything else, not one by one."""
         self.keeper = Keeper(self, keeper_runtime, keeper_backend, keeper_start)
-        backend.listen(self.keeper.news)
+        backend.listen(_weakly(self.keeper))
 
     def _take_guard(self) -> None:
         self.guard = self.runtime.guard()

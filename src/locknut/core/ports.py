@@ -231,6 +231,13 @@ class Gathers(Protocol):
         """`release` of each, in one round trip; an error of one does not keep the others."""
 
 
+class Drops(Protocol):
+    """What a backend has besides, if something else than its client keeps its connections."""
+
+    def dropped(self) -> None:
+        """Called on any thread: nobody has the client any more, though it may not be closed."""
+
+
 class Scatters(Protocol):
     """What a backend may do besides, whose keys live on several servers that can fail each by
     itself.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from typing import Any
 
 import pytest
 from hiredis import ReplyError
 
+from locknut import aio
 from locknut.backends.redis import wire
 from locknut.backends.redis.links import LoopDial
 from locknut.backends.redis.places import Single
@@ -16,10 +18,11 @@ from locknut.backends.redis.pools import Pool
 from locknut.backends.redis.settings import read
 from locknut.backends.redis.streams import Stream
 from locknut.connect import parse
+from locknut.core import renewing
 from locknut.errors import BackendUnavailable
 from locknut.runtimes.clock import now
 from locknut.runtimes.threads import ThreadRuntime, run
-from tests.backends.redis.conftest import claim, engine, eventually
+from tests.backends.redis.conftest import PATIENCE, claim, engine, eventually
 from tests.servers.redis import RedisServer
 
 pytestmark = pytest.mark.redis
@@ -120,3 +123,40 @@ def test_leaving_a_channel_never_takes_the_answer_of_another(refused: bool) -> N
 
     with RedisServer(user="locks", password="s3cret", rules=rules) as server:
         asyncio.run(asyncio.wait_for(story(server.url), 30))
+
+
+@pytest.mark.parametrize("options", ["", "?layout=redisson"])
+def test_a_locks_that_is_dropped_on_a_loop_leaves_no_connection(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch, options: str
+) -> None:
+    """The loop would keep it for as long as it lives. Whoever has a lock of it has all of it."""
+    monkeypatch.setattr(renewing, "IDLE", 0.05)  # as long as the keeper is there, so is the rest
+
+    def connections() -> int:
+        told = server.ask("CLIENT", "LIST")
+        assert isinstance(told, bytes)
+        return len(told.splitlines())
+
+    async def gone(kept: list[aio.Lock], before: int) -> None:
+        kept.clear()
+        async with asyncio.timeout(PATIENCE):
+            while connections() > before:
+                gc.collect()
+                await asyncio.sleep(0.01)
+
+    async def story() -> None:
+        before = connections()
+        lock = aio.connect(server.url + options, namespace="t").lock("x")
+        async with lock:
+            pass
+        gc.collect()
+        async with lock:
+            pass
+        assert connections() > before
+        kept = [lock]
+        del lock
+        with pytest.warns(ResourceWarning, match="without `await locks.close"):
+            await gone(kept, before)
+
+    asyncio.run(story())
+    server.flushall()

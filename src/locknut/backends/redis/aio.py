@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -73,6 +74,18 @@ class LoopBackend(RedisBackend):
     def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
         self._news = news
 
+    @abstractmethod
+    def _all_links(self) -> list[Link]:
+        """Every connection that there may be."""
+
+    def dropped(self) -> None:
+        """The loop keeps connections for as long as it lives, and nobody else knows of them."""
+        open_ones = [link for link in self._all_links() if link.dropped()]
+        if open_ones and not self._closed:
+            message = "a locknut.aio.Locks was dropped without `await locks.close()`"
+            warnings.warn(message, ResourceWarning, stacklevel=2)
+        self._closed = True
+
     def _moved(self) -> None:
         """The holds may be somebody else's by now: they are looked at, at once."""
         if not self._closed:
@@ -136,6 +149,9 @@ class AsyncioBackend(LoopBackend):
         await self._link.connected()  # who is put in line has to be listening
         replies = await self._slow_link.send_many([*packed, confirmation.question])
         return confirmation.judge(replies)
+
+    def _all_links(self) -> list[Link]:
+        return [self._link, self._slow_link]
 
     def _refused(self, reply: ReplyError) -> BackendError:
         if wire.elsewhere(reply):

@@ -184,6 +184,11 @@ class Link:
             stream.abort(BackendUnavailable("this Locks was closed", backend="redis"))
             await stream.ended
 
+    def dropped(self) -> bool:
+        """From any thread: nobody will ask any more. Whether there was a connection to close."""
+        stream, self.stream = self.stream, None
+        return stream is not None and stream.soon(stream.close)
+
     def forked(self) -> None:
         """The loop and its selector are the parent's too: not even closing is for us."""
         self.stream = None

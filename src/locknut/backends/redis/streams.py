@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import Any, Final, Protocol, cast
 
 from hiredis import HiredisError, PushNotification, ReplyError
@@ -214,10 +213,13 @@ class Stream(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def soon(self, call: Callable[[], None]) -> None:
-        """Have it called on the loop, from any thread; where that is closed there is no need."""
-        with suppress(RuntimeError):
+    def soon(self, call: Callable[[], None]) -> bool:
+        """Have it called on the loop, from any thread; False where that is closed: no need."""
+        try:
             self._loop.call_soon_threadsafe(call)
+        except RuntimeError:
+            return False
+        return True
 
     def eof_received(self) -> None:
         self.closed = True  # it is lost in a moment: nothing more is sent on it

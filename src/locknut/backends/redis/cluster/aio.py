@@ -63,8 +63,11 @@ class Links(Routes):
         await self.look()
         return [self._at(address) for address in self.cluster.map.masters()]
 
+    def known(self) -> list[Link]:
+        return list(self._links.values())
+
     async def close(self) -> None:
-        for link in list(self._links.values()):
+        for link in self.known():
             await link.close()
 
     def forked(self) -> None:
@@ -122,6 +125,9 @@ class AsyncioClusterBackend(LoopBackend):
 
     async def _confirmed(self, packed: Sequence[bytes], confirmation: Confirmation) -> list[object]:
         return await self._slow_links.route(packed, confirmation)
+
+    def _all_links(self) -> list[Link]:
+        return [*self._links.known(), *self._slow_links.known()]
 
     def _in_reach(self, claims: Sequence[Claim]) -> bool:
         return one_slot(claims)
