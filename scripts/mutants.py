@@ -70,7 +70,7 @@ class Trees:
             place.write_text(mutant.applied_to(text), encoding="utf-8")
             began = time.monotonic()
             try:
-                outcome, by = _run(tree, mutant.tests, limit)
+                outcome, by = _run_in_turn(tree, mutant.tests, limit)
             finally:
                 place.write_text(text, encoding="utf-8")
             if outcome == KILLED and _run(tree, [by], limit)[0] != SURVIVED:
@@ -133,6 +133,17 @@ def _copy(tree: Path) -> Path:
         if (ROOT / name).exists():
             (tree / name).symlink_to(ROOT / name)
     return tree
+
+
+def _run_in_turn(tree: Path, tests: Sequence[str], limit: float) -> tuple[str, str]:
+    """Single files before whole folders: named together, pytest would begin with the folder."""
+    until = time.monotonic() + limit
+    files = [each for each in tests if each.endswith(".py")]
+    outcome, by = SURVIVED, ""
+    for some in (files, [each for each in tests if each not in files]):
+        if some and outcome == SURVIVED:
+            outcome, by = _run(tree, some, until - time.monotonic())
+    return outcome, by
 
 
 def _run(tree: Path, tests: Sequence[str], limit: float) -> tuple[str, str]:

@@ -117,6 +117,20 @@ def test_a_grant_to_a_waiter_that_comes_after_its_time_is_given_back() -> None:
     stage.play(story())
 
 
+def test_a_first_grant_that_comes_after_its_time_is_not_given_out() -> None:
+    stage = Stage(_late(TTL + 1))
+
+    async def story() -> None:
+        lease = await stage.customer.acquire("name", Terms(TTL), 20.0)
+        assert lease is not None
+        assert lease.held
+        assert lease.remaining > TTL / 2
+        assert len(stage.attempts) == 2
+        await stage.customer.release(lease)
+
+    stage.play(story())
+
+
 @pytest.mark.parametrize("first", [_pushed, None])
 def test_a_pushed_grant_that_is_half_used_up_is_asked_for_again(first: Any) -> None:
     """It may have been granted once more meanwhile: the number that stands now is told."""
