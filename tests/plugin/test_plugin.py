@@ -288,3 +288,17 @@ def test_importing_it_is_cheap() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "['locknut.testing', 'locknut.testing.plugin']"
+
+
+def test_every_export_is_found_whatever_was_imported_before() -> None:
+    code = (
+        "import inspect, pkgutil, locknut.testing\n"
+        "names = locknut.testing.__all__\n"
+        "for name in ('fakes', 'clock', 'standins', 'proxy', 'conformance'):\n"
+        "    __import__(f'locknut.testing.{name}')\n"
+        "assert not any(inspect.ismodule(getattr(locknut.testing, name)) for name in names)\n"
+        "parts = {each.name for each in pkgutil.iter_modules(locknut.testing.__path__)}\n"
+        "assert not parts & set(names), parts & set(names)\n"
+        "assert dir(locknut.testing) == sorted(names)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -134,6 +134,11 @@ USES = """
         with pytest.raises(locknut.ConfigurationError, match="reddis"):
             locknut.connect("reddis://localhost")
 
+    def test_errors_read_as_in_production(locknut_hold):
+        locknut_hold("stock")
+        with pytest.raises(locknut.AcquireTimeout, match="locknut .*redis://localhost:1/0"):
+            shop.STOCK.__enter__()
+
     def test_different_places_never_meet(locknut_fakes):
         with locknut.connect("redis://localhost:1/1") as one, one.lock("a"):
             with locknut.connect("redis://localhost:1/1", namespace="b") as other, other.lock("a"):
@@ -169,7 +174,7 @@ USES = """
 
 def test_code_that_makes_its_own_locks(pytester: pytest.Pytester) -> None:
     write(pytester, shop=SHOP, test_shop=USES)
-    passes(pytester, 26)
+    passes(pytester, 27)
 
 
 THREADS = """

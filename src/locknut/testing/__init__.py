@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from locknut.testing.clock import Clock
     from locknut.testing.conformance import Conformance
-    from locknut.testing.fake_locks import FakeLocks, fake_locks
+    from locknut.testing.fakes import FakeLocks, fake_locks
     from locknut.testing.proxy import FaultProxy
     from locknut.testing.standins import SomebodyElse
 
 _HOMES = {
     "Clock": "clock",
     "Conformance": "conformance",
-    "FakeLocks": "fake_locks",
+    "FakeLocks": "fakes",
     "FaultProxy": "proxy",
     "SomebodyElse": "standins",
-    "fake_locks": "fake_locks",
+    "fake_locks": "fakes",
 }
 
 __all__ = ["Clock", "Conformance", "FakeLocks", "FaultProxy", "SomebodyElse", "fake_locks"]
@@ -36,4 +36,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return __all__

@@ -17,6 +17,8 @@ from locknut.runtimes.loop import LoopRuntime
 from locknut.testing.clock import Clock, FakeLoop, FakeThreads
 from locknut.testing.standins import FakeEngine
 
+KEPT = ("serial", "fence_step", "how_to_see")
+"""The number that every Lock knows which exists, how fences are counted, and a hint."""
 OVER = "the test that this fake Locks belonged to is over"
 
 
@@ -32,10 +34,9 @@ class Double:
         self._identity = Client.__new__(Client)
         self._identity.__dict__ = self._before
         self._hand_to(self._identity)
-        client.__dict__ = {**self._before, **vars(self._made())}
+        kept = {name: self._before[name] for name in KEPT}
+        client.__dict__ = {**vars(self._made()), **kept}
         client.keeper.client = client
-        client.serial = self._before["serial"]  # of which every Lock that exists knows
-        client.fence_step = self._before["fence_step"]
         clock.keep_with(client)
 
     def _made(self) -> Client:

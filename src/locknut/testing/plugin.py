@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from locknut import aio
     from locknut.core.holding import LeaseCore
     from locknut.testing.clock import Clock
-    from locknut.testing.fake_locks import FakeLocks
+    from locknut.testing.fakes import FakeLocks
     from locknut.testing.standins import SomebodyElse
 
 pytest.register_assert_rewrite("locknut.testing.conformance")
@@ -49,7 +49,7 @@ def locknut_fakes(request: pytest.FixtureRequest) -> Iterator[FakeLocks]:
     """Every lock of this process is a fake until the test ends; what all other fixtures bring."""
     if request.node.get_closest_marker("locknut_real"):
         pytest.fail("the marker locknut_real and a fixture of fake locks contradict each other")
-    from locknut.testing.fake_locks import fake_locks
+    from locknut.testing.fakes import fake_locks
 
     with fake_locks() as fakes:
         yield fakes
