@@ -54,6 +54,12 @@ def took_over_its_own_past(node: RedisServer, spare: RedisServer) -> None:
     node.ask("REPLICAOF", "NO", "ONE")
 
 
+def restarted_from_a_snapshot(node: RedisServer, _spare: RedisServer) -> None:
+    """The marker is in it, and the hold is not."""
+    node.kill()
+    node.start()
+
+
 def replaced_by(node: RedisServer, spare: RedisServer) -> None:
     """Another server, which has been up for long, has its address now."""
     node.kill()
@@ -67,10 +73,11 @@ def replaced_by(node: RedisServer, spare: RedisServer) -> None:
         (flushed, False),
         (took_over_an_empty_one, False),
         (took_over_its_own_past, True),
+        (restarted_from_a_snapshot, False),
         (replaced_by, False),
         (replaced_by, True),
     ],
-    ids=["flushed", "resynced", "own past", "swapped", "promoted"],
+    ids=["flushed", "resynced", "own past", "snapshot", "swapped", "promoted"],
 )
 def test_it_gives_no_vote_while_somebody_may_count_on_it(
     how: Callable[[RedisServer, RedisServer], None], lags: bool, three: RedlockNodes
@@ -81,6 +88,8 @@ def test_it_gives_no_vote_while_somebody_may_count_on_it(
             spare.ask("REPLICAOF", node.host, node.port)
             node.wait_for_replicas(1)
             spare.ask("REPLICAOF", "NO", "ONE")
+        if how is restarted_from_a_snapshot:
+            node.ask("SAVE")
         with holding(three, without=1) as lease:
             how(node, spare)
             nobody_else_comes_in(url, lease)

@@ -11,6 +11,7 @@ import pytest
 import locknut
 from locknut import redlocks
 from locknut.backends.redlock import backend
+from locknut.core.values import State
 from locknut.errors import BackendUnavailable
 from tests.backends.redlock.cutting_off import TTL, holding, nobody_else_comes_in, url_of
 from tests.servers.processes import until
@@ -109,13 +110,22 @@ def test_the_number_is_known_for_a_day_after_what_it_says(clocks: RedlockNodes) 
         before = lease.fence
     for node in clocks.nodes:
         set_clock(node, 0)
-    with locknut.connect(url) as locks, locks.lock("x", timeout=30) as lease:
-        assert lease.fence > before
-        lease.renew()
-        ends = [node.ask("PEXPIRETIME", FENCE) for node in clocks.nodes]
+    with locknut.connect(url) as locks:
+        with locks.lock("x", timeout=30) as lease:
+            assert lease.fence > before
+            lease.renew()
+            assert_known(clocks, before)
+        for _ in range(5):  # later grants, with no renewal
+            with locks.lock("x", timeout=30):
+                pass
+        assert_known(clocks, before)
+
+
+def assert_known(nodes: RedlockNodes, fence: int) -> None:
+    ends = [node.ask("PEXPIRETIME", FENCE) for node in nodes.nodes]
     known = [each for each in ends if isinstance(each, int) and each > 0]
     assert len(known) >= 2
-    assert all(each > before / 1000 + 86_000_000 for each in known)
+    assert all(each > fence / 1000 + 86_000_000 for each in known)
 
 
 @pytest.mark.parametrize("behind", [61, 120, 7200])
@@ -156,3 +166,21 @@ def test_small_steps_lose_nothing_and_stop_nobody(clocks: RedlockNodes) -> None:
             assert not lease.lost.wait(1.5)
         assert lease.held
         lease.release()
+
+
+@pytest.mark.parametrize("step", [0.4, -2.0])
+def test_who_still_has_the_key_renews_it_whatever_its_clock_did(
+    clocks: RedlockNodes, step: float
+) -> None:
+    """Its vote is worth nothing for a while, but it never dropped the hold."""
+    url = f"redlock://{clocks.hosts}?max_ttl=60&durable=true"
+    with locknut.connect(url) as locks, locks.lock("x", ttl=20, timeout=10) as lease:
+        lease.renew()
+        for node in clocks.nodes[:2]:
+            set_clock(node, step)
+        with pytest.raises(BackendUnavailable, match="no majority"):
+            locks.lock("other").acquire(timeout=1)
+        for _ in range(3):
+            lease.renew()
+        assert lease.state is State.HELD
+        assert lease.remaining > 15

@@ -133,7 +133,8 @@ def test_what_was_lost_or_released_in_an_outage_is_given_back_after_it(
                 lease.release()
         else:
             assert lease.lost.wait(PATIENCE)
-        assert others.lock("x").acquire(timeout=2.5) is None  # much longer than its ttl
+        outage = 2.5 if released else 7.0  # much longer than its ttl, and than a command takes
+        assert others.lock("x").acquire(timeout=outage) is None
         proxy.heal()
         with others.lock("x", timeout=PATIENCE):
             pass
