@@ -183,12 +183,11 @@ def test_the_configuration_for_json_logs() -> None:
         text=True,
         check=True,
     )
-    broken, lost = [json.loads(line) for line in told.stderr.splitlines()]
-    assert (broken["level"], broken["kind"], broken["name"]) == ("WARNING", "broken", "job")
-    assert (lost["level"], lost["kind"], lost["reason"]) == ("ERROR", "lost", "broken")
-    assert lost["mode"] == "exclusive"
-    assert lost["fence"] == broken["fence"]
-    assert lost["message"].startswith("lost 'job' on memory, held by thread MainThread for ")
+    (line,) = [json.loads(line) for line in told.stderr.splitlines()]
+    assert (line["level"], line["kind"], line["name"]) == ("INFO", "timed_out", "job")
+    assert (line["logger"], line["backend"], line["mode"]) == ("locknut", "memory", "exclusive")
+    assert line["waited"] >= 0.1
+    assert line["message"].startswith("gave up 'job' on memory after ")
 
 
 @pytest.mark.redis
