@@ -202,7 +202,7 @@ class Locks:
     def force_release(self, name: str, fence: int | None = None, *, reason: str = "") -> bool:
         """Break a hold; with `fence`, only if that one still holds. False if nobody held it.
 
-        `reason` goes into the event and the log.
+        `reason` goes into the event and the log; on `file:` the holder is told, with our label.
         """
         return run(looking.force_release(self._client, doors.name(name), fence, reason))
 

@@ -82,6 +82,9 @@ def _ending(event: Event, way: Way) -> str:
 
 def _why(event: Event) -> str:
     reason = plain(event.reason)
+    kind, _, note = reason.partition(": ")
+    if event.kind == "lost" and kind == "broken" and note:
+        return f"{_WHY_LOST[kind]}: {note}"
     if event.kind == "lost" and event.reason in _WHY_LOST:
         return f"{reason} ({_WHY_LOST[event.reason]})"
     if event.kind == "abandoned":

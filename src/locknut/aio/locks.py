@@ -206,7 +206,7 @@ class Locks:
     async def force_release(self, name: str, fence: int | None = None, *, reason: str = "") -> bool:
         """Break a hold; with `fence`, only if that one still holds. False if nobody held it.
 
-        `reason` goes into the event and the log.
+        `reason` goes into the event and the log; on `file:` the holder is told, with our label.
         """
         belonging.here(self._client)
         return await looking.force_release(self._client, doors.name(name), fence, reason)

@@ -24,7 +24,8 @@ def main(_verb: str, argv: Sequence[str]) -> int:
     """The verb, from its words to its exit code."""
     options = arguments.of("break", argv)
     teller = Teller(quiet=options.quiet, verbose=options.verbose, as_json=options.json)
-    with opening.locks(options) as locks:
+    label = opening.identity(opening.user())  # the holder may be told by whom
+    with opening.locks(options, label=label) as locks:
         info = locks.info(options.name)
         if not info.holders:
             return _report(info, options, teller, locks.place, broken=False)

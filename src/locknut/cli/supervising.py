@@ -17,7 +17,7 @@ from locknut import State
 from locknut.cli.exits import Exit
 from locknut.cli.options import NEVER
 from locknut.cli.signals import TERMINATING
-from locknut.cli.telling import quoted, span
+from locknut.cli.telling import plain, quoted, span
 from locknut.runtimes import clock
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class Supervisor:
         self._tell_loss(message)  # last: nothing comes before the signal
 
     def _time_to_go(self) -> float:
-        taken_away = self._lease is not None and self._lease.reason in _WHY
+        taken_away = self._lease is not None and self._kind() in _WHY
         return self._rules.grace if taken_away else self._left()
 
     def _left(self) -> float:
@@ -224,10 +224,16 @@ class Supervisor:
         facts = {"lock": lease.name, "fence": lease.fence, "reason": lease.reason or "not_renewed"}
         self._teller.error("lost", message, pid=self._child.pid, **facts)
 
+    def _kind(self) -> str:
+        """What the reason of the loss begins with: the word for it, before a note of who did it."""
+        return "" if self._lease is None else self._lease.reason.partition(": ")[0]
+
     def _why(self) -> str:
-        lease = self._lease
-        reason = lease.reason if lease is not None else ""
-        return _WHY.get(reason, f"no renewal was confirmed, {span(self._left())} left")
+        lease, kind = self._lease, self._kind()
+        if lease is None or kind not in _WHY:
+            return f"no renewal was confirmed, {span(self._left())} left"
+        note = lease.reason.partition(": ")[2]
+        return f"{_WHY[kind]}: {plain(note)}" if note else _WHY[kind]
 
     def _consequence(self, time_left: float) -> str:
         on_lost, pid = self._rules.on_lost, self._child.pid

@@ -98,7 +98,7 @@ async def force_release(client: Client, name: str, fence: int | None, reason: st
     client.ensure_open()
     raw = None if fence is None else fence // client.fence_step
     key = client.prefix + name
-    broken = await client.runtime.finish(client.backend.break_hold(key, raw))
+    broken = await client.runtime.finish(_breaking(client, key, raw, reason))
     if broken is not None:
         why = reason or "force_release"
         told = Event("broken", name, client.backend.name, fence=fence, reason=why)
@@ -113,6 +113,16 @@ async def force_release(client: Client, name: str, fence: int | None, reason: st
         )
         raise StaleFence(message, key=name, backend=client.backend.name)
     return False
+
+
+def _breaking(client: Client, key: str, raw: int | None, reason: str) -> Any:
+    """The command; with a note for the holder, if there is one and the engine can pass it on."""
+    by = f"by {client.label}" if client.label else ""
+    note = " ".join(f"{reason} ({by})".split()) if reason and by else reason or by
+    break_with_note: Any = getattr(client.backend, "break_with_note", None)
+    if note and break_with_note is not None:
+        return break_with_note(key, raw, note)
+    return client.backend.break_hold(key, raw)
 
 
 async def renew(client: Client, lease: LeaseCore) -> None:

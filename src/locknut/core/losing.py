@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from locknut.core.spelling import spell
-from locknut.core.values import Kept, Renewal, Renewed, State
+from locknut.core.values import Broken, Kept, Renewal, Renewed, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,8 +100,8 @@ async def wait_lost(client: Client, lease: LeaseCore, until: float) -> bool:
 def renewed(client: Client, hold: Hold, answer: Renewed, sent: float) -> None:
     """Take a renewal's answer in, unless the hold ended meanwhile or its time ran out (S18)."""
     now = client.runtime.now()
-    if answer is Renewal.LOST:
-        lose(client, hold, "taken")
+    if answer is Renewal.LOST or isinstance(answer, Broken):
+        lose(client, hold, "taken" if answer is Renewal.LOST else f"broken: {answer.note}")
         return
     if now >= hold.valid_until or now >= hold.hold_until:
         look(client, hold)

@@ -288,6 +288,15 @@ class Lists(Protocol):
         """`inspect` of all keys that begin with `prefix`, a namespace and its colon."""
 
 
+class PassesNotes(Protocol):
+    """What a backend may do besides, where the holder can learn who broke its hold, and why."""
+
+    async def break_with_note(self, key: str, raw: int | None, note: str) -> LockInfo | None:
+        """`break_hold`; the holder's next `renew` answers `Broken` with this note. The note decides
+        nothing: a holder that does not get it has lost all the same.
+        """
+
+
 class Engine(Protocol):
     """What a URL leads to: a maker of backends in both colours, registered for a scheme.
 

@@ -17,7 +17,7 @@ from locknut.core import pacing, planning
 from locknut.core.holding import NEW
 from locknut.core.timetable import BATCH, NEVER, Timetable
 from locknut.core.undoing import Owed, Undoing
-from locknut.core.values import Claim, Renewal, Renewed
+from locknut.core.values import Broken, Claim, Renewal, Renewed
 
 if TYPE_CHECKING:
     from locknut.core.client import Client
@@ -253,7 +253,8 @@ class Keeper:
         except Exception:  # noqa: BLE001  # whatever it was, there was no answer: the keeper lives on
             answers = [Renewal.UNKNOWN] * len(holds)
         for hold, answer in zip(holds, answers, strict=True):
-            if answer is Renewal.LOST or hold.ttl is None or planning.interval(hold) != NEVER:
+            lost = answer is Renewal.LOST or isinstance(answer, Broken)
+            if lost or hold.ttl is None or planning.interval(hold) != NEVER:
                 self.client.renewed(hold, answer, sent)  # or else it was just looked at
 
     def reschedule(self, hold: Hold, now: float, *, at_once: bool = False) -> None:

@@ -114,7 +114,13 @@ class Kept(NamedTuple):
     until: float
 
 
-Renewed = Renewal | Kept
+class Broken(NamedTuple):
+    """LOST, where the engine knows who broke the hold by force, and why."""
+
+    note: str
+
+
+Renewed = Renewal | Kept | Broken
 
 
 class State(enum.StrEnum):

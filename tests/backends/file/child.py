@@ -9,7 +9,7 @@ import signal
 import sys
 from typing import Any
 
-from locknut.core.values import Claim, Granted, Mode
+from locknut.core.values import Claim, Granted, Mode, Renewal
 from tests.backends.file.driving import acquire, attempt, claim, engine_in, release, run
 
 
@@ -55,7 +55,8 @@ class Worker:
         return release(self.backend, self.claims.pop(order.get("name", "x")))
 
     def renew(self, order: dict[str, Any]) -> str:
-        return run(self.backend.renew([self.claims[order.get("name", "x")]]))[0].value
+        (answer,) = run(self.backend.renew([self.claims[order.get("name", "x")]]))
+        return answer.value if isinstance(answer, Renewal) else type(answer).__name__
 
     def park(self, order: dict[str, Any]) -> str | None:
         wanted = self.claims[order.get("name", "x")]

@@ -12,7 +12,7 @@ from locknut.backends.file.bells import Bell, Ringer
 from locknut.backends.file.outcomes import Crowded, failed
 from locknut.backends.file.recipe import Recipe
 from locknut.core.ports import Signal
-from locknut.core.values import Answer, Capability, Claim, Granted, LockInfo, Renewal
+from locknut.core.values import Answer, Capability, Claim, Granted, LockInfo, Renewal, Renewed
 from locknut.errors import Unsupported
 
 LOCAL: Final = frozenset(
@@ -58,7 +58,7 @@ class FileBackend:
         except OSError as error:
             raise failed(error, claim.key) from error
 
-    async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
+    async def renew(self, claims: Sequence[Claim]) -> list[Renewed]:
         try:
             return holding.renew(self._recipe, claims)
         except OSError as error:
@@ -92,8 +92,11 @@ class FileBackend:
             raise failed(error, claim.key) from error
 
     async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
+        return await self.break_with_note(key, raw, "")
+
+    async def break_with_note(self, key: str, raw: int | None, note: str) -> LockInfo | None:
         try:
-            return breaking.break_hold(self._recipe, key, raw)
+            return breaking.break_hold(self._recipe, key, raw, note)
         except (OSError, Crowded) as error:
             raise failed(error, key) from error
 

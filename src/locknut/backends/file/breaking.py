@@ -7,7 +7,7 @@ readers of that name. A permit is counted no more once its slot is marked; the o
 
 from __future__ import annotations
 
-from locknut.backends.file import burying, descriptors, slots
+from locknut.backends.file import burying, descriptors, notes, slots
 from locknut.backends.file.files import LockFile
 from locknut.backends.file.inspecting import look
 from locknut.backends.file.layout import BLANK, BROKEN
@@ -16,12 +16,15 @@ from locknut.backends.file.recipe import Recipe
 from locknut.core.values import LockInfo, Mode
 
 
-def break_hold(recipe: Recipe, key: str, raw: int | None) -> LockInfo | None:
+def break_hold(recipe: Recipe, key: str, raw: int | None, note: str = "") -> LockInfo | None:
     """The lock of this name; if nothing was there to break, its semaphore."""
-    return _break(recipe, key, Mode.EXCLUSIVE, raw) or _break(recipe, key, Mode.PERMIT, raw)
+    for mode in (Mode.EXCLUSIVE, Mode.PERMIT):
+        if (broken := _break(recipe, key, mode, raw, note)) is not None:
+            return broken
+    return None
 
 
-def _break(recipe: Recipe, key: str, mode: Mode, raw: int | None) -> LockInfo | None:
+def _break(recipe: Recipe, key: str, mode: Mode, raw: int | None, note: str) -> LockInfo | None:
     file = recipe.files.open_existing(file_name(key, mode))
     if file is None:
         return None
@@ -31,10 +34,13 @@ def _break(recipe: Recipe, key: str, mode: Mode, raw: int | None) -> LockInfo | 
             info = look(file, recipe.me)
             if info is None or not _meant(info, raw):
                 return None
-            if mode is Mode.PERMIT:
-                _mark(recipe, file, raw)
-            elif not burying.bury(file, last, whoever=raw is None):
-                return None
+            one = raw if mode is Mode.PERMIT else None  # breaking a lock ends all its holds
+            with notes.passed_on(file.fd, one or 0, one or last, note) as sent:
+                if mode is Mode.PERMIT:
+                    _mark(recipe, file, raw)
+                elif not burying.bury(file, last, whoever=raw is None):
+                    return None
+                sent.stays = True
         recipe.ring_first(file, sure=True)  # and each who moves to the new file rings the next
         return info
     finally:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from locknut.backends.file import kernel, slots
+from locknut.backends.file import kernel, notes, slots
 from locknut.backends.file.kernel import END, READ
 from locknut.backends.file.layout import (
     BROKEN,
@@ -20,23 +20,26 @@ from locknut.backends.file.layout import (
 )
 from locknut.backends.file.outcomes import Orphaned
 from locknut.backends.file.places import Place
-from locknut.core.values import Claim, Renewal
+from locknut.core.values import Broken, Claim, Renewal, Renewed
 from locknut.errors import Unsupported
 
 if TYPE_CHECKING:
     from locknut.backends.file.recipe import Recipe
 
 
-def renew(recipe: Recipe, claims: Sequence[Claim]) -> list[Renewal]:
+def renew(recipe: Recipe, claims: Sequence[Claim]) -> list[Renewed]:
     return [_renewal(recipe.places.get(claim.id)) for claim in claims]
 
 
-def _renewal(place: Place | None) -> Renewal:
+def _renewal(place: Place | None) -> Renewed:
     """The kernel keeps the hold; all there is to learn is whether it was ended by force."""
     if place is None or place.raw is None:
         return Renewal.LOST
     with place.mutex:
-        return Renewal.LOST if lost(place) else Renewal.HELD
+        if not lost(place):
+            return Renewal.HELD
+        note = notes.read(place.file.fd, place.raw)
+        return Broken(note) if note else Renewal.LOST
 
 
 def lost(place: Place) -> bool:

@@ -7,6 +7,7 @@ dead process held or waited for is gone with it.
     data                                        bytes that are only locked
     0       the last grant       (a record)     SLOT + i   slot i: a reader, a permit, a co-owner
     256     the grave: not 0 = dead file        META       a short mutex around shared changes
+    264     a note of who broke it (`notes`)
     512     the key this file is for            OWNERS     read-locked by every co-owner
     4096    who waits, by ticket (64 records)   READERS    read-locked by every reader
     20480   the slots            (records)      LOCK       the lock

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from locknut.core.values import Busy, Capability, Granted, Kept, Mode, Renewal, Renewed
+from locknut.core.values import Broken, Busy, Capability, Granted, Kept, Mode, Renewal, Renewed
 from locknut.testing.conformance.scene import Scene
 from locknut.testing.conformance.suite import Part, needs
 
 
 def plain(answers: Sequence[Renewed]) -> list[Renewal]:
-    """What was answered, without until when."""
-    return [Renewal.HELD if isinstance(each, Kept) else each for each in answers]
+    """What was answered, without until when, or by whom it was broken."""
+    return [_plain(each) for each in answers]
+
+
+def _plain(answer: Renewed) -> Renewal:
+    if isinstance(answer, Kept):
+        return Renewal.HELD
+    return Renewal.LOST if isinstance(answer, Broken) else answer
 
 
 class Porting(Part):
