@@ -172,3 +172,32 @@ def test_whoever_asks_for_all_may_give_up(server: RedisServer) -> None:
             await lease.release()
 
     asyncio.run(play())
+
+
+def test_nobody_is_overtaken_while_the_connection_is_made(server: RedisServer) -> None:
+    """They come one by one, before it is there, in the very moment, and afterwards."""
+    served: list[int] = []
+
+    async def story() -> None:
+        async with locks_of(server) as locks, locks_of(server) as others:
+            held = await others.lock("x", ttl=20).acquire()
+            assert held is not None
+            link: Any = locks._client.backend._link  # type: ignore[attr-defined]
+
+            async def take(number: int) -> None:
+                async with locks.lock("x", fair=True, ttl=20):
+                    served.append(number)
+
+            tasks: list[asyncio.Task[None]] = []
+            later = 0
+            while later < 20:
+                tasks += [asyncio.create_task(take(len(tasks) + each)) for each in range(3)]
+                await asyncio.sleep(0)
+                later += link.stream is not None
+            await lined(server, len(tasks))
+            await held.release()
+            async with asyncio.timeout(PATIENCE):
+                await asyncio.gather(*tasks)
+            assert served == list(range(len(tasks)))
+
+    asyncio.run(story())

@@ -132,7 +132,7 @@ class AsyncioBackend(LoopBackend):
         if self._link.watched:
             reply = await self._link.ask(packed)
         elif stream is None or stream.closed:
-            reply = await (await self._link.connected()).send(packed)
+            reply = await self._link.ask_in_turn(packed)
         else:
             reply = await stream.send(packed)
         if self._closed:

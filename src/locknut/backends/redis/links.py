@@ -12,6 +12,7 @@ from hiredis import HiredisError
 from locknut.backends.redis import wire
 from locknut.backends.redis.places import LONG_IDLE, SLOW_TO_OPEN, Place, overtaken
 from locknut.backends.redis.recovering import Recovery
+from locknut.backends.redis.replies import Reply
 from locknut.backends.redis.settings import Settings
 from locknut.backends.redis.streams import Stream
 from locknut.errors import BackendUnavailable
@@ -80,6 +81,17 @@ class LoopDial:
         return await peer.send(packed)
 
 
+class _Asked:
+    """A command that waits for a stream."""
+
+    __slots__ = ("answer", "packed")
+
+    def __init__(self, packed: bytes):
+        self.packed = packed
+        self.answer: Reply | None = None
+        """Since it was sent."""
+
+
 class Link:
     """A stream as long as there is one."""
 
@@ -91,6 +103,8 @@ class Link:
         self._confirming = Joint(self._confirm)
         self._recovery = Recovery()
         self.stream: Stream | None = None
+        self._unsent: list[_Asked] = []
+        """What is asked while there is no stream: it goes out before what comes later."""
         self.watched = place.watched
         """Whether `ask` is to be used: somebody can tell who the master is."""
         place.latest.follow(self)
@@ -125,7 +139,24 @@ class Link:
             stream.close()
             raise overtaken(self._place.settings)
         self.stream = stream
+        unsent, self._unsent = self._unsent, []
+        for asked in unsent:
+            asked.answer = stream.send(asked.packed)
         return stream
+
+    async def ask_in_turn(self, packed: bytes) -> Any:
+        """One command when there is no stream, in the order in which they come: whoever is first
+        here is first in a line of the server.
+        """
+        asked = _Asked(packed)
+        self._unsent.append(asked)
+        try:
+            stream = await self._connecting.done()
+        finally:
+            if asked in self._unsent:
+                self._unsent.remove(asked)
+        # Where it came too late for that stream's beginning, it is sent now.
+        return await (stream.send(packed) if asked.answer is None else asked.answer)
 
     async def send_many(self, packed: Sequence[bytes]) -> list[Any]:
         """Several commands in one round trip."""
@@ -192,6 +223,7 @@ class Link:
     def forked(self) -> None:
         """The loop and its selector are the parent's too: not even closing is for us."""
         self.stream = None
+        self._unsent = []
         self._place.latest.forked()
         self._connecting.forked()
         self._confirming.forked()
