@@ -231,7 +231,6 @@ def ping(timeout: Duration = 5.0) -> Ping:
 def _after_fork() -> None:
     global _mutex  # noqa: PLW0603  # the parent's may be held by a thread that is not here
     _mutex = threading.Lock()
-    _default.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from locknut.core import doors, looking
 from locknut.core.doors import FOREVER
 from locknut.core.entering import acquire
+from locknut.core.forking import here
 from locknut.core.leaving import begin_release, release_again
 from locknut.core.values import LockInfo, Mode
 from locknut.errors import AcquireTimeout, LeaseLost, LocknutError
@@ -71,6 +72,8 @@ class Lock:
 
     def _acquire(self, wait: float, mine: Mine, made: list[Any]) -> Lease | None:
         client = self._client
+        if client.closed:
+            client = self._client = here(client)
         deadline = wait if wait == FOREVER else client.runtime.now() + wait
         task = running_task(again=self._want.slot in mine)
         if task is not None:
@@ -97,13 +100,13 @@ class Lock:
         try:
             lease = self._current()
             count = lease._count
-            carry_out(begin_release(self._client, lease))
+            carry_out(begin_release(lease._client, lease))
         except Exception:
             raise
         except BaseException:  # interrupted (Ctrl-C) on the way: released all the same
             with suppress(LocknutError):
                 lease = lease or self._current()
-                run(release_again(self._client, lease, count or lease._count))
+                run(release_again(lease._client, lease, count or lease._count))
             raise
 
     def _current(self) -> Lease:
@@ -184,7 +187,7 @@ class Lock:
         try:
             lease = pop_entered(self, self._client.runtime)
             count = lease._count
-            carry_out(begin_release(self._client, lease))
+            carry_out(begin_release(lease._client, lease))
         except LeaseLost as lost:
             tell(lost, error)
         except Exception:
@@ -193,7 +196,7 @@ class Lock:
             if lease is None:
                 lease = pop_entered(self, self._client.runtime)
                 count = lease._count
-            run(release_again(self._client, lease, count))
+            run(release_again(lease._client, lease, count))
             raise
 
     def _timed_out(self) -> AcquireTimeout:

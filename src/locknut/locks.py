@@ -21,7 +21,7 @@ from locknut.terms import LockOptions, OnBusy, OnLost, make_terms
 
 @foreign.answering
 @other_face.for_with
-class Locks:
+class Locks(opening.Opened):
     """A client of one engine. Makes locks, and keeps what is held alive until `close()`."""
 
     def __init__(
@@ -35,8 +35,9 @@ class Locks:
         runtime = runtime or ThreadRuntime()
         self._ear = Telling(opening.way_to(engine, settings))
         self._place = engine.id
-        backend = engine.blocking()
-        self._client = opening.client(engine, backend, runtime, settings, Lease, self._ear)
+        self._made = opening.client(
+            engine, lambda engine: engine.blocking(), runtime, settings, Lease, self._ear
+        )
 
     @property
     def backend(self) -> str:

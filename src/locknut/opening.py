@@ -5,13 +5,14 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from locknut import connect, hints
-from locknut.core import doors, exiting
+from locknut.core import doors, exiting, forking
 from locknut.core.client import Client
 from locknut.core.ports import Backend, Ear, Engine, Runtime
 from locknut.core.values import Customs
@@ -20,6 +21,8 @@ from locknut.runtimes import threads
 OUR_OWN: Final = Customs()
 """Of an engine that says nothing: nobody else's clients know its keys."""
 _open: weakref.WeakSet[Client] = weakref.WeakSet()
+_reopening = threading.RLock()
+"""Threads of a forked child that come first get one and the same client."""
 
 
 class Settings(NamedTuple):
@@ -54,17 +57,45 @@ def way_to(engine: Engine, settings: Settings) -> hints.Way:
     return settings.way or hints.Way(engine.id, None, settings.namespace)
 
 
-def client(
+class Opened:
+    """What a Locks of either colour is: somebody with a client, in each process its own."""
+
+    _made: Client
+
+    @property
+    def _client(self) -> Client:
+        """In a forked child another one than in the parent."""
+        client = self._made
+        if client.closed:
+            client = self._made = forking.here(client)
+        return client
+
+
+def client(  # noqa: PLR0913, PLR0917  # all that is needed to do it again in a forked child
     engine: Engine,
-    backend: Backend,
+    open_backend: Callable[[Engine], Backend],
     runtime: Runtime,
     settings: Settings,
     lease_type: Callable[..., Any],
     ear: Ear,
+    serial: int = 0,
 ) -> Client:
     """Everything one Locks is made of. The keeper is a thread with a connection of its own."""
+    backend = open_backend(engine)
     connect.ensure(backend, settings.require)
     customs: Customs = getattr(engine, "customs", OUR_OWN)
+
+    def reopen(inherited: Client) -> Client:
+        """Under the number of the one before: a Lock's place for re-entry is named after it."""
+        with _reopening:
+            if inherited.successor is None:
+                again = getattr(engine, "anew", lambda: engine)()
+                made = client(
+                    again, open_backend, runtime, settings, lease_type, ear, inherited.serial
+                )
+                inherited.successor = inherited.successor or made
+        return inherited.successor
+
     made = Client(
         backend=backend,
         runtime=runtime,
@@ -79,6 +110,8 @@ def client(
         id=settings.id or engine.id,
         customs=customs,
         how_to_see=way_to(engine, settings).look,
+        reopen=reopen,
+        serial=serial,
     )
     _open.add(made)
     dropped = getattr(backend, "dropped", None)
@@ -94,8 +127,12 @@ def _namespace(settings: Settings, customs: Customs) -> str:
 
 def _after_fork_in_child() -> None:
     """Leases are made inert before anything lets go of them, or their end would be acted on."""
+    global _reopening  # noqa: PLW0603  # the parent's may be held by a thread that is not here
+    _reopening = threading.RLock()
+    if "locknut.runtimes.sockets" in sys.modules:
+        sys.modules["locknut.runtimes.sockets"].close_inherited()
     for each in list(_open):
-        each.forked()
+        forking.leave_behind(each)
     _open.clear()
     threads.forget_all()
     if "locknut.runtimes.loop" in sys.modules:

@@ -109,7 +109,11 @@ def pop_entered(lock: object, runtime: Runtime) -> Any:  # what __enter__ put th
     mine = runtime.mine()
     entered = mine.get(lock)
     if entered is None:
-        raise NotHeld("left a 'with' that this thread or task did not enter")
+        message = (
+            "left a 'with' that this thread or task did not enter (after a fork, what was entered "
+            "before is the parent's)"
+        )
+        raise NotHeld(message)
     # No call from here on: an interrupt (Ctrl-C) comes after calls, and would lose it.
     last, before = entered
     if before is None:

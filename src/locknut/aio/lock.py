@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from locknut.aio import belonging
 from locknut.aio.belonging import Entered, pop_entered
 from locknut.aio.lease import Lease, Scope, tell
-from locknut.core import doors, looking
+from locknut.core import doors, forking, looking
 from locknut.core.entering import acquire
 from locknut.core.holding import nobody
 from locknut.core.leaving import begin_release
@@ -78,22 +78,30 @@ class Lock:
         timeout: doors.Duration | None,
     ) -> Lease | None:
         made: list[Any] = []
-        mine = self._client.runtime.mine()
+        client = self._here()
+        mine = client.runtime.mine()
         wait = self._wait
         try:
             if timeout is not None or not blocking:
                 wait = doors.wait(chosen(blocking, timeout, self._timeout))
-            await acquire(self._client, self._want, mine, self._until(wait), made)
+            await acquire(client, self._want, mine, self._until(wait), made)
             if not made:
                 return None
             lease = self._acquired(made[0])
             self._keep(lease)
             if caller is not mine.weakly:
-                belonging.pass_on(self._client, made, caller(), _ACQUIRE)
+                belonging.pass_on(client, made, caller(), _ACQUIRE)
         except BaseException:
             await self._undo(made)
             raise
         return lease
+
+    def _here(self) -> Client:
+        """In a forked child another client than in the parent."""
+        client = self._client
+        if client.closed:
+            client = self._client = forking.here(client)
+        return client
 
     def _until(self, wait: float) -> float:
         return wait if wait == doors.FOREVER else self._client.runtime.now() + wait
@@ -129,10 +137,10 @@ class Lock:
         if lease is None and caller is not mine.weakly:  # a task that was made for this, as above
             lease = self._current(caller())
         if lease is None:
-            lease = belonging.left_behind(self._client, self._want, self._kept)
+            lease = belonging.left_behind(self._here(), self._want, self._kept)
         if lease is None:
             raise await looking.not_held(self._client, self.name, self._want.terms.mode)
-        rest = begin_release(self._client, lease)
+        rest = begin_release(lease._client, lease)
         if rest is not None:
             await rest
 
@@ -170,7 +178,7 @@ class Lock:
 
     async def __aenter__(self) -> Lease:
         made: list[Any] = []
-        client = self._client
+        client = self._here()
         mine = client.runtime.mine()
         try:
             await acquire(client, self._want, mine, self._until(self._wait), made)
@@ -199,7 +207,7 @@ class Lock:
             belonging.abandon([lease])
             return
         try:
-            rest = begin_release(self._client, lease)
+            rest = begin_release(lease._client, lease)
             if rest is not None:
                 await rest
         except LeaseLost as lost:

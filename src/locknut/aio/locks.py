@@ -23,7 +23,7 @@ from locknut.terms import LockOptions, OnBusy, OnLost, make_terms
 
 @foreign.answering
 @other_face.for_async_with
-class Locks:
+class Locks(opening.Opened):
     """A client of one engine. Makes locks, and keeps what is held alive until `close()`."""
 
     def __init__(
@@ -37,8 +37,9 @@ class Locks:
         runtime = runtime or LoopRuntime()
         self._ear = Telling(opening.way_to(engine, settings))
         self._place = engine.id
-        backend = engine.asyncio()
-        self._client = opening.client(engine, backend, runtime, settings, Lease, self._ear)
+        self._made = opening.client(
+            engine, lambda engine: engine.asyncio(), runtime, settings, Lease, self._ear
+        )
 
     @property
     def backend(self) -> str:

@@ -61,7 +61,7 @@ class Together:
         try:
             leases = await self._acquire(chosen(blocking, timeout, self._timeout), made)
             if leases is not None and caller is not leases._mine:
-                belonging.pass_on(self._parts[0][0], made, caller(), _ACQUIRE_ALL)
+                belonging.pass_on(made[0]._client, made, caller(), _ACQUIRE_ALL)
                 leases._mine = leases._leases[0]._mine
         except BaseException:
             await gathering.roll_back(made)

@@ -15,16 +15,7 @@ from typing import TYPE_CHECKING, Any
 from locknut.core import losing, planning
 from locknut.core.holding import NEW, Hold
 from locknut.core.renewing import Keeper
-from locknut.core.values import (
-    Capability,
-    Claim,
-    Customs,
-    Event,
-    Mode,
-    Renewal,
-    Renewed,
-    State,
-)
+from locknut.core.values import Capability, Claim, Customs, Event, Mode, Renewal, Renewed
 from locknut.errors import ConfigurationError, DeadlockDetected
 
 if TYPE_CHECKING:
@@ -92,7 +83,7 @@ def _weakly(keeper: Keeper) -> Callable[[str | None, Renewal], None]:
 class Client:
     """The state behind one Locks, blocking or asyncio."""
 
-    def __init__(  # noqa: PLR0913  # everything it is made of, each by name
+    def __init__(  # noqa: PLR0913, PLR0915  # everything it is made of, each by name
         self,
         *,
         backend: Backend,
@@ -108,6 +99,8 @@ class Client:
         id: str = "",  # noqa: A002  # the option's own name
         customs: Customs = Customs(),  # noqa: B008  # a tuple
         how_to_see: Callable[[str], str] = str,
+        reopen: Callable[[Client], Client] | None = None,
+        serial: int = 0,
     ):
         self.backend = backend
         self.runtime = runtime
@@ -125,8 +118,12 @@ class Client:
         self.id = id
         self.how_to_see = how_to_see
         """What a person has to do to see who has a name, for messages."""
-        self.serial = next(_serials)
-        self._take_guard()
+        self.serial = serial or next(_serials)
+        self.reopen = reopen
+        """In a forked child: makes the client that takes the place of this one."""
+        self.successor: Client | None = None
+        """That client, once it was needed."""
+        self.take_guard()
         self.lines: dict[str, Line] = {}
         self.holds: dict[str, Hold] = {}
         """Every live hold by its claim id."""
@@ -145,7 +142,8 @@ class Client:
         self.keeper = Keeper(self, keeper_runtime, keeper_backend, keeper_start)
         backend.listen(_weakly(self.keeper))
 
-    def _take_guard(self) -> None:
+    def take_guard(self) -> None:
+        """A new one: in a forked child whoever had the old one is not there to give it back."""
         self.guard = self.runtime.guard()
         self.in_guard = self.guard.inside
         self.in_engine: Callable[[], bool] = getattr(self.backend, "inside", bool)
@@ -299,16 +297,6 @@ class Client:
         else:
             mine[slot] = lease
         return lease
-
-    def forked(self) -> None:
-        """In a forked child: everything here belongs to the parent."""
-        self.closed = "this Locks was made before a fork; connect again in the child"
-        self.guard = self.runtime.guard()
-        for hold in self.holds.values():
-            hold.ending = True
-            losing.end_leases(hold, State.RELEASED, "forked")
-        self.backend.forked()
-        self._take_guard()
 
     def held_here(self, key: str, mode: Mode) -> str:
         """Which thread or task of this process holds this key; empty if none is known to."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from locknut.core import losing, pacing
+from locknut.core import forking, losing, pacing
 from locknut.core.leaving import pass_on_turn_of
 from locknut.core.returning import give_back
 from locknut.core.values import State
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 async def close(client: Client) -> None:
     """Release what is held, wake who waits, and stop the keeper."""
+    client = forking.here(client)
     if client.closed:
         return
     nested = client.nested()

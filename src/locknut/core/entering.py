@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from locknut.core import pacing
+from locknut.core import forking, pacing
 from locknut.core.acquiring import Turn, ask_again, attempt, wait
 from locknut.core.holding import Hold, LeaseCore, Mine
 from locknut.core.leaving import release, withdraw
@@ -30,6 +30,8 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
 
     What is free is taken right here, in one command and few calls; `_win` has all the patience.
     """
+    if client.closed:
+        client = forking.here(client)
     if client.in_guard() or client.in_engine():
         client.refuse_nested()
     if want.slot in mine and _enter_again(client, want, mine, made):
@@ -107,6 +109,7 @@ def _enter_again(client: Client, want: Want, mine: Mine, made: list[Any]) -> boo
     lease: LeaseCore | None = mine.get(want.slot)
     if lease is None or want.terms.mode is Mode.PERMIT or not lease.held:
         return False  # a semaphore's permits add up instead of nesting
+    client = lease._client  # in a forked child not the one that was asked
     if lease.mode is want.terms.mode:
         with client.guard:
             lease._count += 1

@@ -11,7 +11,7 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from locknut.core import pacing
+from locknut.core import forking, pacing
 from locknut.core.acquiring import LeftBehind
 from locknut.core.entering import acquire, tell_timed_out
 from locknut.core.leaving import release_again
@@ -57,6 +57,7 @@ def order(part: Part) -> tuple[str, str]:
 
 async def acquire_all(parts: Sequence[Part], until: float, made: list[Any]) -> bool:
     """Take all of them into `made`; False at `until`, with none of them held."""
+    parts = [(forking.here(client), want) for client, want in parts]
     runtime = parts[0][0].runtime
     mine, limit = runtime.mine(), pacing.returns_at(runtime.now(), until)
     _refuse_deadlock(parts, mine)

@@ -311,7 +311,8 @@ class LeaseCore:
             return LeaseLost(message, **place)
         if self._reason == "forked":
             message = (
-                "this lease belongs to the process that forked; connect again and acquire here"
+                "this lease belongs to the process that forked; acquire the lock again to have one "
+                "of this process"
             )
             return NotHeld(message, **place)
         if self._ended is State.DETACHED:

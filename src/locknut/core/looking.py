@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from locknut.core import losing, pacing
+from locknut.core import forking, losing, pacing
 from locknut.core.values import Event, LockInfo, Mode, Renewal
 from locknut.errors import BackendError, LocknutError, NotHeld, StaleFence
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 async def info(client: Client, name: str) -> LockInfo:
     """Who holds this name and who waits for it, now."""
+    client = forking.here(client)
     client.ensure_open()
     found = await client.runtime.finish(client.backend.inspect(client.prefix + name))
     return found[0]._replace(name=name) if found else LockInfo(name)
@@ -37,6 +38,7 @@ async def holder(client: Client, name: str) -> LockInfo | None:
 
     Many may give up in the same moment: only one of them asks, and nobody for the whole line.
     """
+    client = forking.here(client)
     runtime, key = client.runtime, client.prefix + name
     until, signal, own = runtime.now() + pacing.MOMENT, runtime.signal(), Question()
     with client.guard:
@@ -65,6 +67,7 @@ async def not_held(client: Client, name: str, mode: Mode) -> NotHeld:
     What this process knows costs nothing; otherwise the engine has a moment to answer, so that a
     server that hangs holds nobody up.
     """
+    client = forking.here(client)
     who = client.held_here(client.prefix + name, mode)
     found = f"{who} of this process" if who else ""
     if not who and not client.nested() and not client.closed:
@@ -77,6 +80,7 @@ async def not_held(client: Client, name: str, mode: Mode) -> NotHeld:
 
 async def listing(client: Client, pattern: str | None) -> list[LockInfo]:
     """Every name of this namespace that is held or waited for."""
+    client = forking.here(client)
     client.ensure_open()
     look: Any = getattr(client.backend, "inspect_all", None)
     work = look(client.prefix) if look is not None else client.backend.inspect(None)
@@ -95,6 +99,7 @@ async def listing(client: Client, pattern: str | None) -> list[LockInfo]:
 
 async def force_release(client: Client, name: str, fence: int | None, reason: str = "") -> bool:
     """Break a hold; only if `fence` (where given) is still the one that holds."""
+    client = forking.here(client)
     client.ensure_open()
     raw = None if fence is None else fence // client.fence_step
     key = client.prefix + name

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from locknut.core import doors, losing, pacing
+from locknut.core import doors, forking, losing, pacing
 from locknut.core.holding import Hold, Terms
 from locknut.core.leaving import pass_on
 from locknut.core.values import Claim, Granted, Mode, State
@@ -141,6 +141,7 @@ async def _adopt(client: Client, parked: Claim, claim: Claim) -> tuple[Granted |
 
 async def attach(client: Client, text: str, made: list[Any]) -> LeaseCore:
     """Take over a detached hold: its fence goes on, its ttl starts anew."""
+    client = forking.here(client)
     client.ensure_open()
     key, parked_id, raw, number, ttl, mode, permits, owner, auto_renew, max_hold, parked_for = (
         _facts(client, text)

@@ -118,7 +118,10 @@ class Runtime(Protocol):
         """Whether somebody still running owns this: False once its task has finished (L10)."""
 
     def at_home(self) -> bool:
-        """False in a forked child, where everything belongs to the parent."""
+        """False in a forked child, where everything belongs to the parent; until `forked`."""
+
+    def forked(self) -> None:
+        """Called in a forked child: begin anew there, with no loop, thread or mutex of before."""
 
     def new_id(self) -> str:
         """128 random bits in hex, never given twice."""
@@ -301,7 +304,9 @@ class Engine(Protocol):
     """What a URL leads to: a maker of backends in both colours, registered for a scheme.
 
     Making one does not connect yet: the first command does. One whose keys are shared with other
-    people's clients also has `customs` (`values.Customs`).
+    people's clients also has `customs` (`values.Customs`). One that keeps something for all of its
+    backends (a mutex, a session, what it learned of the servers) also has `anew`, which returns
+    the same engine without any of that: a forked child goes on with it.
     """
 
     id: str

@@ -67,6 +67,8 @@ class Keeper:
         self.undoing = Undoing(client.backend, runtime)
         self.beating = False
         self._beat_at = NEVER
+        self._backend: Backend | None = None
+        """The connection of its own, while it runs."""
         self._hung_up: Callable[[], bool] | None = None
         """Of a backend that can tell without asking: see `ports.Glances`."""
 
@@ -146,9 +148,15 @@ class Keeper:
         self._closing = True
         self.wake.notify()
 
+    def leave_behind(self) -> None:
+        """In a forked child: its thread is not there, and what it was about is the parent's."""
+        self._closing = True
+        if self._backend is not None:
+            self._backend.forked()
+
     async def run(self) -> None:
         """Until there is nothing to do for a while, or the client closes."""
-        backend = self._open_backend()
+        self._backend = backend = self._open_backend()
         self._hung_up = getattr(backend, "hung_up", None)
         try:
             while not self._closing:

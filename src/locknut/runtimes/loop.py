@@ -110,6 +110,9 @@ class LoopRuntime:
 
     def __init__(self, now: Callable[[], float] = clock.now):
         self.now = now
+        self.forked()
+
+    def forked(self) -> None:
         self._pid = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0

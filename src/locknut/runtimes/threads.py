@@ -157,6 +157,10 @@ class ThreadRuntime:
     def at_home(self) -> bool:
         return os.getpid() == self._pid
 
+    def forked(self) -> None:
+        self._pid = os.getpid()
+        self.aside = Aside()
+
     def new_id(self) -> str:
         return os.urandom(16).hex()
 

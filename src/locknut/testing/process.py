@@ -244,6 +244,9 @@ class SimRuntime:
     def at_home(self) -> bool:
         return True
 
+    def forked(self) -> None:
+        """Simulated processes do not fork."""
+
     def new_id(self) -> str:
         return f"{self._world.random.getrandbits(128):032x}"
 

@@ -74,7 +74,8 @@ class LoopBell(Bell):
         self._loop.add_reader(fd, self._ready, fd)
 
     def _stop_listening_to(self, fd: int) -> None:
-        with suppress(RuntimeError):  # the loop is closed
+        # The loop is closed; or this is a forked child, where the descriptor is closed already.
+        with suppress(RuntimeError, ValueError):
             self._loop.remove_reader(fd)
 
 

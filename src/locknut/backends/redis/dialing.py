@@ -8,12 +8,13 @@ import struct
 
 from locknut.backends.redis.recovering import keep_alive
 from locknut.backends.redis.settings import Settings
+from locknut.runtimes import sockets
 from locknut.runtimes.deadlines import time_left
 
 
 def open_socket(settings: Settings) -> socket.socket:
     if settings.path:
-        sock = socket.socket(socket.AF_UNIX)
+        sock = sockets.open_socket(socket.AF_UNIX)
         try:
             sock.settimeout(time_left(settings.connect_limit))
             sock.connect(settings.path)
@@ -22,11 +23,11 @@ def open_socket(settings: Settings) -> socket.socket:
             raise
     else:
         address = settings.host, settings.port
-        sock = socket.create_connection(address, time_left(settings.connect_limit))
+        sock = sockets.connected(address, time_left(settings.connect_limit))
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         keep_alive(sock)
     if settings.tls is not None:
-        sock = settings.tls.wrap_socket(sock, server_hostname=settings.host)
+        sock = sockets.encrypted(sock, settings.tls, settings.host)
     else:
         sock.settimeout(None)
     set_limit(sock, settings.limit)

@@ -14,7 +14,7 @@ from locknut.backends.redis.cluster.sync import ClusterBackend
 from locknut.backends.redis.layouts import FOREIGN
 from locknut.backends.redis.layouts.aio import AsyncioForeign
 from locknut.backends.redis.layouts.sync import BlockingForeign
-from locknut.backends.redis.places import Place, Single
+from locknut.backends.redis.places import Known, Single
 from locknut.backends.redis.pools import Pool
 from locknut.backends.redis.sentinel import Sentinels
 from locknut.backends.redis.sync import BlockingBackend
@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 class RedisEngine:
     """One database of one server at a time, in the layout that the URL names."""
 
-    def __init__(self, place: Place, id: str):  # noqa: A002  # the name of the option
+    def __init__(self, place: Known, id: str):  # noqa: A002  # the name of the option
         self._place = place
         self._layout = layout = FOREIGN.get(place.settings.layout)
+        self._id = id
         self.customs = Customs() if layout is None else layout.customs
         self.id = id if layout is None else f"{id}?layout={layout.name}"
 
@@ -43,6 +44,10 @@ class RedisEngine:
         if self._layout is not None:
             return AsyncioForeign(self._place, self._layout)
         return AsyncioBackend(self._place)
+
+    def anew(self) -> RedisEngine:
+        """What was learned of the server is the parent's, and its mutex may be held there."""
+        return RedisEngine(self._place.anew(), self._id)
 
 
 class ClusterEngine:
@@ -58,6 +63,9 @@ class ClusterEngine:
 
     def asyncio(self) -> AsyncioClusterBackend:
         return AsyncioClusterBackend(self._cluster)
+
+    def anew(self) -> ClusterEngine:
+        return ClusterEngine(self._cluster.anew())
 
 
 def adopt(client: Any) -> RedisEngine | ClusterEngine:

@@ -122,6 +122,13 @@ class Place(Protocol):
         """Have it noticed (by `latest`) if another is the master by now."""
 
 
+class Known(Place, Protocol):
+    """A place that a user named."""
+
+    def anew(self) -> Known:
+        """The same place, of which nothing was learned yet: a forked child has one of its own."""
+
+
 class Looked:
     """What is looked at once per server, by whoever connects there first: eviction."""
 
@@ -169,3 +176,6 @@ class Single:
 
     async def confirm(self, dial: Dial[Any]) -> None:
         """Nobody else knows."""
+
+    def anew(self) -> Single:
+        return Single(self.settings)

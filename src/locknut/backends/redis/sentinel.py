@@ -75,6 +75,9 @@ class Sentinels:
                 failures.append(error)
         raise self._nowhere(failures)
 
+    def anew(self) -> Sentinels:
+        return Sentinels(self.service, self.settings, list(self._sentinels))
+
     async def _open(self, dial: Dial[P], found: Settings) -> P:
         try:
             return await self._looked.open(dial, found)

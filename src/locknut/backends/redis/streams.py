@@ -18,6 +18,7 @@ from locknut.backends.redis import wire
 from locknut.backends.redis.recovering import keep_alive
 from locknut.backends.redis.replies import Reply
 from locknut.backends.redis.settings import Settings
+from locknut.runtimes import sockets
 from locknut.runtimes.clock import now
 
 UNASKED: Final = frozenset({b"message", b"smessage", b"unsubscribe", b"sunsubscribe"})
@@ -164,6 +165,7 @@ class Stream(asyncio.BufferedProtocol):
         sock = transport.get_extra_info("socket")
         if sock is not None:
             keep_alive(sock)
+            sockets.note_transport(sock)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 -- the same one every time
         return self._view

@@ -16,6 +16,7 @@ from typing import Any, Final
 from locknut.backends.redlock.nodes import Node
 from locknut.backends.redlock.peers import Peer
 from locknut.backends.redlock.questions import Question, nobody_waits
+from locknut.runtimes import sockets
 from locknut.runtimes.clock import now
 from locknut.runtimes.threads import Guard
 
@@ -43,7 +44,7 @@ class Crew:
         """Where the nodes ring us."""
         self._poll = select.poll()
         self._by_fd: dict[int, Peer] = {}
-        self._bell, self._clapper = self._wires = socket.socketpair()
+        self._bell, self._clapper = self._wires = sockets.open_pair()
         self._bell.setblocking(False)
         self._clapper.setblocking(False)
         self._poll.register(self._bell, select.POLLIN)

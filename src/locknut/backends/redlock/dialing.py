@@ -19,6 +19,7 @@ from locknut.backends.redis.settings import Settings
 from locknut.backends.redlock.groups import located
 from locknut.backends.redlock.nodes import Node
 from locknut.errors import LocknutError
+from locknut.runtimes import sockets
 
 Address = tuple[int, Any]
 """A family, and what a socket of it is connected to."""
@@ -46,7 +47,7 @@ def resolved(settings: Settings) -> Address:
 def connecting(address: Address) -> socket.socket:
     """A socket that never blocks, on its way there."""
     family, place = address
-    sock = socket.socket(family)
+    sock = sockets.open_socket(family)
     try:
         _hurry(sock, family)
         sock.setblocking(False)
@@ -91,13 +92,13 @@ class Dial:
     def _open(self) -> socket.socket:
         settings = located(self._node.place)
         family, place = self._found(settings)
-        sock = socket.socket(family)
+        sock = sockets.open_socket(family)
         try:
             _hurry(sock, family)
             sock.settimeout(settings.connect_limit)
             sock.connect(place)
             if settings.tls is not None:
-                sock = settings.tls.wrap_socket(sock, server_hostname=settings.host)
+                sock = sockets.encrypted(sock, settings.tls, settings.host)
             sock.setblocking(False)
         except BaseException:
             sock.close()

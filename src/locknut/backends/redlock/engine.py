@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from locknut.backends.redis import settings
-from locknut.backends.redis.places import Place, Single
+from locknut.backends.redis.places import Known, Single
 from locknut.backends.redlock import groups, operating
 from locknut.backends.redlock.aio import AsyncioBackend
 from locknut.backends.redlock.recipe import Recipe
@@ -31,7 +31,7 @@ class RedlockEngine:
 
     def __init__(
         self,
-        servers: list[Place],
+        servers: list[Known],
         *,
         max_ttl: float,
         limit: float,
@@ -43,6 +43,7 @@ class RedlockEngine:
         set_id = set_of([groups.name_of(server) for server in servers], set_name)
         self._recipe = Recipe(max_ttl=max_ttl, durable=durable, set_id=set_id)
         self._limit = limit
+        self._max_ttl, self._durable, self._set_name = max_ttl, durable, set_name
         self._servers = servers
         self.id = f"redlock:{len(servers)}"
 
@@ -60,6 +61,16 @@ class RedlockEngine:
     def asyncio(self) -> AsyncioBackend:
         return AsyncioBackend(self._set, self._recipe, self._limit)
 
+    def anew(self) -> RedlockEngine:
+        """What nodes owe is the parent's to settle: it may be a vote for what the parent holds."""
+        return RedlockEngine(
+            [server.anew() for server in self._servers],
+            max_ttl=self._max_ttl,
+            limit=self._limit,
+            durable=self._durable,
+            set_name=self._set_name,
+        )
+
 
 def open_url(url: Url) -> RedlockEngine:
     """`redlock://h1,h2,h3`: all nodes are spoken to in the same way."""
@@ -76,7 +87,7 @@ def open_urls(urls: Sequence[Url], options: dict[str, str]) -> RedlockEngine:
     return _engine([groups.node_at(url, failover=failover) for url in urls], options)
 
 
-def _engine(servers: list[Place], options: Mapping[str, str]) -> RedlockEngine:
+def _engine(servers: list[Known], options: Mapping[str, str]) -> RedlockEngine:
     return RedlockEngine(
         servers,
         max_ttl=doors.seconds(options.get("max_ttl", MAX_TTL), "max_ttl"),
@@ -94,7 +105,7 @@ def set_of(places: Sequence[str], name: str) -> str:
     return f"{len(places)}-{hashlib.sha256(known.encode()).hexdigest()[:12]}"
 
 
-def _check(servers: list[Place], max_ttl: float, limit: float) -> None:
+def _check(servers: list[Known], max_ttl: float, limit: float) -> None:
     places = [groups.name_of(server) for server in servers]
     twice = {place for place in places if places.count(place) > 1}
     if twice:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from locknut.backends.redis import sentinel, settings
-from locknut.backends.redis.places import Place, Single
+from locknut.backends.redis.places import Known, Place, Single
 from locknut.backends.redis.settings import Settings
 from locknut.backends.redis.sockets import Blocking, Connection
 from locknut.errors import ConfigurationError
@@ -26,7 +26,7 @@ SINGLE: Final = ("redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+u
 GROUPS: Final = ("redis+sentinel", "rediss+sentinel", "valkey+sentinel", "valkeys+sentinel")
 
 
-def node_at(url: Url, *, failover: bool) -> Place:
+def node_at(url: Url, *, failover: bool) -> Known:
     """Where a node is to be found, if it may be one."""
     if url.scheme in SINGLE:
         return Single(settings.read(url))

@@ -54,17 +54,16 @@ class BlockingBackend(RedlockBackend):
             waiting.told(node)
 
     async def close(self) -> None:
-        self._drop()
-
-    def forked(self) -> None:
-        self._drop()
-        self._waiting.clear()
-
-    def _drop(self) -> None:
         self._local = threading.local()
         for crew in list(self._crews):
             crew.close()
         self._crews.clear()
+
+    def forked(self) -> None:
+        """The sockets are closed already; to hang up properly would wake the parent's crew."""
+        self._local = threading.local()
+        self._crews.clear()
+        self._waiting.clear()
 
 
 class Bell:

@@ -23,6 +23,7 @@ from kazoo.retry import KazooRetry
 from locknut.backends.zookeeper.batches import Batch, CreateContainer
 from locknut.backends.zookeeper.connection import Connection
 from locknut.backends.zookeeper.settings import Settings
+from locknut.runtimes import sockets
 
 LOGGER: Final = logging.getLogger("locknut.zookeeper")
 LOGGER.addHandler(logging.NullHandler())  # every try to reconnect is told: not on the screen
@@ -70,10 +71,10 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
         self, address: tuple[str, int], hostname: str, timeout: float, **_: Any
     ) -> socket.socket:
         """On one server that is not there kazoo would spend a whole session."""
-        bare = socket.create_connection(address, min(timeout, self.connect_limit))
+        bare = sockets.connected(address, min(timeout, self.connect_limit))
         try:
             bare.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return self._tls.wrap_socket(bare, server_hostname=hostname) if self._tls else bare
+            return sockets.encrypted(bare, self._tls, hostname) if self._tls else bare
         except BaseException:
             bare.close()
             raise

@@ -22,6 +22,10 @@ class ZooKeeperEngine:
     def asyncio(self) -> AsyncioBackend:
         return AsyncioBackend(self._open())
 
+    def anew(self) -> ZooKeeperEngine:
+        """With a session of its own: the child of a fork has no part in its parent's."""
+        return ZooKeeperEngine(self._settings)
+
     def _open(self) -> Session:
         """The session, or a new one if the last backend closed it."""
         if self._session.closed:

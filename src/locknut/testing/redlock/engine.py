@@ -13,7 +13,7 @@ from locknut.testing.redis.lines import CLOCKS, REPLACED, instead
 from locknut.testing.redlock.blocking import SimBlocking
 from locknut.testing.redlock.cluster import Cluster
 from locknut.testing.redlock.faults import RedlockFaults
-from locknut.testing.redlock.kernel import Os, Select, Sockets
+from locknut.testing.redlock.kernel import Os, OwnSockets, Select, Sockets
 from locknut.testing.redlock.looping import Asyncio, SimAsyncio
 from locknut.testing.variant import Variant
 from locknut.testing.verdict import Assumptions
@@ -46,6 +46,7 @@ KERNEL = {
     "machine": lambda _: machine,
     "asyncio": lambda _: Asyncio,
     "socket": lambda _: Sockets,
+    "sockets": lambda _: OwnSockets,
     "select": lambda _: Select,
     "os": lambda _: Os,
 }

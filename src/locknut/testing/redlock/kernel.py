@@ -165,6 +165,13 @@ class Sockets:
         return one, other
 
 
+class OwnSockets:
+    """Stands for our module `runtimes.sockets`."""
+
+    open_socket = Socket
+    open_pair = Sockets.socketpair
+
+
 class Select:
     """Stands for the module `select`."""
 

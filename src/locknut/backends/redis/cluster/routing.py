@@ -49,12 +49,17 @@ class Cluster:
     """What is known of a cluster, by all backends of an engine; keeps no connection."""
 
     def __init__(self, seeds: list[Settings]):
+        self._seeds = seeds
         self.settings = seeds[0]
         self.map = SlotMap(seeds)
         self._suspects: set[Address] = set()
         self._learned = float("-inf")
         self._looked = Looked()
         self._recovery = Recovery()
+
+    def anew(self) -> Cluster:
+        """The same cluster, of which nothing is known yet: a forked child has one of its own."""
+        return Cluster(list(self._seeds))
 
     def suspect(self, address: Address) -> None:
         """This node did not answer, refused us or is cut off: perhaps another has its slots."""
