@@ -48,8 +48,9 @@ def test_everything_made_before_works_in_the_child(url: str) -> None:
             with rwlock.write():
                 assert {each.name for each in locks.list()} == {"r"}
             assert decorated(3) == 3
-            text = locks.lock("moved").acquire().detach()
-            locks.attach(text).release()
+            moved = locks.lock("moved").acquire()
+            assert moved is not None
+            locks.attach(moved.detach()).release()
             in_child(again)  # a child of the child
 
         def again() -> None:
@@ -222,7 +223,7 @@ def test_no_socket_is_shared(url: str) -> None:
     before = sockets()
     with locknut.connect(url) as locks, locknut.connect(url) as others:
         with others.lock("y", ttl=TTL) as theirs:
-            waiter = Started(lambda: locks.lock("y", timeout=PATIENCE).acquire().release())
+            waiter = Started(enter, locks.lock("y", timeout=PATIENCE))
             with locks.lock("x", ttl=TTL) as lease:
                 renewed(lease)
                 renewed(theirs)
@@ -285,6 +286,11 @@ def test_the_copy_of_a_waiting_task_withdraws_nothing(url: str) -> None:
             await lease.release()
 
     asyncio.run(main())
+
+
+def enter(lock: locknut.Lock) -> None:
+    with lock:
+        pass
 
 
 def until_waiting(url: str, name: str = "x") -> None:
