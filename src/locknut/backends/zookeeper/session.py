@@ -7,7 +7,6 @@ thread calls in: it notes what was proven, rings who waits, and tells of a loss;
 from __future__ import annotations
 
 import threading
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -56,7 +55,7 @@ class Session:
         self._client: Any = None
         self._connected = False
         self._gate: list[Callable[[], None]] = []
-        self._listeners: list[weakref.WeakMethod[Callable[[str | None, Renewal], None]]] = []
+        self._listeners: list[Callable[[str | None, Renewal], None]] = []
 
     @property
     def id(self) -> int:
@@ -73,14 +72,12 @@ class Session:
         return not self._connected and self._client is not None and self._client.turned_away
 
     def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
-        """Weakly: kazoo's thread refers to this session, and must not keep a Locks from its end."""
-        self._listeners.append(weakref.WeakMethod(news))
+        """Who listens refers to its Locks weakly: kazoo's thread refers to this session."""
+        self._listeners.append(news)
 
     def tell(self, claim_id: str | None, what: Renewal) -> None:
-        for listener in list(self._listeners):
-            news = listener()
-            if news is not None:
-                news(claim_id, what)
+        for news in list(self._listeners):
+            news(claim_id, what)
 
     def place(self, claim: Claim) -> Place:
         """Where a claim stands, as far as this session knows."""
