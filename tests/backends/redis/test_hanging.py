@@ -224,11 +224,12 @@ os.kill(int(sys.argv[2]), signal.SIGCONT)
 
 def test_what_was_left_behind_ends_with_the_loop(server: RedisServer) -> None:
     """Nothing holds the end of the loop up, nor complains of a task that was destroyed."""
-    command = [sys.executable, "-c", UNCLOSED, server.url, str(server.process.pid)]
+    url = f"{server.url}?socket_timeout=20"  # what a busy machine takes is much less
+    command = [sys.executable, "-c", UNCLOSED, url, str(server.process.pid)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     told, took = ended.stdout.split()
     assert told == "unavailable"
-    assert float(took) < 1 + BUSY
+    assert float(took) < 10
     assert "Task" not in ended.stderr
 
 

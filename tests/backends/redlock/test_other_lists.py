@@ -61,9 +61,9 @@ def test_another_list_is_refused(
         theirs = paint.locks(open_engine(url_of(fresh, *other, more=more))[0], Settings("locknut"))
         async with ours.lock("x", timeout=10):
             refused = 0
-            for _ in range(50):  # a majority of new nodes may be faster than the one that knows
+            for i in range(50):  # a majority of new nodes may be faster than the one that knows
                 try:
-                    await theirs.lock("warm").acquire(blocking=False)
+                    await theirs.lock(f"warm{i}").acquire(blocking=False)  # never a mere re-entry
                 except ConfigurationError:
                     refused += 1
                 except BackendUnavailable:
