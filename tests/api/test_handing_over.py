@@ -97,6 +97,15 @@ def test_a_cohort_is_bounded(bench: Bench, cohort: int) -> None:
     assert longest == min(cohort, 5)
 
 
+def test_sixteen_in_a_row_unless_told_otherwise(bench: Bench) -> None:
+    locks = bench.connect()
+    line = Line(locks)
+    with locks.lock("x"):
+        for _ in range(17):
+            line.join()
+    assert line.served() == ["granted", *["handed_over"] * 16, "granted"]
+
+
 def test_after_ten_milliseconds_it_goes_through_the_engine(bench: Bench) -> None:
     locks = bench.connect()
     line = Line(locks)

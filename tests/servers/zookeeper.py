@@ -49,12 +49,15 @@ class ZooKeeperServer(Server):
         self,
         *,
         certificates: Certificates | None = None,
+        wants_certificates: bool = False,
         sync_limit: int = 10,
         number: int = 0,
         connections: int = 0,
         longest_session: int = 60_000,
     ) -> None:
-        """`connections` from one address, 0 for any number; `longest_session` in milliseconds."""
+        """`wants_certificates` of clients; `connections` from one address, 0 for any number;
+        `longest_session` in milliseconds.
+        """
         super().__init__()
         self._connections = connections
         self._longest_session = longest_session
@@ -62,6 +65,7 @@ class ZooKeeperServer(Server):
         """How this one reaches each of the ensemble: through a proxy, if a test will cut it off."""
         self.number = number
         self._certificates = certificates
+        self._wants_certificates = wants_certificates
         self._sync_limit = sync_limit
 
     @property
@@ -146,7 +150,7 @@ class ZooKeeperServer(Server):
             "ssl.keyStore.type=PEM",
             f"ssl.trustStore.location={self._certificates.authority}",
             "ssl.trustStore.type=PEM",
-            "ssl.clientAuth=none",
+            f"ssl.clientAuth={'need' if self._wants_certificates else 'none'}",
         ]
 
     def _for_java(self, certificate: Path) -> Path:

@@ -134,6 +134,7 @@ def test_a_server_that_nobody_vouches_for_is_not_talked_to(
         ("zookeeper://h?session_timeout=0.5", "session_timeout"),
         ("zookeeper://h?session_timeout=-1", "session_timeout"),
         ("zookeeper://h?session_timeout=nan", "session_timeout"),
+        ("zookeeper://h?session_timeout=3601", "session_timeout"),
         ("zookeeper://h?layout=redisson", "layout"),
         ("zookeeper://h?acl=mine", "acl"),
         ("zookeeper://h?acl=creator", "user and a password"),
@@ -161,7 +162,9 @@ def test_addresses_that_are_right() -> None:
     assert found.root == "/locks/of mine"
     assert found.login == "us:er:p@ss"
     assert "p@ss" not in repr(found)
-    assert read(parse("zookeeper://")).hosts == ("localhost:2181",)
+    plain = read(parse("zookeeper://"))
+    assert plain.hosts == ("localhost:2181",)
+    assert (plain.session_timeout, plain.layout, plain.private) == (10, "curator", False)
     assert read(parse("zookeeper://h?session_timeout=1m")).session_timeout == 60
 
 

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
+from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.security import CREATOR_ALL_ACL, READ_ACL_UNSAFE
 
 import locknut
 from locknut import ConfigurationError, aio
+from locknut.backends.zookeeper.clients import settings_of
 from tests.backends.zookeeper.conftest import PATIENCE, kazoo_client, root
 from tests.servers.certificates import Certificates
 from tests.servers.zookeeper import ZooKeeperServer
@@ -96,6 +98,7 @@ def test_servers_are_checked_as_the_client_does(
     [
         ({"auth_data": [("ip", "127.0.0.1")]}, "a login by ip"),
         ({"auth_data": [("digest", "a:b"), ("digest", "c:d")]}, "more than one login"),
+        ({"sasl_options": {"mechanism": "GSSAPI"}}, "SASL"),
         ({"default_acl": READ_ACL_UNSAFE}, "default_acl"),
         ({"default_acl": CREATOR_ALL_ACL}, "default_acl"),
         ({"timeout": 0.5}, "session_timeout"),
@@ -106,6 +109,21 @@ def test_what_it_cannot_do_is_refused(facts: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said) as refused:
         locknut.connect(KazooClient("h:1", **facts))
     assert "a:b" not in str(refused.value)
+
+
+def test_how_it_retries_and_which_server_it_takes_first_is_not_asked() -> None:
+    plain, tuned = (
+        KazooClient("a:1,b:2", **facts)
+        for facts in (
+            {},
+            {"randomize_hosts": False, "command_retry": {"max_tries": 9}, "handler": _handler()},
+        )
+    )
+    assert settings_of(tuned) == settings_of(plain)
+
+
+def _handler() -> SequentialThreadingHandler:
+    return SequentialThreadingHandler()
 
 
 @pytest.mark.parametrize("read", [repr, lambda locks: str(locks.lock("x"))])

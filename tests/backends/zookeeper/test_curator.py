@@ -110,6 +110,19 @@ def test_readers_share_and_writers_do_not(place: Place, curator: Curator) -> Non
         pass
 
 
+def test_a_mutex_of_theirs_knows_its_own_names_alone(place: Place, curators: list[Curator]) -> None:
+    """Neither kazoo's, nor those of their own read-write lock."""
+    _, path, url = place
+    first, second = curators
+    with locknut.connect(f"{url}?layout=kazoo") as locks, locks.lock("x"):
+        assert first.acquire("mutex", path) == "acquired"
+        first.release("mutex", path)
+    assert first.acquire("write", path) == "acquired"
+    assert second.acquire("mutex", path) == "acquired"
+    second.release("mutex", path)
+    first.release("write", path)
+
+
 def test_a_program_of_theirs_that_dies_lets_ours_in(
     zookeeper_server: ZooKeeperServer, place: Place
 ) -> None:

@@ -149,6 +149,7 @@ def test_nobody_says_how_many_there_are_and_holders_are_counted(
     for _ in range(2):
         assert first.acquire("semaphore2", path) == "acquired"
     assert len(locks.info("x").holders) == 2
+    assert locks.info("x").permits is None
     second.tell("acquire", "semaphore2", path, LONG)
     in_line(locks, 1)
     eventually(lambda: len(locks.info("x").holders) == 2, "its lease is there, too")

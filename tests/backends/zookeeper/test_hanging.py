@@ -13,7 +13,16 @@ import pytest
 import locknut
 from locknut import aio
 from locknut.errors import BackendUnavailable
-from tests.backends.zookeeper.conftest import PATIENCE, children, eventually, kazoo_client, root
+from locknut.runtimes.threads import run
+from tests.backends.zookeeper.conftest import (
+    PATIENCE,
+    children,
+    claim,
+    engine,
+    eventually,
+    kazoo_client,
+    root,
+)
 from tests.servers.zookeeper import ZooKeeperServer
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.faults]
@@ -130,6 +139,31 @@ def test_a_release_does_not_wait_for_long(server: ZooKeeperServer, path: str, se
             with suppress(BackendUnavailable):
                 lease.release()
             assert time.monotonic() - began < 5 + LATE
+
+
+def test_a_command_is_given_up_after_a_moment(server: ZooKeeperServer, path: str) -> None:
+    port = engine(f"{server.url}/{path}").blocking()
+    run(port.attempt(claim("warm"), 0.0))
+    with _stopped(server):
+        began = time.monotonic()
+        with pytest.raises(BackendUnavailable):
+            run(port.attempt(claim("y"), 0.0))
+        assert 1.5 <= time.monotonic() - began < 1.5 + LATE
+    run(port.close())
+
+
+def test_so_is_one_on_a_loop(server: ZooKeeperServer, path: str) -> None:
+    async def story() -> None:
+        port = engine(f"{server.url}/{path}").asyncio()
+        await port.attempt(claim("warm"), 0.0)
+        with _stopped(server):
+            began = time.monotonic()
+            with pytest.raises(BackendUnavailable):
+                await port.attempt(claim("y"), 0.0)
+            assert 1.5 <= time.monotonic() - began < 1.5 + LATE
+        await port.close()
+
+    asyncio.run(story())
 
 
 HOLDS = 40

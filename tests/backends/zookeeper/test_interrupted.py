@@ -22,7 +22,7 @@ from locknut.core.values import Claim, Granted, Mode
 from locknut.errors import BackendUnavailable
 from locknut.runtimes.threads import run
 from tests.api import interrupting, storm
-from tests.backends.zookeeper.conftest import claim, engine, eventually
+from tests.backends.zookeeper.conftest import Traffic, claim, engine, eventually
 from tests.servers.zookeeper import ZooKeeperServer
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.faults]
@@ -63,7 +63,9 @@ def test_who_was_not_told_of_its_node_finds_it_again(
         patched.setattr(port, "stood", interrupted)
         with pytest.raises(KeyboardInterrupt):
             ask()
+    traffic = Traffic(port.session)
     granted = run(port.attempt(claims[0], 0.0))
+    assert traffic.batches[0] == ["Transaction", "GetChildren"], "a majority has to answer first"
     assert isinstance(granted, Granted)
     assert granted.raw
     assert len(line(port, claims[0])) == 1

@@ -394,6 +394,7 @@ def test_a_killed_process_is_gone_with_its_session_and_a_closed_one_at_once(
             assert process.stdout.readline() == b"held\n"
             assert locks.lock("x").acquire(timeout=0) is None
             process.send_signal(signals.SIGKILL)
+            assert locks.lock("x").acquire(timeout=1) is None, "its session lives on"
             with locks.lock("x", timeout=PATIENCE):
                 pass
         with locknut.connect(url) as closing:

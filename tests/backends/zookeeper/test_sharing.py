@@ -203,9 +203,46 @@ def test_our_nodes_are_named_as_curators(url: str, kazoo: KazooClient) -> None:
                 stat = kazoo.exists(f"{folder(url)}/{name}")
                 assert stat.ephemeralOwner
                 assert lease.fence == stat.czxid * 32
-        with locks.semaphore("s", 2):
-            (name,) = kazoo.get_children(f"{folder(url, 's')}/leases")
-            assert name[40:46] == "lease-"
+
+
+@pytest.mark.parametrize("layout", ["curator", "kazoo"], indirect=True)
+def test_our_permits_stand_where_curators_do(
+    locks: locknut.Locks, url: str, kazoo: KazooClient
+) -> None:
+    with locks.semaphore("s", 1):
+        (name,) = kazoo.get_children(f"{folder(url, 's')}/leases")
+        assert name.startswith("_c_")
+        assert name[40:46] == "lease-"
+        waiter = started(lambda: locks.semaphore("s", 1).acquire(timeout=PATIENCE))
+        eventually(lambda: kazoo.get_children(f"{folder(url, 's')}/locks"), "in line")
+        (name,) = kazoo.get_children(f"{folder(url, 's')}/locks")
+        assert name.startswith("_c_")
+        assert name[40:45] == "lock-"
+    waiter.join(PATIENCE)
+
+
+def test_our_nodes_are_named_as_kazoos(url: str, kazoo: KazooClient) -> None:
+    with locknut.connect(f"{url}?layout=kazoo") as locks:
+        shared = locks.rwlock("x")
+        for lock, kind in (
+            (locks.lock("x"), "__lock__"),
+            (shared.write(), "__lock__"),
+            (shared.read(), "__rlock__"),
+        ):
+            with lock as lease:
+                (name,) = kazoo.get_children(folder(url))
+                assert name[:-10] == f"{lease._hold.claim.id}{kind}"
+
+
+def test_kazoo_knows_its_own_names_alone_unless_it_is_told(url: str, kazoo: KazooClient) -> None:
+    kazoo.ensure_path(folder(url))
+    with locknut.connect(url) as locks:
+        with locks.lock("x"):
+            unaware = kazoo.Lock(folder(url))
+            assert unaware.acquire(blocking=False)
+            unaware.release()
+        with kazoo.Semaphore(folder(url, "s"), max_leases=1), locks.semaphore("s", 1, timeout=0):
+            pass
 
 
 def test_our_node_is_not_the_first_while_a_foreign_one_waits_before(url: str) -> None:

@@ -1,0 +1,74 @@
+"""One node in the place of another: what a parked hold is worth, and where an owner's claims go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import LockTimeout
+
+import locknut
+from locknut.backends.zookeeper import looking
+from locknut.core.values import Granted
+from locknut.runtimes.threads import run
+from tests.backends.zookeeper.conftest import children, claim, engine
+
+pytestmark = pytest.mark.zookeeper
+TTL = 0.3
+
+
+def test_nobody_but_our_own_waiters_counts_the_ttl_of_a_parked_hold(
+    url: str, kazoo: KazooClient
+) -> None:
+    """kazoo's lock waits behind it for longer than that, and it can still be taken over."""
+    path = f"/{url.rpartition('/')[2]}/locknut/x"
+    with locknut.connect(f"{url}?layout=kazoo") as locks:
+        lease = locks.lock("x").acquire()
+        assert lease is not None
+        text = lease.detach(ttl=TTL)
+        with pytest.raises(LockTimeout):
+            kazoo.Lock(path).acquire(timeout=4 * TTL)
+        (node,) = children(kazoo, path)
+        assert kazoo.exists(f"{path}/{node}").ephemeralOwner == 0
+        with locks.attach(text) as again:
+            assert again.fence == lease.fence
+            (node,) = children(kazoo, path)
+            assert kazoo.exists(f"{path}/{node}").ephemeralOwner != 0
+
+
+def test_a_hold_is_parked_for_thirty_days_at_most(url: str) -> None:
+    days = 86400
+    with locknut.connect(url) as locks:
+        lease = locks.lock("x").acquire()
+        assert lease is not None
+        with pytest.raises(locknut.ConfigurationError, match="ttl"):
+            lease.detach(ttl=31 * days)
+        with locks.attach(lease.detach(ttl=30 * days)):
+            pass
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_claim_stands_beside_its_owners_other_one_only_while_that_is_there(
+    url: str, monkeypatch: pytest.MonkeyPatch, gone: bool
+) -> None:
+    """Released between the look at it and the step beside it: then the claim has its own place."""
+    port, other = engine(url).blocking(), engine(url).blocking()
+    first, second = claim(owner="me"), claim(owner="me")
+    before = run(other.attempt(first, 0.0))
+    assert isinstance(before, Granted)
+    raw_of = looking.raw_of
+
+    def late(*found: Any) -> int:
+        if gone:
+            run(other.release(first))
+        return raw_of(*found)
+
+    monkeypatch.setattr(looking, "raw_of", late)
+    after = run(port.attempt(second, 0.0))
+    assert isinstance(after, Granted)
+    assert (after.raw > before.raw) == gone
+    assert (after.raw == before.raw) != gone
+    for each, backend in ((first, other), (second, port)):
+        run(backend.release(each))
+        run(backend.close())
