@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 import locknut
 from locknut import aio, backends
 from locknut.backends.redis import settings
-from locknut.connect import parse
+from locknut.connect import open_engine, parse
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
 from tests.backends.redis.conftest import somebody_waits
 from tests.servers.certificates import Certificates
@@ -30,6 +32,7 @@ pytestmark = pytest.mark.redis
         ("redis://[::1]:7/2", "::1:7", 2),
         ("valkey://example.org?db=4", "example.org:6379", 4),
         ("rediss://example.org/", "example.org:6379", 0),
+        ("valkeys://example.org/1", "example.org:6379", 1),
         ("redis+unix:///run/redis.sock?db=2", "/run/redis.sock", 2),
         ("valkey+unix:///run/a%20b.sock", "/run/a b.sock", 0),
     ],
@@ -37,7 +40,45 @@ pytestmark = pytest.mark.redis
 def test_where_they_lead(url: str, place: str, db: int) -> None:
     read = settings.read(parse(url))
     assert (read.place, read.db) == (place, db)
-    assert (read.tls is not None) is url.startswith("rediss")
+    assert (read.tls is not None) is url.startswith(("rediss", "valkeys"))
+
+
+@pytest.mark.parametrize(
+    "kind", ["", "s", "+unix", "+sentinel", "s+sentinel", "+cluster", "s+cluster"]
+)
+def test_valkey_is_another_word_for_redis(kind: str) -> None:
+    redis, valkey = (
+        open_engine(f"{name}{kind}://h/{'jobs' if 'sent' in kind else ''}")[0]
+        for name in ("redis", "valkey")
+    )
+    assert (type(redis), redis.id) == (type(valkey), valkey.id)
+
+
+@pytest.mark.parametrize(
+    ("options", "limits"),
+    [
+        ("", (2.0, 2.0)),
+        ("?socket_timeout=3", (3.0, 3.0)),
+        ("?socket_connect_timeout=0.5", (2.0, 0.5)),
+    ],
+)
+def test_time_limits(options: str, limits: tuple[float, float]) -> None:
+    read = settings.read(parse(f"redis://h{options}"))
+    assert (read.limit, read.connect_limit) == limits
+
+
+@pytest.mark.parametrize(
+    ("options", "verifies", "names"),
+    [
+        ("", ssl.CERT_REQUIRED, True),
+        ("?ssl_check_hostname=false", ssl.CERT_REQUIRED, False),
+        ("?ssl_cert_reqs=none", ssl.CERT_NONE, False),
+    ],
+)
+def test_what_is_checked_of_a_certificate(options: str, verifies: object, names: bool) -> None:
+    tls = settings.read(parse(f"rediss://h{options}")).tls
+    assert tls is not None
+    assert (tls.verify_mode, tls.check_hostname) == (verifies, names)
 
 
 def test_user_and_password_are_read_and_not_shown() -> None:
@@ -141,6 +182,24 @@ def test_a_client_certificate_that_is_wanted(certificates: Certificates, colour:
     with RedisServer(certificates=certificates, more={"tls-auth-clients": "yes"}) as strict:
         use(f"{strict.url}&ssl_certfile={certificates.client}&ssl_keyfile={certificates.client}")
         assert "a certificate of ours: ssl_certfile" in str(refusal(colour, strict.url))
+
+
+def test_a_key_with_a_password_and_a_folder_of_authorities(
+    certificates: Certificates, tmp_path: Path
+) -> None:
+    """As OpenSSL wants them: the key encrypted, the authority under the hash of its name."""
+    subject = ["openssl", "x509", "-noout", "-hash", "-in", str(certificates.authority)]
+    name = subprocess.run(subject, check=True, capture_output=True, text=True).stdout.strip()
+    (tmp_path / f"{name}.0").write_text(certificates.authority.read_text())
+    key = ["openssl", "pkey", "-in", str(certificates.client), "-aes256", "-passout", "pass:s3cret"]
+    locked = tmp_path / "key.pem"
+    subprocess.run([*key, "-out", str(locked)], check=True)
+    with RedisServer(certificates=certificates, more={"tls-auth-clients": "yes"}) as strict:
+        files = f"ssl_certfile={certificates.client}&ssl_keyfile={locked}&ssl_ca_path={tmp_path}"
+        url = f"rediss://127.0.0.1:{strict.port}?{files}"
+        use(f"{url}&ssl_password=s3cret")
+        with pytest.raises(ConfigurationError, match="could not be read"):
+            locknut.connect(f"{url}&ssl_password=not-it")
 
 
 @COLOURS

@@ -25,6 +25,7 @@ from tests.servers.redis import RedisServer
 from tests.servers.sentinel import SERVICE, SentinelService
 
 pytestmark = pytest.mark.redis
+FLAG = ssl.VerifyFlags.VERIFY_X509_STRICT
 KINDS = pytest.mark.parametrize("kind", [redis.Redis, redis.asyncio.Redis])
 
 
@@ -212,6 +213,9 @@ def behind_a_sentinel(**options: Any) -> Any:
     ("client", "named"),
     [
         (redis.Redis(ssl=True, ssl_validate_ocsp=True), "ssl_validate_ocsp"),
+        (redis.Redis(ssl=True, ssl_include_verify_flags=[FLAG]), "ssl_include_verify_flags"),
+        (redis.Redis(ssl=True, ssl_exclude_verify_flags=[FLAG]), "ssl_exclude_verify_flags"),
+        (redis.asyncio.RedisCluster(host="h", address_remap=lambda at: at), "address_remap"),
         (redis.Redis(ssl=True, ssl_ca_certs="/nowhere"), "certificates"),
         (redis.Redis(socket_timeout=0.001), "socket_timeout"),
         (redis.Redis(socket_connect_timeout=0.001), "socket_connect_timeout"),

@@ -81,6 +81,7 @@ class Asking:
     [
         "NOREPLICAS Not enough good replicas to write.",
         "MISCONF Redis is configured to save RDB snapshots, but it is unable to persist to disk.",
+        "LOADING Redis is loading the dataset in memory",
         "ERR max number of clients reached",
         "ERR Error running script: NOREPLICAS Not enough good replicas to write.",
     ],
@@ -89,8 +90,9 @@ def test_they_are_no_refusals(said: str) -> None:
     assert isinstance(wire.failed(ReplyError(said)), BackendUnavailable)
 
 
-def test_who_lacks_replicas_may_not_be_the_master_any_more() -> None:
-    assert wire.elsewhere(ReplyError("NOREPLICAS Not enough good replicas to write."))
+@pytest.mark.parametrize("said", ["READONLY", "LOADING", "MASTERDOWN", "UNBLOCKED", "NOREPLICAS"])
+def test_who_says_this_may_not_be_the_master_any_more(said: str) -> None:
+    assert wire.elsewhere(ReplyError(f"{said} and why"))
     assert not wire.elsewhere(ReplyError("MISCONF Redis is configured to save"))
 
 

@@ -42,13 +42,13 @@ def service(redis_sentinel: SentinelService) -> Iterator[SentinelService]:
 
 
 def test_what_a_url_says() -> None:
-    url = "redis+sentinel://ann:s3cret@h1,h2:7,[::1]:8/jobs/3?sentinel_password=deep"
+    url = "redis+sentinel://ann:s3cret@h1,h2:7,[::1]:8/jobs/3?sentinel_username=bob&sentinel_password=deep"
     place = read(parse(url))
     assert (place.service, place.settings.db) == ("jobs", 3)
     assert (place.settings.username, place.settings.password) == ("ann", "s3cret")
     assert [each.place for each in place._sentinels] == ["h1:26379", "h2:7", "::1:8"]
     assert {(each.username, each.password, each.db) for each in place._sentinels} == {
-        ("", "deep", 0)
+        ("bob", "deep", 0)
     }
     assert "deep" not in repr(place._sentinels)
 
@@ -103,6 +103,8 @@ class Liar(socketserver.ThreadingTCPServer):
 
     def __init__(self, told: RedisServer | None):
         self.told = told
+        self.ignorant = False
+        """Whether it has never heard of the service."""
         self.asked = 0
         super().__init__(("127.0.0.1", 0), Answering)
 
@@ -122,6 +124,9 @@ class Answering(socketserver.StreamRequestHandler):
                 self.wfile.write(b"*2\r\n+mode\r\n+sentinel\r\n")
             if b"SENTINEL" in data:
                 self.server.asked += 1
+                if self.server.ignorant:
+                    self.wfile.write(b"*-1\r\n")
+                    continue
                 port = str(self.server.told.port)
                 self.wfile.write(f"*2\r\n$9\r\n127.0.0.1\r\n${len(port)}\r\n{port}\r\n".encode())
 
@@ -172,6 +177,17 @@ def test_one_sentinel_that_refuses_us_hides_nothing(service: SentinelService, co
         alone = f"redis+sentinel://{strict.host}:{strict.port}/{SERVICE}"
         with locknut.connect(alone) as locks, pytest.raises(BackendError, match="wants a password"):
             locks.lock("x").acquire()
+
+
+@pytest.mark.parametrize("colour", ["blocking", "asyncio"])
+def test_one_sentinel_that_does_not_know_the_service_hides_nothing(
+    redis_server: RedisServer, colour: str
+) -> None:
+    with liar(redis_server) as strange, liar(redis_server) as known:
+        strange.ignorant = True
+        use(colour, f"redis+sentinel://{strange.place},{known.place}/{SERVICE}")
+        assert strange.asked
+        assert known.asked
 
 
 def use(colour: str, url: str) -> None:

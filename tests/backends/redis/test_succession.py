@@ -258,6 +258,32 @@ def test_an_idle_connection_is_not_used_before_the_master_is_known(
             assert held_at(new)
 
 
+@COLOURS
+@pytest.mark.usefixtures("impatient")
+def test_where_no_sentinel_answers_what_is_known_has_to_do(
+    masters: tuple[RedisServer, RedisServer], told: Liar, colour: str
+) -> None:
+    old, _ = masters
+
+    async def on_a_loop() -> None:
+        async with aio.connect(url(told), namespace="t") as locks:
+            async with locks.lock("x"):
+                pass
+            told.told = None
+            async with locks.lock("x", timeout=PATIENCE):
+                assert held_at(old)
+
+    if colour == "asyncio":
+        asyncio.run(on_a_loop())
+        return
+    with locknut.connect(url(told), namespace="t") as locks:
+        with locks.lock("x"):
+            pass
+        told.told = None
+        with locks.lock("x", timeout=PATIENCE):
+            assert held_at(old)
+
+
 def held_at(server: RedisServer) -> bool:
     keys = server.ask("KEYS", "*")
     assert isinstance(keys, list)

@@ -1,0 +1,103 @@
+"""What a lock costs: how many commands, how many packets, how many connections."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import locknut
+from locknut import aio
+from locknut.testing.conformance.scene import Scene
+from locknut.testing.conformance.suite import Part
+from tests.backends.redis.conftest import PATIENCE, somebody_waits
+from tests.servers.redis import RedisServer
+from tests.servers.resp import Wire
+
+pytestmark = pytest.mark.redis
+
+
+def packets(wire: Wire) -> int:
+    """How often the server has read something, this question included."""
+    told = wire.ask("INFO", "stats")
+    assert isinstance(told, bytes)
+    return int(told.partition(b"total_reads_processed:")[2].split()[0])
+
+
+class TestAlone(Part):
+    @pytest.fixture
+    def engine_url(self, redis_server: RedisServer) -> str:
+        return redis_server.url
+
+    async def test_one_command_takes_it_and_one_gives_it_back(
+        self, scene: Scene, redis_server: RedisServer
+    ) -> None:
+        locks = scene.connect()
+        async with locks.lock("x"):
+            pass  # connected, and the scripts are known
+        before = redis_server.scripts_run()
+        lease = await locks.lock("x").acquire()
+        assert redis_server.scripts_run() - before == 1
+        await lease.release()
+        assert redis_server.scripts_run() - before == 2
+
+    async def test_looking_is_one_round_trip(self, scene: Scene, redis_server: RedisServer) -> None:
+        """For the lock and the permits of the same name."""
+        locks = scene.connect()
+        async with locks.lock("x", ttl=60):
+            await locks.info("x")  # the script is known from now on
+            with redis_server.connect() as wire:
+                before = packets(wire)
+                assert (await locks.info("x")).locked
+                assert packets(wire) - before == 2, "one of them is the one that counts"
+
+    async def test_what_was_pushed_gets_its_full_ttl_soon(
+        self, scene: Scene, redis_server: RedisServer
+    ) -> None:
+        """A grant by somebody's release lives for 3 s, until its owner has confirmed it."""
+        locks, others = scene.connect(), scene.connect()
+        news = scene.news(others)
+        held = await locks.lock("x").acquire()
+        waiter = scene.spawn(lambda: _taken(others))
+        await news.heard("waiting")
+        await held.release()
+        lease = await waiter.result()
+
+        async def confirmed() -> bool:
+            left: Any = redis_server.ask("PTTL", f"{scene.namespace}:{{x}}")
+            return bool(left > 50_000)
+
+        await scene.eventually(confirmed, "it has only the time of its short grant")
+        assert lease.held
+        await lease.release()
+
+
+async def _taken(locks: Any) -> Any:
+    return await locks.lock("x", ttl=60).acquire(timeout=PATIENCE)
+
+
+def test_a_loop_has_one_connection_for_all_its_tasks(server: RedisServer) -> None:
+    async def take(locks: aio.Locks, name: str) -> None:
+        async with locks.lock(name, ttl=600):
+            await asyncio.sleep(0)
+
+    async def story() -> None:
+        others = locknut.connect(server.url, namespace="t")
+        async with aio.connect(server.url, namespace="t") as locks:
+            held = others.lock("x").acquire()
+            assert held is not None
+            waiter = asyncio.create_task(locks.lock("x", ttl=600).acquire())
+            await somebody_waits(locks)
+            await asyncio.gather(*(take(locks, f"n{each}") for each in range(50)))
+            told = server.ask("CLIENT", "LIST")
+            assert isinstance(told, bytes)
+            speaking = [line for line in told.decode().splitlines() if "resp=3" in line]
+            assert len(speaking) == 1
+            held.release()
+            lease = await asyncio.wait_for(waiter, PATIENCE)
+            assert lease is not None
+            await lease.release()
+        others.close()
+
+    asyncio.run(story())
