@@ -10,7 +10,7 @@ import pytest
 
 import locknut
 from locknut.connect import open_engine
-from locknut.core.values import Busy, Granted, Mode
+from locknut.core.values import FENCE_STEP, Busy, Granted, Mode
 from locknut.runtimes.clock import now
 from locknut.runtimes.threads import ThreadRuntime, run
 from tests.backends.redis.conftest import PATIENCE, claim, eventually
@@ -72,6 +72,7 @@ def test_a_number_ahead_of_the_clock_stays_until_the_clock_has_passed_it(
     set_clock(clocked, 0)
     later = fences(clocked.url + layout, 2)
     assert sorted({*early, *later}) == early + later
+    assert later[1] - later[0] == FENCE_STEP, "one by one"
     assert left(clocked, key) > AHEAD * 1000
 
 
@@ -98,6 +99,30 @@ def test_after_a_step_back_a_dead_holder_does_not_stay_for_its_length(
         lease = lock.acquire(timeout=PATIENCE)
         assert lease is not None
         lease.release()
+    run(port.close())
+
+
+def test_after_a_step_forward_holds_end_early_and_numbers_grow(clocked: RedisServer) -> None:
+    with (
+        locknut.connect(clocked.url, namespace="t") as locks,
+        locknut.connect(clocked.url, namespace="t") as others,
+    ):
+        former = locks.lock("x", ttl=600).acquire(timeout=5)
+        assert former is not None
+        set_clock(clocked, HOUR)
+        with others.lock("x", timeout=5) as later:
+            assert former.held, "it has not been told yet"
+            assert later.fence > former.fence
+            with pytest.raises(locknut.LeaseLost):
+                former.renew()
+
+
+def test_after_a_step_back_tombstones_stay(clocked: RedisServer) -> None:
+    port, late = open_engine(clocked.url)[0].blocking(), claim()
+    run(port.release(late, doubtful=True))
+    set_clock(clocked, -HOUR)
+    assert isinstance(run(port.attempt(late, 0.0)), Busy)
+    assert left(clocked, "t:{x}:alive") > 1_000_000
     run(port.close())
 
 

@@ -138,6 +138,27 @@ def test_after_a_restart_from_a_snapshot(way: Way) -> None:
         assert min(fences(server.url, way)) > max(lost)
 
 
+@pytest.mark.parametrize("how", ["joined", "attached"])
+def test_a_hold_that_had_ended_is_back_with_its_number(how: str) -> None:
+    """For the rest of its ttl; the guard of a resource that has seen a later one refuses it."""
+    with RedisServer() as server, locknut.connect(server.url) as locks:
+        lease = locks.lock("job", ttl=600, owner="ann").acquire(timeout=5)
+        assert lease is not None
+        text = lease.detach() if how == "attached" else ""
+        server.ask("SAVE")
+        locks.attach(text).release() if how == "attached" else lease.release()
+        (later,) = alone(locks)
+        server.kill()
+        server.start()
+        with locknut.connect(server.url) as others:
+            assert others.lock("job").acquire(timeout=0) is None
+            mine = others.lock("job", owner="ann").acquire(timeout=0) if not text else None
+            mine = others.attach(text) if text else mine
+            assert mine is not None
+            assert mine.fence == lease.fence < later
+            assert others.force_release("job")
+
+
 def test_a_restart_from_a_snapshot_in_the_layout_of_redis_py() -> None:
     with RedisServer() as server:
         url = f"{server.url}?layout=redis-py"

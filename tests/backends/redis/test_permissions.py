@@ -21,6 +21,7 @@ from tests.backends.redis.conftest import PATIENCE, claim
 from tests.backends.redis.permissions import commands, documented, documented_for_a_cluster
 from tests.servers.cluster import RedisCluster
 from tests.servers.redis import RedisServer
+from tests.servers.sentinel import SentinelService
 
 pytestmark = pytest.mark.redis
 SENT = (
@@ -164,6 +165,8 @@ def test_what_the_scripts_call_is_what_is_documented() -> None:
     known = set(commands(documented_for_a_cluster()))
     assert known == called | sent
     assert set(commands(documented())) == known - ON_A_CLUSTER
+    told = commands(documented())
+    assert not set(told[told.index("+exists") :]) & sent, "these are called by the scripts alone"
 
 
 def test_other_namespaces_are_out_of_reach(guarded: RedisServer) -> None:
@@ -185,6 +188,49 @@ def test_on_a_cluster_its_state_may_be_a_secret() -> None:
     rules = documented_for_a_cluster("t").replace("+cluster|info", "")
     with RedisCluster(user="locks", password="s3cret", rules=rules, masters=1) as cluster:
         exercise(cluster.url)
+
+
+def refuse(server: RedisServer, taken: str) -> None:
+    server.ask("ACL", "SETUSER", "locks", *(f"-{each}" for each in taken.split()))
+
+
+def test_threads_alone_need_no_channels(guarded: RedisServer) -> None:
+    left_out = "info select scan subscribe publish"
+    guarded.ask("ACL", "LOG", "RESET")
+    refuse(guarded, left_out)
+    try:
+        port: Any = open_engine(guarded.url)[0].blocking()
+        waits_in_an_inbox(port)
+        run(port.close())
+        with locknut.connect(guarded.url, namespace="t") as locks:
+            with locks.lock("x") as lease:
+                lease.renew()
+            with pytest.raises(BackendError, match=r"needs the permission \+scan "):
+                locks.list()
+    finally:
+        guarded.ask("ACL", "SETUSER", "locks", *(f"+{each}" for each in left_out.split()))
+
+
+def test_loops_alone_need_no_inboxes(guarded: RedisServer) -> None:
+    left_out = "info select scan blpop rpush"
+    refuse(guarded, left_out)
+    try:
+        asyncio.run(waits_on_a_channel(guarded.url))
+    finally:
+        guarded.ask("ACL", "SETUSER", "locks", *(f"+{each}" for each in left_out.split()))
+
+
+def test_at_the_sentinels_one_command_is_enough(redis_sentinel: SentinelService) -> None:
+    rules = ["on", ">s3cret", "+sentinel|get-master-addr-by-name"]
+    for each in redis_sentinel.sentinels:
+        each.ask("ACL", "SETUSER", "few", *rules)
+    url = f"{redis_sentinel.url}?sentinel_username=few&sentinel_password=s3cret"
+    try:
+        with locknut.connect(url, namespace="t") as locks, locks.lock("x", timeout=PATIENCE):
+            pass
+    finally:
+        for each in redis_sentinel.sentinels:
+            each.ask("ACL", "DELUSER", "few")
 
 
 def test_waiting_for_replicas_needs_one_more(guarded: RedisServer) -> None:

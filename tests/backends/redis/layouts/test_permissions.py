@@ -71,6 +71,29 @@ def exercise(url: str, layout: str) -> None:
         assert others.force_release("x")
 
 
+SIGNAL = ["~lock-signal:*", "+pexpire"]
+
+
+@pytest.mark.parametrize(
+    ("more", "denied"), [(SIGNAL, False), (SIGNAL[:1], True), (SIGNAL[1:], True)]
+)
+def test_the_signal_of_python_redis_lock_needs_two_more(
+    guarded: RedisServer, more: list[str], denied: bool
+) -> None:
+    assert f"`{' '.join(SIGNAL)}`" in PAGE.read_text()
+    rules = [each.replace("shop:", "lock:") for each in documented()]
+    guarded.ask("ACL", "SETUSER", "few", "reset", "on", ">s3cret", *rules, *more)
+    guarded.ask("ACL", "LOG", "RESET")
+    url = guarded.url.replace("sharing:", "few:") + "?layout=redis-py&namespace=lock"
+    with locknut.connect(url) as locks:
+        with locks.lock("x", ttl=20):
+            pass
+        assert not locks.info("x").locked, "it is given back all the same"
+    assert bool(guarded.ask("ACL", "LOG")) is denied
+    guarded.ask("ACL", "DELUSER", "few")
+    guarded.flushall()
+
+
 @LAYOUTS
 def test_it_is_enough_on_a_loop(guarded: RedisServer, layout: str) -> None:
     async def story() -> None:

@@ -57,9 +57,16 @@ def test_an_unknown_layout_is_refused() -> None:
         open_engine("redis://localhost?layout=jedis")
 
 
-def test_a_cluster_is_refused() -> None:
+@LAYOUTS
+def test_a_cluster_is_refused(layout: str) -> None:
     with pytest.raises(ConfigurationError, match="layout= is for one server or Sentinels"):
-        open_engine("redis+cluster://localhost?layout=redisson")
+        open_engine(f"redis+cluster://localhost?layout={layout}")
+
+
+@LAYOUTS
+def test_waiting_for_replicas_is_refused(layout: str) -> None:
+    with pytest.raises(ConfigurationError, match="wait_replicas= is for our own layout"):
+        open_engine(f"redis://localhost?layout={layout}&wait_replicas=1")
 
 
 @pytest.mark.usefixtures("no_net")

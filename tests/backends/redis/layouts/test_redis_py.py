@@ -92,7 +92,8 @@ class TestTogether(_Layout):
         assert lock.acquire()
         assert await locks.lock("x").acquire(timeout=0.05) is None
         (holder,) = (await locks.info("x")).holders
-        assert holder.label == "another client"
+        assert (holder.label, holder.fence) == ("another client", None)
+        assert not await locks.list(), "only what was taken through Locknut"
         assert 0 < (holder.ttl_left or 0) <= 30
         assert lock.local.token.decode() not in repr(holder)
         assert lock.extend(10)

@@ -97,6 +97,8 @@ class TestWhatStandsThere(_Layout):
         assert server.ask("LRANGE", queue, 0, -1) == order
         assert server.ask("ZRANGE", scores, 0, -1) == order
         assert left(server, queue) == left(server, scores) == -1
+        (info,) = await port.inspect(mine.key)
+        assert (len(info.holders), info.waiters) == (1, ())
         await port.release(mine)
         assert (
             server.ask("LRANGE", queue, 0, -1) == server.ask("ZRANGE", scores, 0, -1) == order[1:]
@@ -461,6 +463,17 @@ class TestInTurn(_Layout):
             await port.release(each)
         assert lock.try_fair_lock() is None
         lock.fair_unlock()
+
+    async def test_a_plain_lock_overtakes_the_queue(self, scene: Scene) -> None:
+        """As in Java: one kind of lock per name."""
+        port, holder = scene.port(), scene.claim("x", fair=True)
+        waiter, plain = scene.claim("x", fair=True), scene.claim("x")
+        await port.attempt(holder, 0.0)
+        assert isinstance(await port.attempt(waiter, 0.0), Busy)
+        await port.release(holder)
+        assert isinstance(await port.attempt(plain, 0.0), Granted)
+        for each in (plain, waiter):
+            await port.release(each)
 
     async def test_a_java_waiter_that_gets_in_does_not_cost_our_place(
         self, scene: Scene, java: Java, server: RedisServer
