@@ -140,6 +140,20 @@ def test_without_one_of_them_an_error_says_which(guarded: RedisServer, permissio
         guarded.flushall()
 
 
+@pytest.mark.parametrize("permission", ["+set", "+blpop"])
+def test_without_one_of_them_on_redis_6_too(redis6_server: RedisServer, permission: str) -> None:
+    """It checks what scripts call as well, and says only where in the script that was."""
+    rules = [*documented("t").split(), f"-{permission[1:]}"]
+    redis6_server.ask("ACL", "SETUSER", "few", "reset", "on", ">s3cret", *rules)
+    url = redis6_server.url.replace("redis://", "redis://few:s3cret@")
+    try:
+        with pytest.raises(BackendError, match=re.escape(f"needs the permission {permission} ")):
+            exercise(url)
+    finally:
+        redis6_server.ask("ACL", "DELUSER", "few")
+        redis6_server.flushall()
+
+
 @pytest.mark.parametrize(
     ("taken", "given", "named"),
     [("resetkeys", "~t:*", "~namespace:*"), ("resetchannels", "&locknut:*", "&locknut:*")],

@@ -115,7 +115,7 @@ def failed(error: ReplyError) -> BackendError:
 def _denied(text: str) -> str:
     """Which permission is missing, as far as the server says."""
     command = re.search(r"'([\w|-]+)' command", text)
-    place = re.search(r"script: (\w{40}), on @user_script:(\d+)", text)
+    place = re.search(r"(?:script: |f_)(\w{40})(?:, on|\):) @user_script:(\d+)", text)
     if command is not None:
         missing = f"+{command[1].lower()}"
     elif place is not None and "command or" in text:  # before 7.2 it only says where
