@@ -14,7 +14,7 @@ from locknut import aio
 from locknut.backends.redis import settings
 from locknut.backends.redis.engine import RedisEngine
 from locknut.connect import open_engine, parse
-from locknut.core.values import Busy, Granted, Mode, Renewal, State
+from locknut.core.values import Busy, Capability, Granted, Mode, Renewal, State
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError, LeaseLost
 from locknut.runtimes.clock import now
 from locknut.runtimes.loop import LoopRuntime
@@ -82,6 +82,13 @@ def test_what_is_refused(options: str, named: str) -> None:
 def test_what_is_read() -> None:
     read = settings.read(parse("redis://h?wait_replicas=2&socket_timeout=1"))
     assert (read.replicas, read.replicas_limit) == (2, 0.5)
+    assert settings.read(parse("redis://h?wait_replicas=1")).replicas_limit == 1.0
+
+
+def test_replicated_is_not_declared() -> None:
+    """They confirm; which of them is promoted is not theirs to say."""
+    with locknut.connect("redis://h?wait_replicas=2") as locks:
+        assert Capability.REPLICATED not in locks.capabilities
 
 
 @COLOURS

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import locknut
-from locknut import aio
+from locknut import aio, opening
 from locknut.backends.redis import attending, looking, places, recovering, sentinel, streams
 from locknut.backends.redis.layouts import redis_py, redisson
 from locknut.core import pacing, planning
@@ -33,6 +33,8 @@ def test_they_are_what_the_page_says() -> None:
     assert streams.MOST_UNSENT == 16 * 1024 * 1024
     assert (redisson.NET, redis_py.POLL) == (5.0, 0.1)
     assert (pacing.GRACE, pacing.TRY_LIMIT, pacing.OUTAGE_PATIENCE) == (0.2, 0.8, 5.0)
+    assert (pacing.backoff(1, 0.0), pacing.backoff(1, 1.0)) == (0.02, 0.04)
+    assert (pacing.COHORT_SECONDS, opening.Settings().cohort) == (0.01, 16)
     assert dict(recovering._PROBES) == {
         "TCP_KEEPIDLE": 15,
         "TCP_KEEPINTVL": 5,

@@ -69,6 +69,26 @@ def test_waiting_for_replicas_is_refused(layout: str) -> None:
         open_engine(f"redis://localhost?layout={layout}&wait_replicas=1")
 
 
+@LAYOUTS
+def test_several_are_taken_one_after_the_other(server: RedisServer, layout: str) -> None:
+    with locknut.connect(f"{server.url}?layout={layout}") as locks:
+        with locks.all("a", "b"):
+            pass  # the scripts are known
+        before = server.scripts_run()
+        leases = locks.all("a", "b", "c").acquire()
+        assert leases is not None
+        assert server.scripts_run() - before == 3
+        leases.release()
+
+
+def test_the_number_of_redisson_begins_again_after_a_flush(server: RedisServer) -> None:
+    with locknut.connect(f"{server.url}?layout=redisson") as locks:
+        for _ in range(2):
+            with locks.lock("x") as lease:
+                assert lease.fence == 1
+            server.flushall()
+
+
 @pytest.mark.usefixtures("no_net")
 def test_waking_behind_sentinels(redis_sentinel: SentinelService) -> None:
     redis_sentinel.wait_until_whole()

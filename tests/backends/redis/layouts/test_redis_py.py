@@ -167,6 +167,19 @@ class TestTogether(_Layout):
             waiting = await _waiting(scene)
         assert (await waiting.result()).held
 
+    async def test_a_renewal_sets_the_ttl_anew(
+        self, scene: Scene, client: Any, server: RedisServer
+    ) -> None:
+        """Where `extend` adds to it."""
+        async with scene.connect().lock("x", ttl=20) as lease:
+            await lease.renew()
+            assert left(server, key(scene)) <= 20_000
+        lock = theirs(client, scene, timeout=20)
+        assert lock.acquire()
+        assert lock.extend(20)
+        assert left(server, key(scene)) > 20_000
+        lock.release()
+
     async def test_a_hold_that_ran_out_is_not_taken_from_them(
         self, scene: Scene, client: Any
     ) -> None:
