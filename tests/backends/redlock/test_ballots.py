@@ -99,6 +99,19 @@ def test_a_clock_that_was_set_is_noticed_in_both_directions() -> None:
         assert not clock.told(NOON + 20 * SECOND + step, 20.0, 20.001), "it is steady again"
 
 
+def test_one_percent_and_five_milliseconds_are_no_step() -> None:
+    for late, stepped in ((103_000, False), (110_000, True)):
+        for step in (late, -late):
+            clock = _clock_at(0)
+            assert bool(clock.told(NOON + 10 * SECOND + step, 10.0, 10.001)) is stepped
+
+
+def test_two_hundred_milliseconds_are_too_far() -> None:
+    for offset, votes in ((0.19, True), (0.21, False)):
+        clocks = [_clock_at(each) for each in (0.0, 0.0, offset)]
+        assert right(clocks, 2) is votes
+
+
 def test_a_clock_far_from_the_others_does_not_vote() -> None:
     clocks = [_clock_at(offset) for offset in (0.0, 0.1, -0.05, 0.4, 0.12)]
     assert [right(clocks, at) for at in range(5)] == [True, True, True, False, True]

@@ -176,6 +176,7 @@ def test_what_votes_cannot_make_safe_is_refused(redlock_nodes: RedlockNodes) -> 
         ("a:1,b:1", "odd number"),
         ("a:1,b:1,c:1,d:1", "odd number"),
         ("a:1", "odd number"),
+        ("a:1,b:1,c:1?failover=true", "failover"),
     ],
 )
 def test_wrong_sets_are_refused(hosts: str, why: str) -> None:
