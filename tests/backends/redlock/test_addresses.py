@@ -15,7 +15,7 @@ from tests.servers.redlock import RedlockNodes
 
 pytestmark = pytest.mark.redis
 HOLD = "locknut:{x}:redlock"
-BUSY = 0.5
+BUSY = 1.0
 """A busy machine's share."""
 
 
