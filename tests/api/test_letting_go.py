@@ -9,6 +9,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -74,6 +75,46 @@ def test_the_last_reference_frees(locks: locknut.Locks) -> None:
     del lease
     gc.collect()
     assert locks.lock("x").acquire(timeout=PATIENCE) is not None
+
+
+@pytest.mark.file
+@pytest.mark.parametrize("options", [{}, {"ttl": 30}])
+def test_on_files_the_end_of_a_thread_frees_what_nobody_refers_to(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    url = f"file:{tmp_path}"
+    with locknut.connect(url) as locks, locknut.connect(url) as other:
+        lease = in_thread(locks.lock("x", **options).acquire)
+        assert other.lock("x").acquire(blocking=False) is None, "somebody refers to it"
+        assert lease.held
+        del lease
+        gc.collect()
+        assert other.lock("x").acquire(timeout=PATIENCE) is not None
+
+
+@pytest.mark.file
+@pytest.mark.parametrize("options", [{}, {"ttl": TTL}])
+def test_on_files_a_thread_that_lives_keeps_a_lease_that_it_dropped(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    url = f"file:{tmp_path}"
+    dropped, end = threading.Event(), threading.Event()
+    with locknut.connect(url) as locks, locknut.connect(url) as other:
+
+        def drop() -> None:
+            assert locks.lock("x", **options).acquire()  # and nobody refers to it
+            gc.collect()
+            dropped.set()
+            assert end.wait(PATIENCE)
+            assert locks.lock("x").held
+
+        thread = Started(drop)
+        assert dropped.wait(PATIENCE)
+        # If the drop had ended the hold, the keeper would give it back, and we would get it.
+        assert other.lock("x").acquire(timeout=0.3) is None
+        end.set()
+        thread.result()
+        assert other.lock("x").acquire(timeout=PATIENCE) is not None, "freed once the thread ended"
 
 
 def test_a_permit_of_a_dead_thread_comes_back(locks: locknut.Locks) -> None:
