@@ -12,6 +12,8 @@
         └── BackendUnavailable (also ConnectionError)   the engine could not be reached
 
 Each carries `key` (the lock's name) and `backend` (the engine's name), and pickles.
+
+Locknut warns of one thing: `BlockingInLoopWarning`, a RuntimeWarning.
 """
 
 from __future__ import annotations
@@ -88,3 +90,7 @@ class BackendError(LocknutError):
 
 class BackendUnavailable(BackendError, ConnectionError):
     """The engine could not be reached, or did not answer in time."""
+
+
+class BlockingInLoopWarning(RuntimeWarning):
+    """A blocking lock made a running event loop stand still; `locknut.aio` has locks for it."""

@@ -80,6 +80,8 @@ async def wait(
         if not refused.lined and turn.unanswered == 0:
             turn.claim = None  # there is nothing to withdraw
         return None
+    if turn.waiter is None:  # else it has waited already, in the line
+        runtime.begins_to_wait()
     client.tell_want("waiting", want)
     # Watch before asking again, or a release could slip in between (port rule 4).
     with backend.watch(claim, runtime.signal) as wake, client.awake(wake):

@@ -161,6 +161,7 @@ async def _wait_in_line(client: Client, want: Want, turn: Turn) -> Hold | None:
     if line is None or waiter is None:
         return None
     if until > runtime.now():
+        runtime.begins_to_wait()
         client.tell_want("waiting", want)
     with client.awake(waiter.signal):
         while not waiter.turn and waiter.hold is None and runtime.now() < until:

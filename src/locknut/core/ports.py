@@ -108,6 +108,9 @@ class Runtime(Protocol):
     async def settle(self, until: float) -> None:
         """Wait for the end of what callers left behind, until then at the most."""
 
+    def begins_to_wait(self) -> None:
+        """Before a caller waits for others: warns if that stops more than the caller; may raise."""
+
     def deadline(self) -> float:
         """Until when the calling thread can wait for what it is doing; tasks can leave it."""
 

@@ -173,6 +173,9 @@ class LoopRuntime:
         if behind and left > 0:
             await asyncio.wait(behind, timeout=left)
 
+    def begins_to_wait(self) -> None:
+        """The loop goes on."""
+
     def deadline(self) -> float:
         return math.inf
 

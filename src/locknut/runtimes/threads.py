@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from locknut.core.holding import Mine
-from locknut.runtimes import clock
+from locknut.runtimes import clock, stalling
 from locknut.runtimes.deadlines import current, within
 
 T = TypeVar("T")
@@ -140,6 +140,10 @@ class ThreadRuntime:
 
     async def settle(self, until: float) -> None:
         """Nothing is ever left behind."""
+
+    def begins_to_wait(self) -> None:
+        if stalling.runs_a_loop():
+            stalling.warn()
 
     def deadline(self) -> float:
         return current.until

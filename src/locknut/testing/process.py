@@ -232,6 +232,9 @@ class SimRuntime:
     async def settle(self, until: float) -> None:
         """Simulated clients are never closed."""
 
+    def begins_to_wait(self) -> None:
+        """Nobody else is held up."""
+
     def deadline(self) -> float:
         return math.inf
 

@@ -20,6 +20,7 @@ from locknut.backends.redis.wire import NOTHING
 from locknut.core.ports import Signal
 from locknut.core.values import Answer, Busy, Claim, Granted, Renewal
 from locknut.errors import BackendError, BackendUnavailable
+from locknut.runtimes import stalling
 from locknut.runtimes.clock import now
 from locknut.runtimes.deadlines import within
 
@@ -121,8 +122,11 @@ class BlockingBackend(RedisBackend):
     async def _ask_and_sleep(self, claim: Claim, patience: float) -> Answer:
         """Ask, and sleep in BLPOP for a slice, in one write: one that has to wait goes to sleep
         at once, and has its grant in a few steps. Who is let in at once finds a message as well,
-        so that BLPOP does not hold up the connection.
+        so that BLPOP does not hold up the connection. Where a loop would stand still meanwhile it
+        just asks: the core has to know before anybody sleeps, and warns.
         """
+        if stalling.runs_a_loop():
+            return await self.attempt(claim, 0.0)
         most, seconds = _slice(patience, self._pool)
         packed = self._recipe.acquire(claim, _BLPOP_FOLLOWS) + self._recipe.pop(claim, 0, most)
         waiting = Waiting(claim)
