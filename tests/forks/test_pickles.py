@@ -154,14 +154,22 @@ def test_settings_travel_and_listeners_do_not(url: str) -> None:
     other.close()
 
 
-def cannot_be_told(lease: object) -> None:
+@on_files
+def test_where_it_is_read_the_default_is_another_client(url: str, tmp_path: Path) -> None:
+    check = "\nwith things: print(things.held, locknut.lock('x').acquire(blocking=False))"
+    with locknut.connect(url) as locks:
+        said = elsewhere(tmp_path, locks.lock("x"), "import locknut" + check, LOCKNUT_URL=url)
+    assert said == "True None"
+
+
+def told_of_a_loss(lease: object) -> None:
     """What `on_lost` calls, found by its name."""
 
 
 @on_files
 def test_on_lost_is_carried_if_it_can_be(url: str) -> None:
     with locknut.connect(url) as locks:
-        assert again(locks.lock("x", on_lost=cannot_be_told))._on_lost is cannot_be_told
+        assert again(locks.lock("x", on_lost=told_of_a_loss))._on_lost is told_of_a_loss
         with pytest.raises((AttributeError, pickle.PicklingError)):
             pickle.dumps(locks.lock("x", on_lost=lambda _: None))
 
