@@ -15,6 +15,7 @@ from locknut.core.values import LockInfo, Mode
 from locknut.errors import AcquireTimeout, LeaseLost, LocknutError
 from locknut.lease import Lease, tell
 from locknut.other_face import by_halves, for_with
+from locknut.pickling import Named
 from locknut.runtimes.threads import carry_out, run
 from locknut.tasks import note_task, refuse_other_task, running_task
 from locknut.terms import (
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @for_with
-class Lock:
+class Lock(Named):
     """A named lock. Drops in where a `threading.RLock` was; shareable between threads.
 
     Re-entrant: the thread that holds it may acquire it again, at no cost, and releases it as often.
@@ -203,7 +204,9 @@ class Lock:
         info = run(looking.holder(self._client, self.name))
         return timed_out(self._client, self._want, self._timeout, info)
 
-    __reduce__ = doors.refuse_copy
+    def __reduce__(self) -> tuple[object, ...]:
+        terms = self._want.terms
+        return type(self), (self._client, self.name, terms, self._timeout, self._on_lost)
 
     def __repr__(self) -> str:
         terms, held = self._want.terms, "held" if self.held else "not held"
@@ -214,7 +217,7 @@ class Lock:
 
 
 @by_halves
-class RWLock:
+class RWLock(Named):
     """Many readers or one writer. Writers do not starve; a writer may read, a reader not write."""
 
     __slots__ = ("__weakref__", "_read", "_write", "name")
@@ -236,7 +239,8 @@ class RWLock:
         """Who holds it and who waits for it."""
         return self._read.info()
 
-    __reduce__ = doors.refuse_copy
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self._read, self._write)
 
     def __repr__(self) -> str:
         where = f"{self.name!r} on {self._read._client.backend.name}"

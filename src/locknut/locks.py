@@ -8,14 +8,13 @@ from typing import Any, Literal, Self, Unpack, overload
 
 from locknut import foreign, opening, other_face, redlocks
 from locknut.core import closing, doors, gathering, looking, moving, pinging
-from locknut.core.ports import Engine, Runtime
+from locknut.core.ports import Backend, Engine, Runtime
 from locknut.core.values import Capability, Event, LockInfo, Mode, Ping
 from locknut.decorating import Decorator, SkippingDecorator, decorator
 from locknut.lease import Lease
 from locknut.lock import Lock, RWLock, Semaphore
 from locknut.runtimes.threads import ThreadRuntime, run
 from locknut.several import Together
-from locknut.telling import Telling
 from locknut.terms import LockOptions, OnBusy, OnLost, make_terms
 
 
@@ -24,6 +23,8 @@ from locknut.terms import LockOptions, OnBusy, OnLost, make_terms
 class Locks(opening.Opened):
     """A client of one engine. Makes locks, and keeps what is held alive until `close()`."""
 
+    _lease_type = Lease
+
     def __init__(
         self,
         engine: Engine,
@@ -31,13 +32,11 @@ class Locks(opening.Opened):
         *,
         runtime: Runtime | None = None,
     ):
-        settings = settings or opening.Settings()
-        runtime = runtime or ThreadRuntime()
-        self._ear = Telling(opening.way_to(engine, settings))
-        self._place = engine.id
-        self._made = opening.client(
-            engine, lambda engine: engine.blocking(), runtime, settings, Lease, self._ear
-        )
+        super().__init__(engine, settings, runtime or ThreadRuntime())
+
+    @staticmethod
+    def _backend_of(engine: Engine) -> Backend:
+        return engine.blocking()
 
     @property
     def backend(self) -> str:
@@ -47,7 +46,7 @@ class Locks(opening.Opened):
     @property
     def place(self) -> str:
         """Where the locks live, as far as it can be shown: `file:/var/lib/jobs`."""
-        return self._place
+        return self._ear.way.place
 
     @property
     def namespace(self) -> str:
@@ -243,8 +242,6 @@ class Locks(opening.Opened):
     ) -> None:
         self.close()
 
-    __reduce__ = doors.refuse_copy
-
     def __repr__(self) -> str:
         where = (
             f"{self.place}, namespace {self.namespace!r}{', closed' * bool(self._client.closed)}"
@@ -267,7 +264,7 @@ def connect(
     In place of a URL a client of the engine's driver can be given, `redis.Redis(...)` say: its
     settings are used, its connections are not.
     """
-    settings = opening.Settings(namespace, label, require, cohort, id)
+    settings = opening.Settings(namespace, label, tuple(require), cohort, id)
     return Locks(*opening.open_url(url, settings))
 
 
@@ -292,7 +289,8 @@ def redlock(  # noqa: PLR0913  # each by name
     `failover`: a node may be a group behind Sentinels, and lose what the page of `redlock:` says.
     `set_name`: for clients that know the same nodes by different addresses.
     """
-    engine = redlocks.engine(
+    settings = opening.Settings(namespace, label, tuple(require), cohort, id)
+    engine, origin = redlocks.engine(
         urls, max_ttl, node_timeout, durable=durable, failover=failover, set_name=set_name
     )
-    return Locks(engine, opening.Settings(namespace, label, require, cohort, id))
+    return Locks(engine, settings._replace(origin=origin))

@@ -7,16 +7,19 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from abc import abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from functools import partial
+from typing import Any, ClassVar, Final, NamedTuple, Self, cast
 
-from locknut import connect, hints
+from locknut import connect, hints, pickling
 from locknut.core import doors, exiting, forking
 from locknut.core.client import Client
 from locknut.core.ports import Backend, Ear, Engine, Runtime
 from locknut.core.values import Customs
 from locknut.runtimes import threads
+from locknut.telling import Telling
 
 OUR_OWN: Final = Customs()
 """Of an engine that says nothing: nobody else's clients know its keys."""
@@ -30,25 +33,31 @@ class Settings(NamedTuple):
 
     namespace: str | None = None
     label: str = ""
-    require: Iterable[str] = ()
+    require: tuple[str, ...] = ()
     cohort: int = 16
     id: str | None = None
     way: hints.Way | None = None
     """How others reach the same locks, for messages; None where nothing is known but the engine."""
+    origin: pickling.Origin | None = None
+    """How another process reaches them; None where nothing but an engine or a client was given."""
 
 
 def open_url(url: Any, settings: Settings) -> tuple[Engine, Settings]:
     """The engine, and the settings with what the URL says filled in."""
     engine, rest = connect.open_engine(url)
     namespace, inside = settings.namespace, rest.options.get("namespace")
-    shown = None
+    shown, origin = None, None
     if url is None or isinstance(url, str):
-        shown = hints.shown(connect.chosen(url), engine.id)
+        text = connect.chosen(url)
+        shown = hints.shown(text, engine.id)
+        # `file:` may mean another directory there: the directory itself is passed on.
+        origin = pickling.Origin([shown if shown and engine.id.startswith("file:") else text])
     way = hints.Way(engine.id, shown, namespace if shown or namespace is not None else inside)
     return engine, settings._replace(
         namespace=inside if namespace is None else namespace,
         id=settings.id or rest.options.get("id"),
         way=way,
+        origin=origin,
     )
 
 
@@ -57,10 +66,29 @@ def way_to(engine: Engine, settings: Settings) -> hints.Way:
     return settings.way or hints.Way(engine.id, None, settings.namespace)
 
 
-class Opened:
+class Opened(pickling.Named):
     """What a Locks of either colour is: somebody with a client, in each process its own."""
 
+    _lease_type: ClassVar[Callable[..., Any]]
     _made: Client
+    _ear: Telling
+
+    def __init__(self, engine: Engine, settings: Settings | None, runtime: Runtime):
+        settings = settings or Settings()
+        self._ear = Telling(way_to(engine, settings))
+        self._made = client(type(self), engine, runtime, settings, self._ear)
+
+    @classmethod
+    def _around(cls, made: Client) -> Self:
+        """One more, with the client of another."""
+        locks = cls.__new__(cls)
+        locks._made, locks._ear = made, cast("Telling", made.ear)
+        return locks
+
+    @staticmethod
+    @abstractmethod
+    def _backend_of(engine: Engine) -> Backend:
+        """One of this colour."""
 
     @property
     def _client(self) -> Client:
@@ -70,18 +98,20 @@ class Opened:
             client = self._made = forking.here(client)
         return client
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return pickling.around, (type(self), self._made)
 
-def client(  # noqa: PLR0913, PLR0917  # all that is needed to do it again in a forked child
+
+def client(
+    face: type[Opened],
     engine: Engine,
-    open_backend: Callable[[Engine], Backend],
     runtime: Runtime,
     settings: Settings,
-    lease_type: Callable[..., Any],
     ear: Ear,
     serial: int = 0,
 ) -> Client:
     """Everything one Locks is made of. The keeper is a thread with a connection of its own."""
-    backend = open_backend(engine)
+    backend = face._backend_of(engine)
     connect.ensure(backend, settings.require)
     customs: Customs = getattr(engine, "customs", OUR_OWN)
 
@@ -90,9 +120,7 @@ def client(  # noqa: PLR0913, PLR0917  # all that is needed to do it again in a 
         with _reopening:
             if inherited.successor is None:
                 again = getattr(engine, "anew", lambda: engine)()
-                made = client(
-                    again, open_backend, runtime, settings, lease_type, ear, inherited.serial
-                )
+                made = client(face, again, runtime, settings, ear, inherited.serial)
                 inherited.successor = inherited.successor or made
         return inherited.successor
 
@@ -103,7 +131,7 @@ def client(  # noqa: PLR0913, PLR0917  # all that is needed to do it again in a 
         keeper_backend=engine.blocking,
         keeper_start=threads.start,
         ear=ear,
-        lease_type=lease_type,
+        lease_type=face._lease_type,
         namespace=_namespace(settings, customs),
         label=settings.label,
         cohort=doors.cohort(settings.cohort),
@@ -112,8 +140,11 @@ def client(  # noqa: PLR0913, PLR0917  # all that is needed to do it again in a 
         how_to_see=way_to(engine, settings).look,
         reopen=reopen,
         serial=serial,
+        carried=partial(pickling.carried, face, settings),
+        identity=settings.origin.identity if settings.origin is not None else "",
     )
     _open.add(made)
+    pickling.know(made)
     dropped = getattr(backend, "dropped", None)
     if dropped is not None:
         weakref.finalize(made, dropped).atexit = False

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from locknut import opening
-from locknut.connect import open_nodes
 from locknut.core import doors
 from locknut.core.ports import Engine
 from locknut.core.values import NodeInfo
 from locknut.errors import ConfigurationError
+from locknut.pickling import Origin
 
 __all__ = ["begin", "engine", "nodes"]
 
@@ -23,8 +23,8 @@ def engine(
     durable: bool,
     failover: bool,
     set_name: str = "",
-) -> Engine:
-    """What `locknut.redlock` connects to."""
+) -> tuple[Engine, Origin]:
+    """What `locknut.redlock` connects to, and how another process does."""
     options = {
         "max_ttl": f"{doors.seconds(max_ttl, 'max_ttl')}",
         "node_timeout": f"{doors.seconds(node_timeout, 'node_timeout')}",
@@ -32,7 +32,8 @@ def engine(
         "failover": str(failover),
         "set_name": set_name,
     }
-    return open_nodes(urls, options)
+    origin = Origin(list(urls), options)
+    return origin.engine(), origin
 
 
 def nodes(url: str | None = None) -> list[NodeInfo]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from locknut import pickling
 from locknut.core import doors, gathering
 from locknut.errors import AcquireTimeout, ConfigurationError
 from locknut.lease import Leases, leave
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @for_with
-class Together:
+class Together(pickling.Named):
     """Several locks as one: all or nothing, in one global order."""
 
     __slots__ = ("__weakref__", "_parts", "_timeout")
@@ -96,7 +97,9 @@ class Together:
             (leases or pop_entered(self, self._runtime))._release_again()
             raise
 
-    __reduce__ = doors.refuse_copy
+    def __reduce__(self) -> tuple[object, ...]:
+        parts = [(client, client.bare(want.key), want.terms) for client, want in self._parts]
+        return pickling.together, (type(self), parts, self._timeout)
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.{type(self).__name__} {self.names}>"

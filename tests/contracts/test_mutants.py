@@ -17,7 +17,7 @@ from tests.mutants import ROOT, Mutant, load
 MUTANTS = load()
 ENOUGH = 150
 PARTS = {
-    *("core", "runtimes", "guards", "cli"),
+    *("core", "faces", "runtimes", "guards", "cli"),
     *("memory", "file", "redis", "lua", "redlock", "zookeeper"),
 }
 

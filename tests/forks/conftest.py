@@ -6,8 +6,12 @@ import secrets
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+import locknut
+from tests.api.crowd import PATIENCE
 
 SERVERS = {
     "redis": "redis_server",
@@ -31,6 +35,13 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     server = request.getfixturevalue(SERVERS[engine]).url
     options = {"zookeeper": "session_timeout=40&"}.get(engine, "")  # else a ttl is at most 7.5 s
     return f"{server}{'&' if '?' in server else '?'}{options}namespace={secrets.token_hex(8)}"
+
+
+def single_permit(locks: Any) -> Any:
+    """A semaphore, where the engine has them."""
+    if locknut.Capability.PERMITS in locks.capabilities:
+        return locks.semaphore("s", 1, timeout=PATIENCE)
+    return locks.lock("s", timeout=PATIENCE)
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from typing import Any
 
 import pytest
 
@@ -13,18 +12,11 @@ import locknut
 from locknut import aio
 from tests.api.crowd import PATIENCE, TTL, Started, in_thread, renewed
 from tests.forks.child import in_child, sockets, start_child, wait_for
-from tests.forks.conftest import EVERY, SHARED
+from tests.forks.conftest import EVERY, SHARED, single_permit
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 each_engine = pytest.mark.parametrize("url", EVERY, indirect=True)
 each_shared = pytest.mark.parametrize("url", SHARED, indirect=True)
-
-
-def single_permit(locks: Any) -> Any:
-    """A semaphore, where the engine has them."""
-    if locknut.Capability.PERMITS in locks.capabilities:
-        return locks.semaphore("s", 1, timeout=PATIENCE)
-    return locks.lock("s", timeout=PATIENCE)
 
 
 @each_engine

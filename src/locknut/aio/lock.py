@@ -18,6 +18,7 @@ from locknut.core.losing import on_lost
 from locknut.core.values import LockInfo, Mode
 from locknut.errors import AcquireTimeout, LeaseLost, LocknutError
 from locknut.other_face import by_halves, for_async_with
+from locknut.pickling import Named
 from locknut.runtimes.loop import coroutine_function
 from locknut.terms import OnLost, checked_on_lost, chosen, timed_out
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @for_async_with
-class Lock:
+class Lock(Named):
     """A named lock. Drops in where an `asyncio.Lock` was; shareable between tasks.
 
     Re-entrant: the task that holds it may acquire it again, at no cost, and releases it as often.
@@ -217,7 +218,9 @@ class Lock:
         info = await looking.holder(self._client, self.name)
         return timed_out(self._client, self._want, self._timeout, info)
 
-    __reduce__ = doors.refuse_copy
+    def __reduce__(self) -> tuple[object, ...]:
+        terms = self._want.terms
+        return type(self), (self._client, self.name, terms, self._timeout, self._on_lost)
 
     def __repr__(self) -> str:
         terms, held = self._want.terms, "held" if self.held else "not held"
@@ -231,7 +234,7 @@ _ACQUIRE = Lock._acquire.__code__
 
 
 @by_halves
-class RWLock:
+class RWLock(Named):
     """Many readers or one writer. Writers do not starve; a writer may read, a reader not write."""
 
     __slots__ = ("__weakref__", "_read", "_write", "name")
@@ -253,7 +256,8 @@ class RWLock:
         """Who holds it and who waits for it."""
         return await self._read.info()
 
-    __reduce__ = doors.refuse_copy
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self._read, self._write)
 
     def __repr__(self) -> str:
         where = f"{self.name!r} on {self._read._client.backend.name}"

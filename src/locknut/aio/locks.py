@@ -14,10 +14,9 @@ from locknut.aio.lock import Lock, RWLock, Semaphore
 from locknut.aio.several import Together
 from locknut.core import closing, doors, gathering, looking, moving, pinging
 from locknut.core.holding import Mine, nobody
-from locknut.core.ports import Engine, Runtime
+from locknut.core.ports import Backend, Engine, Runtime
 from locknut.core.values import Capability, Event, LockInfo, Mode, Ping
 from locknut.runtimes.loop import LoopRuntime, coroutine_function
-from locknut.telling import Telling
 from locknut.terms import LockOptions, OnBusy, OnLost, make_terms
 
 
@@ -26,6 +25,8 @@ from locknut.terms import LockOptions, OnBusy, OnLost, make_terms
 class Locks(opening.Opened):
     """A client of one engine. Makes locks, and keeps what is held alive until `close()`."""
 
+    _lease_type = Lease
+
     def __init__(
         self,
         engine: Engine,
@@ -33,13 +34,11 @@ class Locks(opening.Opened):
         *,
         runtime: Runtime | None = None,
     ):
-        settings = settings or opening.Settings()
-        runtime = runtime or LoopRuntime()
-        self._ear = Telling(opening.way_to(engine, settings))
-        self._place = engine.id
-        self._made = opening.client(
-            engine, lambda engine: engine.asyncio(), runtime, settings, Lease, self._ear
-        )
+        super().__init__(engine, settings, runtime or LoopRuntime())
+
+    @staticmethod
+    def _backend_of(engine: Engine) -> Backend:
+        return engine.asyncio()
 
     @property
     def backend(self) -> str:
@@ -49,7 +48,7 @@ class Locks(opening.Opened):
     @property
     def place(self) -> str:
         """Where the locks live, as far as it can be shown: `file:/var/lib/jobs`."""
-        return self._place
+        return self._ear.way.place
 
     @property
     def namespace(self) -> str:
@@ -259,8 +258,6 @@ class Locks(opening.Opened):
     ) -> None:
         await self.close()
 
-    __reduce__ = doors.refuse_copy
-
     def __repr__(self) -> str:
         where = (
             f"{self.place}, namespace {self.namespace!r}{', closed' * bool(self._client.closed)}"
@@ -286,7 +283,7 @@ def connect(
     In place of a URL a client of the engine's driver can be given, `redis.Redis(...)` say: its
     settings are used, its connections are not.
     """
-    settings = opening.Settings(namespace, label, require, cohort, id)
+    settings = opening.Settings(namespace, label, tuple(require), cohort, id)
     return Locks(*opening.open_url(url, settings))
 
 
@@ -311,7 +308,8 @@ def redlock(  # noqa: PLR0913  # each by name
     `failover`: a node may be a group behind Sentinels, and lose what the page of `redlock:` says.
     `set_name`: for clients that know the same nodes by different addresses.
     """
-    engine = redlocks.engine(
+    settings = opening.Settings(namespace, label, tuple(require), cohort, id)
+    engine, origin = redlocks.engine(
         urls, max_ttl, node_timeout, durable=durable, failover=failover, set_name=set_name
     )
-    return Locks(engine, opening.Settings(namespace, label, require, cohort, id))
+    return Locks(engine, settings._replace(origin=origin))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from locknut import pickling
 from locknut.aio import belonging
 from locknut.aio.belonging import Entered, pop_entered
 from locknut.aio.lease import Leases, leave
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @for_async_with
-class Together:
+class Together(pickling.Named):
     """Several locks as one: all or nothing, in one global order."""
 
     __slots__ = ("__weakref__", "_entered", "_parts", "_timeout")
@@ -105,7 +106,9 @@ class Together:
             return
         await leave(leases, error, scope)
 
-    __reduce__ = doors.refuse_copy
+    def __reduce__(self) -> tuple[object, ...]:
+        parts = [(client, client.bare(want.key), want.terms) for client, want in self._parts]
+        return pickling.together, (type(self), parts, self._timeout)
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.{type(self).__name__} {self.names}>"

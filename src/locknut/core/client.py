@@ -12,7 +12,7 @@ from collections import deque
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from locknut.core import losing, planning
+from locknut.core import doors, losing, planning
 from locknut.core.holding import NEW, Hold
 from locknut.core.renewing import Keeper
 from locknut.core.values import Capability, Claim, Customs, Event, Mode, Renewal, Renewed
@@ -101,6 +101,8 @@ class Client:
         how_to_see: Callable[[str], str] = str,
         reopen: Callable[[Client], Client] | None = None,
         serial: int = 0,
+        carried: Callable[[Client], tuple[object, ...]] = doors.refuse_copy,
+        identity: str = "",
     ):
         self.backend = backend
         self.runtime = runtime
@@ -121,6 +123,10 @@ class Client:
         self.serial = serial or next(_serials)
         self.reopen = reopen
         """In a forked child: makes the client that takes the place of this one."""
+        self.carried = carried
+        """What a pickle of this Locks or of one of its locks has in place of the client."""
+        self.identity = identity
+        """Of the Locks, in every process that has it; empty if it cannot be pickled."""
         self.successor: Client | None = None
         """That client, once it was needed."""
         self.take_guard()
@@ -148,6 +154,9 @@ class Client:
         self.in_guard = self.guard.inside
         self.in_engine: Callable[[], bool] = getattr(self.backend, "inside", bool)
         """Both at hand, because every call asks them; `bool()` is False, at no cost."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return self.carried(self)
 
     def nested(self) -> bool:
         """Whether this call comes from code of others that runs inside one of ours, on the same

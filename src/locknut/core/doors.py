@@ -138,11 +138,8 @@ def permits(value: object) -> int:
 
 def refuse_copy(thing: object) -> NoReturn:
     """As `__reduce__`: of copies and pickles only one could be right about what is held."""
-    kind = type(thing).__name__
-    instead = "pass on its name, and connect where it is used"
-    if kind in ("Lease", "Leases"):
-        instead = "use the lease itself; for another process, detach() gives a text to attach()"
-    raise TypeError(f"a {kind} of Locknut cannot be copied or pickled: {instead}")
+    instead = "use the lease itself; for another process, detach() gives a text to attach()"
+    raise TypeError(f"a {type(thing).__name__} of Locknut cannot be copied or pickled: {instead}")
 
 
 def cohort(value: object) -> int:

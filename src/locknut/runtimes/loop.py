@@ -145,6 +145,11 @@ class LoopRuntime:
         """Whether its loop was closed."""
         return self._loop is not None and self._loop.is_closed()
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether it belongs to a loop that was closed, or to another one than runs here."""
+        return self.gone or self._loop not in (None, _get_running_loop() or self._loop)
+
     def on_loop(self, call: Callable[[], object]) -> None:
         """Call it on the loop: at once if we are there, soon otherwise; a closed loop forgets."""
         loop = self._loop

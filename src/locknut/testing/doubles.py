@@ -17,8 +17,8 @@ from locknut.runtimes.loop import LoopRuntime
 from locknut.testing.clock import Clock, FakeLoop, FakeThreads
 from locknut.testing.standins import FakeEngine
 
-KEPT = ("serial", "fence_step", "how_to_see")
-"""The number that every Lock knows which exists, how fences are counted, and a hint."""
+KEPT = ("serial", "fence_step", "how_to_see", "carried", "identity")
+"""The number that every Lock knows which exists, how fences are counted, a hint, and pickles."""
 OVER = "the test that this fake Locks belonged to is over"
 
 

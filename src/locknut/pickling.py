@@ -1,0 +1,127 @@
+"""Locks in a pickle: what goes into it, and which client they have in the process that reads it.
+
+A Lock is a name, so its pickle leads any process to the same lock: it has the URL, the settings and
+the name, and nothing of what is held. The password of the URL is in the pickle, because it is
+needed there; nothing else shows it. What was made with one Locks has one client again where it is
+read, and in the process that it comes from (or a forked child) it has the client that it had.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+from weakref import WeakValueDictionary
+
+from locknut.connect import open_engine, open_nodes
+from locknut.core import forking
+from locknut.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from locknut.core.client import Client
+    from locknut.core.holding import Terms
+    from locknut.core.ports import Engine
+    from locknut.opening import Opened, Settings
+
+_known: WeakValueDictionary[int, Client] = WeakValueDictionary()
+"""Every client that a pickle may be about."""
+_restoring = threading.RLock()
+"""Threads that read pickles of one Locks at the same time get one client."""
+
+
+class Origin:
+    """The way to an engine and the identity of a Locks. No repr: a URL may have a password."""
+
+    __slots__ = ("identity", "options", "urls")
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        options: Mapping[str, str] | None = None,
+        identity: str = "",
+    ):
+        self.urls = tuple(urls)
+        self.options = None if options is None else dict(options)
+        """Of a Redlock whose nodes have a URL each."""
+        self.identity = identity or os.urandom(16).hex()
+
+    def engine(self) -> Engine:
+        if self.options is not None:
+            return open_nodes(self.urls, self.options)
+        return open_engine(self.urls[0])[0]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Origin, (self.urls, self.options, self.identity)
+
+
+class Named:
+    """What is a name with settings: a copy of it is itself."""
+
+    __slots__ = ()
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, known: dict[int, Any]) -> Self:
+        return self
+
+
+def know(client: Client) -> None:
+    """From now on pickles of its Locks lead to it, in this process."""
+    _known[id(client)] = client
+
+
+def carried(face: type[Opened], settings: Settings, client: Client) -> tuple[object, ...]:
+    """What a pickle has in place of the client."""
+    if client.closed and client.closed is not forking.FORKED:
+        raise ConfigurationError(client.closed, backend=client.backend.name)
+    if settings.origin is None:
+        refuse(
+            "it was not made from a URL, which would lead another process to its engine; "
+            "connect by URL, or connect where it is used"
+        )
+    if settings.way is not None and settings.way.place.startswith("memory:"):
+        refuse("the locks of memory: exclude nobody outside of this process; use file: or a server")
+    return restored, (face, settings)
+
+
+def refuse(why: str) -> NoReturn:
+    raise TypeError(f"this Locks cannot be pickled, nor can its locks: {why}")
+
+
+def restored(face: Any, settings: Settings) -> Client:  # a Locks of either face
+    """The client of this Locks in this process; a new one, where there is none yet."""
+    origin = settings.origin
+    if origin is None:
+        refuse("it has no URL")
+    with _restoring:
+        for found in _known.valuerefs():
+            client = found()
+            if client is not None and client.identity == origin.identity:
+                client = forking.here(client)
+                if not client.closed and not getattr(client.runtime, "elsewhere", False):
+                    return client
+        made: Client = face(origin.engine(), settings)._client
+        return made
+
+
+def around(face: type[Opened], client: Client) -> Opened:
+    """The Locks that has this client."""
+    return face._around(client)
+
+
+def together(
+    kind: Any, parts: Sequence[tuple[Client, str, Terms]], timeout: object
+) -> Any:  # a Together of either face
+    """Several locks as one, from the names in a pickle."""
+    return kind([(client, client.want(name, terms)) for client, name, terms in parts], timeout)
+
+
+def _after_fork() -> None:
+    global _restoring  # noqa: PLW0603  # the parent's may be held by a thread that is not here
+    _restoring = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
