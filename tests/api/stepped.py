@@ -9,6 +9,7 @@ from types import FrameType
 from typing import Any
 
 import locknut
+from locknut import decorating
 from locknut.core.gathering import GATHERED
 from tests.api.storm import KINDS as STORMED
 from tests.api.storm import plain
@@ -149,5 +150,5 @@ def excused(frame: FrameType | None) -> bool:
 
 
 LEAVING = ("__exit__", "release", "__enter__")
-USERS = (__file__, plain.__code__.co_filename, locknut.locks.__file__)
-"""A decorated function's `with` is in `locks.py`."""
+USERS = (__file__, plain.__code__.co_filename, decorating.__file__)
+"""A decorated function's `with` is in `decorating.py`."""

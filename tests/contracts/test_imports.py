@@ -26,8 +26,8 @@ ENGINES = ("aio", "backends.memory", "backends.redis", "backends.zookeeper", "te
 IMPORT = "import locknut"
 RUN = "from locknut.cli import main; assert main(['run', 'x', '--', 'true']) == 0"
 BUSY = (
-    "import locknut, os; lease = locknut.lock('x').acquire(); "
-    "from locknut.cli import main; assert main(['run', '-n', '-q', 'x', '--', 'true']) == 75"
+    "from locknut.cli import main; import locknut; lease = locknut.lock('x').acquire(); "
+    "assert main(['run', '-n', '-q', 'x', '--', 'true']) == 75"
 )
 
 

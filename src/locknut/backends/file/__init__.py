@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Final, Protocol
 
 from locknut.backends.file.directory import open_directory
@@ -40,6 +41,8 @@ def open_engine(url: Url) -> FileEngine | FallbackEngine:
             message = f"{option}={value!r}: expected {' or '.join(_OPTIONS[option])}"
             raise ConfigurationError(message, backend="file")
     _refuse_elsewhere(url)
+    if "locknut.cli" not in sys.modules:  # which has signal handlers of its own, and starts quickly
+        import socket  # noqa: F401  # an interrupted import would block all threads that need it
     network = url.options.get("network") == "allow"
     return _engine_in(open_directory(url.path, network=network), network=network)
 
