@@ -7,6 +7,8 @@ skip unless its reason is one of `ALLOWED_SKIPS`. On a developer's machine skips
 from __future__ import annotations
 
 import os
+import threading
+import time
 
 import pytest
 
@@ -36,6 +38,7 @@ pytest_plugins = ["tests.servers.fixtures"]
 os.environ.pop("LOCKNUT_URL", None)  # a developer's own engine is not what is tested
 
 _forbidden: list[str] = []
+_lasting: set[threading.Thread] = set()
 
 
 @pytest.fixture
@@ -44,6 +47,19 @@ def patient_callers(monkeypatch: pytest.MonkeyPatch) -> None:
     real = pacing.returns_at
     patient = lambda asked, until: max(real(asked, until), asked + 30.0)  # noqa: E731
     monkeypatch.setattr(pacing, "returns_at", patient)
+
+
+@pytest.fixture
+def alone() -> None:
+    """The simulator exchanges clocks, sockets and chance for the whole process: a thread that an
+    earlier test left behind would be at work with them, and change what a seed leads to.
+    """
+    give_up = time.monotonic() + 30
+    while left := {each for each in threading.enumerate() if each.name.startswith("locknut")}:
+        if left <= _lasting or time.monotonic() > give_up:
+            _lasting.update(left)  # of a test that failed: waited for once, the test may still pass
+            return
+        time.sleep(0.05)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

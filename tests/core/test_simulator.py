@@ -19,6 +19,7 @@ from locknut.testing.simulator import Setting, run
 from locknut.testing.variant import REAL
 from locknut.testing.world import World
 
+pytestmark = pytest.mark.usefixtures("alone")
 SEEDS = 60
 """How many swarms CI looks at; `python -m locknut.testing.simulator` looks at more."""
 SOUND_SEEDS = 20

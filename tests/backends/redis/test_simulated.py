@@ -20,7 +20,7 @@ from locknut.testing.redis.looping import SimAsyncio
 from locknut.testing.simulator import Setting, run
 from locknut.testing.sizes import DUEL
 
-pytestmark = pytest.mark.redis
+pytestmark = [pytest.mark.redis, pytest.mark.usefixtures("alone")]
 
 SEEDS = 40
 """How many swarms CI looks at; `make sim` looks at more."""

@@ -25,7 +25,11 @@ from locknut.testing.simulator import Setting, run
 from locknut.testing.sizes import DUEL, FULL, Size
 from locknut.testing.world import World
 
-pytestmark = [pytest.mark.redis, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.redis,
+    pytest.mark.timeout(600),
+    pytest.mark.usefixtures("alone"),
+]
 
 DUELS = 120
 """How many CI looks at; `make sim-redlock` looks at more."""
