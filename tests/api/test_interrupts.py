@@ -23,6 +23,7 @@ def test_an_interrupt_at_each_moment_leaves_nothing_behind(
 
 @ENGINES
 @pytest.mark.parametrize("kind", storm.KINDS)
+@pytest.mark.slow
 def test_a_storm_of_interrupts_leaves_nothing_behind(
     engine: str, kind: str, tmp_path: Path
 ) -> None:

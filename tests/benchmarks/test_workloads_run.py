@@ -27,6 +27,7 @@ def _marked(name: str) -> Any:
 
 @pytest.mark.timeout(600)  # some start a dozen processes, one by one
 @pytest.mark.parametrize("name", [_marked(name) for name in WORKLOADS])
+@pytest.mark.slow
 def test_a_workload_runs_and_reports_numbers_that_can_be(name: str, tmp_path: Path) -> None:
     table = measure(name, SMOKE)
 

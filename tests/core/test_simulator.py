@@ -88,6 +88,7 @@ SOUND = {repr(bug.without): name for name, bug in BUGS.items()}
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", SOUND.values())
+@pytest.mark.slow
 def test_what_hunts_a_bug_breaks_nothing_that_is_sound(name: str) -> None:
     """For a fixed number of seeds, not just until the bug is found."""
     for seed in range(SOUND_SEEDS):
@@ -97,6 +98,7 @@ def test_what_hunts_a_bug_breaks_nothing_that_is_sound(name: str) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
+@pytest.mark.slow
 def test_a_seeded_bug_is_found(bug: Bug) -> None:
     for seed in range(FINDING):
         sound = run(seed, bug.without)

@@ -111,6 +111,7 @@ class ServiceVictim(Victims):
 
 
 @pytest.mark.timeout(SECONDS + 180)
+@pytest.mark.slow
 def test_the_master_fails_over(tmp_path: Path) -> None:
     seed = int.from_bytes(os.urandom(4))
     print("seed", seed)
@@ -126,6 +127,7 @@ def test_the_master_fails_over(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(SECONDS + 120)
 @pytest.mark.parametrize("layout", ["", "redisson", "redis-py"])
+@pytest.mark.slow
 def test_clients_and_server_are_disturbed(tmp_path: Path, layout: str) -> None:
     seed = int.from_bytes(os.urandom(4))
     print("seed", seed)

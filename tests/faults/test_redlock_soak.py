@@ -84,6 +84,7 @@ class Victim(Victims):
 
 
 @pytest.mark.timeout(SECONDS + 180)
+@pytest.mark.slow
 def test_clients_and_nodes_are_disturbed(tmp_path: Path) -> None:
     seed = int.from_bytes(os.urandom(4))
     print("seed", seed)

@@ -168,6 +168,7 @@ class FileVictims(Victims):
 
 
 @pytest.mark.timeout(SECONDS + 120)
+@pytest.mark.slow
 def test_kills_stops_forks_cancellations_and_interrupts(tmp_path: Path) -> None:
     storm(f"file://{tmp_path}/locks", tmp_path / "journals", SECONDS, who=FileVictims)
 

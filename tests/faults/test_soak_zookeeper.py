@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.zookeeper]
 
 
 @pytest.mark.timeout(SECONDS + 120)
+@pytest.mark.slow
 def test_the_storm_with_servers_that_fail(
     zookeeper_ensemble: ZooKeeperEnsemble, tmp_path: Path
 ) -> None:

@@ -156,6 +156,7 @@ def test_every_command_is_played() -> None:
 
 @EXAMPLES
 @given(sequence=SEQUENCES)
+@pytest.mark.slow
 def test_random_commands(real: Real, sequence: list[tuple[bytes, ...]]) -> None:
     mini = Mini()
     real.do(b"FLUSHALL")

@@ -23,5 +23,6 @@ def test_at_each_moment(url: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", storm.KINDS)
+@pytest.mark.slow
 def test_in_a_storm(url: str, kind: str) -> None:
     interrupting.storm(url, kind)

@@ -147,6 +147,7 @@ def test_at_each_moment(few: RedlockNodes, kind: str, part: int) -> None:
 
 @pytest.mark.faults
 @pytest.mark.parametrize("kind", _able(storm.KINDS))
+@pytest.mark.slow
 def test_in_a_storm(redlock_nodes: RedlockNodes, kind: str) -> None:
     url = f"{redlock_nodes.url}&namespace={secrets.token_hex(4)}"
     interrupting.storm(url, kind, longest=8e-3)

@@ -228,6 +228,7 @@ def test_what_was_left_to_kazoos_thread_is_not_overtaken(port: ZooKeeperBackend)
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.slow
 def test_in_a_storm(zookeeper_server: ZooKeeperServer, kind: str) -> None:
     interrupting.storm(f"{zookeeper_server.url}/{secrets.token_hex(4)}", kind, longest=8e-3)
 
