@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from subprocess import PIPE
 
+PATIENCE = 110.0
+"""Less than a test has, so that what the program complained of is shown."""
 CLEAN = ["hits True rounds True rival stuck False", "left [] [] {}", "next True"]
 
 
@@ -23,10 +26,14 @@ def stepping(url: str, kind: str, every: int, first: int = 0, least: int = 10) -
 def _program(name: str, *arguments: str) -> list[str]:
     # A coroutine interrupted before its first step "was never awaited": true, and harmless.
     quiet = ("-W", "ignore::RuntimeWarning")
-    result = subprocess.run(
-        [sys.executable, *quiet, "-m", f"tests.api.{name}", *arguments],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert result.stderr == ""
-    print(result.stdout)
-    return result.stdout.splitlines()
+    program = [sys.executable, *quiet, "-m", f"tests.api.{name}", *arguments]
+    with subprocess.Popen(program, stdout=PIPE, stderr=PIPE, text=True) as running:
+        try:
+            said, complaints = running.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            running.kill()
+            said, complaints = running.communicate()
+            complaints += f"not done after {PATIENCE:g} s"
+    assert complaints == ""
+    print(said)
+    return said.splitlines()

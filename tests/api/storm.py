@@ -21,6 +21,12 @@ import locknut
 PATIENCE = 20.0
 SPARED = 20
 """Of so many hits there is to be a round that was ended; else the next hit may come later."""
+DROPPING = (
+    "WeakSet.__init__.<locals>._remove",
+    "WeakKeyDictionary.__init__.<locals>.remove",
+    "WeakValueDictionary.__init__.<locals>.remove",
+)
+"""What the standard library calls when a weak reference dies: Python drops its exceptions."""
 
 
 def plain(locks: locknut.Locks) -> None:
@@ -98,9 +104,10 @@ def main(url: str, kind: str, seconds: float, seed: int, longest: float) -> None
     while not enough():
         try:
             signal.setitimer(signal.ITIMER_REAL, pause())
-            while True:
+            while not enough():  # a hit that Python drops must not make this endless
                 work(locks)
                 rounds += 1
+            signal.setitimer(signal.ITIMER_REAL, 0)
         except KeyboardInterrupt:
             hits += 1
         except locknut.LocknutError as error:
@@ -116,19 +123,19 @@ def main(url: str, kind: str, seconds: float, seed: int, longest: float) -> None
 
 def interrupt(_: int, frame: Any) -> None:
     """Not before the first instruction of `__exit__`, which no Python code could take care of, nor
-    in a destructor, where Python drops every exception, nor in this very function: on a busy
-    machine the next signal comes before it has returned to that first instruction.
+    where Python drops every exception, nor in this very function: on a busy machine the next
+    signal comes before it has returned to that first instruction.
     """
     begins = frame.f_code.co_name == "__exit__" and frame.f_lasti <= 2
-    if begins or frame.f_code is interrupt.__code__ or in_destructor(frame):
+    if begins or frame.f_code is interrupt.__code__ or dropping(frame):
         signal.setitimer(signal.ITIMER_REAL, 3e-4)
         return
     raise KeyboardInterrupt
 
 
-def in_destructor(frame: Any) -> bool:
+def dropping(frame: Any) -> bool:
     while frame is not None:
-        if frame.f_code.co_name == "__del__":
+        if frame.f_code.co_name == "__del__" or frame.f_code.co_qualname in DROPPING:
             return True
         frame = frame.f_back
     return False
