@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -113,12 +114,14 @@ def test_an_answer_is_lost_on_the_way_from_the_line_to_the_lease(
         proxy.replies.swallow()
         return await enter(*given)
 
-    with monkeypatch.context() as patched:
+    with monkeypatch.context() as patched, ThreadPoolExecutor(1) as another:
         patched.setattr(moving, "enter", unheard)
+        asked = another.submit(lambda: run(port.attempt(wanted, 0.0)))
+        # A cut before the server has read the request would lose that, too.
+        eventually(lambda: standing(beside, path) == (0, 1), "it was done")
+        proxy.heal()
         with pytest.raises(BackendUnavailable):
-            run(port.attempt(wanted, 0.0))
-    proxy.heal()
-    eventually(lambda: standing(beside, path) == (0, 1), "it was done")
+            asked.result(PATIENCE)
     if not gives_up:
         granted = asked_until_answered(port, wanted)
         assert isinstance(granted, Granted)
