@@ -15,28 +15,45 @@ from tests.servers.cluster import Node, RedisCluster
 pytestmark = [pytest.mark.redis, pytest.mark.faults]
 LOADED = b"$40\r\n"
 """How the answer to SCRIPT LOAD begins; the answer of the script itself comes right behind it."""
+LINES = 3
+"""Of these two answers together, at the least."""
 
 
 class BehindLoading(plain.Between):
-    """Loses the first answer that comes together with that of a SCRIPT LOAD."""
+    """Loses the answer to a SCRIPT LOAD, and that behind it."""
 
     def __init__(self, proxy: FaultProxy, node: Node) -> None:
         super().__init__(proxy)
         self._node = node
 
     async def lose_the_answer(self, scene: Scene, work: Callable[[], Awaitable[Any]]) -> Any:
-        proxy = self._proxy
         self._node.script_flush()
-        proxy.replies.forget()
-        proxy.replies.cut_at(LOADED)
+        for way in (self._proxy.requests, self._proxy.replies):
+            way.forget()
+        self._proxy.replies.hold()
 
         async def do() -> Any:
             return await work()
 
         worker = scene.spawn(do)
-        await plain._aside(scene, lambda: proxy.replies.wait_for(LOADED))  # so it was applied
-        await plain._aside(scene, proxy.replies.forward)
+        await plain._aside(scene, self._lose)
         return await worker.result()
+
+    def _lose(self) -> None:
+        requests, replies = self._proxy.requests, self._proxy.replies
+        replies.wait_for(b"NOSCRIPT")
+        requests.hold()
+        replies.forward()
+        requests.wait_for(b"LOAD")
+        replies.hold()
+        replies.forget()
+        requests.forward()
+        replies.wait_for(LOADED)
+        (loading,) = (each for each in self._proxy.connections if each.replies.seen(LOADED))
+        # The script may be sent a moment after it is loaded: a cut in between would lose it.
+        loading.replies.wait_for(b"\r\n", count=LINES)  # so it was applied
+        replies.swallow()
+        replies.forward()
 
 
 @pytest.fixture(scope="module")
