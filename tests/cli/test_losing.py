@@ -42,6 +42,7 @@ def test_a_broken_lock_stops_the_child_and_is_79(shell: Shell) -> None:
     code, _, err = running.finish()
     assert code == 79
     assert err.startswith(f'locknut: lost "x" (fence {fence}): it was broken by force')
+    assert "; somebody else may have the lock now; stopping pid" in err
     assert "(SIGTERM, SIGKILL in 5s)" in err
 
 
@@ -275,12 +276,14 @@ def test_a_hold_that_is_over_before_the_command_starts_starts_none(
 
 
 def test_a_break_while_the_command_ends_is_79(shell: Shell) -> None:
-    running, fence = start(shell, "x", "-c", TELLS_FENCE + "read line; exit 0")
+    running, fence = start(shell, "x", "-c", TELLS_FENCE + "echo $$; read line; exit 0")
+    pid = int(running.line())
     running.send(signal.SIGSTOP)
     until(lambda: state(running.pid) == "T")
     assert shell.run("break", "x", "--fence", fence, "--yes")[0] == 0
     running.stdin.close()
     running.process.stdin = None
+    until(lambda: gone(pid))
     running.send(signal.SIGCONT)
     code, _, err = running.finish()
     assert code == 79

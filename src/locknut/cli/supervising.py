@@ -239,11 +239,12 @@ class Supervisor:
         on_lost, pid = self._rules.on_lost, self._child.pid
         if self._child.code is not None and self._child.gone():
             return "the command has ended, but somebody else may have run at the same time"
+        now = "" if self._left() > 0 else "somebody else may have the lock now; "
         if not on_lost.signum:
-            return f"pid {pid} goes on without the lock (--on-lost warn)"
+            return f"{now}pid {pid} goes on without the lock (--on-lost warn)"
         first = signal.Signals(on_lost.signum).name
         if not on_lost.stops:
-            return f"pid {pid} is sent {first} and goes on without the lock"
+            return f"{now}pid {pid} is sent {first} and goes on without the lock"
         if on_lost.signum == signal.SIGKILL or time_left <= 0:
-            return f"stopping pid {pid} (SIGKILL)"
-        return f"stopping pid {pid} ({first}, SIGKILL in {span(time_left)})"
+            return f"{now}stopping pid {pid} (SIGKILL)"
+        return f"{now}stopping pid {pid} ({first}, SIGKILL in {span(time_left)})"
