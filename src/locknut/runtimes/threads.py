@@ -169,9 +169,9 @@ class ThreadRuntime:
         return os.urandom(16).hex()
 
     def random(self) -> float:
-        import random  # only here: it takes long to import, and most callers never wait
-
-        return random.random()  # noqa: S311  # jitter, not a secret
+        # Not the module `random`: an interrupt while whoever waits first imports it would leave the
+        # import's own lock taken, and every thread that waits would hang.
+        return int.from_bytes(os.urandom(4)) / 2**32
 
 
 class _KeeperThread(threading.Thread):
