@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +28,34 @@ def renewed(lease: Any) -> None:
         assert time.monotonic() < give_up, "not renewed"
         before = left
         time.sleep(0.01)
+
+
+def collect() -> None:
+    """`gc.collect()`, which does nothing and says nothing while another thread is collecting: we
+    come again until a whole collection was ours. Of one that never ends, the threads are shown.
+    """
+    ours: list[bool] = []
+    thread = threading.get_ident()
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "stop" and info["generation"] == 2 and threading.get_ident() == thread:
+            ours.append(True)
+
+    give_up = time.monotonic() + PATIENCE
+    gc.callbacks.append(note)
+    try:
+        while not ours:
+            gc.collect()
+            if not ours:
+                assert time.monotonic() < give_up, _stacks()
+                time.sleep(0.01)
+    finally:
+        gc.callbacks.remove(note)
+
+
+def _stacks() -> str:
+    frames = sys._current_frames().values()
+    return "\n".join("".join(traceback.format_stack(frame)) for frame in frames)
 
 
 class Started:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import threading
 import weakref
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 import locknut
 from locknut import aio
 from locknut.backends.memory import store
-from tests.api.crowd import PATIENCE, Started, in_thread
+from tests.api.crowd import PATIENCE, Started, collect, in_thread
 
 KINDS: dict[str, Any] = {
     "lock": lambda locks: locks.lock("x"),
@@ -91,7 +90,7 @@ def test_a_task_that_nobody_refers_to_leaves_the_line(url: str, kind: str) -> No
     with locknut.connect(url) as locks:
         lease = KINDS[kind](locks).acquire()
         task = weakref.ref(closed_while_waiting(url, kind))
-        gc.collect()
+        collect()
         assert task() is None
         assert KINDS[kind](locks).info().waiters == ()
         lease.release()
