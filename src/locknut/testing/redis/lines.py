@@ -15,6 +15,7 @@ from locknut.backends import redis
 from locknut.backends.redis import engine as _engine  # noqa: F401  # all modules are loaded by it
 from locknut.backends.redis import settings, wire
 from locknut.connect import parse
+from locknut.runtimes import deadlines
 from locknut.testing.node import EPOCH
 from locknut.testing.process import Process
 from locknut.testing.redis.server import RedisNode
@@ -95,7 +96,8 @@ def instead(package: str, replaced: Mapping[str, Callable[[object], Any]]) -> tu
     )
 
 
-CLOCKS = instead(redis.__name__, REPLACED)
+CLOCKS = (*instead(redis.__name__, REPLACED), Patch(deadlines, "now", _by_our_clock))
+"""Also the clock of deadlines, or what a seed leads to would depend on the machine's own."""
 
 
 class LineEnd:
