@@ -46,7 +46,7 @@ CROWDS = (
 def measure(plan: Plan) -> Table:
     """Owner changes, shares and waits."""
     table = Table("zookeeper.contention: all want one lock, all the time", COLUMNS)
-    with ZooKeeperServer() as server:
+    with ZooKeeperServer(waits_for_disk=True) as server:
         for crowd in CROWDS:
             _race(crowd, server.url, table, plan)
     return table

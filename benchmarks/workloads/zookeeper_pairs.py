@@ -27,9 +27,9 @@ def measure(plan: Plan) -> Table:
         "zookeeper.pairs: uncontended acquire and release",
         ("", "servers", "us per pair", "best quarter", "of bare", "us of client CPU", "pairs/s"),
     )
-    with ZooKeeperServer() as server:
+    with ZooKeeperServer(waits_for_disk=True) as server:
         _race("one", server.url, table, plan)
-    with ZooKeeperEnsemble() as ensemble:
+    with ZooKeeperEnsemble(waits_for_disk=True) as ensemble:
         _race("three, by the leader", ensemble.leader.url, table, plan)
         _race("three, by a follower", ensemble.followers[0].url, table, plan)
     return table

@@ -27,6 +27,7 @@ admin.enableServer=false
 maxClientCnxns={connections}
 minSessionTimeout=200
 maxSessionTimeout={longest}
+forceSync={sync}
 {listening}
 {peers}
 """
@@ -54,13 +55,16 @@ class ZooKeeperServer(Server):
         number: int = 0,
         connections: int = 0,
         longest_session: int = 60_000,
+        waits_for_disk: bool = False,
     ) -> None:
         """`wants_certificates` of clients; `connections` from one address, 0 for any number;
-        `longest_session` in milliseconds.
+        `longest_session` in milliseconds. A test ends processes, never the machine, so that what a
+        server has written is safe before the disk has it: only a benchmark `waits_for_disk`.
         """
         super().__init__()
         self._connections = connections
         self._longest_session = longest_session
+        self._waits_for_disk = waits_for_disk
         self.peers: Sequence[Peer] = ()
         """How this one reaches each of the ensemble: through a proxy, if a test will cut it off."""
         self.number = number
@@ -131,6 +135,7 @@ class ZooKeeperServer(Server):
             sync_limit=self._sync_limit,
             connections=self._connections,
             longest=self._longest_session,
+            sync="yes" if self._waits_for_disk else "no",
             folder=self.folder,
             listening="\n".join(self._listening()),
             peers="\n".join(["standaloneEnabled=false", *peers] if peers else []),
@@ -171,9 +176,10 @@ class ZooKeeperServer(Server):
 class ZooKeeperEnsemble(Started):
     """Three servers, of which two are enough."""
 
-    def __init__(self, *, sync_limit: int = 10) -> None:
+    def __init__(self, *, sync_limit: int = 10, waits_for_disk: bool = False) -> None:
         self.servers = [
-            ZooKeeperServer(number=number, sync_limit=sync_limit) for number in (1, 2, 3)
+            ZooKeeperServer(number=number, sync_limit=sync_limit, waits_for_disk=waits_for_disk)
+            for number in (1, 2, 3)
         ]
 
     @property

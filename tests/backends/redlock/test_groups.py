@@ -26,7 +26,7 @@ def singles() -> Iterator[list[RedisServer]]:
 
 
 def locks_of(paint: Any, *urls: str, failover: bool = False, max_ttl: float = 60.0) -> Any:
-    engine = redlocks.engine(urls, max_ttl, 0.3, durable=True, failover=failover)
+    engine, _ = redlocks.engine(urls, max_ttl, 0.3, durable=True, failover=failover)
     return paint.locks(engine, Settings("locknut"))
 
 

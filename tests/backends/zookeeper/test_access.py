@@ -197,8 +197,8 @@ def test_a_root_that_we_may_not_write_to_is_an_error_that_says_so(
 def test_a_server_with_too_many_connections_of_ours_says_so() -> None:
     with (
         ZooKeeperServer(connections=1) as server,
-        locknut.connect(f"{server.url}?session_timeout=4") as first,
-        locknut.connect(f"{server.url}?session_timeout=4") as second,
+        locknut.connect(f"{server.url}?session_timeout=20") as first,
+        locknut.connect(f"{server.url}?session_timeout=20") as second,
     ):
         with first.lock("x"), pytest.raises(BackendUnavailable, match="maxClientCnxns"):
             second.lock("y").acquire(timeout=3)
