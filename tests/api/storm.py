@@ -1,4 +1,4 @@
-"""A program whose main thread is interrupted thousands of times around its locks (F-P6).
+"""A program whose main thread is interrupted thousands of times around its locks.
 
 Run as `python storm.py URL KIND SECONDS SEED LONGEST`: it is hit again after LONGEST seconds at the
 latest, or later where hardly a round is ended in that time. Prints how often it was, and what was

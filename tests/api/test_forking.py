@@ -1,4 +1,4 @@
-"""Fork: the child owns nothing of the parent's, harms nothing, and can start anew (S17, F-P7)."""
+"""Fork: the child owns nothing of the parent's, harms nothing, and can start anew (S17)."""
 
 from __future__ import annotations
 

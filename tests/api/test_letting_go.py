@@ -1,4 +1,4 @@
-"""Holders that end without releasing: threads, leases, loops, whole programs (L11, F-P8, F-P9)."""
+"""Holders that end without releasing: threads, leases, loops, whole programs (L11)."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tests.contracts.sources import Source, sources
 LONGEST_FILE = 320
 LONGEST_FUNCTION = 60
 BANNED = frozenset({"manager", "helper", "helpers", "util", "utils", "token", "tokens"})
-"""Words that say nothing, and one that means three different things (design, section 1)."""
+"""Words that say nothing, and one that means three different things."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -1,6 +1,6 @@
 """The only doors from the core to the outside: a runtime, an engine's backend, and an ear.
 
-Rules every backend keeps (the conformance suite tests them; tags point to the design review):
+Rules every backend keeps (the conformance suite tests them; tags lead to docs/hazards.md):
 
 1. A command finishes. It is never cancelled half-way and has a time limit of its own, kept in the
    connection (an asyncio backend does not use `asyncio.timeout` for it, nor `wait_for`: those

@@ -1,4 +1,19 @@
-"""The asyncio colour: the core's coroutines run as they are, on the caller's loop."""
+"""The asyncio colour: the core's coroutines run as they are, on the caller's loop.
+
+A runtime belongs to the loop that first used it. Where a call comes from decides what it may do:
+
+1. *From a task of that loop*, the usual case: the task is the caller (`mine`), and waiting suspends
+   it.
+2. *From that loop's thread, but outside of any task* (a callback, a finalizer): it may ring, which
+   takes effect at once. There is nobody to suspend, so `mine` refuses and `caller` says None.
+3. *From another thread*, such as the keeper's: it may ring, which is passed on to the loop.
+4. *From another loop*, or when its own was closed: using it is refused. A ring is forgotten; a
+   signal says `gone`, so that the engine drops the claim that waited; users' callbacks run on a
+   thread of their own.
+
+Nothing here may keep an ended task alive, or its holds would never be let go: what a task owns
+hangs on the task itself, and a signal refers weakly to the future that its task awaits.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +24,7 @@ import os
 import random
 import sys
 import weakref
-from asyncio import _get_running_loop, current_task
+from asyncio import _get_running_loop, current_task  # the first says None where others raise
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from threading import get_ident
@@ -27,6 +42,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 LONGEST_TIMER = 86400.0
+"""Seconds. A longer wait wakes up in between, and whoever waits looks again."""
 _owners: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
 """The tasks that carry a `Mine`. It hangs on the task itself: in a table beside the tasks, whatever
 a task owns that leads back to the task (a callback, say) would keep both for ever."""
@@ -92,10 +108,11 @@ class LoopSignal:
                 timer = loop.call_later(min(left, LONGEST_TIMER), _wake, future)
             try:
                 await future
-            finally:
+            finally:  # also when it is cancelled: the next ring must not wake a future of the past
                 self._future = nobody
                 if timer is not None:
                     timer.cancel()
+        # A ring before the wait counts too, and it counts once.
         rung, self._rung = self._rung, False
         return rung
 
@@ -155,7 +172,7 @@ class LoopRuntime:
         loop = self._loop
         # A thread's number is used again: the loop's may be that of another thread by now.
         if loop is None or (get_ident() == self._thread and not loop.is_closed()):
-            call()
+            call()  # without a loop nobody has waited yet: a ring is noted for the first wait
         else:
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(call)
@@ -230,7 +247,7 @@ class LoopRuntime:
         result = call()
         if asyncio.iscoroutine(result):
             task = asyncio.ensure_future(result)
-            self._running.add(task)
+            self._running.add(task)  # a loop refers to its tasks weakly
             task.add_done_callback(self._running.discard)
 
 

@@ -1,7 +1,19 @@
 """What each command does to the lock file; nothing here waits, so both colours share it.
 
-A first attempt may barge in; refused, a claim has its ticket and goes in order (`lining`), unless
-it was a mere try.
+Kernel locks on bytes of the file decide who holds; `layout` says which byte means what. An attempt
+ends in one of these ways:
+
+1. *Granted*: `_enter` has locked what its mode needs, and written the number and who holds.
+   A first attempt may barge in, before those who wait, unless it is fair.
+2. *Refused, and it does not wait* (`timeout=0`): nothing of it is left (`_turn_away`).
+3. *Refused, and it waits*: it takes a ticket, hangs up its bell, and tries once more, because the
+   lock may have been freed in between. From then on it goes in order (`lining`).
+4. *Refused, with enough waiters of this process in line*: it is sent out, where it needs no
+   descriptor, and is called in when there is room (`anteroom`).
+5. *Orphaned*: the file was broken, removed or moved while we asked. We ask in the file that counts.
+6. *Crowded*: another process was stopped in the middle of a change. We look again soon.
+
+An attempt that fails drops whatever it has locked, and rings whom that may have kept out.
 """
 
 from __future__ import annotations
@@ -29,9 +41,11 @@ from locknut.backends.file.places import BARGE, Place
 from locknut.core.values import Answer, Busy, Claim, Granted
 
 _REOPENS: Final = 20
+"""Files that may be orphaned under us in one attempt, before we come back later."""
 _SOON: Final = 0.002
 _BARRED: Final = 1000
 _FORGIVEN: Final = 200
+"""Barred claims that are remembered, and how many of the oldest are forgotten at a time."""
 _MOST_USED: Final = 4
 _new_tuple = tuple.__new__
 
@@ -191,7 +205,7 @@ class Recipe(Lining):
         if raw is None:
             place.reserved = None
             return None
-        place.raw = raw
+        place.raw = raw  # from here on a release has something to give back
         if place.ticket is not None and place.mode != EXCLUSIVE:
             self._let_others_in(place, place.ticket)
         return _new_tuple(Granted, (raw, None, None, None))  # half the price of Granted(raw)
@@ -207,7 +221,7 @@ class Recipe(Lining):
                 return away
             if place.bell is None:
                 return Busy(place.reserved or NET)
-        if self._hang_bell(place):
+        if self._hang_bell(place):  # whoever left before it hung has rung nobody: try once more
             granted = self._enter(place)
             if granted is not None:
                 return granted

@@ -1,4 +1,19 @@
-"""The Redis engine behind the core's port: the verbs, the same in both colours."""
+"""The Redis engine behind the core's port: the verbs, the same in both colours.
+
+Every verb is one script, and one round trip. `attempt` has three ways to a grant:
+
+1. *At once.* The lock is free, and the answer is the number of the grant.
+2. *By a message.* The answer is "not yet", and from that command on the claim stands in line. Later
+   somebody's script grants it the lock and tells it: in an inbox that its thread reads by `BLPOP`
+   (`sync.Inbox`), or by a push on the connection of its loop (`aio`). The next `attempt` finds the
+   message and needs no command (`_known`). Such a grant counts from the last "not yet" (S1).
+3. *By a message that is waited for in the same write.* A thread that had to wait for this name the
+   last time sends the question and the `BLPOP` behind it together (`_ask_and_sleep`).
+
+A message may be lost, come too late to be believed, or tell of an older grant. So a claim in line
+asks again now and then (`attending`), and the script then finds the claim's own grant (S8). With
+`wait_replicas` a message is never enough: the grant is asked for, and confirmed (S19).
+"""
 
 from __future__ import annotations
 
@@ -48,8 +63,6 @@ CAPABILITIES: Final = frozenset(
 )
 _new_tuple: Final = tuple.__new__
 """Makes a NamedTuple of all its fields in half the time."""
-"""Answers, with a `ReplyError` where the server said no and a `BackendError` where nobody said
-anything. They are mere objects, so that none can be used before `_checked` has looked at it."""
 
 
 class RedisBackend(Looking, Attending):
@@ -80,7 +93,11 @@ class RedisBackend(Looking, Attending):
 
     @abstractmethod
     async def _send_many(self, packed: Sequence[bytes]) -> list[object]:
-        """Several commands in one round trip."""
+        """Several commands in one round trip.
+
+        An answer is a `ReplyError` where the server said no, and a `BackendError` where nobody said
+        anything. They are plain objects, so that none is used before `_checked` has looked at it.
+        """
 
     async def _send_confirmed(self, packed: Sequence[bytes]) -> list[object]:
         """The same; what too few replicas have confirmed is `Unconfirmed`."""
@@ -110,10 +127,10 @@ class RedisBackend(Looking, Attending):
             if type(known) is Granted:
                 self._waiting.pop(claim.id, None)
             return known
-        sent = now()
+        sent = now()  # before it is sent: what is granted later counts from here
         reply_to = self._reply_to(waiting) if claim.waits else recipe.NOWHERE
         packed = self._recipe.acquire(claim, reply_to)
-        era = self._era(packed)
+        era = self._era(packed)  # before the answer: by then it may be that of another server
         if self._confirmation is None:
             reply = await self._ask(ACQUIRE, packed)
         else:
@@ -129,6 +146,7 @@ class RedisBackend(Looking, Attending):
             waiting = self._waiting[claim.id] = Waiting(claim)
         waiting.not_yet(sent, last_raw, retry_ms / 1000, era)
         waiting.ask_at = sent + net()
+        # On a loop, "not yet" and the grant may be read in one piece, before this task runs.
         if self._early and (early := self._early.pop(claim.id, None)) is not None:
             waiting.told(*early)  # found by the next question, which needs no command
         return self._until_asked(waiting, Busy(retry_ms / 1000))

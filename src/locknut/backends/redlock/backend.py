@@ -1,4 +1,14 @@
-"""The verbs of Redlock, the same in both colours: ask all nodes at once, a majority decides."""
+"""The verbs of Redlock, the same in both colours: ask all nodes at once, a majority decides.
+
+What the votes of an attempt come to (`ballots` says what each node may answer):
+
+1. A majority voted and accepted the number: granted. A late vote of the others is kept (L2).
+2. A majority voted, but some know a larger number: the voters are asked to take a higher one (S2).
+3. A majority knows the hold of the same owner by one number: the co-owner joins with that number.
+4. Votes, but no majority: they are given back, and everybody asks again after a random while.
+5. No votes, because somebody holds it: we ask again when it has run out on a majority.
+6. Too few nodes say who holds it, or a node has other settings: the attempt fails with an error.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +45,8 @@ CAPABILITIES: Final = frozenset(
     }
 )
 _SPLIT: Final = 0.005
-"""After a split vote, everybody tries again after a while that is random and doubles ..."""
 _SPLITS: Final = 7
-"""... so often."""
+"""After a split vote everybody asks again, after a random while that doubles so many times."""
 _BATCH: Final = 500
 _ROUNDS: Final = 3
 """Numbers proposed to those who voted: one is enough, unless voters fall or late ones know more."""
@@ -64,7 +73,7 @@ class RedlockBackend(Inspecting, Watching):
         ballot = self._set.ballots.get(claim.id)
         if ballot is None:
             ballot = self._set.ballots[claim.id] = Ballot(time.time_ns() // 1000)
-        number = ballot.raw or self._set.propose(time.time_ns() // 32_000)
+        number = ballot.raw or self._set.propose(time.time_ns() // 32_000)  # asked again: as before
         waiting = self._waiting.get(claim.id)
         ring = b"" if waiting is None else waiting.channel()
         ballot.tries += 1
@@ -164,7 +173,7 @@ class RedlockBackend(Inspecting, Watching):
 
     async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
         self._waiting.pop(claim.id, None)
-        ballot = self._set.ballots.pop(claim.id, None)
+        ballot = self._set.ballots.pop(claim.id, None)  # first: a vote not sent yet is not sent now
         ended = Round(self._all, len(self._all))
         heard = self._hears(ended, _ended, guarded=False)
         if ballot is None or doubtful:
@@ -203,7 +212,7 @@ class RedlockBackend(Inspecting, Watching):
         questions = []
         for about, claim in enumerate(claims):
             ballot = self._set.ballots.get(claim.id)
-            missing = set() if ballot is None else ballot.missing()
+            missing = set() if ballot is None else ballot.missing()  # set anew, not counted (L2)
             raw = ballot.raw or 0 if ballot else 0
             words = self._recipe.extend(claim, raw, anew=False, ttl=ttl)
             mend = self._recipe.extend(claim, raw, anew=True, ttl=ttl)
