@@ -144,8 +144,9 @@ def test_what_the_child_is_told_is_no_order_to_a_nested_run(
         ("--on-backend-error pray x true", "skip"),
         ("--require magic x true", "fencing"),
         ("--ttl 15 --grace 5 x true", "third"),
-        ("--nonblo x true", "unrecognized"),
-        ("--bogus x true", "--bogus"),
+        ("--nonblo x true", "no option '--nonblo', did you mean '--nonblock'?"),
+        ("--tll=5 x true", "no option '--tll', did you mean '--ttl'?"),
+        ("--bogus x true", "no option '--bogus' (try"),
     ],
 )
 def test_mistakes_are_one_line_and_code_64(

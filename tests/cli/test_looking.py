@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,7 @@ from tests.cli.test_contention import hold, let_go, waiting
 
 
 def test_ls_lists_what_is_held_and_waited_for(shell: Shell) -> None:
-    assert shell.run("ls", "--json")[:2] == (0, "[]\n")
+    assert shell.run("ls", "--json") == (0, "[]\n", "")
     holder, fence = hold(shell, "order:1", "--owner", "nightly")
     hold(shell, "-s", "report")
     shell.start("run", "order:1", "true")
@@ -30,6 +31,22 @@ def test_ls_lists_what_is_held_and_waited_for(shell: Shell) -> None:
     assert [each["lock"] for each in json.loads(shell.run("ls", "--json", "--waiting")[1])] == [
         "order:1"
     ]
+
+
+def test_an_empty_ls_says_where_it_looked(shell: Shell, tmp_path: Path) -> None:
+    hold(shell, "order:1")
+    place = f"file:{tmp_path}/locks"
+    code, out, err = shell.run("ls", "report*")
+    assert (code, len(out.splitlines())) == (0, 1)
+    assert err == f'locknut: no lock like "report*" is held or waited for in {place}\n'
+    assert shell.run("ls", "--waiting")[2] == f"locknut: no lock is waited for in {place}\n"
+    assert shell.run("ls", "-q", "report*")[2] == ""
+
+
+def test_one_word_too_many_is_named(shell: Shell) -> None:
+    code, _, err = shell.run("ls", "a*", "b*")
+    assert code == 64
+    assert err == "locknut: there is one argument too many: 'b*' (try: locknut ls --help)\n"
 
 
 def test_ls_can_go_on_until_interrupted(shell: Shell) -> None:

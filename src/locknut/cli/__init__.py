@@ -105,8 +105,9 @@ def _overview() -> str:
 
 def _no_such(word: str) -> int:
     from locknut.cli.exits import Exit
+    from locknut.core.doors import nearest
 
     problem = f"there is no verb {word!r}" if word else "no verb given"
-    known = ", ".join(VERBS)
-    sys.stderr.write(f"locknut: {problem}; there are: {known} (try: locknut --help)\n")
+    known = nearest(word, VERBS) or f"; there are: {', '.join(VERBS)}"
+    sys.stderr.write(f"locknut: {problem}{known} (try: locknut --help)\n")
     return Exit.USAGE

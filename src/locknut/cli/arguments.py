@@ -16,6 +16,7 @@ from locknut.cli.exits import Exit
 from locknut.cli.options import EVERYWHERE, RUN
 from locknut.cli.readings import OnLost
 from locknut.cli.verbs import VERBS
+from locknut.core.doors import nearest
 from locknut.errors import ConfigurationError
 
 
@@ -155,7 +156,9 @@ def _wants_next(word: str) -> bool:
 
 def _settle(parser: _Parser, verb: str, argv: Sequence[str]) -> Options:
     """Texts become values, and what was not given comes from the environment or is the default."""
-    found = parser.parse_args(argv, Options())
+    found, unknown = parser.parse_known_args(argv, Options())
+    if unknown:
+        parser.error(_too_much(verb, unknown[0]))
     found.from_environment = frozenset()
     for option in VERBS[verb].options:
         text, source = getattr(found, option.dest), "/".join(option.flags)
@@ -170,6 +173,16 @@ def _settle(parser: _Parser, verb: str, argv: Sequence[str]) -> Options:
         elif text is None:
             setattr(found, option.dest, option.default)
     return found
+
+
+def _too_much(verb: str, word: str) -> str:
+    if not word.startswith("-"):
+        return f"there is one argument too many: {word!r}"
+    flag = word.partition("=")[0]
+    known = [
+        each for option in VERBS[verb].options for each in option.flags if len(each) > len("-x")
+    ]
+    return f"there is no option {flag!r}{nearest(flag, known, cutoff=0.7)}"  # all begin with dashes
 
 
 def _check(parser: _Parser, found: Options, command: list[str]) -> None:

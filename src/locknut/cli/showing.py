@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from locknut import Mode
 from locknut.cli import arguments, opening, titles
-from locknut.cli.telling import age, as_json, command, moment, plain, quoted, span, who
+from locknut.cli.telling import Teller, age, as_json, command, moment, plain, quoted, span, who
 
 if TYPE_CHECKING:
     from locknut import Holder, LockInfo, Locks, Vote
@@ -43,8 +43,17 @@ def _list(locks: Locks, options: Options) -> None:
         sys.stdout.write((_CLEAR if clear else "") + text + "\n")
         sys.stdout.flush()
         if not options.watch:
+            if not found and not options.json:
+                teller = Teller(quiet=options.quiet)
+                teller.say("none", f"{_nothing(options)} in {plain(locks.place)}")
             return
         time.sleep(max(options.every, _SHORTEST))
+
+
+def _nothing(options: Options) -> str:
+    """An empty list makes people wonder whether they look at the right place."""
+    which = "" if options.pattern is None else f" like {quoted(options.pattern)}"
+    return f"no lock{which} is {'' if options.waiting else 'held or '}waited for"
 
 
 def _show(info: LockInfo, options: Options, place: str) -> None:

@@ -59,11 +59,11 @@ def _spelled(text: str, argument: str) -> float:
         raise ConfigurationError(message) from None
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Which of the known words was meant, to be put behind the one that is not known."""
     from difflib import get_close_matches  # only for those who err
 
-    found = get_close_matches(word.lower(), list(known), n=1, cutoff=0.6)
+    found = get_close_matches(word.lower(), list(known), n=1, cutoff=cutoff)
     return f", did you mean {found[0]!r}?" if found else ""
 
 
