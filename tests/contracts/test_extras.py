@@ -1,0 +1,59 @@
+"""A driver that is missing is named with a command that works, before a release and after it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+from tests.contracts.documentation import pages
+from tests.contracts.sources import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+WITHOUT = """
+import sys
+sys.modules[{driver!r}] = None
+import locknut
+try:
+    locknut.connect({url!r})
+except locknut.ConfigurationError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("extra", "driver", "url"),
+    [
+        ("redis", "redis", "redis://localhost"),
+        ("redis", "hiredis", "redis://localhost"),
+        ("redis", "redis", "redlock://a,b,c"),
+        ("zookeeper", "kazoo", "zookeeper://localhost"),
+    ],
+)
+def test_the_command_installs_what_the_extra_has(extra: str, driver: str, url: str) -> None:
+    program = WITHOUT.format(driver=driver, url=url)
+    said = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout
+    packages = " ".join(f'"{each}"' for each in PROJECT["optional-dependencies"][extra])
+    assert f"a driver that is not installed ({driver}" in said
+    assert f"get it with: pip install {packages}" in said
+
+
+def test_every_extra_that_a_page_names_exists() -> None:
+    named = {
+        extra
+        for page in pages()
+        for group in re.findall(r"pip install[^\n`]*\[([a-z,]+)\]", page.read_text())
+        for extra in group.split(",")
+    }
+    assert {"redis", "zookeeper"} <= named <= set(PROJECT["optional-dependencies"])
+
+
+def test_the_first_lines_of_the_readme_install_from_a_clone() -> None:
+    """The name alone is of no use to anybody before there is a release."""
+    first = (ROOT / "README.md").read_text().split("\n## ", 1)[0]
+    assert first.index("pip install .  ") < first.index("pip install locknut ")
