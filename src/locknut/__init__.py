@@ -9,9 +9,9 @@
 >>> @locknut.locked("user:{user_id}", on_busy="skip")   # not run while somebody else is at it
 ... def refresh(user_id): ...
 
-Without a Locks of your own, locks are at $LOCKNUT_URL, or in files of this user.
+Functions, on the engine at $LOCKNUT_URL, or else on files of this user:
 
-    lock(name)              a re-entrant mutex
+    lock(name)              a re-entrant lock
     rwlock(name)            many readers or one writer
     semaphore(name, n)      at most n at a time
     all(*names)             several at once, without a deadlock; all_of(*locks) of several engines
@@ -21,8 +21,33 @@ Without a Locks of your own, locks are at $LOCKNUT_URL, or in files of this user
     ping()                  whether the engine works
     connect(url)            a Locks, which has all of these as methods; redlock(urls) likewise
 
-Every error is a LocknutError. `locknut.aio` has the same names for asyncio. help(locknut.Locks),
-help(locknut.Lock) and help(locknut.Lease) tell more than the long list below.
+Locks: one engine.
+
+    lock, rwlock, semaphore, all, locked, info, list, force_release, ping as above
+    attach(text)            take over a hold from another process: see Lease.detach()
+    on_event(listener)      learn of every wait, grant, loss ...
+    close()                 release everything; `with` does it too
+
+Lock: a name to lock, as often as you like.
+
+    with lock as lease:     wait for it, hold it, release it
+    acquire(blocking=True, timeout=None)        a Lease, or None if it was not free in time
+    release(), held         what this thread has
+    locked(), info()        what anybody has
+
+Lease: one hold.
+
+    fence                   grows with every hold: let the resource refuse smaller ones
+    held, check()           whether it is still ours: a bool; raises LeaseLost if not
+    lost, on_lost(callback) wait for the loss; be called
+    state, remaining, reason
+    renew(), release(), detach()
+
+Errors: LocknutError is the base of all: AcquireTimeout (also a TimeoutError), LeaseLost, NotHeld,
+StaleFence, Unsupported, DeadlockDetected, ConfigurationError, BackendError, BackendUnavailable.
+
+`locknut.aio` has the same names for asyncio. help(locknut.Locks), help(locknut.Lock) and
+help(locknut.Lease) tell more than the long list below.
 """
 
 from __future__ import annotations
@@ -72,7 +97,7 @@ _mutex = threading.Lock()
 
 
 def default() -> Locks:
-    """The Locks behind `locknut.lock(...)`: $LOCKNUT_URL, or files of this user."""
+    """Return the Locks behind `locknut.lock(...)`: at $LOCKNUT_URL, or files of this user."""
     with _mutex:
         if not _default or _default[0]._client.closed:
             _default[:] = [connect()]
@@ -91,7 +116,7 @@ def lock(  # noqa: PLR0913  # the options of a lock, each by name
     owner: str | None = None,
     on_lost: OnLost = None,
 ) -> Lock:
-    """A re-entrant mutex: `ttl` is what the engine promises, `timeout` how long to wait."""
+    """Make a re-entrant lock. `timeout`: how long to wait; `ttl`: its life without renewal."""
     return default().lock(
         name,
         ttl,
@@ -114,7 +139,7 @@ def rwlock(
     max_hold: Duration | None = None,
     on_lost: OnLost = None,
 ) -> RWLock:
-    """Many readers or one writer: `.read()` and `.write()` are locks."""
+    """Make a lock for many readers or one writer: its `.read()` and `.write()` are locks."""
     return default().rwlock(
         name, ttl, timeout, auto_renew=auto_renew, max_hold=max_hold, on_lost=on_lost
     )
@@ -132,7 +157,7 @@ def semaphore(  # noqa: PLR0913  # as lock()
     fair: bool = False,
     on_lost: OnLost = None,
 ) -> Semaphore:
-    """At most `permits` holders at a time, each with its own lease."""
+    """Make a semaphore: at most `permits` holders at a time, each with its own lease."""
     return default().semaphore(
         name,
         permits,
@@ -153,7 +178,7 @@ def all(  # noqa: A001  # the same name as the method's
     auto_renew: bool = True,
     max_hold: Duration | None = None,
 ) -> Together:
-    """Several locks at once: all or nothing, never a deadlock between two callers."""
+    """Take several locks at once: all or none, and two callers never deadlock."""
     return default().all(*names, ttl=ttl, timeout=timeout, auto_renew=auto_renew, max_hold=max_hold)
 
 
@@ -192,7 +217,7 @@ def locked(  # noqa: PLR0913  # as lock()
 ) -> SkippingDecorator:
     """Run a function under a lock named after its arguments: "user:{user_id}".
 
-    Which engine that is on is decided when the function is called.
+    The engine is chosen when the function is called.
     """
     from locknut import naming  # brings `inspect`, which few programs need
 
@@ -210,22 +235,22 @@ def locked(  # noqa: PLR0913  # as lock()
 
 
 def info(name: str) -> LockInfo:
-    """Who holds this name and who waits for it."""
+    """Return who holds the lock of this name and who waits for it."""
     return default().info(name)
 
 
 def list(pattern: str | None = None) -> builtins.list[LockInfo]:  # noqa: A001  # as all()
-    """Every name that is held or waited for, or those that match a pattern like "order:*"."""
+    """Return the locks that are held or waited for, or those that match "order:*"."""
     return default().list(pattern)
 
 
 def force_release(name: str, fence: int | None = None, *, reason: str = "") -> bool:
-    """Break a hold; with `fence`, only if that one still holds. False if nobody held it."""
+    """Break a hold; with `fence`, only that one. Return False if nobody held the lock."""
     return default().force_release(name, fence, reason=reason)
 
 
 def ping(timeout: Duration = 5.0) -> Ping:
-    """Whether the engine works, now: a lock is taken and given back within `timeout`."""
+    """Check that the engine works: take a lock and release it within `timeout`."""
     return default().ping(timeout)
 
 

@@ -57,7 +57,7 @@ def _rebuild(kind: type[LocknutError], message: str, attributes: dict[str, objec
 
 
 class AcquireTimeout(LocknutError, TimeoutError):
-    """The lock was not granted in the time given; the body was not run."""
+    """The timeout expired before the lock was granted; the body was not run."""
 
 
 class LeaseLost(LocknutError):
@@ -77,11 +77,11 @@ class Unsupported(LocknutError):
 
 
 class DeadlockDetected(LocknutError, RuntimeError):
-    """Going on would make the caller wait for itself."""
+    """The caller would wait for itself forever."""
 
 
 class ConfigurationError(LocknutError, ValueError):
-    """An argument, a URL or an option was refused at the door."""
+    """An argument, a URL or an option is wrong."""
 
 
 class BackendError(LocknutError):
@@ -93,4 +93,4 @@ class BackendUnavailable(BackendError, ConnectionError):
 
 
 class BlockingInLoopWarning(RuntimeWarning):
-    """A blocking lock made a running event loop stand still; `locknut.aio` has locks for it."""
+    """A blocking lock is about to stop a running event loop; use `locknut.aio` there."""

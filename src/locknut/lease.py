@@ -49,11 +49,11 @@ class Lease(LeaseCore):
 
     @property
     def lost(self) -> Lost:
-        """The loss of this hold, to wait for."""
+        """The loss of this hold: `lost.wait(timeout)`, `lost.is_set()`."""
         return Lost(self)
 
     def release(self) -> None:
-        """Give the lock back; from any thread. Raises LeaseLost if it was lost meanwhile."""
+        """Release the lock, from any thread. Raises LeaseLost if it was lost in the meantime."""
         count = self._count
         try:
             carry_out(begin_release(self._client, self))
@@ -64,15 +64,15 @@ class Lease(LeaseCore):
             raise
 
     def renew(self) -> None:
-        """Renew now; raises unless the engine confirms that the hold is still ours."""
+        """Renew the hold now. Raises unless the engine confirms that it is still ours."""
         run(looking.renew(self._client, self))
 
     def info(self) -> LockInfo:
-        """Who holds this lock and who waits for it; on several nodes, what each of them says."""
+        """Return who holds this lock and who waits for it; on `redlock:`, what each node says."""
         return run(looking.info(self._client, self.name))
 
     def detach(self, ttl: doors.Duration | None = None) -> str:
-        """Let the hold go on without this process: a secret text that `attach` takes, once."""
+        """Let the hold go on without this process. Return a secret text for one `attach`."""
         seconds = moving.parking_time(self._client.backend, ttl)
         return run(moving.detach(self._client, self, seconds))
 
@@ -123,7 +123,7 @@ def tell(lost: LeaseLost, error: BaseException | None) -> None:
 
 @for_with
 class Leases:
-    """Several holds taken together: released together, valid as long as the shortest."""
+    """Several holds that were taken together and are released together."""
 
     __slots__ = ("_leases", "_made", "_mine", "_parts")
 
@@ -140,21 +140,21 @@ class Leases:
 
     @property
     def held(self) -> bool:
-        """Whether all of them are still ours."""
+        """Whether all of them are still held."""
         return all(lease.held for lease in self._leases)
 
     @property
     def remaining(self) -> float:
-        """Seconds all of them are sure to last."""
+        """How many seconds all of them are sure to last."""
         return min(lease.remaining for lease in self._leases)
 
     def check(self) -> None:
-        """Raise unless all of them are still ours."""
+        """Raise LeaseLost unless all of them are still held."""
         for lease in self._leases:
             lease.check()
 
     def release(self) -> None:
-        """Give all of them back."""
+        """Release all of them."""
         try:
             gathering.let_go(self._parts, self._mine())
             run(gathering.release_all(self._made))

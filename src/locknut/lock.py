@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 @for_with
 class Lock(Named):
-    """A named lock. Drops in where a `threading.RLock` was; shareable between threads.
+    """A named lock. It can replace a `threading.RLock`, and threads can share it.
 
-    Re-entrant: the thread that holds it may acquire it again, at no cost, and releases it as often.
+    Re-entrant: the thread that holds it may acquire it again, and must release it as often.
     """
 
     __slots__ = ("__weakref__", "_client", "_on_lost", "_timeout", "_wait", "_want", "name")
@@ -60,7 +60,7 @@ class Lock(Named):
     def acquire(
         self, blocking: bool = True, timeout: doors.Duration | None = None
     ) -> Lease | None:  # threading's own signature
-        """The lease, or None if it was not to be had in time (`timeout=-1` waits for ever)."""
+        """Return the lease, or None if the timeout expired first (`timeout=-1` waits forever)."""
         made: list[Any] = []
         mine = self._client.runtime.mine()
         try:
@@ -123,7 +123,7 @@ class Lock(Named):
 
     @property
     def held(self) -> bool:
-        """Whether this thread holds it."""
+        """Whether this thread holds the lock."""
         lease = self._client.runtime.mine().get(self._want.slot)
         if isinstance(lease, list):
             return any(each.held for each in lease)
@@ -131,7 +131,7 @@ class Lock(Named):
 
     @property
     def owner(self) -> str | None:
-        """The explicit owner, if one was given."""
+        """The `owner` that the lock was made with, if any."""
         return self._want.terms.owner
 
     # What `threading.Condition` asks of a re-entrant lock.
@@ -156,11 +156,11 @@ class Lock(Named):
             mine[self] = exchanged(mine[self], before, lease)
 
     def locked(self) -> bool:
-        """Whether anybody holds it, anywhere."""
+        """Return whether anybody holds the lock, in this process or elsewhere."""
         return self.info().locked
 
     def info(self) -> LockInfo:
-        """Who holds it and who waits for it."""
+        """Return who holds the lock and who waits for it."""
         return run(looking.info(self._client, self.name))
 
     def __enter__(self) -> Lease:
@@ -218,7 +218,7 @@ class Lock(Named):
 
 @by_halves
 class RWLock(Named):
-    """Many readers or one writer. Writers do not starve; a writer may read, a reader not write."""
+    """Many readers or one writer. Readers cannot starve a writer, and a writer may also read."""
 
     __slots__ = ("__weakref__", "_read", "_write", "name")
 
@@ -228,15 +228,15 @@ class RWLock(Named):
         self._write = write
 
     def read(self) -> Lock:
-        """The lock to read under, shared with other readers."""
+        """Return the lock for reading, which readers hold together."""
         return self._read
 
     def write(self) -> Lock:
-        """The lock to write under, shared with nobody."""
+        """Return the lock for writing, which one writer holds alone."""
         return self._write
 
     def info(self) -> LockInfo:
-        """Who holds it and who waits for it."""
+        """Return who holds the lock and who waits for it."""
         return self._read.info()
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -258,5 +258,5 @@ class Semaphore(Lock):
 
     @property
     def permits(self) -> int:
-        """The limit this semaphore asks with."""
+        """How many may hold this semaphore at a time."""
         return self._want.terms.permits

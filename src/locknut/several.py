@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @for_with
 class Together(pickling.Named):
-    """Several locks as one: all or nothing, in one global order."""
+    """Several locks that are taken as one: all or none, in one global order."""
 
     __slots__ = ("__weakref__", "_parts", "_timeout")
 
@@ -42,7 +42,7 @@ class Together(pickling.Named):
     def acquire(
         self, blocking: bool = True, timeout: doors.Duration | None = None
     ) -> Leases | None:  # as Lock.acquire
-        """All the leases, or None if they were not all to be had in time."""
+        """Return all the leases, or None if the timeout expired first."""
         made: list[Any] = []
         try:
             return self._acquire(chosen(blocking, timeout, self._timeout), made)
@@ -106,7 +106,7 @@ class Together(pickling.Named):
 
 
 def all_of(*locks: Lock, timeout: doors.Duration | None = None) -> Together:
-    """Several locks of any Locks at once: all or nothing, in one global order."""
+    """Take locks of several engines at once: all or none, in one global order."""
     for lock in locks:
         if not isinstance(lock, Lock) or isinstance(lock, Semaphore):
             raise ConfigurationError(f"all_of takes locks of this face, got {lock!r}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import doctest
 import pydoc
+import re
+from enum import StrEnum
 from types import ModuleType
 
 import pytest
@@ -43,3 +45,32 @@ def test_the_first_screen_of_help_names_every_function() -> None:
     missing = [name for name in functions if f" {name}(" not in first]
     assert not missing
     assert "PACKAGE CONTENTS" in lines, "help goes on after what the module says of itself"
+
+
+def test_the_first_two_screens_of_help_name_the_methods_and_the_errors() -> None:
+    lines = pydoc.plain(pydoc.render_doc(locknut)).splitlines()
+    told = "\n".join(lines[: lines.index("PACKAGE CONTENTS")])
+    assert len(told.splitlines()) <= 2 * A_SCREEN
+    public = {
+        name
+        for kind in (locknut.Locks, locknut.Lock, locknut.Lease)
+        for name in dir(kind)
+        if not name.startswith("_")
+    }
+    plain = {"backend", "place", "namespace", "capabilities", "name", "owner", "mode"}
+    errors = {name for name in locknut.__all__ if _is_error(name)}
+    missing = {name for name in public - plain | errors if not re.search(rf"\b{name}\b", told)}
+    assert not missing
+
+
+def _is_error(name: str) -> bool:
+    thing = getattr(locknut, name)
+    return isinstance(thing, type) and issubclass(thing, locknut.LocknutError)
+
+
+@pytest.mark.parametrize("words", [locknut.State, locknut.Capability])
+def test_help_does_not_explain_text(words: type[StrEnum]) -> None:
+    """Python's own would list every method of `str`, which is a third of help(locknut)."""
+    assert set(words.__members__) <= set(dir(words))
+    assert not set(vars(str)) & set(dir(words)) - {"__doc__"}
+    assert "capitalize" not in pydoc.plain(pydoc.render_doc(words))

@@ -34,7 +34,7 @@ _default: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Locks] = weakref.
 
 
 def default() -> Locks:
-    """The Locks behind `locknut.aio.lock(...)`: one for the running loop."""
+    """Return the Locks behind `locknut.aio.lock(...)`: one for each running loop."""
     loop = asyncio.get_running_loop()
     locks = _default.get(loop)
     if locks is None or locks._client.closed:
@@ -54,7 +54,7 @@ def lock(  # noqa: PLR0913  # the options of a lock, each by name
     owner: str | None = None,
     on_lost: OnLost = None,
 ) -> Lock:
-    """A re-entrant mutex: `ttl` is what the engine promises, `timeout` how long to wait."""
+    """Make a re-entrant lock. `timeout`: how long to wait; `ttl`: its life without renewal."""
     return default().lock(
         name,
         ttl,
@@ -77,7 +77,7 @@ def rwlock(
     max_hold: Duration | None = None,
     on_lost: OnLost = None,
 ) -> RWLock:
-    """Many readers or one writer: `.read()` and `.write()` are locks."""
+    """Make a lock for many readers or one writer: its `.read()` and `.write()` are locks."""
     return default().rwlock(
         name, ttl, timeout, auto_renew=auto_renew, max_hold=max_hold, on_lost=on_lost
     )
@@ -95,7 +95,7 @@ def semaphore(  # noqa: PLR0913  # as lock()
     fair: bool = False,
     on_lost: OnLost = None,
 ) -> Semaphore:
-    """At most `permits` holders at a time, each with its own lease."""
+    """Make a semaphore: at most `permits` holders at a time, each with its own lease."""
     return default().semaphore(
         name,
         permits,
@@ -116,7 +116,7 @@ def all(  # noqa: A001  # the same name as the method's
     auto_renew: bool = True,
     max_hold: Duration | None = None,
 ) -> Together:
-    """Several locks at once: all or nothing, never a deadlock between two callers."""
+    """Take several locks at once: all or none, and two callers never deadlock."""
     return default().all(*names, ttl=ttl, timeout=timeout, auto_renew=auto_renew, max_hold=max_hold)
 
 
@@ -155,7 +155,7 @@ def locked(  # noqa: PLR0913  # as lock()
 ) -> SkippingDecorator:
     """Run a function under a lock named after its arguments: "user:{user_id}".
 
-    Which engine that is on is decided when the function is called.
+    The engine is chosen when the function is called.
     """
     from locknut import naming  # brings `inspect`, which few programs need
 
@@ -173,22 +173,22 @@ def locked(  # noqa: PLR0913  # as lock()
 
 
 async def info(name: str) -> LockInfo:
-    """Who holds this name and who waits for it."""
+    """Return who holds the lock of this name and who waits for it."""
     return await default().info(name)
 
 
 async def list(pattern: str | None = None) -> builtins.list[LockInfo]:  # noqa: A001  # as all()
-    """Every name that is held or waited for, or those that match a pattern like "order:*"."""
+    """Return the locks that are held or waited for, or those that match "order:*"."""
     return await default().list(pattern)
 
 
 async def force_release(name: str, fence: int | None = None, *, reason: str = "") -> bool:
-    """Break a hold; with `fence`, only if that one still holds. False if nobody held it."""
+    """Break a hold; with `fence`, only that one. Return False if nobody held the lock."""
     return await default().force_release(name, fence, reason=reason)
 
 
 async def ping(timeout: Duration = 5.0) -> Ping:
-    """Whether the engine works, now: a lock is taken and given back within `timeout`."""
+    """Check that the engine works: take a lock and release it within `timeout`."""
     return await default().ping(timeout)
 
 

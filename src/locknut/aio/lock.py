@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 @for_async_with
 class Lock(Named):
-    """A named lock. Drops in where an `asyncio.Lock` was; shareable between tasks.
+    """A named lock. It can replace an `asyncio.Lock`, and tasks can share it.
 
-    Re-entrant: the task that holds it may acquire it again, at no cost, and releases it as often.
+    Re-entrant: the task that holds it may acquire it again, and must release it as often.
     """
 
     __slots__ = (
@@ -68,7 +68,7 @@ class Lock(Named):
     def acquire(
         self, blocking: bool = True, timeout: doors.Duration | None = None
     ) -> Coroutine[Any, Any, Lease | None]:  # threading's own signature
-        """The lease, or None if it was not to be had in time (`timeout=-1` waits for ever)."""
+        """Return the lease, or None if the timeout expired first (`timeout=-1` waits forever)."""
         mine = belonging.caller(self._client.runtime)
         return self._acquire(nobody if mine is None else mine.weakly, blocking, timeout)
 
@@ -156,7 +156,7 @@ class Lock(Named):
 
     @property
     def held(self) -> bool:
-        """Whether this task holds it."""
+        """Whether this task holds the lock."""
         mine = belonging.caller(self._client.runtime)
         lease = None if mine is None else mine.get(self._want.slot)
         if isinstance(lease, list):
@@ -165,15 +165,15 @@ class Lock(Named):
 
     @property
     def owner(self) -> str | None:
-        """The explicit owner, if one was given."""
+        """The `owner` that the lock was made with, if any."""
         return self._want.terms.owner
 
     async def locked(self) -> bool:
-        """Whether anybody holds it, anywhere."""
+        """Return whether anybody holds the lock, in this process or elsewhere."""
         return (await self.info()).locked
 
     async def info(self) -> LockInfo:
-        """Who holds it and who waits for it."""
+        """Return who holds the lock and who waits for it."""
         belonging.here(self._client)
         return await looking.info(self._client, self.name)
 
@@ -235,7 +235,7 @@ _ACQUIRE = Lock._acquire.__code__
 
 @by_halves
 class RWLock(Named):
-    """Many readers or one writer. Writers do not starve; a writer may read, a reader not write."""
+    """Many readers or one writer. Readers cannot starve a writer, and a writer may also read."""
 
     __slots__ = ("__weakref__", "_read", "_write", "name")
 
@@ -245,15 +245,15 @@ class RWLock(Named):
         self._write = write
 
     def read(self) -> Lock:
-        """The lock to read under, shared with other readers."""
+        """Return the lock for reading, which readers hold together."""
         return self._read
 
     def write(self) -> Lock:
-        """The lock to write under, shared with nobody."""
+        """Return the lock for writing, which one writer holds alone."""
         return self._write
 
     async def info(self) -> LockInfo:
-        """Who holds it and who waits for it."""
+        """Return who holds the lock and who waits for it."""
         return await self._read.info()
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -275,5 +275,5 @@ class Semaphore(Lock):
 
     @property
     def permits(self) -> int:
-        """The limit this semaphore asks with."""
+        """How many may hold this semaphore at a time."""
         return self._want.terms.permits

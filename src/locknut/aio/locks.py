@@ -23,7 +23,7 @@ from locknut.terms import LockOptions, OnBusy, OnLost, make_terms
 @foreign.answering
 @other_face.for_async_with
 class Locks(opening.Opened):
-    """A client of one engine. Makes locks, and keeps what is held alive until `close()`."""
+    """A client of one engine. It makes locks, and renews the leases on them until `close()`."""
 
     _lease_type = Lease
 
@@ -47,7 +47,7 @@ class Locks(opening.Opened):
 
     @property
     def place(self) -> str:
-        """Where the locks live, as far as it can be shown: `file:/var/lib/jobs`."""
+        """Where the locks live, without any password: `file:/var/lib/jobs`."""
         return self._ear.way.place
 
     @property
@@ -72,7 +72,7 @@ class Locks(opening.Opened):
         owner: str | None = None,
         on_lost: OnLost = None,
     ) -> Lock:
-        """A re-entrant mutex: `ttl` is what the engine promises, `timeout` how long to wait."""
+        """Make a re-entrant lock. `timeout`: how long to wait; `ttl`: its life without renewal."""
         terms = make_terms(
             self._client,
             ttl=ttl,
@@ -93,7 +93,7 @@ class Locks(opening.Opened):
         max_hold: doors.Duration | None = None,
         on_lost: OnLost = None,
     ) -> RWLock:
-        """Many readers or one writer: `.read()` and `.write()` are locks."""
+        """Make a lock for many readers or one writer: its `.read()` and `.write()` are locks."""
 
         def half(mode: Mode) -> Lock:
             terms = make_terms(
@@ -120,7 +120,7 @@ class Locks(opening.Opened):
         fair: bool = False,
         on_lost: OnLost = None,
     ) -> Semaphore:
-        """At most `permits` holders at a time, each with its own lease."""
+        """Make a semaphore: at most `permits` holders at a time, each with its own lease."""
         terms = make_terms(
             self._client,
             ttl=ttl,
@@ -140,7 +140,7 @@ class Locks(opening.Opened):
         auto_renew: bool = True,
         max_hold: doors.Duration | None = None,
     ) -> Together:
-        """Several locks at once: all or nothing, never a deadlock between two callers."""
+        """Take several locks at once: all or none, and two callers never deadlock."""
         terms = make_terms(self._client, ttl=ttl, auto_renew=auto_renew, max_hold=max_hold)
         parts = [(self._client, self._client.want(doors.name(name), terms)) for name in names]
         return Together(parts, timeout)
@@ -194,17 +194,17 @@ class Locks(opening.Opened):
         return decorator(lambda: self, template, on_busy, patience, options)
 
     async def info(self, name: str) -> LockInfo:
-        """Who holds this name and who waits for it."""
+        """Return who holds the lock of this name and who waits for it."""
         belonging.here(self._client)
         return await looking.info(self._client, doors.name(name))
 
     async def list(self, pattern: str | None = None) -> list[LockInfo]:
-        """Every name that is held or waited for, or those that match a pattern like "order:*"."""
+        """Return the locks that are held or waited for, or those that match "order:*"."""
         belonging.here(self._client)
         return await looking.listing(self._client, pattern)
 
     async def force_release(self, name: str, fence: int | None = None, *, reason: str = "") -> bool:
-        """Break a hold; with `fence`, only if that one still holds. False if nobody held it.
+        """Break a hold; with `fence`, only that one. Return False if nobody held the lock.
 
         `reason` goes into the event and the log; on `file:` the holder is told, with our label.
         """
@@ -212,7 +212,7 @@ class Locks(opening.Opened):
         return await looking.force_release(self._client, doors.name(name), fence, reason)
 
     async def ping(self, timeout: doors.Duration = 5.0) -> Ping:
-        """Whether the engine works, now: a lock is taken and given back within `timeout`.
+        """Check that the engine works: take a lock and release it within `timeout`.
 
         Raises BackendUnavailable or another BackendError that says what is wrong. The lock's name
         is `locknut.ping`; probes that come at the same time do not wait for each other.
@@ -222,7 +222,7 @@ class Locks(opening.Opened):
 
     @coroutine_function
     def attach(self, text: str) -> Coroutine[Any, Any, Lease]:
-        """Take over a hold that was detached elsewhere; only the first to attach it succeeds."""
+        """Take over a hold that was detached elsewhere. Only the first to attach it succeeds."""
         mine = belonging.caller(self._client.runtime)
         return self._attach(nobody if mine is None else mine.weakly, text)
 
@@ -238,11 +238,11 @@ class Locks(opening.Opened):
         return lease  # type: ignore[no-any-return]  # as acquire
 
     def on_event(self, listener: Callable[[Event], object]) -> Callable[[], None]:
-        """Be told of waits, grants, hand-overs, losses and skips; returns how to stop."""
+        """Call `listener` with every event from now on. Return a function that ends this."""
         return self._ear.add(listener)
 
     async def close(self) -> None:
-        """Release what is held, wake who waits, drop the connections."""
+        """Release all leases, wake all waiters with an error, and close the connections."""
         if not belonging.loop_is_gone(self._client):  # else there is only this one to do it
             belonging.here(self._client)
         await closing.close(self._client)
@@ -278,7 +278,7 @@ def connect(
     cohort: int = 16,
     id: str | None = None,  # noqa: A002  # the option's own name
 ) -> Locks:
-    """A client of the engine at `url`: $LOCKNUT_URL without one, and `file:` without that.
+    """Return a client of the engine at `url` (default: $LOCKNUT_URL, else `file:`).
 
     In place of a URL a client of the engine's driver can be given, `redis.Redis(...)` say: its
     settings are used, its connections are not.
@@ -302,7 +302,7 @@ def redlock(  # noqa: PLR0913  # each by name
     cohort: int = 16,
     id: str | None = None,  # noqa: A002  # the option's own name
 ) -> Locks:
-    """A client of several independent Redis masters, each with a URL of its own.
+    """Return a client of several independent Redis masters, each with a URL of its own.
 
     `max_ttl`: the longest ttl that any client uses. `durable`: the nodes never lose data.
     `failover`: a node may be a group behind Sentinels, and lose what the page of `redlock:` says.

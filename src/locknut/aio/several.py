@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @for_async_with
 class Together(pickling.Named):
-    """Several locks as one: all or nothing, in one global order."""
+    """Several locks that are taken as one: all or none, in one global order."""
 
     __slots__ = ("__weakref__", "_entered", "_parts", "_timeout")
 
@@ -48,7 +48,7 @@ class Together(pickling.Named):
     def acquire(
         self, blocking: bool = True, timeout: doors.Duration | None = None
     ) -> Coroutine[Any, Any, Leases | None]:  # as Lock.acquire
-        """All the leases, or None if they were not all to be had in time."""
+        """Return all the leases, or None if the timeout expired first."""
         mine = belonging.caller(self._runtime)
         return self._acquire_for(nobody if mine is None else mine.weakly, blocking, timeout)
 
@@ -118,7 +118,7 @@ _ACQUIRE_ALL = Together._acquire_for.__code__
 
 
 def all_of(*locks: Lock, timeout: doors.Duration | None = None) -> Together:
-    """Several locks of any Locks at once: all or nothing, in one global order."""
+    """Take locks of several engines at once: all or none, in one global order."""
     for lock in locks:
         if not isinstance(lock, Lock) or isinstance(lock, Semaphore):
             raise ConfigurationError(f"all_of takes locks of this face, got {lock!r}")

@@ -218,12 +218,12 @@ class LeaseCore:
 
     @property
     def reason(self) -> str:
-        """Why the lease was lost; empty while it was not."""
+        """Why the lease was lost; empty if it was not."""
         return self._reason
 
     @property
     def remaining(self) -> float:
-        """Seconds the hold is sure to last without another renewal; inf where it has no ttl."""
+        """How many seconds the hold is sure to last without a renewal; inf if it has no ttl."""
         if self._ended is not None:
             return 0.0
         return max(0.0, self._hold.ends_at() - self._client.runtime.now())

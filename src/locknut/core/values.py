@@ -10,6 +10,15 @@ FENCE_STEP = 32
 """A fence is `raw * FENCE_STEP + hand-over number`; clock engines count raw in steps of 32 us."""
 
 
+class _OwnNames(enum.EnumType):
+    """An enumeration of words that lists only what is its own in `dir()` and `help()`: the two
+    would show five hundred lines about the methods of `str` otherwise.
+    """
+
+    def __dir__(cls) -> list[str]:
+        return sorted({"__class__", "__doc__", "__members__", *cls.__members__})
+
+
 class Mode(enum.Enum):
     """How a claim shares its key with others."""
 
@@ -18,7 +27,7 @@ class Mode(enum.Enum):
     PERMIT = "permit"
 
 
-class Capability(enum.StrEnum):
+class Capability(enum.StrEnum, metaclass=_OwnNames):
     """What an engine can promise. The list is closed: asking for another name is an error."""
 
     FENCING = "fencing"
@@ -123,7 +132,7 @@ class Broken(NamedTuple):
 Renewed = Renewal | Kept | Broken
 
 
-class State(enum.StrEnum):
+class State(enum.StrEnum, metaclass=_OwnNames):
     """What a lease is, by its holder's own clock."""
 
     HELD = "held"
