@@ -30,16 +30,16 @@ setup:           ## make .venv with everything for development
 servers: setup   ## fetch the servers of the tests into .servers; nothing is installed
 	@$(VENV)/python scripts/fetch_servers.py
 
-demo:            ## see it work, in under a minute, with nothing installed
+demo:            ## see Locknut work, in under a minute; nothing is installed
 	@$(FIND) "$$python" examples/demo.py
 
-test:            ## what every change must pass, on python3, in some ten minutes
+test:            ## run what every change must pass, on python3, in some ten minutes
 	@$(FIND) "$$python" scripts/run_tests.py $(ARGS)
 
-test-all:        ## what `make test` leaves out: long crowds and storms, root's, other CPythons
+test-all:        ## run what `make test` leaves out: the long tests, those that need root, other CPythons
 	@$(FIND) "$$python" scripts/run_tests.py --rest $(ARGS)
 
-check: setup     ## ruff, its formatter, and mypy
+check: setup     ## run ruff, its formatter, and mypy
 	@$(VENV)/ruff check .
 	@$(VENV)/ruff format --check .
 	@$(VENV)/mypy
@@ -48,34 +48,34 @@ format: setup    ## let ruff repair what it can
 	@$(VENV)/ruff check --fix .
 	@$(VENV)/ruff format .
 
-models: setup    ## the models of Redlock, seen through to the end
+models: setup    ## check the TLA+ models of Redlock, all states of them
 	@$(VENV)/python scripts/fetch_servers.py zookeeper
 	@$(VENV)/python scripts/check_models.py $(ARGS)
 
-sim: setup       ## the simulator: many clients, virtual time, seeds SEEDS=0:2000
+sim: setup       ## run the simulator: many clients, virtual time, SEEDS=0:2000
 	@$(VENV)/python -m locknut.testing.simulator --seeds $(SEEDS)
 	@$(VENV)/python -m locknut.testing.simulator --seeds $(SEEDS) --engine redis --jobs 2
 	@$(VENV)/python -m locknut.testing.simulator --seeds $(SEEDS) --engine redlock --size duel --jobs 2
 
-sim-redlock: setup  ## a million schedules of Redlock, or SCHEDULES=0:1000000: for a night
+sim-redlock: setup  ## simulate a million schedules of Redlock overnight, or SCHEDULES=0:1000000
 	@nice $(VENV)/python -m locknut.testing.simulator --seeds $(SCHEDULES) --engine redlock --size duel \
 	  --jobs $$(nproc)
 
-mutants: setup   ## small wrong changes, each of which a test must notice: hours, or ARGS="core file-break"
+mutants: setup   ## make small wrong changes, each of which a test must notice: hours, or ARGS="core file-break"
 	@nice $(VENV)/python scripts/mutants.py --jobs $(JOBS) $(ARGS)
 
 soak: setup      ## real kills, stops, forks, breaks, failovers and swaps for DURATION=120 seconds
 	@LOCKNUT_SOAK_SECONDS=$(DURATION) $(VENV)/python -m pytest tests/faults --timeout=0 $(ARGS)
 
-bench:           ## ratios beside the bare limit and other libraries, as pages in docs/benchmarks
+bench:           ## speed beside the bare limit and other libraries, as pages in docs/benchmarks
 	@$(BENCH) --report docs/benchmarks $(ARGS)
 
-bench-quick:     ## the same with less of everything, in build/benchmarks
+bench-quick:     ## the same, shorter, in build/benchmarks
 	@$(BENCH) --quick --report build/benchmarks $(ARGS)
 
-docs: setup      ## every example in the documentation runs, every link leads somewhere
+docs: setup      ## check that every example in the documentation runs and every link leads somewhere
 	@$(VENV)/python -m pytest tests/contracts/test_documentation.py $(ARGS)
 
-clean:           ## remove what the others made
+clean:           ## remove everything that these commands made
 	@rm -rf .venv .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* build dist .servers
 	@find src tests examples scripts -name __pycache__ -type d -prune -exec rm -rf {} +

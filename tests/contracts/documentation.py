@@ -5,6 +5,7 @@ A fenced block starts with ```python. Words after it say how it is run:
     ```python                   alone, in an empty folder, with locks of its own
     ```python continued         after the blocks of this page before it, in the same program
     ```python redis             needs that engine: run by its tests, not by the contract
+    ```python celery            needs that framework: run where it is installed
     ```python fragment          a piece that cannot run by itself: only compiled
 """
 
@@ -17,7 +18,8 @@ from typing import NamedTuple
 from tests.contracts.sources import ROOT
 
 ENGINES = {"redis", "redlock", "zookeeper", "mysql", "postgresql", "etcd", "memcached"}
-KNOWN = ENGINES | {"continued", "fragment"}
+FRAMEWORKS = {"celery", "fastapi"}
+KNOWN = ENGINES | FRAMEWORKS | {"continued", "fragment"}
 _BLOCK = re.compile(r"^( *)```python([^\n]*)\n(.*?)^\1```\s*$", re.MULTILINE | re.DOTALL)
 
 
@@ -35,6 +37,10 @@ class Block(NamedTuple):
     @property
     def engines(self) -> frozenset[str]:
         return self.words & ENGINES
+
+    @property
+    def frameworks(self) -> frozenset[str]:
+        return self.words & FRAMEWORKS
 
 
 def pages() -> list[Path]:

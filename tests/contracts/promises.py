@@ -47,6 +47,7 @@ def promising_pages() -> list[Path]:
         ROOT / "README.md",
         ROOT / "docs" / "choosing.md",
         ROOT / "docs" / "migrating.md",
+        ROOT / "docs" / "recipes.md",
         *sorted(ROOT.glob("docs/concepts/*.md")),
         *sorted(ROOT.glob("docs/engines/*.md")),
     ]
