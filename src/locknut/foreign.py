@@ -20,6 +20,9 @@ T = TypeVar("T")
 _MEANT = {
     "blocking_timeout": "timeout= is how long to wait, ttl= how long a hold lasts without renewal",
     "acquire_timeout": "timeout= is how long to wait",
+    "context_manager_timeout": "timeout= is how long to wait",
+    "wait": "timeout= is how long to wait",
+    "wait_time": "timeout= is how long to wait",
     "wait_timeout": "timeout= is how long to wait",
     "expire": "ttl= is how long a hold lasts without renewal",
     "expires": "ttl= is how long a hold lasts without renewal",
@@ -32,18 +35,31 @@ _MEANT = {
     "auto_renewal": "auto_renew= renews; it is on unless you say otherwise",
     "renew": "auto_renew= renews; it is on unless you say otherwise",
     "blocking": "timeout=0 tries once; so does acquire(blocking=False)",
+    "block": "timeout=0 tries once; so does acquire(blocking=False)",
+    "context_manager_blocking": "timeout=0 tries once; so does acquire(blocking=False)",
+    "fail_when_locked": "timeout=0 tries once; so does acquire(blocking=False)",
     "non_blocking": "timeout=0 tries once; so does acquire(blocking=False)",
-    "sleep": "waiters are woken here, so there is nothing to set",
+    "nonblocking": "timeout=0 tries once; so does acquire(blocking=False)",
+    "check_interval": "waiters are woken here, so there is nothing to set",
+    "delay": "waiters are woken here, so there is nothing to set",
+    "max_delay": "waiters are woken here, so there is nothing to set",
     "poll_interval": "waiters are woken here, so there is nothing to set",
+    "retry_count": "timeout= is how long to wait; waiters are woken here",
     "retry_delay": "waiters are woken here, so there is nothing to set",
+    "retry_interval": "waiters are woken here, so there is nothing to set",
+    "sleep": "waiters are woken here, so there is nothing to set",
+    "shared": "rwlock(name).read() is shared with other readers",
     "thread_local": "a hold belongs to its thread; owner= shares it, detach() hands it on",
+    "token": "owner= shares a hold; the engine knows it by a token that Locknut makes",
     "identifier": "label= of connect() is what others see",
     "id": "label= of connect() is what others see; owner= shares a hold",
     "max_leases": "permits= is the number of a semaphore",
     "value": "permits= is the number of a semaphore",
 }
-"""What arguments of redis-py, python-redis-lock, pottery, aioredlock, Redisson, filelock, kazoo and
-fasteners are called here."""
+"""What arguments of redis-py, python-redis-lock, redlock-py, pottery, sherlock, aioredlock,
+Redisson, filelock, portalocker, fasteners, kazoo, tooz and multiprocessing are called here."""
+_OF_A_LOCK = frozenset({"ttl", "auto_renew", "max_hold", "fair", "owner", "on_lost", "permits"})
+"""What a lock is made with; `acquire` does not take it."""
 _OF_REDIS_PY = frozenset({"blocking_timeout", "blocking", "sleep", "thread_local"})
 
 
@@ -68,13 +84,38 @@ def answering(kind: type[T]) -> type[T]:
     return kind
 
 
+def answering_acquire(kind: type[T]) -> type[T]:
+    """The same class; its `acquire` is `answered`.
+
+    It is called so often that the wrapper names the arguments: a call that is right pays for one
+    more frame, and for nothing else.
+    """
+    function: Callable[..., Any] = kind.acquire  # type: ignore[attr-defined]
+
+    @wraps(function)
+    def acquire(self: T, blocking: object = True, timeout: object = None, **wrong: object) -> Any:
+        if wrong:
+            given = wrong if timeout is None else {**wrong, "timeout": timeout}
+            raise unknown("acquire", given, frozenset({"self", "blocking", "timeout"}))
+        return function(self, blocking, timeout)
+
+    kind.acquire = acquire  # type: ignore[attr-defined]
+    return kind
+
+
 def unknown(name: str, given: dict[str, Any], known: frozenset[str]) -> TypeError:
     """The error about the first argument that is not known."""
     wrong = next(each for each in given if each not in known)
     meant = _MEANT.get(wrong)
+    message = f"{name}() has no argument {wrong!r}"
+    before = _OF_A_LOCK if name == "acquire" else frozenset()
+    if wrong in before:
+        return TypeError(f"{message}: it is given when the lock is made")
     if meant is None:
-        return TypeError(f"{name}() has no argument {wrong!r}{nearest(wrong, known - {'self'})}")
-    message = f"{name}() has no argument {wrong!r}: {meant}"
+        return TypeError(message + nearest(wrong, known - {"self"}))
+    message += f": {meant}"
+    if meant.partition("=")[0] in before:
+        message += "; it is given when the lock is made"
     if "timeout" in given and not _OF_REDIS_PY.isdisjoint(given):
         message += "; what redis-py calls timeout is ttl= here"
     return TypeError(message)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from locknut import pickling
 from locknut.core import doors, gathering
 from locknut.errors import AcquireTimeout, ConfigurationError
+from locknut.foreign import answering_acquire
 from locknut.lease import Leases, leave
 from locknut.lock import Lock, Semaphore
 from locknut.other_face import for_with
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from locknut.core.ports import Runtime
 
 
+@answering_acquire
 @for_with
 class Together(pickling.Named):
     """Several locks that are taken as one: all or none, in one global order."""

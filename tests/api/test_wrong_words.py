@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 import locknut
 from locknut import aio
+from locknut.runtimes.loop import is_coroutine_function
 
 
 @pytest.mark.parametrize(
@@ -85,6 +87,54 @@ def test_arguments_of_other_libraries_are_answered(
         assert told in mistake(partial(made, "x", 3, **given))
     assert told in mistake(lambda: locks.all("x", "y", **given))
     assert told in mistake(lambda: locks.locked("x", **given))
+
+
+OF_ACQUIRE = [
+    ({"blocking_timeout": 3}, "timeout= is how long to wait"),  # redis-py
+    ({"timeout": 60, "sleep": 1}, "what redis-py calls timeout is ttl= here"),
+    ({"token": "mine"}, "owner= shares a hold"),
+    ({"expire": 30}, "ttl= is how long a hold lasts"),  # python-redis-lock, sherlock
+    ({"poll_interval": 0.1}, "waiters are woken here"),  # filelock
+    ({"retry_count": 3}, "timeout= is how long to wait"),  # redlock-py
+    ({"auto_release_time": 30}, "ttl= is how long a hold lasts"),  # pottery
+    ({"block": False}, "acquire(blocking=False)"),  # multiprocessing
+    ({"fail_when_locked": True}, "acquire(blocking=False)"),  # portalocker
+    ({"shared": True}, "rwlock(name).read()"),  # tooz
+    ({"timout": 3}, "did you mean 'timeout'?"),
+    ({"nonsense": 3}, "acquire() has no argument 'nonsense'"),
+]
+
+
+@pytest.mark.parametrize("face", FACES, ids=["blocking", "asyncio"])
+@pytest.mark.parametrize(("given", "told"), OF_ACQUIRE, ids=lambda each: str(each)[:40])
+def test_so_are_those_of_acquire(face: Any, given: dict[str, Any], told: str, url: str) -> None:
+    """Told by the call itself, also where its answer would have to be awaited."""
+    for lock in acquirable(face.connect(url)):
+        said = mistake(partial(lock.acquire, **given))
+        assert said.startswith("acquire() has no argument ")
+        assert told in said
+
+
+@pytest.mark.parametrize("face", FACES, ids=["blocking", "asyncio"])
+@pytest.mark.parametrize("option", ["ttl", "expire", "auto_renew", "max_hold", "fair", "owner"])
+def test_acquire_does_not_take_what_a_lock_is_made_with(face: Any, option: str, url: str) -> None:
+    for lock in acquirable(face.connect(url)):
+        assert "it is given when the lock is made" in mistake(partial(lock.acquire, **{option: 3}))
+
+
+@pytest.mark.parametrize("face", FACES, ids=["blocking", "asyncio"])
+def test_acquire_looks_as_it_did(face: Any) -> None:
+    """To help(), to editors and to whoever asks whether it is to be awaited."""
+    for kind in (face.Lock, face.Semaphore, face.Together):
+        assert list(inspect.signature(kind.acquire).parameters) == ["self", "blocking", "timeout"]
+        assert kind.acquire.__qualname__.endswith(".acquire")
+        assert is_coroutine_function(kind.acquire) is (face is aio)
+
+
+def acquirable(locks: Any) -> list[Any]:
+    catalog = locks.rwlock("x")
+    several = locks.all("x", "y")
+    return [locks.lock("x"), locks.semaphore("s", 3), catalog.read(), catalog.write(), several]
 
 
 @pytest.mark.parametrize("face", FACES, ids=["blocking", "asyncio"])

@@ -24,6 +24,12 @@ def options(locks: locknut.Locks, more: aio.Locks) -> None:
     locknut.ping(None)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
+async def acquiring(lock: locknut.Lock, more: aio.Lock) -> None:
+    lock.acquire(blocking_timeout=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await more.acquire(blocking_timeout=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    locknut.all("x", "y").acquire(ttl=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
 def decorators(locks: locknut.Locks, more: aio.Locks) -> None:
     locknut.locked("x", tll=3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
     locks.locked("x", tll=3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]

@@ -14,6 +14,7 @@ from locknut.aio.lock import Lock, Semaphore
 from locknut.core import doors, gathering
 from locknut.core.holding import nobody
 from locknut.errors import AcquireTimeout, ConfigurationError
+from locknut.foreign import answering_acquire
 from locknut.other_face import for_async_with
 from locknut.runtimes.loop import coroutine_function
 from locknut.terms import chosen, timed_out, until
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from locknut.core.ports import Runtime
 
 
+@answering_acquire
 @for_async_with
 class Together(pickling.Named):
     """Several locks that are taken as one: all or none, in one global order."""
