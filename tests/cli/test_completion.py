@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pty
 import select
-import shutil
 import signal
 import socket
 import sys
@@ -19,6 +18,7 @@ from locknut.cli.options import EVERYWHERE, RUN
 from locknut.cli.verbs import VERBS
 from tests.cli.harness import DEADLINE, Shell
 from tests.cli.test_contention import hold
+from tests.servers.processes import program
 
 PROMPT = "READY> "
 RC = {
@@ -104,26 +104,23 @@ def test_an_engine_that_refuses_offers_nothing(shell: Shell) -> None:
 class Keyboard:
     """An interactive shell on a terminal, with `locknut` on its PATH."""
 
-    def __init__(self, program: str, shell: Shell, folder: Path):
+    def __init__(self, path: str, shell: Shell, folder: Path):
         (folder / "bin").mkdir()
         command = folder / "bin" / "locknut"
         command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m locknut "$@"\n')
         command.chmod(0o755)
         (folder / ".zshrc").write_text(RC["zsh"].format(PROMPT))
-        (folder / "rc").write_text(RC[Path(program).name].format(PROMPT))
+        (folder / "rc").write_text(RC[Path(path).name].format(PROMPT))
         start = {
-            "bash": ["--norc", "--noprofile", "--rcfile", str(folder / "rc"), "-i"],
+            "bash": ["--noprofile", "--rcfile", str(folder / "rc"), "-i"],
             "zsh": ["-d", "-i"],
             "fish": ["--private", "-C", f"source {folder}/rc", "-i"],
         }
-        words = start[Path(program).name]
-        if "bash" in program:
-            words = words[1:]  # --norc would leave the file out
         environment = {**shell.environment, "PATH": f"{command.parent}:{os.environ['PATH']}"}
         environment |= {"HOME": str(folder), "ZDOTDIR": str(folder), "TERM": "dumb", "LC_ALL": "C"}
         self.pid, self.terminal = pty.fork()
         if self.pid == 0:
-            os.execve(program, [program, *words], environment)
+            os.execve(path, [path, *start[Path(path).name]], environment)
         self.seen = ""
 
     def press(self, keys: str) -> None:
@@ -150,10 +147,7 @@ class Keyboard:
 
 @pytest.fixture(params=["bash", "zsh", "fish"])
 def keyboard(request: pytest.FixtureRequest, shell: Shell, tmp_path: Path) -> Iterator[Keyboard]:
-    program = shutil.which(request.param)
-    if program is None:
-        pytest.skip(f"needs {request.param}")
-    made = Keyboard(program, shell, tmp_path)
+    made = Keyboard(program(request.param), shell, tmp_path)
     try:
         yield made
     finally:

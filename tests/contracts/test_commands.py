@@ -1,6 +1,7 @@
 """Every word of the Makefile runs, with small numbers, in a copy of the tree.
 
-The copy shares the environment and the servers of this tree by links, as `scripts/setup.py` allows.
+The copy shares the environment and the servers of this tree by links, as `scripts/setup.py` and
+`scripts/fetch_servers.py` allow.
 """
 
 from __future__ import annotations
@@ -31,9 +32,7 @@ def tree(tmp_path: Path) -> Path:
     shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*LEFT_BEHIND), symlinks=True)
     for name in (".venv", ".venv-bench"):
         (copy / name).symlink_to(sys.prefix)
-    (copy / ".servers").mkdir()
-    for each in (ROOT / ".servers").glob("*"):
-        (copy / ".servers" / each.name).symlink_to(each)
+    (copy / ".servers").symlink_to(ROOT / ".servers")
     return copy
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 
@@ -12,6 +11,7 @@ import pytest
 from locknut.cli.exits import Exit
 from locknut.cli.verbs import VERBS
 from tests.contracts.sources import ROOT
+from tests.servers.processes import program
 
 sys.path.append(str(ROOT / "scripts"))
 import write_man_page  # a script, beside the package
@@ -39,10 +39,8 @@ def test_every_exit_code_is_on_it(code: int) -> None:
 
 
 def test_man_reads_it_without_a_warning() -> None:
-    if shutil.which("groff") is None:
-        pytest.skip("needs groff")
     done = subprocess.run(
-        ["groff", "-man", "-Tascii", "-ww", str(write_man_page.PAGE)],
+        [program("groff"), "-man", "-Tascii", "-ww", str(write_man_page.PAGE)],
         capture_output=True,
         text=True,
         check=True,

@@ -104,3 +104,14 @@ def test_a_failed_download_is_shown_and_tried_again(machine: Machine) -> None:
     assert (code, "no network" in told) == (1, True)
     machine.has("apt-get", APT.format(folder=machine.path))
     assert machine.fetch()[0] == 0
+
+
+def test_what_trees_share_is_left_as_it_is(machine: Machine) -> None:
+    shared = machine.tree.with_name("shared")
+    (shared / "bin").mkdir(parents=True)
+    (machine.tree / ".servers").symlink_to(shared)
+    code, told = machine.fetch()
+    assert (code, "not among the servers that this tree shares" in told) == (1, True)
+    (shared / "bin" / "redis-server").write_text(SERVER)
+    assert machine.fetch() == (0, "")
+    assert [each.name for each in shared.iterdir()] == ["bin"]
