@@ -1,6 +1,8 @@
 """A blocking lock in asyncio code: its hold is the thread's, and tasks of one thread share it.
 
 By thread alone it would exclude nobody there, so a task may not enter what another one is inside.
+The same holds for greenlets. Where gevent patched `threading` in time, each greenlet has holds of
+its own, as a thread has, and nobody is refused here.
 """
 
 from __future__ import annotations
@@ -20,17 +22,33 @@ if TYPE_CHECKING:
 
 _LOOKING_COSTS = sys.version_info < (3, 12)
 """There, asking for the running loop is a system call each time."""
+_OTHER_TASK = (
+    "another asyncio task of this thread is inside: a blocking lock excludes threads, not the "
+    "tasks of one thread; use locknut.aio in asyncio code"
+)
+_OTHER_GREENLET = (
+    "another greenlet of this thread is inside: a blocking lock excludes threads, not the "
+    "greenlets of one thread; call gevent.monkey.patch_all() before locknut is imported, then each "
+    "greenlet counts as a thread"
+)
 
 
 def running_task(*, again: bool) -> object | None:
-    """The task that this thread runs just now; None without a loop. To enter it `again`, in a
-    callback of the loop, the loop: whoever enters there for the first time leaves at once.
+    """The task that this thread runs just now, or the greenlet where there is no loop; None without
+    either. To enter it `again`, in a callback of the loop, the loop: whoever enters there for the
+    first time leaves at once.
     """
     tasks: Any = sys.modules.get("asyncio.tasks")  # not imported for this: then no loop runs either
     if tasks is None or (_LOOKING_COSTS and not again and not tasks._current_tasks):
-        return None
+        return _greenlet()
     loop: object | None = tasks.events._get_running_loop()
-    return None if loop is None else tasks.current_task(loop) or loop
+    return _greenlet() if loop is None else tasks.current_task(loop) or loop
+
+
+def _greenlet() -> object | None:
+    greenlets: Any = sys.modules.get("greenlet")
+    current = getattr(greenlets, "getcurrent", None)  # it may be in the middle of its import
+    return None if current is None else current()
 
 
 def refuse_other_task(client: Client, want: Want, mine: Mine, task: object) -> None:
@@ -45,10 +63,7 @@ def refuse_other_task(client: Client, want: Want, mine: Mine, task: object) -> N
     other = entered()
     if lease._count <= before or other is None or other is task or _is_over(other):
         return
-    message = (
-        "another asyncio task of this thread is inside: a blocking lock excludes threads, not the "
-        "tasks of one thread; use locknut.aio in asyncio code"
-    )
+    message = _OTHER_GREENLET if hasattr(other, "gr_frame") else _OTHER_TASK
     raise DeadlockDetected(message, key=client.bare(want.key), backend=client.backend.name)
 
 
@@ -58,5 +73,6 @@ def note_task(lease: Lease, task: object) -> None:
 
 
 def _is_over(task: Any) -> bool:
+    """A greenlet says so by `dead`; a loop does not end while it runs."""
     done = getattr(task, "done", None)
-    return done is not None and bool(done())
+    return bool(getattr(task, "dead", False) if done is None else done())

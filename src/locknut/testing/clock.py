@@ -58,6 +58,13 @@ class Clock:
         """Seconds since the epoch: some day in 2023, and the same in every run."""
         return 1.7e9 + self._now - START
 
+    def forked(self) -> None:
+        """In a forked child: those who waited, or were at work, are threads of the parent."""
+        self.changed = threading.Condition(threading.RLock())
+        self.asleep.clear()
+        self._keepers.clear()
+        self._callbacks = 0
+
     def advance(self, seconds: float) -> None:
         """Let time pass. What falls due on the way happens, in order, before this returns.
 

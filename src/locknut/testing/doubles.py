@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from locknut.core import losing
+from locknut.core import forking, losing
 from locknut.core.client import Client
 from locknut.core.values import State
 from locknut.errors import ConfigurationError
@@ -20,6 +20,11 @@ from locknut.testing.standins import FakeEngine
 KEPT = ("serial", "fence_step", "how_to_see", "carried", "identity")
 """The number that every Lock knows which exists, how fences are counted, a hint, and pickles."""
 OVER = "the test that this fake Locks belonged to is over"
+ELSEWHERE = (
+    "the locks of this test are fakes, which do not leave its process: in a forked child they "
+    "would exclude nobody. Give the test real locks on files of its own: the marker locknut_real, "
+    'and locknut.connect(f"file://{tmp_path}") for the code under test'
+)
 
 
 class Double:
@@ -75,6 +80,15 @@ class Double:
     def waited_for(self) -> bool:
         """Whether a thread has yet to notice the end. (A task does so when its loop runs again.)"""
         return isinstance(self.client.runtime, FakeThreads) and bool(self.client.waiting)
+
+    def leave_behind(self) -> None:
+        """In a forked child: the fake says why it does nothing, and the parent's real holds are not
+        touched, whatever is put back here later.
+        """
+        forking.leave_behind(self._identity)
+        if self.client.closed is forking.FORKED:
+            self.client.closed = ELSEWHERE
+        vars(self.client.backend)["fake"] = True
 
     def put_back(self) -> None:
         """The client is what it was before."""

@@ -7,6 +7,7 @@ meanwhile, and for the default behind `locknut.lock(...)`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -23,17 +24,19 @@ from locknut.core.client import Client
 from locknut.core.holding import LeaseCore
 from locknut.core.ports import Engine
 from locknut.core.values import DEFAULT_NAMESPACE, Mode
-from locknut.errors import BackendError, LocknutError
+from locknut.errors import BackendError, ConfigurationError, LocknutError
 from locknut.runtimes import threads
 from locknut.runtimes.threads import run
 from locknut.testing.clock import COURTESY, Clock
-from locknut.testing.doubles import Double
+from locknut.testing.doubles import ELSEWHERE, Double
 from locknut.testing.standins import FakeEngine, Line, SomebodyElse
 
 HOME = "memory:test"
 """The place of the Locks that a test is given, and of the default."""
 _now: list[FakeLocks] = []
 """The fake locks of this moment, if there are any."""
+_REAL_CLIENT = opening.client
+_REAL_OPEN_URL = opening.open_url
 
 
 @contextmanager
@@ -63,8 +66,6 @@ class FakeLocks:
         self._doubles: list[Double] = []
         self._namespaces: dict[tuple[str, str], FakeEngine] = {}
         self._others: list[SomebodyElse] = []
-        self._real_client = opening.client
-        self._real_open_url = opening.open_url
         self._callers: dict[str, Any] = {}
 
     def begin(self) -> None:
@@ -84,8 +85,8 @@ class FakeLocks:
 
     def end(self) -> None:
         """Everything is as it was before."""
-        opening.client = self._real_client
-        opening.open_url = self._real_open_url
+        opening.client = _REAL_CLIENT
+        opening.open_url = _REAL_OPEN_URL
         for double in self._doubles:
             double.end()
         self.clock.settle()
@@ -97,6 +98,13 @@ class FakeLocks:
         local = vars(threads._local)
         local.clear()
         local.update(self._callers)
+
+    def leave_behind(self) -> None:
+        """In a forked child: nothing is real, and fakes would exclude nobody."""
+        self.clock.forked()
+        for double in self._doubles:
+            double.leave_behind()
+        opening.client = _refuse
 
     def locks(self) -> locknut.Locks:
         """A blocking Locks that can do everything, at the place of the default."""
@@ -154,14 +162,14 @@ class FakeLocks:
             pytest.fail(f"nobody holds {name!r}; {self._list_held()}")
 
     def _client(self, *args: Any, **options: Any) -> Client:
-        made = self._real_client(*args, **options)
+        made = _REAL_CLIENT(*args, **options)
         self._fake(made)
         return made
 
     def _open_url(self, url: Any, settings: opening.Settings) -> tuple[Engine, opening.Settings]:
         """A directory that cannot be made is not needed either."""
         try:
-            return self._real_open_url(url, settings)
+            return _REAL_OPEN_URL(url, settings)
         except BackendError:
             if not isinstance(url, str | None):
                 raise
@@ -207,3 +215,16 @@ class FakeLocks:
             for hold in list(double.client.holds.values())
             if double.client.bare(hold.claim.key) == name
         ]
+
+
+def _refuse(*_: Any, **__: Any) -> Client:
+    raise ConfigurationError(ELSEWHERE)
+
+
+def _after_fork_in_child() -> None:
+    if _now:
+        _now.pop().leave_behind()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)  # after that of `opening`

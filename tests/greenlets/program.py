@@ -1,0 +1,176 @@
+"""Stories of greenlets around a lock; what a story promises it asserts, and says nothing else.
+
+Run as `python -m gevent.monkey --module tests.greenlets.program URL STORY`: gevent patches the
+whole process, before anything of ours is imported. The story `late` is told without that.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import gevent
+from gevent import monkey
+
+import locknut
+
+PATIENCE = 60.0
+CROWD = 12
+
+
+def excludes(url: str) -> None:
+    """Greenlets of one Locks, and of another one, are never inside at once."""
+    inside: list[int] = []
+    ours, others = locknut.connect(url), locknut.connect(url)
+
+    def work(number: int) -> None:
+        for _ in range(3):
+            with (ours, others)[number % 2].lock("x", timeout=PATIENCE):
+                inside.append(number)
+                gevent.sleep(0.002)
+                assert inside == [number]
+                inside.clear()
+
+    join([gevent.spawn(work, number) for number in range(CROWD)])
+
+
+def leaves_the_hub_free(url: str) -> None:
+    """Who holds the lock is a greenlet of the same hub: it would never release it otherwise."""
+    ours, others = locknut.connect(url), locknut.connect(url)
+    held = others.lock("x").acquire(timeout=PATIENCE)
+    waiter = gevent.spawn(ours.lock("x").acquire, timeout=PATIENCE)
+    until(lambda: others.info("x").waiters)
+    assert held is not None
+    held.release()
+    join([waiter])
+    assert waiter.value.held
+
+
+def enters_again(url: str) -> None:
+    """By greenlet, as a thread would: nobody else does."""
+    lock = locknut.connect(url).lock("x")
+
+    def other() -> tuple[bool, object]:
+        return lock.held, lock.acquire(blocking=False)
+
+    with lock, lock:
+        beside = gevent.spawn(other)
+        join([beside])
+        assert beside.value == (False, None)
+        assert lock.held
+    assert not lock.locked()
+
+
+def is_renewed(url: str) -> None:
+    """While its greenlet waits for something else."""
+    locks = locknut.connect(url)
+    lease = locks.lock("x", ttl=3).acquire(timeout=PATIENCE)
+    assert lease is not None
+    end = time.monotonic() + 7
+    while time.monotonic() < end:
+        gevent.sleep(0.05)
+        lease.check()
+    lease.release()
+
+
+def gives_up_in_time(url: str) -> None:
+    """By `timeout=`, by gevent's own Timeout, and when it is killed; nobody is left in the line."""
+    ours, others = locknut.connect(url), locknut.connect(url)
+    with others.lock("x", timeout=PATIENCE):
+        assert ours.lock("x").acquire(timeout=0.1) is None
+        with gevent.Timeout(0.1, False):  # as gevent's users write it
+            ours.lock("x").acquire()
+            raise AssertionError
+        waiter = gevent.spawn(ours.lock("x").acquire)
+        until(lambda: others.info("x").waiters)
+        waiter.kill()
+        until(lambda: not others.info("x").waiters)
+    with ours.lock("x", timeout=PATIENCE):
+        pass
+
+
+def is_interrupted(url: str) -> None:
+    """Ctrl-C ends the wait of the main greenlet, and leaves nobody in the line."""
+    ours, others = locknut.connect(url), locknut.connect(url)
+
+    def interrupt() -> None:
+        until(lambda: others.info("x").waiters)
+        subprocess.run(["kill", "-INT", str(os.getpid())], check=True)
+
+    with others.lock("x", timeout=PATIENCE):
+        gevent.spawn(interrupt)
+        try:
+            ours.lock("x").acquire()
+        except KeyboardInterrupt:
+            until(lambda: not others.info("x").waiters)
+        else:
+            raise AssertionError
+    with ours.lock("x", timeout=PATIENCE):
+        pass
+
+
+def computes(url: str) -> None:
+    """Nobody renews while a greenlet does not let the others run: the lease says so afterwards."""
+    stand_still = monkey.get_original("time", "sleep")
+    locks = locknut.connect(url)
+    lease = locks.lock("x", ttl=1).acquire(timeout=PATIENCE)
+    assert lease is not None
+    stand_still(1.2)
+    assert not lease.held
+
+
+def late(url: str) -> None:
+    """Patched after the import, or never: a second greenlet is refused, not let in."""
+    for patch in (lambda: None, monkey.patch_all):
+        patch()
+        lock = locknut.connect(url).lock("x")
+        with lock, lock:
+            beside = gevent.spawn(refused, lock)
+            join([beside])
+            assert "before locknut is imported" in beside.value
+        gevent.spawn(lock.acquire).join(PATIENCE)
+        with lock:  # the one before has ended, and its hold is this thread's
+            assert lock.held
+        lock.release()
+        assert not lock.locked()
+
+
+def refused(lock: locknut.Lock) -> str:
+    try:
+        lock.acquire()
+    except locknut.DeadlockDetected as error:
+        return str(error)
+    raise AssertionError
+
+
+def join(greenlets: list[gevent.Greenlet]) -> None:
+    gevent.joinall(greenlets, timeout=PATIENCE, raise_error=True)
+    assert all(each.ready() for each in greenlets)
+
+
+def until(question: Callable[[], object]) -> None:
+    give_up = time.monotonic() + PATIENCE
+    while not question():
+        assert time.monotonic() < give_up
+        gevent.sleep(0.01)
+
+
+STORIES: dict[str, Callable[[str], None]] = {
+    told.__name__: told
+    for told in (
+        excludes,
+        leaves_the_hub_free,
+        enters_again,
+        is_renewed,
+        gives_up_in_time,
+        is_interrupted,
+        computes,
+        late,
+    )
+}
+
+if __name__ == "__main__":
+    STORIES[sys.argv[2]](sys.argv[1])

@@ -1,0 +1,69 @@
+"""Blocking locks under gevent: a greenlet is what a thread is elsewhere, on every engine."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import secrets
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ENGINES = ("file", "redis", "redlock", "zookeeper")
+SERVERS = {"redis": "redis_server", "redlock": "redlock_nodes", "zookeeper": "zookeeper_server"}
+STORIES = (
+    "excludes",
+    "leaves_the_hub_free",
+    "enters_again",
+    "is_renewed",
+    "gives_up_in_time",
+    "is_interrupted",
+)
+HANGS = 110.0
+"""Less than a test has, so that what the program complained of is shown."""
+
+
+@pytest.fixture(autouse=True)
+def _gevent_is_here() -> None:
+    if importlib.util.find_spec("gevent") is None:
+        pytest.skip("needs a newer environment: gevent is not in it")
+
+
+@pytest.fixture
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    engine = request.param
+    if engine == "file":
+        return f"file://{tmp_path}"
+    server = request.getfixturevalue(SERVERS[engine]).url
+    return f"{server}{'&' if '?' in server else '?'}namespace={secrets.token_hex(8)}"
+
+
+@pytest.mark.parametrize("url", ENGINES, indirect=True)
+@pytest.mark.parametrize("story", STORIES)
+def test_a_greenlet_is_as_good_as_a_thread(url: str, story: str) -> None:
+    run("-m", "gevent.monkey", "--module", "tests.greenlets.program", url, story)
+
+
+@pytest.mark.parametrize("url", ["redis"], indirect=True)
+def test_a_hub_that_stands_still_renews_nothing(url: str) -> None:
+    run("-m", "gevent.monkey", "--module", "tests.greenlets.program", url, "computes")
+
+
+def test_without_patches_a_second_greenlet_is_refused(tmp_path: Path) -> None:
+    run("-m", "tests.greenlets.program", f"file://{tmp_path}", "late")
+
+
+def run(*words: str) -> None:
+    path = os.pathsep.join(filter(None, sys.path))
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", *words],
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=HANGS,
+    )
+    assert done.returncode == 0, done.stdout
