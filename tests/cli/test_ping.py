@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import locknut
+from locknut.cli.ping import main
 from tests.cli.harness import Shell
 from tests.servers.ports import Ports
 from tests.servers.redis import RedisServer
@@ -45,6 +47,19 @@ def test_a_wrong_password_is_77(redis_password_server: RedisServer) -> None:
 @pytest.mark.parametrize("words", [["x"], ["--timeout", "soon"], ["--no-such"]])
 def test_a_wrong_command_line_is_64(shell: Shell, words: list[str]) -> None:
     assert shell.run("ping", *words)[0] == 64
+
+
+def test_it_waits_as_long_as_it_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[object] = []
+    ping = locknut.Locks.ping
+
+    def noted(locks: locknut.Locks, timeout: float) -> object:
+        asked.append(timeout)
+        return ping(locks, timeout)
+
+    monkeypatch.setattr(locknut.Locks, "ping", noted)
+    assert main("ping", ["-q", "-u", f"file://{tmp_path}/locks", "--timeout", "7"]) == 0
+    assert asked == [7.0]
 
 
 def test_the_help_is_there(shell: Shell) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import locknut
 from locknut import aio
-from locknut.core import gathering, moving, pacing
+from locknut.core import closing, entering, gathering, moving, pacing
 from locknut.core.holding import Hold, Terms
 from locknut.core.values import Answer, Busy, Claim, Granted, Renewal
 from locknut.errors import BackendUnavailable
@@ -25,6 +25,7 @@ from locknut.testing.variant import Variant
 from locknut.testing.world import World
 
 TTL = 3.0
+NEVER = float("inf")
 Reply = Callable[["Scripted", Claim], Coroutine[Any, Any, Answer]]
 
 
@@ -182,6 +183,29 @@ def test_a_grant_after_an_outage_counts_from_its_own_sending(before: tuple[Reply
         await stage.customer.release(lease)
 
     stage.play(story())
+
+
+def test_a_grant_that_comes_while_the_client_closes_is_given_back() -> None:
+    """By the core itself: whoever called it may not know that there was a grant."""
+
+    async def close_meanwhile(backend: Scripted, claim: Claim) -> Answer:
+        found = await SimBackend.attempt(backend, claim, 0.0)
+        await closing.close(stage.customer.client)
+        return found
+
+    stage = Stage(close_meanwhile)
+    client = stage.customer.client
+
+    async def story() -> None:
+        made: list[Any] = []
+        want = client.want("name", Terms(TTL))
+        with pytest.raises(locknut.ConfigurationError, match="closed"):
+            await entering.acquire(client, want, client.runtime.mine(), NEVER, made)
+        assert [lease.held for lease in made] == [False]
+
+    stage.play(story(), TTL / 2)
+    assert [doubtful for _, doubtful in stage.released] == [False]
+    assert not list(stage.node.store.holds())
 
 
 class SlowAdopt(SimBackend):

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from locknut.core.holding import Terms
 from locknut.testing.customer import Customer
 from locknut.testing.network import CALM, Network
 from locknut.testing.node import Node
+from locknut.testing.stepping import Task
 from locknut.testing.variant import REAL
 from locknut.testing.world import World
 
@@ -43,18 +46,26 @@ class Play:
         return Customer(self.world.process(name), self.node, REAL)
 
     def run(self, customer: Customer, story: Callable[[], Awaitable[None]], seconds: float) -> None:
+        task = self.begin(customer, story)
+        self.world.run(self.world.now + seconds)
+        ended(task)
+
+    def begin(self, customer: Customer, story: Callable[[], Awaitable[None]]) -> Task:
         async def told() -> None:
             await story()
 
         task = customer.process.spawn(told(), "worker")
         assert task is not None
-        self.world.run(self.world.now + seconds)
-        assert task.done
-        assert task.error is None
+        return task
 
     def nothing_is_left(self) -> bool:
         self.world.run(self.world.now + 2 * STUCK)
         return not list(self.node.store.holds()) and not list(self.node.store.places_in_line())
+
+
+def ended(task: Task) -> None:
+    assert task.done
+    assert task.error is None
 
 
 def test_an_attempt_that_lands_after_the_release_of_its_own_retry() -> None:
@@ -138,4 +149,42 @@ def test_a_task_that_ends_without_a_release_leaves_nothing() -> None:
         assert await customer.acquire("name", TERMS, 5.0) is not None
 
     play.run(customer, story, 1.0)
+    assert play.nothing_is_left()
+
+
+@pytest.mark.parametrize("patience", [30.0, 2.0], ids=["is granted", "gives up"])
+def test_an_attempt_of_one_who_gave_up_lands_when_its_heir_is_done(patience: float) -> None:
+    """The heir of a claim inherits the doubt about it: the release leaves a tombstone."""
+    play = Play(PROMPT, STUCK)  # what the holder sends, and the first attempt of the claim
+    customer, holder = play.customer("p"), play.customer("q")
+    seen: list[bool] = []
+
+    async def hold() -> None:
+        lease = await holder.acquire("name", TERMS, 0.0)
+        assert lease is not None
+        await holder.sleep(5.0)
+        await holder.release(lease)
+
+    async def give_up() -> None:
+        assert await customer.acquire("name", TERMS, 2.0) is None
+
+    async def inherit() -> None:
+        await customer.sleep(1.0)  # so that the other is the first in the line
+        lease = await customer.acquire("name", TERMS, patience)
+        seen.append(lease is not None)
+        if lease is not None:
+            await customer.release(lease)
+
+    holding = play.begin(holder, hold)
+    play.world.run(play.world.now + 0.5)
+    giving_up, inheriting = play.begin(customer, give_up), play.begin(customer, inherit)
+    play.world.run(play.world.now + 1.9)
+    waiting = list(play.node.store.places_in_line())
+    play.world.run(play.world.now + 0.2)
+    ended(giving_up)
+    assert waiting == list(play.node.store.places_in_line()), "the claim was not inherited"
+    play.world.run(play.world.now + 8.0)
+    ended(holding)
+    ended(inheriting)
+    assert seen == [patience > 5.0]
     assert play.nothing_is_left()

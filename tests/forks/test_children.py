@@ -34,6 +34,7 @@ def test_everything_made_before_works_in_the_child(url: str) -> None:
         def check() -> None:
             with lock as lease, lock, rwlock.read(), semaphore, both, across:
                 assert lock.held
+                assert locks.lock("x").held
                 assert locks.info("s").locked
                 assert locks.info("x").locked
                 renewed(lease)  # by a keeper of its own
@@ -70,6 +71,7 @@ def test_everything_made_before_works_on_a_loop_of_the_child(url: str) -> None:
     async def use(*, keep: bool = False) -> None:
         async with lock as lease, lock, rwlock.read(), semaphore, both:
             assert lock.held
+            assert locks.lock("x").held
             assert (await locks.info("s")).locked
             assert (await locks.info("x")).locked
             if keep:

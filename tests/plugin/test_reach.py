@@ -157,6 +157,14 @@ USES = """
             assert own.lock("a").acquire(timeout=3) is None
             assert own.lock("a").acquire(timeout=2) is not None
 
+    def test_somebody_else_whose_hold_is_over_does_not_come_back(locknut_hold, locknut_clock):
+        locknut_hold("a", ttl=10)
+        locknut_hold("b").release()
+        locknut_clock.advance(11)
+        with locknut.connect("redis://localhost:1/8", namespace="new") as own:
+            assert own.lock("a").acquire(blocking=False) is not None
+            assert own.lock("b").acquire(blocking=False) is not None
+
     @pytest.fixture
     def held():
         with shop.STOCK as lease:
@@ -174,7 +182,7 @@ USES = """
 
 def test_code_that_makes_its_own_locks(pytester: pytest.Pytester) -> None:
     write(pytester, shop=SHOP, test_shop=USES)
-    passes(pytester, 27)
+    passes(pytester, 28)
 
 
 THREADS = """

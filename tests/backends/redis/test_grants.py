@@ -61,6 +61,20 @@ def test_a_grant_that_lay_in_the_inbox_counts_from_before_it(server: RedisServer
     run(port.close())
 
 
+def test_an_owner_enters_his_own_hold_past_those_who_wait_for_it(server: RedisServer) -> None:
+    """Behind them he would wait for himself: they wait until all of his claims are released."""
+    port = engine(server).blocking()
+    first, stranger, second = claim(owner="a"), claim(), claim(owner="a")
+    number = granted(ask(port, first)).raw
+    assert isinstance(ask(port, stranger), Busy)
+    other = claim(owner="b")
+    assert isinstance(ask(port, other), Busy)
+    assert granted(ask(port, second)).raw == number
+    for each in (other, first, second, stranger):
+        run(port.release(each))
+    run(port.close())
+
+
 def test_a_grant_that_comes_in_one_piece_with_not_yet_is_heard(server: RedisServer) -> None:
     """The loop is busy while the lock is first refused and then granted: it reads both at once."""
 

@@ -37,6 +37,7 @@ class Decorating(Part):
         news = scene.news(locks)
 
         def body(user_id: Any, order: Any = None) -> Any:
+            assert locks.lock(f"user:{user_id}:{order.id}").held
             return user_id, order.id
 
         function = locks.locked("user:{user_id}:{order.id}")(_of_this_colour(scene, body))
@@ -46,6 +47,13 @@ class Decorating(Part):
         granted = [event.name for event in news.events if event.kind == "granted"]
         assert granted == ["user:7:3", "user:8:3"]
         assert not await locks.list()
+
+    async def test_a_default_may_be_part_of_the_name(self, scene: Scene) -> None:
+        locks = scene.connect()
+        function = _of_this_colour(
+            scene, lambda user_id, order=None: locks.lock(f"{user_id}:{order}").held
+        )
+        assert await _call(locks.locked("{user_id}:{order}")(function), 7)
 
     async def test_busy_raises_by_default_without_waiting(self, scene: Scene) -> None:
         locks = scene.connect()
@@ -63,11 +71,15 @@ class Decorating(Part):
         locks = scene.connect()
         news = scene.news(locks)
         function = locks.locked("u:{user_id}", on_busy="skip")(
-            _of_this_colour(scene, lambda user_id, _order=None: f"ran {user_id}")
+            _of_this_colour(
+                scene,
+                lambda user_id, _order=None: f"ran {user_id}: {locks.lock(f'u:{user_id}').held}",
+            )
         )
         async with scene.stranger("u:1"):
             assert await _call(function, 1) is None
-            assert await _call(function, 2) == "ran 2"
+            assert await _call(function, 2) == "ran 2: True"
+            assert not await locks.lock("u:2").locked()
         skipped = await news.heard("skipped")
         assert skipped.name == "u:1"
 
