@@ -15,9 +15,9 @@ import pytest
 from tests.mutants import ROOT, Mutant, load
 
 MUTANTS = load()
-ENOUGH = 150
+ENOUGH = 350
 PARTS = {
-    *("core", "faces", "runtimes", "guards", "cli"),
+    *("core", "faces", "runtimes", "guards", "cli", "testing"),
     *("memory", "file", "redis", "lua", "redlock", "zookeeper"),
 }
 
