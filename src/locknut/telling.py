@@ -34,6 +34,10 @@ SLOW_WAIT = 2.0
 """A wait longer than this is worth a line at INFO."""
 
 
+def _level(kind: str, waited: float) -> int:
+    return _LEVELS[kind] if waited < SLOW_WAIT else max(_LEVELS[kind], _INFO)
+
+
 def _log() -> logging.Logger:
     import logging
 
@@ -61,8 +65,8 @@ class Telling:
         self.way = way
         self.listeners: list[Callable[[Event], object]] = []
 
-    def wants(self, kind: str) -> bool:
-        return True if self.listeners else _enabled(_LEVELS[kind])
+    def wants(self, kind: str, waited: float = 0.0) -> bool:
+        return True if self.listeners else _enabled(_level(kind, waited))
 
     def tell(self, event: Event) -> None:
         for listener in list(self.listeners):
@@ -70,9 +74,7 @@ class Telling:
                 listener(event)
             except Exception:  # noqa: BLE001  # it is logged
                 _log().exception("a listener for lock events raised")
-        level = _LEVELS[event.kind]
-        if event.waited is not None and event.waited >= SLOW_WAIT:
-            level = max(level, _INFO)
+        level = _level(event.kind, event.waited or 0.0)
         if _enabled(level):
             facts = {
                 key: value for key, value in event._asdict().items() if value not in (None, "")

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 import pytest
 
 import locknut
-from locknut import aio
+from locknut import aio, telling
 from locknut.core.values import Event
 from locknut.hints import Way
 from locknut.telling import Telling
@@ -61,11 +61,11 @@ def lines() -> Iterator[Lines]:
 
 
 @contextmanager
-def heard() -> Iterator[Lines]:
+def heard(wanted: int = logging.DEBUG) -> Iterator[Lines]:
     log, handler = logging.getLogger("locknut"), Lines()
     log.addHandler(handler)
     level = log.level
-    log.setLevel(logging.DEBUG)
+    log.setLevel(wanted)
     try:
         yield handler
     finally:
@@ -157,6 +157,45 @@ def test_a_wait_of_two_seconds_is_worth_a_line(lines: Lines) -> None:
         Telling().tell(Event("granted", "obs", "redis", fence=7, waited=waited, holder="thread T"))
         assert lines.records[-1].levelno == level
     assert lines.texts[-1] == "granted 'obs' on redis to thread T after 2.2 s, fence 7"
+
+
+SLOW = 0.1
+"""What counts as a long wait here."""
+
+
+def test_a_long_wait_is_logged_where_only_information_is_asked_for(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(telling, "SLOW_WAIT", SLOW)
+    with (
+        heard(logging.INFO) as lines,
+        locknut.connect(url) as holder,
+        locknut.connect(url) as locks,
+    ):
+        lease = holder.lock("slow").acquire()
+        assert lease is not None
+        threading.Timer(2 * SLOW, lease.release).start()
+        with locks.lock("slow"):
+            assert " after " in lines.line("granted 'slow' on memory to thread MainThread")
+
+
+def test_a_long_wait_of_a_task_too(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(telling, "SLOW_WAIT", SLOW)
+
+    async def story() -> None:
+        async with aio.connect(url) as holder, aio.connect(url) as locks:
+            lease = await holder.lock("slow").acquire()
+            assert lease is not None
+            waiter = asyncio.create_task(locks.lock("slow").acquire())
+            await asyncio.sleep(2 * SLOW)
+            await lease.release()
+            got = await waiter
+            assert got is not None
+            await got.release()
+
+    with heard(logging.INFO) as lines:
+        asyncio.run(story())
+        assert " after " in lines.line("granted 'slow' on memory to task ")
 
 
 def test_records_of_one_kind_have_one_template_and_their_fields(

@@ -220,7 +220,7 @@ class Client:
         self, kind: str, what: Hold | LeaseCore, *, aside: bool = False, **facts: Any
     ) -> None:  # an Event's fields
         """`aside`: what the keeper may find. Listeners and log handlers never hold it up."""
-        if self.ear.wants(kind):
+        if self.ear.wants(kind, facts.get("waited", 0.0)):
             hold = what if isinstance(what, Hold) else what._hold
             number = hold.number if isinstance(what, Hold) else what._number
             name, mode = self.bare(hold.claim.key), hold.claim.mode

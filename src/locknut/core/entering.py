@@ -78,9 +78,10 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
         await acquire(client, want, mine, until, made)
         return
     kind = "granted" if lease._number == 0 else "handed_over"
-    if client.ear.wants(kind):
-        lease._since = runtime.now()
-        client.tell(kind, lease, waited=lease._since - asked)
+    now = runtime.now()
+    if client.ear.wants(kind, now - asked):
+        lease._since = now
+        client.tell(kind, lease, waited=now - asked)
 
 
 def tell_timed_out(client: Client, want: Want, waited: float | None = None) -> None:

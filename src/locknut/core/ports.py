@@ -139,7 +139,7 @@ class Runtime(Protocol):
 class Ear(Protocol):
     """Where events go."""
 
-    def wants(self, kind: str) -> bool:
+    def wants(self, kind: str, waited: float = 0.0) -> bool:
         """Whether anybody listens to this kind: asked first, because building one costs."""
 
     def tell(self, event: Event) -> None: ...

@@ -47,5 +47,5 @@ class Ear:
         self.tell = tell
         self._hears_waiting = sum(name.encode()) % 2 == 0
 
-    def wants(self, kind: str) -> bool:
+    def wants(self, kind: str, waited: float = 0.0) -> bool:  # noqa: ARG002  # any wait
         return self._hears_waiting or kind != "waiting"
