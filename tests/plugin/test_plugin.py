@@ -221,6 +221,23 @@ TESTS = {
                 assert task.done() and task.result() is None
             asyncio.run(main())
     """,
+    "aio_clock_on_a_busy_machine": """
+        def test_it(locknut_aio_locks, locknut_hold, locknut_clock):
+            async def main():
+                locknut_hold("x")
+                task = asyncio.create_task(locknut_aio_locks.lock("x").acquire(timeout=60))
+                await asyncio.sleep(0)
+                time.sleep(0.1)  # longer than others get to act
+                await asyncio.sleep(0)
+                time.sleep(0.1)
+                locknut_clock.advance(59)
+                await locknut_clock.settled()
+                assert not task.done()
+                locknut_clock.advance(2)
+                await locknut_clock.settled()
+                assert task.done() and task.result() is None
+            asyncio.run(main())
+    """,
     "aio_expiry": """
         def test_it(locknut_aio_locks, locknut_clock):
             async def main():
@@ -249,7 +266,7 @@ TESTS = {
                 locknut_clock.advance(-1)
     """,
 }
-HEAD = "import asyncio, threading\nimport pytest, locknut\n"
+HEAD = "import asyncio, threading, time\nimport pytest, locknut\n"
 
 
 def test_what_users_write(pytester: pytest.Pytester) -> None:

@@ -49,6 +49,10 @@ class Clock:
         self._keepers: dict[Sleeper, int] = {}
         self._callbacks = 0
         self._jumps = 0
+        self.settling = 0
+        """How many tasks are in `settled`."""
+        self.moves = 0
+        """How often the test has moved it."""
 
     def now(self) -> float:
         """Seconds, as Locknut's own clock counts them."""
@@ -73,6 +77,7 @@ class Clock:
         if seconds < 0:
             raise ValueError(f"time does not run backwards, got {seconds!r}")
         until = self._now + seconds
+        self.moves += 1
         self.stirred()
         self.settle()
         while (moment := self._next()) <= until:
@@ -81,8 +86,12 @@ class Clock:
 
     async def settled(self) -> None:
         """Let the tasks run that became due, and what they set off."""
-        for _ in range(TURNS):
-            await asyncio.sleep(0)
+        self.settling += 1
+        try:
+            for _ in range(TURNS):
+                await asyncio.sleep(0)
+        finally:
+            self.settling -= 1
         self.settle()
 
     def settle(self) -> None:
@@ -214,7 +223,7 @@ class FakeLoopSignal:
         self._clock = clock
         self._runtime = runtime
         self._future: asyncio.Future[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
         self.rung = False
 
     def notify(self) -> None:
@@ -236,7 +245,7 @@ class FakeLoopSignal:
             loop = self._runtime.loop
             self._future = loop.create_future()
             self._clock.asleep[self] = until
-            self._timer = loop.call_later(self._clock.grace(), self._jump)
+            self._timer = loop.call_later(self._clock.grace(), self._let_others_act)
             try:
                 await self._future
             finally:
@@ -248,10 +257,20 @@ class FakeLoopSignal:
             self._clock.stirred()
         return rung
 
-    def _jump(self) -> None:
-        if self._future is not None and not self._future.done():
-            self._clock.jump(self)
-            self._timer = asyncio.get_running_loop().call_later(self._clock.grace(), self._jump)
+    def _let_others_act(self, turns: int = TURNS, moves: int = -1) -> None:
+        """Jump once the loop has gone round so often without the test moving the clock. Seconds
+        alone do not tell: on a busy machine they pass between two lines of the test.
+        """
+        clock, loop = self._clock, asyncio.get_running_loop()
+        if self._future is None or self._future.done():
+            return
+        if clock.settling or moves not in {-1, clock.moves}:
+            self._timer = loop.call_later(GRACE, self._let_others_act)
+        elif turns:
+            self._timer = loop.call_soon(self._let_others_act, turns - 1, clock.moves)
+        else:
+            clock.jump(self)
+            self._timer = loop.call_later(clock.grace(), self._let_others_act)
 
 
 class FakeThreads(ThreadRuntime):

@@ -71,13 +71,15 @@ def test_more_rings_in_one_turn_than_a_socket_has_room_for_all_arrive(
     engine: FileEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Unread rings fill the ringer's buffer: a fresh socket is used. The buffer is made small, for
-    some 150 rings, so that the descriptors of an ordinary user (1024) are enough.
+    some 60 rings, so that the descriptors of an ordinary user (1024) are enough, of which other
+    tests' servers have some.
     """
     monkeypatch.setattr("locknut.backends.file.waiting._FIRST", (3600.0,) * 3)
+    monkeypatch.setattr("locknut.backends.file.bells._MANY", 40)
     backend, blocking = engine.asyncio(), engine.blocking()
     small = blocking._recipe.ringer._open()
-    small.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 60_000)  # Linux doubles it
-    held = [claim(f"ns:{name}") for name in range(220)]
+    small.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 25_000)  # Linux doubles it
+    held = [claim(f"ns:{name}") for name in range(110)]
     for one in held:
         take(blocking, one)
 

@@ -25,6 +25,8 @@ from tests.servers.zookeeper import ZooKeeperServer
 PROGRAM = Path(__file__).with_name("Contender.java")
 LONG = int(PATIENCE * 1000)
 """How long a waiter of theirs waits: longer than any test."""
+STARTING = 120.0
+"""Seconds in which Java has started and compiled the program, also on a busy machine."""
 USUAL, SHORT = 10_000, 3_000
 """Sessions, in milliseconds: a program that is to die has a short one."""
 
@@ -38,13 +40,17 @@ class Curator:
         except SkipTest as missing:
             pytest.skip(f"needs Curator: {missing}")
         self._popen = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # it complains at length of servers that tests end
+            text=True,
         )
         self._said: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self._listen, daemon=True).start()
 
     def __enter__(self) -> Self:
-        assert self.said() == "ready"
+        assert self.said(within=STARTING) == "ready"
         return self
 
     def __exit__(
@@ -64,8 +70,8 @@ class Curator:
         self._popen.stdin.write(" ".join(map(str, words)) + "\n")
         self._popen.stdin.flush()
 
-    def said(self) -> str:
-        return self._said.get(timeout=PATIENCE)
+    def said(self, within: float = PATIENCE) -> str:
+        return self._said.get(timeout=within)
 
     def acquire(self, kind: str, path: str, milliseconds: int = 100) -> str:
         self.tell("acquire", kind, path, milliseconds)
