@@ -131,7 +131,7 @@ def open_engine(text: Any) -> tuple[Engine, Url]:
     if text is not None and not isinstance(text, str):
         return _adopt(text), Url("")
     url = parse(chosen(text))
-    opener = _opener(url.scheme)
+    opener = _opener(url)
     common = {key: url.options.pop(key) for key in doors.COMMON_OPTIONS if key in url.options}
     engine = opener(url)
     return engine, Url(url.scheme, url.netloc, url.path, common)
@@ -166,9 +166,10 @@ def _adopt(client: Any) -> Engine:
     raise ConfigurationError(message)
 
 
-def _opener(scheme: str) -> Callable[[Url], Engine]:
+def _opener(url: Url) -> Callable[[Url], Engine]:
     from importlib import import_module
 
+    scheme = url.scheme
     if scheme in _BUILT_IN:
         opener: Callable[[Url], Engine] = import_module(_BUILT_IN[scheme]).open_engine
         return opener
@@ -178,8 +179,18 @@ def _opener(scheme: str) -> Callable[[Url], Engine]:
         found: Callable[[Url], Engine] = entry.load()
         return found
     known = sorted({*_BUILT_IN, *entry_points(group="locknut.backends").names})
-    meant = doors.nearest(scheme, known) or f"; there are: {', '.join(known)}"
+    if url.path.isdigit() and not url.netloc:
+        address = f"{scheme}:{url.path}"
+        message = f"{address!r} is an address without a scheme, did you mean 'redis://{address}'?"
+        raise ConfigurationError(message)
+    meant = doors.nearest(scheme, known) or f"; there are: {', '.join(_plain(known))}"
     raise ConfigurationError(f"no engine is installed for {scheme!r} URLs{meant}")
+
+
+def _plain(schemes: list[str]) -> list[str]:
+    """Those that say which engine it is, without the ways to reach it: no `rediss+cluster`."""
+    secure = {f"{each}s" for each in schemes}
+    return [each for each in schemes if "+" not in each and each not in secure]
 
 
 def ensure(backend: Backend, require: Iterable[str]) -> None:

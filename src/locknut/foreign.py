@@ -53,6 +53,12 @@ _MEANT = {
     "token": "owner= shares a hold; the engine knows it by a token that Locknut makes",
     "identifier": "label= of connect() is what others see",
     "id": "label= of connect() is what others see; owner= shares a hold",
+    **dict.fromkeys(
+        ("host", "hosts", "port", "db", "username", "password", "ssl"),
+        'it belongs into the URL: connect("redis://user:password@host:6379/0")',
+    ),
+    "timeout": "it is for each lock: lock(name, timeout=5)",
+    "ttl": "it is for each lock: lock(name, ttl=30)",
     "max_leases": "permits= is the number of a semaphore",
     "value": "permits= is the number of a semaphore",
 }
@@ -101,6 +107,16 @@ def answering_acquire(kind: type[T]) -> type[T]:
 
     kind.acquire = acquire  # type: ignore[attr-defined]
     return kind
+
+
+def made_by(kind: type) -> TypeError:
+    """The error about a class that is not meant to be called."""
+    face = "locknut.aio" if ".aio." in kind.__module__ else "locknut"
+    made = {"Locks": "connect(url)", "Semaphore": "semaphore(name, permits)"}
+    return TypeError(
+        f"{face}.{kind.__name__} is not made by its name: "
+        f"use {face}.{made.get(kind.__name__, 'lock(name)')}"
+    )
 
 
 def unknown(name: str, given: dict[str, Any], known: frozenset[str]) -> TypeError:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from locknut import foreign
 from locknut.core import doors, looking
 from locknut.core.doors import FOREVER
 from locknut.core.entering import acquire
@@ -47,11 +48,13 @@ class Lock(Named):
     def __init__(
         self,
         client: Client,
-        name: str,
-        terms: Terms,
+        name: str = "",
+        terms: Terms | None = None,
         timeout: doors.Duration | None = None,
         on_lost: OnLost = None,
     ):
+        if terms is None:
+            raise foreign.made_by(type(self))
         self.name = doors.name(name)
         self._client = client
         self._timeout = timeout

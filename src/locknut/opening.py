@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar, Final, NamedTuple, Self, cast
 
-from locknut import connect, hints, pickling
+from locknut import connect, foreign, hints, pickling
 from locknut.core import doors, exiting, forking
 from locknut.core.client import Client
 from locknut.core.ports import Backend, Ear, Engine, Runtime
@@ -74,6 +74,8 @@ class Opened(pickling.Named):
     _ear: Telling
 
     def __init__(self, engine: Engine, settings: Settings | None, runtime: Runtime):
+        if isinstance(engine, str):
+            raise foreign.made_by(type(self))
         settings = settings or Settings()
         self._ear = Telling(way_to(engine, settings))
         self._made = client(type(self), engine, runtime, settings, self._ear)

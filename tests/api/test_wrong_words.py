@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -30,6 +31,28 @@ def test_the_nearest_scheme_is_suggested(url: str, meant: str) -> None:
     with pytest.raises(locknut.ConfigurationError) as caught:
         locknut.connect(url)
     assert str(caught.value).endswith(f"URLs, did you mean {meant!r}?")
+
+
+def test_where_no_scheme_is_near_there_is_one_name_for_each_engine() -> None:
+    with pytest.raises(locknut.ConfigurationError) as caught:
+        locknut.connect("sqlite:///x.db")
+    engines = "file, memory, redis, redlock, valkey, zookeeper"
+    assert str(caught.value) == f"no engine is installed for 'sqlite' URLs; there are: {engines}"
+
+
+@pytest.mark.parametrize("address", ["localhost:6379", "db.example.org:2181"])
+def test_an_address_is_not_a_url(address: str) -> None:
+    with pytest.raises(locknut.ConfigurationError, match=f"did you mean 'redis://{address}'"):
+        locknut.connect(address)
+
+
+@pytest.mark.parametrize("face", [locknut, aio], ids=["blocking", "asyncio"])
+def test_a_capability_is_not_its_letters(face: Any) -> None:
+    meant = re.escape("write require={'fencing'}")
+    with pytest.raises(locknut.ConfigurationError, match=meant):
+        face.connect("memory:", require="fencing")
+    with pytest.raises(locknut.ConfigurationError, match=meant):
+        face.redlock(["redis://a", "redis://b", "redis://c"], require="fencing")
 
 
 @pytest.mark.parametrize(
@@ -143,10 +166,46 @@ def test_timeout_alone_is_no_mistake(face: Any, url: str) -> None:
     assert face.connect(url).lock("x", timeout=60) is not None
 
 
+def test_the_second_place_is_the_ttl(url: str) -> None:
+    """As in redis-py; in filelock it is the timeout, and the page about migrating says so."""
+    with locknut.connect(url) as locks, locks.lock("x", 5) as lease:
+        assert 0 < lease.remaining <= 5
+
+
 @pytest.mark.parametrize("face", FACES, ids=["blocking", "asyncio"])
 def test_connect_too(face: Any) -> None:
     assert "did you mean 'namespace'?" in mistake(lambda: face.connect("memory:", namspace="x"))
     assert "did you mean 'max_ttl'?" in mistake(lambda: face.redlock([], max_tll=3))
+
+
+@pytest.mark.parametrize("face", [locknut, aio], ids=["blocking", "asyncio"])
+@pytest.mark.parametrize(
+    ("options", "meant"),
+    [
+        ({"host": "h", "port": 6379}, 'it belongs into the URL: connect("redis://'),
+        ({"password": "x"}, "it belongs into the URL"),
+        ({"timeout": 5}, "it is for each lock: lock(name, timeout=5)"),
+        ({"ttl": 5}, "it is for each lock: lock(name, ttl=30)"),
+    ],
+)
+def test_what_connect_takes_elsewhere(face: Any, options: dict[str, Any], meant: str) -> None:
+    assert meant in mistake(lambda: face.connect(**options))
+
+
+@pytest.mark.parametrize("face", [locknut, aio], ids=["blocking", "asyncio"])
+@pytest.mark.parametrize(
+    ("kind", "words", "meant"),
+    [
+        ("Lock", ("x",), "lock(name)"),
+        ("Semaphore", ("x", 3), "semaphore(name, permits)"),
+        ("Locks", ("memory:",), "connect(url)"),
+    ],
+)
+def test_a_class_names_the_function_that_makes_it(
+    face: Any, kind: str, words: tuple[object, ...], meant: str
+) -> None:
+    said = mistake(lambda: getattr(face, kind)(*words))
+    assert said == f"{face.__name__}.{kind} is not made by its name: use {face.__name__}.{meant}"
 
 
 def mistake(call: Callable[[], object]) -> str:

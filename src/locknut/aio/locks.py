@@ -283,7 +283,7 @@ def connect(
     In place of a URL a client of the engine's driver can be given, `redis.Redis(...)` say: its
     settings are used, its connections are not.
     """
-    settings = opening.Settings(namespace, label, tuple(require), cohort, id)
+    settings = opening.Settings(namespace, label, doors.required(require), cohort, id)
     return Locks(*opening.open_url(url, settings))
 
 
@@ -308,7 +308,7 @@ def redlock(  # noqa: PLR0913  # each by name
     `failover`: a node may be a group behind Sentinels, and lose what the page of `redlock:` says.
     `set_name`: for clients that know the same nodes by different addresses.
     """
-    settings = opening.Settings(namespace, label, tuple(require), cohort, id)
+    settings = opening.Settings(namespace, label, doors.required(require), cohort, id)
     engine, origin = redlocks.engine(
         urls, max_ttl, node_timeout, durable=durable, failover=failover, set_name=set_name
     )

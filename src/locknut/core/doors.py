@@ -149,6 +149,14 @@ def cohort(value: object) -> int:
     return value
 
 
+def required(names: Iterable[str]) -> tuple[str, ...]:
+    """The capabilities that somebody insists on. A text would be taken for its letters."""
+    if isinstance(names, str):
+        message = f"require must be a set of names, got {names!r}: write require={{{names!r}}}"
+        raise ConfigurationError(message)
+    return tuple(names)
+
+
 def capability(value: str) -> Capability:
     try:
         return Capability(value)
