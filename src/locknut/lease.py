@@ -57,10 +57,8 @@ class Lease(LeaseCore):
         count = self._count
         try:
             carry_out(begin_release(self._client, self))
-        except Exception:
-            raise
-        except BaseException:
-            self._release_again(count)
+        except BaseException as error:
+            on_interrupt(error, self._release_again, count)
             raise
 
     def renew(self) -> None:
@@ -79,10 +77,8 @@ class Lease(LeaseCore):
     def __enter__(self) -> Self:
         try:
             self.check()
-        except Exception:
-            raise
-        except BaseException:  # interrupted (Ctrl-C): no `with` was entered that would release it
-            self._release_again(self._count)
+        except BaseException as error:
+            on_interrupt(error, self._release_again, self._count)
             raise
         return self
 
@@ -95,15 +91,24 @@ class Lease(LeaseCore):
         count = self._count
         try:
             leave(self, error)
-        except Exception:
-            raise
-        except BaseException:
-            self._release_again(count)
+        except BaseException as raised:
+            on_interrupt(raised, self._release_again, count)
             raise
 
     def _release_again(self, count: int) -> None:
-        """Interrupted (Ctrl-C) on the way: what was not done yet is done."""
+        """What was not done yet is done; `count` as it was when the release began."""
         run(release_again(self._client, self, count))
+
+
+def on_interrupt(error: BaseException, finish: Callable[..., None], *args: object) -> None:
+    """Whoever catches this was on the way out, or in no `with` yet. An error has said all there is
+    to say; an interrupt (Ctrl-C) may have come before anything was done, so that is finished.
+
+    Called where an exception is caught, not a context manager around the work: entering one would
+    be another moment at which an interrupt leaves everything undone, and would cost every release.
+    """
+    if not isinstance(error, Exception):
+        finish(*args)
 
 
 def leave(lease: Lease | Leases, error: BaseException | None) -> None:
@@ -158,14 +163,12 @@ class Leases:
         try:
             gathering.let_go(self._parts, self._mine())
             run(gathering.release_all(self._made))
-        except Exception:
-            raise
-        except BaseException:
-            self._release_again()
+        except BaseException as error:
+            on_interrupt(error, self._release_again)
             raise
 
     def _release_again(self) -> None:
-        """Interrupted (Ctrl-C) on the way: what is still to be released is released."""
+        """What was not released yet is released."""
         gathering.let_go(self._parts, self._mine())
         run(gathering.roll_back(self._made))
 
@@ -180,10 +183,8 @@ class Leases:
     def __enter__(self) -> Self:
         try:
             self.check()
-        except Exception:
-            raise
-        except BaseException:  # as for one
-            self._release_again()
+        except BaseException as error:
+            on_interrupt(error, self._release_again)
             raise
         return self
 
@@ -195,8 +196,6 @@ class Leases:
     ) -> None:
         try:
             leave(self, error)
-        except Exception:
-            raise
-        except BaseException:
-            self._release_again()
+        except BaseException as raised:
+            on_interrupt(raised, self._release_again)
             raise

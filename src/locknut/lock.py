@@ -15,7 +15,7 @@ from locknut.core.leaving import begin_release, release_again
 from locknut.core.values import LockInfo, Mode
 from locknut.errors import AcquireTimeout, LeaseLost, LocknutError
 from locknut.foreign import answering_acquire
-from locknut.lease import Lease, tell
+from locknut.lease import Lease, on_interrupt, tell
 from locknut.other_face import by_halves, for_with
 from locknut.pickling import Named
 from locknut.runtimes.threads import carry_out, run
@@ -107,13 +107,14 @@ class Lock(Named):
             lease = self._current()
             count = lease._count
             carry_out(begin_release(lease._client, lease))
-        except Exception:
+        except BaseException as error:
+            on_interrupt(error, self._release_again, lease, count)
             raise
-        except BaseException:  # interrupted (Ctrl-C) on the way: released all the same
-            with suppress(LocknutError):
-                lease = lease or self._current()
-                run(release_again(lease._client, lease, count or lease._count))
-            raise
+
+    def _release_again(self, lease: Lease | None, count: int) -> None:
+        with suppress(LocknutError):
+            lease = lease or self._current()
+            run(release_again(lease._client, lease, count or lease._count))
 
     def _current(self) -> Lease:
         lease = self._client.runtime.mine().get(self._want.slot)
@@ -196,14 +197,15 @@ class Lock(Named):
             carry_out(begin_release(lease._client, lease))
         except LeaseLost as lost:
             tell(lost, error)
-        except Exception:
+        except BaseException as raised:
+            on_interrupt(raised, self._leave_again, lease, count)
             raise
-        except BaseException:  # interrupted (Ctrl-C) on the way out: leave all the same
-            if lease is None:
-                lease = pop_entered(self, self._client.runtime)
-                count = lease._count
-            run(release_again(lease._client, lease, count))
-            raise
+
+    def _leave_again(self, lease: Lease | None, count: int) -> None:
+        if lease is None:
+            lease = pop_entered(self, self._client.runtime)
+            count = lease._count
+        run(release_again(lease._client, lease, count))
 
     def _timed_out(self) -> AcquireTimeout:
         info = run(looking.holder(self._client, self.name))

@@ -9,7 +9,7 @@ from locknut import pickling
 from locknut.core import doors, gathering
 from locknut.errors import AcquireTimeout, ConfigurationError
 from locknut.foreign import answering_acquire
-from locknut.lease import Leases, leave
+from locknut.lease import Leases, leave, on_interrupt
 from locknut.lock import Lock, Semaphore
 from locknut.other_face import for_with
 from locknut.runtimes.threads import run
@@ -93,11 +93,12 @@ class Together(pickling.Named):
         try:
             leases = pop_entered(self, self._runtime)
             leave(leases, error)
-        except Exception:
+        except BaseException as raised:
+            on_interrupt(raised, self._leave_again, leases)
             raise
-        except BaseException:  # interrupted (Ctrl-C) on the way out: leave all the same
-            (leases or pop_entered(self, self._runtime))._release_again()
-            raise
+
+    def _leave_again(self, leases: Leases | None) -> None:
+        (leases or pop_entered(self, self._runtime))._release_again()
 
     def __reduce__(self) -> tuple[object, ...]:
         parts = [(client, client.bare(want.key), want.terms) for client, want in self._parts]
