@@ -63,6 +63,9 @@ def seen(host: str, covered: int = SLOTS, *, well: bool = True, epoch: int = 7) 
     return View((host, 1), [(0, covered - 1, (host, 1))] if covered else [], well, epoch)
 
 
+SILENT = BackendUnavailable("no answer: nothing within 0.25 s")
+
+
 def survey(*views: View | BackendError) -> tuple[Survey, list[str]]:
     """Nodes that have these views, asked in this order as far as they are asked."""
     hosts = [each.address[0] if isinstance(each, View) else "broken" for each in views]
@@ -71,7 +74,10 @@ def survey(*views: View | BackendError) -> tuple[Survey, list[str]]:
     while (settings := made.next(known, {("suspect", 1)})) is not None:
         answer = views[hosts.index(settings.host)]
         asked.append(settings.host)
-        made.add(answer) if isinstance(answer, View) else made.failed(settings, answer)
+        if isinstance(answer, View):
+            made.add(answer)
+        else:
+            made.failed(settings, answer, silent=answer is SILENT)
     return made, asked
 
 
@@ -101,6 +107,26 @@ def test_where_nobody_is_well_the_best_that_is_known_has_to_do() -> None:
 def test_suspects_are_asked_when_nobody_else_knows() -> None:
     assert survey(seen("suspect"), seen("b"))[1] == ["b"]
     assert survey(seen("suspect"), seen("b", covered=0))[1] == ["b", "suspect"]
+
+
+def test_who_was_silent_is_asked_once_more_if_nobody_knows() -> None:
+    assert survey(SILENT, seen("b"))[1] == ["broken", "b"]
+    made, asked = survey(SILENT, seen("b", covered=0))
+    assert asked == ["broken", "b", "broken"]
+    with pytest.raises(BackendUnavailable, match="nothing within"):
+        made.best()
+
+
+def test_who_answers_when_it_is_given_more_time_is_believed() -> None:
+    known = SlotMap(read_hosts(parse("redis://a:1")))
+    made = Survey()
+    for answer in (SILENT, seen("a")):
+        settings = made.next(known, set())
+        assert settings is not None
+        assert made.asked(settings) is isinstance(answer, View)
+        made.add(answer) if isinstance(answer, View) else made.failed(settings, answer, silent=True)
+    assert made.best().address == ("a", 1)
+    assert not made.poor()
 
 
 def test_a_refusal_is_told_only_if_nobody_answers() -> None:

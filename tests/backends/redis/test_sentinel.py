@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socketserver
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -105,6 +106,8 @@ class Liar(socketserver.ThreadingTCPServer):
         self.told = told
         self.ignorant = False
         """Whether it has never heard of the service."""
+        self.takes = 0.0
+        """Seconds before it answers."""
         self.asked = 0
         super().__init__(("127.0.0.1", 0), Answering)
 
@@ -120,6 +123,7 @@ class Answering(socketserver.StreamRequestHandler):
         while data := self.connection.recv(4096):
             if self.server.told is None:
                 continue
+            time.sleep(self.server.takes)  # the fault itself
             if b"HELLO" in data:
                 self.wfile.write(b"*2\r\n+mode\r\n+sentinel\r\n")
             if b"SENTINEL" in data:

@@ -11,7 +11,7 @@ import pytest
 
 import locknut
 from locknut import aio, opening
-from locknut.backends.redis import attending, looking, places, recovering, sentinel, streams
+from locknut.backends.redis import attending, looking, places, recovering, streams
 from locknut.backends.redis.layouts import redis_py, redisson
 from locknut.core import pacing, planning
 from locknut.errors import BackendUnavailable
@@ -28,7 +28,7 @@ def test_they_are_what_the_page_says() -> None:
     assert (attending.BEAT, attending.NET) == (1.0, 60.0)
     assert planning.CONFIRM_AFTER == 0.05
     assert looking.BATCH == 500
-    assert (places.LONG_IDLE, places.SLOW_TO_OPEN, sentinel._BRIEFLY) == (0.25, 0.1, 0.25)
+    assert (places.LONG_IDLE, places.SLOW_TO_OPEN, places.BRIEFLY) == (0.25, 0.1, 0.25)
     assert recovering.LONGEST_PAUSE == 0.25
     assert streams.MOST_UNSENT == 16 * 1024 * 1024
     assert (redisson.NET, redis_py.POLL) == (5.0, 0.1)

@@ -21,6 +21,10 @@ LONG_IDLE: Final = 0.25
 frozen for longer may have been succeeded, and not know it yet."""
 SLOW_TO_OPEN: Final = 0.1
 """The same for a new connection, which the kernel accepts for a frozen server."""
+BRIEFLY: Final = 0.25
+"""Seconds that one of several may take to say where the master is before the next one is asked. A
+loop asks for all its tasks at once, whatever time each of them has. If nobody answers so soon, who
+was silent is asked again, and waited for as long as a command may take."""
 log = logging.getLogger("locknut.redis")
 
 

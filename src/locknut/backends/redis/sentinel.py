@@ -6,6 +6,7 @@ master: a Sentinel may be cut off, and tell of a master that has become a replic
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +14,7 @@ from hiredis import HiredisError, ReplyError
 
 from locknut.backends.redis import settings as reading
 from locknut.backends.redis import wire
-from locknut.backends.redis.places import Dial, Latest, Looked, P
+from locknut.backends.redis.places import BRIEFLY, Dial, Latest, Looked, P
 from locknut.backends.redis.settings import Settings
 from locknut.core import doors
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
@@ -27,8 +28,6 @@ OPTIONS: Final = ("sentinel_username", "sentinel_password", "sentinel_tls")
 _PORT: Final = 26379
 _FRESH: Final = 0.1
 """Seconds for which it is believed that the master is still the same."""
-_BRIEFLY: Final = 0.25
-"""Seconds that one Sentinel may take to say so."""
 _LATER: Final = 2.0
 """Seconds before they are asked so again when none of them answered."""
 _SAME: Final = {True: ("socket_", "ssl_"), False: ("socket_",)}
@@ -57,10 +56,11 @@ class Sentinels:
 
     async def reach(self, dial: Dial[P]) -> P:
         tried: list[Settings] = []
-        failures: list[BackendError] = []
-        for sentinel in list(self._sentinels):
+        failures: dict[str, BackendError] = {}
+        turns = [(sentinel, BRIEFLY) for sentinel in self._sentinels]
+        for sentinel, most in turns:
             try:
-                found = await self._ask(dial, sentinel, in_turn=True)
+                found = await self._ask(dial, sentinel, most)
                 if found in tried:
                     continue  # another Sentinel of the same opinion
                 tried.append(found)
@@ -72,8 +72,10 @@ class Sentinels:
                 peer.close()
                 raise BackendUnavailable(f"{found.place} says that it is a replica")
             except BackendError as error:
-                failures.append(error)
-        raise self._nowhere(failures)
+                failures[sentinel.place] = error
+                if most == BRIEFLY and wire.timed_out(error):
+                    turns.append((sentinel, math.inf))
+        raise self._nowhere(list(failures.values()))
 
     def anew(self) -> Sentinels:
         return Sentinels(self.service, self.settings, list(self._sentinels))
@@ -106,20 +108,20 @@ class Sentinels:
             return
         self._confirm_at = now() + _FRESH
         for sentinel in list(self._sentinels):
-            brief = min(sentinel.limit, _BRIEFLY)
             try:
-                found = await self._ask(dial, replace(sentinel, limit=brief, connect_limit=brief))
+                found = await self._ask(dial, sentinel, BRIEFLY)
             except BackendError:
                 continue
+            self._prefer(sentinel)
             if found.place != self._master:
                 self.latest.overtake()
             return
         if not hurried():  # or else they may not have been given the time
             self._confirm_at = now() + _LATER
 
-    async def _ask(self, dial: Dial[P], sentinel: Settings, *, in_turn: bool = False) -> Settings:
+    async def _ask(self, dial: Dial[P], sentinel: Settings, most: float) -> Settings:
         try:
-            peer = await dial.open(sentinel.in_turn() if in_turn else sentinel)
+            peer = await dial.open(sentinel.in_turn(most))
             try:
                 reply = await dial.ask(peer, self._question)
             finally:
@@ -139,7 +141,7 @@ class Sentinels:
         return self.settings.at(reply[0].decode(), int(reply[1]))
 
     def _prefer(self, sentinel: Settings) -> None:
-        """The one that was right is asked first next time."""
+        """The one that answered, and was right, is asked first next time."""
         if self._sentinels[0] is not sentinel:
             self._sentinels = [
                 sentinel,

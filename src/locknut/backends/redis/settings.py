@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -101,11 +102,13 @@ class Settings:
         *user, password = known
         return replace(self, username=user[0] if user else "", password=password)
 
-    def in_turn(self) -> Settings:
-        """As one of several that can be asked: with a part of the caller's time (`deadlines`)."""
-        if not hurried():
-            return self
-        limits = share(self.limit), share(self.connect_limit)
+    def in_turn(self, most: float = math.inf) -> Settings:
+        """As one of several that can be asked: for so long at most, and with a part of the caller's
+        time (`deadlines`), so that one that is silent leaves some of it to the others.
+        """
+        limits = min(self.limit, most), min(self.connect_limit, most)
+        if hurried():
+            limits = share(limits[0]), share(limits[1])
         return replace(self, limit=limits[0], connect_limit=limits[1])
 
     def at(self, host: str, port: int) -> Settings:

@@ -233,7 +233,9 @@ class Stream(asyncio.BufferedProtocol):
         while self._pending:
             answer, _ = self._pending.popleft()
             if not answer.done():
-                answer.set_exception(wire.unreachable(self._settings, why))
+                unanswered = wire.unreachable(self._settings, why)
+                unanswered.__cause__ = why
+                answer.set_exception(unanswered)
         if not self.ended.done():
             self.ended.set_result(None)
         self._lost(self)

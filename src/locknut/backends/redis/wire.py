@@ -181,5 +181,7 @@ def doubt(settings: Settings, error: BaseException) -> None:
 
 
 def timed_out(error: BaseException | None) -> bool:
-    """Whether nothing came within the time limit: Python's, or the kernel's."""
+    """Whether nothing came within the time limit: Python's, or the kernel's; or who tells so."""
+    if isinstance(error, BackendUnavailable):
+        error = error.__cause__
     return isinstance(error, TimeoutError | BlockingIOError)

@@ -6,6 +6,7 @@ of a lock are on their way between two nodes) and CLUSTERDOWN are "not now": the
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -24,7 +25,7 @@ from locknut.backends.redis.cluster.slots import (
 )
 from locknut.backends.redis.cluster.views import Survey, View, view
 from locknut.backends.redis.confirming import Confirmation, Unconfirmed
-from locknut.backends.redis.places import Dial, Latest, Looked, P
+from locknut.backends.redis.places import BRIEFLY, Dial, Latest, Looked, P
 from locknut.backends.redis.recovering import Recovery
 from locknut.backends.redis.settings import Settings
 from locknut.core.values import Claim
@@ -79,13 +80,16 @@ class Cluster:
         self._recovery.ensure_time()
         survey, cut_short = Survey(), False
         while (settings := survey.next(self.map, self._suspects)) is not None:
+            most = math.inf if survey.asked(settings) else BRIEFLY
             try:
-                survey.add(await self._view(dial, settings.in_turn()))
-            except BackendError as error:
-                survey.failed(settings, error)
-            except (OSError, HiredisError) as error:
-                survey.failed(settings, wire.unreachable(settings, error))
-                cut_short = hurried() and wire.timed_out(error)
+                survey.add(await self._view(dial, settings.in_turn(most)))
+            except (BackendError, OSError, HiredisError) as error:
+                why = error
+                if not isinstance(why, BackendError):
+                    why = wire.unreachable(settings, error)
+                silent = wire.timed_out(error)
+                survey.failed(settings, why, silent=silent)
+                cut_short = hurried() and silent
                 if cut_short and not has_time():
                     break  # nothing is known of the others
         self._suspects |= survey.poor()

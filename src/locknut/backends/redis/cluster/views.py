@@ -61,9 +61,13 @@ class Survey:
     def __init__(self) -> None:
         self._views: list[View] = []
         self._failed: dict[Address, BackendError] = {}
+        self._silent: list[Settings] = []
+        """Who had little time to answer, and may have more if nobody else knows any slot."""
 
     def next(self, known: SlotMap, suspects: set[Address]) -> Settings | None:
-        """Whom to ask next, if anybody: suspects only while nobody else knows any slot."""
+        """Whom to ask next, if anybody: suspects only while nobody else knows any slot, and those
+        once more who were silent.
+        """
         usable = self._usable()
         if sum(each.well for each in usable) >= _ENOUGH:
             return None
@@ -73,13 +77,20 @@ class Survey:
             address = settings.host, settings.port
             if address not in asked:
                 return None if usable and address in suspects else settings
-        return None
+        return self._silent.pop(0) if self._silent and not usable else None
 
     def add(self, view: View) -> None:
         self._views.append(view)
+        self._failed.pop(view.address, None)
 
-    def failed(self, settings: Settings, error: BackendError) -> None:
+    def failed(self, settings: Settings, error: BackendError, *, silent: bool = False) -> None:
+        if silent and not self.asked(settings):
+            self._silent.append(settings)
         self._failed[settings.host, settings.port] = error
+
+    def asked(self, settings: Settings) -> bool:
+        """Whether it was asked before."""
+        return (settings.host, settings.port) in self._failed
 
     def best(self) -> View:
         """The view to believe; where there is none, why."""
