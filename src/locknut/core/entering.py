@@ -176,6 +176,8 @@ async def _wait_in_line(client: Client, want: Want, turn: Turn) -> Hold | None:
         client.look(waiter.hold)  # it may have run out before we woke up
         return waiter.hold
     if not waiter.turn:
+        if line.unheard:
+            raise BackendUnavailable("the engine has not answered whoever asked before, here")
         return None
     if line.pause_until:
         await _step_back(client, line, until)

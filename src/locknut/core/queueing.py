@@ -38,7 +38,7 @@ _NOBODY: OrderedDict[Waiter, None] = OrderedDict()
 class Line:
     """The one that has the turn (it asks, or it holds), and those behind it."""
 
-    __slots__ = ("key", "left", "pause_until", "waiters")
+    __slots__ = ("key", "left", "pause_until", "unheard", "waiters")
 
     def __init__(self, key: str):
         self.key = key
@@ -46,6 +46,9 @@ class Line:
         self.left: tuple[Claim, int] | None = None
         """A claim left by an asker that gave up, and how many of its sendings had no answer: it
         keeps the process's place in the engine."""
+        self.unheard = False
+        """Whether the one that has the turn left without an answer of the engine, which is finished
+        behind it. Then nobody here knows whether the lock is held."""
         self.pause_until = 0.0
         """Where the engine has no line, a process steps back after a cohort (L14)."""
 
@@ -64,6 +67,7 @@ class Line:
 
     def next(self) -> Waiter | None:
         """Give the turn to the first in line."""
+        self.unheard = False
         if not self.waiters:
             return None
         waiter = next(iter(self.waiters))

@@ -24,8 +24,12 @@ async def give_up(client: Client, want: Want, turn: Turn) -> None:
     him. Runs to its end even when he is cancelled.
     """
     until = min(turn.limit, client.runtime.now() + pacing.GRACE)
-    with suppress(BackendUnavailable):  # the caller is told why it leaves, not this
-        await client.runtime.finish(retreat(client, want, turn), until)
+    try:
+        with suppress(BackendUnavailable):  # the caller is told why it leaves, not this
+            await client.runtime.finish(retreat(client, want, turn), until)
+    finally:
+        if turn.line is not None:  # it goes on behind him, and whoever waits behind it is told so
+            turn.line.unheard = True
 
 
 async def retreat(client: Client, want: Want, turn: Turn) -> None:

@@ -9,12 +9,16 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
 import locknut
 from locknut import aio
+from locknut.connect import open_engine
 from locknut.errors import AcquireTimeout, BackendUnavailable
+from locknut.opening import Settings
+from locknut.testing.conformance.colours import COLOURS
 from tests.backends.redis.conftest import eventually, left_behind, somebody_waits
 from tests.servers.redis import RedisServer
 
@@ -100,6 +104,31 @@ def test_a_try_is_over_within_a_second(server: RedisServer, warm: bool) -> None:
     assert took < 1 + BUSY
     took = Looping(server, warm=warm).took_on_loop(lambda locks: locks.lock("x").acquire(False))
     assert took < 1 + BUSY
+
+
+@pytest.mark.parametrize("colour", list(COLOURS))
+def test_who_comes_behind_a_try_without_an_answer_is_told_so_too(
+    server: RedisServer, colour: str
+) -> None:
+    """What it left is finished behind it: nobody knows yet whether the lock is held."""
+    paint = COLOURS[colour]()
+
+    async def story() -> None:
+        locks: Any = paint.locks(open_engine(server.url)[0], Settings("t"))
+        async with locks.lock("warm"):
+            pass
+        server.stop()
+        for ask in ({"blocking": False}, {"timeout": 0.2}, {"blocking": False}):
+            began = time.monotonic()
+            with pytest.raises(BackendUnavailable):
+                await locks.lock("x").acquire(**ask)
+            assert time.monotonic() - began < ask.get("timeout", 0.8) + LATE + BUSY
+        server.cont()
+        async with locks.lock("x", timeout=20):
+            pass
+        await locks.close()
+
+    paint.run(story())
 
 
 def test_several_at_once(server: RedisServer) -> None:

@@ -12,8 +12,11 @@ import pytest
 
 import locknut
 from locknut import aio
+from locknut.connect import open_engine
 from locknut.errors import BackendUnavailable
+from locknut.opening import Settings
 from locknut.runtimes.threads import run
+from locknut.testing.conformance.colours import COLOURS
 from tests.backends.zookeeper.conftest import (
     PATIENCE,
     children,
@@ -116,6 +119,30 @@ async def _took_on_loop(
         async with locks.lock("x", timeout=PATIENCE):
             pass
     return took
+
+
+@pytest.mark.parametrize("colour", list(COLOURS))
+def test_who_comes_behind_a_try_without_an_answer_is_told_so_too(
+    server: ZooKeeperServer, path: str, colour: str
+) -> None:
+    """What it left is finished behind it: nobody knows yet whether the lock is held."""
+    paint = COLOURS[colour]()
+
+    async def story() -> None:
+        locks: Any = paint.locks(open_engine(f"{server.url}/{path}")[0], Settings("locknut"))
+        async with locks.lock("warm"):
+            pass
+        with _stopped(server):
+            for ask in ({"blocking": False}, {"timeout": 0.2}, {"blocking": False}):
+                began = time.monotonic()
+                with pytest.raises(BackendUnavailable):
+                    await locks.lock("x").acquire(**ask)
+                assert time.monotonic() - began < ask.get("timeout", 0.8) + LATE
+        async with locks.lock("x", timeout=PATIENCE):
+            pass
+        await locks.close()
+
+    paint.run(story())
 
 
 class _stopped:  # noqa: N801  # it reads as what it is
