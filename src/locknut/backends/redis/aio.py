@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -13,7 +12,7 @@ from hiredis import ReplyError
 from locknut.backends.redis import attending, wire
 from locknut.backends.redis.backend import RedisBackend
 from locknut.backends.redis.confirming import Confirmation, Gathered
-from locknut.backends.redis.links import Link, LoopDial
+from locknut.backends.redis.links import Link, LoopDial, drop
 from locknut.backends.redis.places import Place
 from locknut.backends.redis.recipe import BROKEN, bulk
 from locknut.backends.redis.scripts import Script
@@ -79,11 +78,7 @@ class LoopBackend(RedisBackend):
         """Every connection that there may be."""
 
     def dropped(self) -> None:
-        """The loop keeps connections for as long as it lives, and nobody else knows of them."""
-        open_ones = [link for link in self._all_links() if link.dropped()]
-        if open_ones and not self._closed:
-            message = "a locknut.aio.Locks was dropped without `await locks.close()`"
-            warnings.warn(message, ResourceWarning, stacklevel=2)
+        drop(self._all_links(), closed=self._closed)
         self._closed = True
 
     def _moved(self) -> None:

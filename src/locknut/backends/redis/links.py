@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+import warnings
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -90,6 +91,16 @@ class _Asked:
         self.packed = packed
         self.answer: Reply | None = None
         """Since it was sent."""
+
+
+def drop(links: Iterable[Link], *, closed: bool) -> None:
+    """Hang up for a Locks that nobody has any more: its loop keeps the connections for as long as
+    it lives, and nobody else knows of them.
+    """
+    open_ones = [link for link in links if link.dropped()]
+    if open_ones and not closed:
+        message = "a locknut.aio.Locks was dropped without `await locks.close()`"
+        warnings.warn(message, ResourceWarning, stacklevel=2)
 
 
 class Link:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
+from locknut.backends.redis.links import drop
 from locknut.backends.redis.replies import Reply
 from locknut.backends.redlock.asking import Heard, Until
 from locknut.backends.redlock.backend import RedlockBackend
@@ -83,6 +84,10 @@ class AsyncioBackend(RedlockBackend):
                 await self._answered_all()
         for channel in self._channels:
             await channel.close()
+
+    def dropped(self) -> None:
+        drop([channel.link for channel in self._channels], closed=self.closed)
+        self.closed = True
 
     async def _answered_all(self) -> None:
         if self._running:

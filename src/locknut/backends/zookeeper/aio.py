@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -68,6 +69,14 @@ class AsyncioBackend(ZooKeeperBackend):
                 bell = _Bell()
                 threading.Thread(target=_after, args=(closing, bell.ring), daemon=True).start()
                 await bell.wait(CLOSE_PATIENCE)
+
+    def dropped(self) -> None:
+        """Nobody closed it: the session ends all the same, on a thread of its own."""
+        if self._leaving.detach() is not None:
+            if self.session.connected:
+                message = "a locknut.aio.Locks was dropped without `await locks.close()`"
+                warnings.warn(message, ResourceWarning, stacklevel=2)
+            self.session.leave()
 
 
 def _after(closing: threading.Thread, ring: Callable[[], None]) -> None:
