@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from typing import TYPE_CHECKING, TypeVar
-from weakref import WeakSet
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary, WeakSet
 
 if TYPE_CHECKING:
     import ssl
@@ -20,6 +21,8 @@ S = TypeVar("S", bound=socket.socket)
 _mutex = threading.RLock()
 """Re-entrant: a finalizer may open one in the middle of another's opening."""
 _ours: WeakSet[socket.socket] = WeakSet()
+_descriptors: WeakKeyDictionary[object, tuple[int, tuple[int, int]]] = WeakKeyDictionary()
+"""The numbers of sockets that a loop keeps to itself, as uvloop does, and which files they are."""
 
 
 def open_socket(family: int) -> socket.socket:
@@ -73,11 +76,14 @@ def note(made: S) -> S:
     return made
 
 
-def note_transport(made: object) -> None:
-    """The socket of a loop's connection, where it is one of asyncio's own."""
+def note_transport(made: Any, user: object) -> None:
+    """What a loop shows as the socket of a connection, and who uses it for as long as it lives."""
     real = getattr(made, "_sock", None)
     if isinstance(real, socket.socket):
         note(real)
+    else:
+        number: int = made.fileno()
+        _descriptors[user] = number, _which(number)
 
 
 def close_inherited() -> None:
@@ -86,7 +92,27 @@ def close_inherited() -> None:
     _mutex = threading.RLock()
     for each in list(_ours):
         each.close()
+    for number, which in list(_descriptors.values()):
+        with suppress(OSError):
+            if _which(number) == which:
+                _put_nothing_at(number)
     _ours.clear()
+    _descriptors.clear()
+
+
+def _which(number: int) -> tuple[int, int]:
+    """What has this number now: when a socket is closed, another file gets its number."""
+    status = os.fstat(number)
+    return status.st_dev, status.st_ino
+
+
+def _put_nothing_at(number: int) -> None:
+    """The number stays taken: a copy of the parent's loop is here too, and if ever it closes what
+    it knows by this number, or writes there, that must not hit another file.
+    """
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, number, inheritable=False)
+    os.close(nothing)
 
 
 def _before() -> None:

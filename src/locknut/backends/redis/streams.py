@@ -165,7 +165,7 @@ class Stream(asyncio.BufferedProtocol):
         sock = transport.get_extra_info("socket")
         if sock is not None:
             keep_alive(sock)
-            sockets.note_transport(sock)
+            sockets.note_transport(sock, self)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 -- the same one every time
         return self._view
