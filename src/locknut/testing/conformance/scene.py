@@ -9,7 +9,7 @@ import secrets
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, cast
 
 from locknut import opening
 from locknut.core.ports import Backend, Engine, Runtime
@@ -17,6 +17,7 @@ from locknut.core.values import Capability, Claim, Event, Granted, Mode
 from locknut.errors import BackendUnavailable
 from locknut.runtimes import clock
 from locknut.testing.conformance.colours import GLANCE, PATIENCE, Colour, Gate, Work, Worker
+from locknut.testing.conformance.insisting import Insistent
 
 SHORT_TTL = 0.4
 SAFE_TTL = 3.0
@@ -93,10 +94,10 @@ class Scene:
         return self.colour.spawn(work)
 
     def port(self) -> Backend:
-        """The engine as the core sees it."""
+        """The engine as the core sees it, and asks it again."""
         backend = self.colour.backend(self._open_engine())
         self._ports.append(backend)
-        return backend
+        return cast("Backend", Insistent(backend, self.pause))
 
     def runtime(self) -> Runtime:
         return self.colour.runtime()
@@ -118,10 +119,8 @@ class Scene:
         claim = self.claim(name, mode=mode, ttl=ttl or self._long_ttl(), label="a stranger")
 
         async def ask() -> Granted | None:
-            with suppress(BackendUnavailable):  # the machine is busy, or nodes fail: ask again
-                answer = await port.attempt(claim, 0.0)
-                return answer if isinstance(answer, Granted) else None
-            return None
+            answer = await port.attempt(claim, 0.0)
+            return answer if isinstance(answer, Granted) else None
 
         granted = await self.eventually(ask, f"the stranger never got {name!r}")
         try:
