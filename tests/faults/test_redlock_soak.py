@@ -73,6 +73,7 @@ class Victim(Victims):
         time.sleep(self.chance.random() * 2 * QUARANTINE)  # the fault itself
         node.ask("CONFIG", "SET", "port", self._spare.port)
         self._spare.client_kill()
+        until(lambda: _clients(self._spare) == 1, "nobody but us speaks with it")
         self._spare.flushall()
         node.start()
 
@@ -81,6 +82,12 @@ class Victim(Victims):
         node.ask("REPLICAOF", self._spare.host, self._spare.port)
         until(lambda: node.info("replication").get("master_link_status") == "up", "it is in step")
         node.ask("REPLICAOF", "NO", "ONE")
+
+
+def _clients(server: RedisServer) -> int:
+    told = server.ask("CLIENT", "LIST")
+    assert isinstance(told, bytes)
+    return len(told.splitlines())
 
 
 @pytest.mark.timeout(SECONDS + 180)
