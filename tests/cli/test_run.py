@@ -111,7 +111,9 @@ def test_python_m_and_the_console_script_are_the_same(shell: Shell) -> None:
     assert LOCKNUT[1:] == ["-m", "locknut"]
     code, out, err = shell.run("--version")
     assert (code, out, err) == (0, f"locknut {locknut.__version__}\n", "")
-    assert "break" in shell.run("--help")[1]
+    said = " ".join(shell.run("--help")[1].split())
+    assert "break" in said
+    assert "files in this user's home directory: other users and other machines do not see" in said
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,20 @@ def test_every_link_leads_somewhere(page: Path) -> None:
     assert not missing
 
 
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    """A page that nobody finds does not help."""
+    found: set[Path] = set()
+    left = [ROOT / "README.md"]
+    while left:
+        page = left.pop()
+        if page in found or page.suffix != ".md":
+            continue
+        found.add(page)
+        targets = [target for target in LINK.findall(page.read_text()) if "://" not in target]
+        left += [(page.parent / target).resolve() for target in targets]
+    assert not {page.relative_to(ROOT) for page in set(pages()) - found}
+
+
 PAGE = """
 ```python
 answer = 42
