@@ -73,7 +73,7 @@ class Recipe(Lining):
         else:
             with place.mutex:
                 answer = self._ask_again_by(place)
-        if place.counted and place.raw is not None:
+        if place.counted and place.raw is not None:  # in, so one who was sent out may come in
             self._leave_line(place)
         return answer
 
@@ -219,13 +219,13 @@ class Recipe(Lining):
             away = self._line_up(place)
             if away is not None:
                 return away
-            if place.bell is None:
+            if place.bell is None:  # the core watches from the second question on
                 return Busy(place.reserved or NET)
         if self._hang_bell(place):  # whoever left before it hung has rung nobody: try once more
             granted = self._enter(place)
             if granted is not None:
                 return granted
-        if not waiting.settle(place, self.me):
+        if not waiting.settle(place, self.me):  # a holder died meanwhile, and rang nobody
             granted = self._enter(place)
             if granted is not None:
                 return granted
@@ -260,7 +260,7 @@ class Recipe(Lining):
         if place.former is not None:
             with suppress(Crowded):
                 self._take_ticket(place)
-        kernel.drop_all(old.fd)
+        kernel.drop_all(old.fd)  # before the close: a forked child may have a copy open (S17)
         self.ring_first(old, sure=True)
         descriptors.close(old.fd)
 

@@ -121,6 +121,8 @@ class RedisBackend(Looking, Attending):
     async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: C901  # one path
         waiting = self._waiting.get(claim.id) if self._waiting else None
         if waiting is None:
+            # A first question has no patience where somebody wants to be told that it waits
+            # (`Client.patience`): who sleeps with the question could tell that too late.
             if self._crowded and patience > 0.0 and claim.key in self._crowded:
                 return await self._ask_and_sleep(claim, patience)
         elif (known := await self._known(waiting)) is not None:
