@@ -202,7 +202,7 @@ class Locks(opening.Opened):
     def force_release(self, name: str, fence: int | None = None, *, reason: str = "") -> bool:
         """Break a hold; with `fence`, only that one. Return False if nobody held the lock.
 
-        `reason` goes into the event and the log; on `file:` the holder is told, with our label.
+        `reason` goes into the event and the log; the holder is told it too, with our label.
         """
         return run(looking.force_release(self._client, doors.name(name), fence, reason))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 import locknut
 from locknut import aio
 from locknut.backends.memory import MemoryEngine
-from locknut.core.values import Claim, Renewal
+from locknut.core.values import Claim, Heard
 from locknut.runtimes import threads
 from tests.api.crowd import PATIENCE, TTL, renewed
 
@@ -28,7 +29,7 @@ class CountingEngine(MemoryEngine):
         backend = super().blocking()
         plain = backend.renew
 
-        async def renew(claims: list[Claim]) -> list[Renewal]:
+        async def renew(claims: list[Claim]) -> Sequence[Heard]:
             self.renewed.append(len(claims))
             self.first.set()
             return await plain(claims)

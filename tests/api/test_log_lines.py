@@ -119,7 +119,9 @@ def test_other_reasons(locks: locknut.Locks, lines: Lines, reason: str) -> None:
             r"broke 'job' on memory: stuck\nsince noon; its holder is told, and may still be "
             "running"
         )
-    assert f": {reason} (" in lines.line("lost")
+        assert ": somebody broke it by force: stuck since noon; " in lines.line("lost")
+    else:
+        assert ": max_hold (" in lines.line("lost")
 
 
 def test_giving_up_names_the_thread_that_has_it(locks: locknut.Locks, lines: Lines) -> None:

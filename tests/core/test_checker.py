@@ -225,7 +225,8 @@ class TestLoss:
 
     def test_a_break_that_meets_the_release_is_told_a_moment_later(self) -> None:
         held = hold("p", 1, 32, until=5, released=2)
-        assert not broken([*held, event(2.2, "p", K.LOST, "p-32", note="broken")])
+        for note in ("broken", "broken: stuck"):
+            assert not broken([*held, event(2.2, "p", K.LOST, "p-32", note=note)])
         assert "d" in broken([*held, event(2.2, "p", K.LOST, "p-32", note="taken")])
 
     def test_a_release_that_finds_the_loss(self) -> None:

@@ -12,7 +12,7 @@ import locknut
 from locknut.backends.memory import MemoryEngine
 from locknut.core import looking
 from locknut.core.holding import Hold, Terms
-from locknut.core.values import Answer, Capability, Claim, Granted, Kept, Renewal
+from locknut.core.values import Answer, Capability, Claim, Granted, Heard, Kept, Renewal
 from locknut.errors import BackendUnavailable
 from locknut.testing.checker import Assumptions, check
 from locknut.testing.customer import Customer
@@ -95,7 +95,7 @@ class ShortGrants(SimBackend):
             return answer._replace(ttl=1.0, anchor=self.process.now())
         return answer
 
-    async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
+    async def renew(self, claims: Sequence[Claim]) -> Sequence[Heard]:
         ShortGrants.renewals += 1
         return await super().renew(claims)
 

@@ -206,7 +206,7 @@ class Locks(opening.Opened):
     async def force_release(self, name: str, fence: int | None = None, *, reason: str = "") -> bool:
         """Break a hold; with `fence`, only that one. Return False if nobody held the lock.
 
-        `reason` goes into the event and the log; on `file:` the holder is told, with our label.
+        `reason` goes into the event and the log; the holder is told it too, with our label.
         """
         belonging.here(self._client)
         return await looking.force_release(self._client, doors.name(name), fence, reason)

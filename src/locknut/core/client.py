@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from locknut.core import doors, losing, planning
 from locknut.core.holding import NEW, Hold
 from locknut.core.renewing import Keeper
-from locknut.core.values import Capability, Claim, Customs, Event, Mode, Renewal, Renewed
+from locknut.core.values import Capability, Claim, Customs, Event, Heard, Mode, Renewed
 from locknut.errors import ConfigurationError, DeadlockDetected
 
 if TYPE_CHECKING:
@@ -68,11 +68,11 @@ _PERMIT = Mode.PERMIT
 _new_tuple = tuple.__new__
 
 
-def _weakly(keeper: Keeper) -> Callable[[str | None, Renewal], None]:
+def _weakly(keeper: Keeper) -> Callable[[str | None, Heard], None]:
     """Its ear for the backend, whose connections an event loop may keep: they do not keep us."""
     known = weakref.ref(keeper)
 
-    def news(claim_id: str | None, what: Renewal) -> None:
+    def news(claim_id: str | None, what: Heard) -> None:
         listening = known()
         if listening is not None:
             listening.news(claim_id, what)
@@ -270,7 +270,7 @@ class Client:
     def renewed(self, hold: Hold, answer: Renewed, sent: float) -> None:
         losing.renewed(self, hold, answer, sent)
 
-    def heard(self, claim_id: str | None, what: Renewal) -> None:
+    def heard(self, claim_id: str | None, what: Heard) -> None:
         losing.heard(self, claim_id, what)
 
     def begin(self, hold: Hold) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from locknut.core import forking, losing, pacing
+from locknut.core import forking, losing, notes, pacing
 from locknut.core.values import Event, LockInfo, Mode, Renewal
 from locknut.errors import BackendError, LocknutError, NotHeld, StaleFence
 
@@ -122,8 +122,7 @@ async def force_release(client: Client, name: str, fence: int | None, reason: st
 
 def _breaking(client: Client, key: str, raw: int | None, reason: str) -> Any:
     """The command; with a note for the holder, if there is one and the engine can pass it on."""
-    by = f"by {client.label}" if client.label else ""
-    note = " ".join(f"{reason} ({by})".split()) if reason and by else reason or by
+    note = notes.written(reason, client.label)
     break_with_note: Any = getattr(client.backend, "break_with_note", None)
     if note and break_with_note is not None:
         return break_with_note(key, raw, note)

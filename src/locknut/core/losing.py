@@ -10,8 +10,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from locknut.core import notes
 from locknut.core.spelling import spell
-from locknut.core.values import Broken, Kept, Renewal, Renewed, State
+from locknut.core.values import Broken, Heard, Kept, Renewal, Renewed, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,7 +102,7 @@ def renewed(client: Client, hold: Hold, answer: Renewed, sent: float) -> None:
     """Take a renewal's answer in, unless the hold ended meanwhile or its time ran out (S18)."""
     now = client.runtime.now()
     if answer is Renewal.LOST or isinstance(answer, Broken):
-        lose(client, hold, "taken" if answer is Renewal.LOST else f"broken: {answer.note}")
+        lose(client, hold, "taken" if answer is Renewal.LOST else broken(answer.note))
         return
     if now >= hold.valid_until or now >= hold.hold_until:
         look(client, hold)
@@ -123,13 +124,21 @@ def renewed(client: Client, hold: Hold, answer: Renewed, sent: float) -> None:
         client.tell("at_risk", hold, aside=True, reason=f"not renewed, {spell(left)} left")
 
 
-def heard(client: Client, claim_id: str | None, what: Renewal) -> None:
+def broken(note: str) -> str:
+    """The reason of a loss by force, with what whoever broke the lock has to say."""
+    note = notes.read(note)
+    return f"broken: {note}" if note else "broken"
+
+
+def heard(client: Client, claim_id: str | None, what: Heard) -> None:
     """The engine told us, unasked, of one hold or of all."""
     with client.guard:
         holds = list(client.holds.values()) if claim_id is None else []
         one = client.holds.get(claim_id) if claim_id is not None else None
     for hold in [one] if one is not None else holds:
-        if what is Renewal.LOST:
+        if isinstance(what, Broken):
+            lose(client, hold, broken(what.note))
+        elif what is Renewal.LOST:
             lose(client, hold, "broken" if claim_id is not None else "session")
         else:
             with client.guard:

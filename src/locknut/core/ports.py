@@ -41,8 +41,8 @@ from locknut.core.values import (
     Claim,
     Event,
     Granted,
+    Heard,
     LockInfo,
-    Renewal,
     Renewed,
 )
 
@@ -208,7 +208,7 @@ class Backend(Protocol):
         `signal` makes a plain one; a backend that has something better to wait on gives that.
         """
 
-    def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
+    def listen(self, news: Callable[[str | None, Heard], None]) -> None:
         """Tell `news(claim id, or None for all of them, what became of it)`, from any thread. HELD
         means that nothing is known against it, but that it should be renewed at once.
         """
@@ -298,8 +298,8 @@ class PassesNotes(Protocol):
     """What a backend may do besides, where the holder can learn who broke its hold, and why."""
 
     async def break_with_note(self, key: str, raw: int | None, note: str) -> LockInfo | None:
-        """`break_hold`; the holder's next `renew` answers `Broken` with this note. The note decides
-        nothing: a holder that does not get it has lost all the same.
+        """`break_hold`; the holder is told `Broken` with this note, by its next `renew` or unasked.
+        It decides nothing: who does not get it has lost all the same. It goes away by itself.
         """
 
 

@@ -17,7 +17,7 @@ from locknut.core import pacing, planning
 from locknut.core.holding import NEW
 from locknut.core.timetable import BATCH, NEVER, Timetable
 from locknut.core.undoing import Owed, Undoing
-from locknut.core.values import Broken, Claim, Renewal, Renewed
+from locknut.core.values import Broken, Claim, Heard, Renewal, Renewed
 
 if TYPE_CHECKING:
     from locknut.core.client import Client
@@ -63,7 +63,7 @@ class Keeper:
         # Filled from anywhere, a destructor included, so without a mutex: appends are atomic.
         self._abandoned: deque[tuple[Hold, int]] = deque()
         self.errands: deque[Callable[[], Coroutine[Any, Any, None]]] = deque()
-        self._news: deque[tuple[str | None, Renewal]] = deque()
+        self._news: deque[tuple[str | None, Heard]] = deque()
         self.undoing = Undoing(client.backend, runtime)
         self.beating = False
         self._beat_at = NEVER
@@ -117,7 +117,7 @@ class Keeper:
         self.undoing.add(Owed(claim, doubtful, back_to))
         self.ring()
 
-    def news(self, claim_id: str | None, what: Renewal) -> None:
+    def news(self, claim_id: str | None, what: Heard) -> None:
         """The engine told us something without being asked."""
         self._news.append((claim_id, what))
         self.ring()

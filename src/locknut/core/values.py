@@ -130,6 +130,8 @@ class Broken(NamedTuple):
 
 
 Renewed = Renewal | Kept | Broken
+Heard = Renewal | Broken
+"""What an engine may tell of a hold without being asked."""
 
 
 class State(enum.StrEnum, metaclass=_OwnNames):

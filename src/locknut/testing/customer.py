@@ -177,7 +177,7 @@ class Customer:
     async def force(self, name: str) -> None:
         """As an operator would: break whatever holds the name."""
         with suppress(LocknutError):
-            await looking.force_release(self.client, name, None)
+            await looking.force_release(self.client, name, None, "stuck")
 
     async def look(self, name: str) -> None:
         """As `locks.info` of a face: whoever looks may settle what is due."""

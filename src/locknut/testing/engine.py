@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from locknut.core.ports import Signal
-from locknut.core.values import Answer, Busy, Capability, Claim, Granted, LockInfo, Renewal
+from locknut.core.values import Answer, Busy, Capability, Claim, Granted, Heard, LockInfo
 from locknut.errors import BackendUnavailable
 from locknut.testing.node import Command, Node, Order, SimStore, bare
 from locknut.testing.stepping import Died, Future
@@ -41,8 +41,8 @@ class SimBackend:
         answer: Answer = await self.ask((claim,), lambda store, now: store.attempt(claim, now))
         return answer
 
-    async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
-        found: list[Renewal] = await self.ask(
+    async def renew(self, claims: Sequence[Claim]) -> Sequence[Heard]:
+        found: Sequence[Heard] = await self.ask(
             tuple(claims),
             lambda store, now: [store.renew(claim, now) for claim in claims],
             renews=True,
@@ -89,8 +89,11 @@ class SimBackend:
         return found
 
     async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
+        return await self.break_with_note(key, raw, "")
+
+    async def break_with_note(self, key: str, raw: int | None, note: str) -> LockInfo | None:
         broken: LockInfo | None = await self.ask(
-            (), lambda store, now: self.node.broken(key, store.break_hold(key, raw, now))
+            (), lambda store, now: self.node.broken(key, store.break_hold(key, raw, now, note))
         )
         return broken
 
@@ -101,7 +104,7 @@ class SimBackend:
     def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
         return self._watching(claim.id, signal())
 
-    def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
+    def listen(self, news: Callable[[str | None, Heard], None]) -> None:
         self.node.listeners.append(lambda *what: None if self.process.dead else news(*what))
 
     async def close(self) -> None:

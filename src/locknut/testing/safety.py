@@ -189,7 +189,8 @@ def _broken_beliefs(story: Story, stories: Stories, given: Assumptions) -> Itera
             if lost:
                 yield "told lost twice"
             elif released:
-                if event.note != "broken":  # a break that meets the release is told aside, later
+                kind, _, _ = event.note.partition(": ")  # what follows says why
+                if kind != "broken":  # a break that meets the release is told aside, later
                     yield "told lost after it was released"
             elif event.t < until and not _excused(story, event, stories, given):
                 yield "told lost although it was confirmed in time"

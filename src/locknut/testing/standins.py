@@ -19,7 +19,7 @@ from locknut.testing.clock import Clock
 COMMANDS = frozenset(
     {
         "attempt", "attempt_all", "renew", "release", "release_all", "downgrade", "park", "adopt",
-        "break_hold", "inspect",
+        "break_hold", "break_with_note", "inspect",
     }
 )  # fmt: skip
 PROPERTIES = ("name", "capabilities", "default_ttl", "min_ttl", "max_ttl", "max_parked_ttl")

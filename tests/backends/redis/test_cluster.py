@@ -649,6 +649,18 @@ def test_all_goes_over_several_nodes_in_turn_and_comes_back_together(cluster: Re
         assert not [each for each in locks.list() if each.name in names]
 
 
+def test_a_broken_hold_is_told_by_the_renewal_that_says_lost(cluster: RedisCluster) -> None:
+    """The note lies in the lock's own slot, so the script that renews may read it."""
+    with locknut.connect(cluster.url, namespace="t") as locks:
+        for _ in range(4):  # on several nodes
+            name = fresh()
+            lease = locks.lock(name, ttl=30_000).acquire()
+            assert lease is not None
+            assert locks.force_release(name, reason="stuck")
+            with pytest.raises(locknut.LeaseLost, match="broken: stuck"):
+                lease.renew()
+
+
 def test_a_broken_hold_is_told_to_its_loop(cluster: RedisCluster) -> None:
     async def story() -> None:
         async with aio.connect(cluster.url, namespace="t") as locks:
@@ -657,8 +669,8 @@ def test_a_broken_hold_is_told_to_its_loop(cluster: RedisCluster) -> None:
                 lease = await locks.lock(name, ttl=30_000).acquire()
                 assert lease is not None
                 with locknut.connect(cluster.url, namespace="t") as operator:
-                    assert operator.force_release(name)
+                    assert operator.force_release(name, reason="stuck")
                 assert await lease.lost.wait(PATIENCE)
-                assert lease.reason == "broken"
+                assert lease.reason == "broken: stuck"
 
     asyncio.run(story())

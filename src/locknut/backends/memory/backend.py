@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING
 
 from locknut.backends.memory.store import Store
 from locknut.core import doors
-from locknut.core.values import Answer, Busy, Capability, Claim, Granted, Holder, LockInfo, Renewal
+from locknut.core.values import (
+    Answer,
+    Busy,
+    Capability,
+    Claim,
+    Granted,
+    Heard,
+    Holder,
+    LockInfo,
+)
 from locknut.runtimes import clock
 from locknut.runtimes.threads import Guard
 
@@ -53,7 +62,7 @@ class MemoryEngine:
         self.pid = os.getpid()
         self.mutex = Guard()
         self.signals: dict[str, Signal] = {}
-        self.listeners: list[Callable[[str | None, Renewal], None]] = []
+        self.listeners: list[Callable[[str | None, Heard], None]] = []
         self.store = Store(self._wall, self._ring, self._tell, self._gone)
 
     def blocking(self) -> MemoryBackend:
@@ -80,7 +89,7 @@ class MemoryEngine:
             self.signals.pop(claim_id, None)
         return gone
 
-    def _tell(self, claim_id: str, what: Renewal) -> None:
+    def _tell(self, claim_id: str, what: Heard) -> None:
         for listener in list(self.listeners):
             listener(claim_id, what)
 
@@ -98,14 +107,14 @@ class MemoryBackend:
     def __init__(self, engine: MemoryEngine):
         self._engine = engine
         self.inside = engine.mutex.inside
-        self._listener: Callable[[str | None, Renewal], None] | None = None
+        self._listener: Callable[[str | None, Heard], None] | None = None
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002  # never waits
         engine = self._engine
         with engine.mutex:
             return engine.store.attempt(claim, engine.now())
 
-    async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
+    async def renew(self, claims: Sequence[Claim]) -> Sequence[Heard]:
         engine = self._engine
         with engine.mutex:
             now = engine.now()
@@ -143,9 +152,12 @@ class MemoryBackend:
             return engine.store.adopt(parked, claim, engine.now())
 
     async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
+        return await self.break_with_note(key, raw, "")
+
+    async def break_with_note(self, key: str, raw: int | None, note: str) -> LockInfo | None:
         engine = self._engine
         with engine.mutex:
-            return engine.store.break_hold(key, raw, engine.now())
+            return engine.store.break_hold(key, raw, engine.now(), note)
 
     async def inspect(self, key: str | None = None) -> list[LockInfo]:
         engine = self._engine
@@ -161,7 +173,7 @@ class MemoryBackend:
         finally:
             self._engine.signals.pop(claim.id, None)
 
-    def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
+    def listen(self, news: Callable[[str | None, Heard], None]) -> None:
         self._listener = news
         self._engine.listeners.append(news)
 

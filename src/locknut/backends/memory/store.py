@@ -13,9 +13,11 @@ from itertools import islice
 
 from locknut.core.values import (
     Answer,
+    Broken,
     Busy,
     Claim,
     Granted,
+    Heard,
     Holder,
     LockInfo,
     Mode,
@@ -27,6 +29,8 @@ NET = 1.0
 SILENCE = 3.0
 """A waiter silent for this long is dead: each live one asks again within NET."""
 TOMBSTONE = 60.0
+NOTE = 60.0
+"""For so long a holder can learn who broke its lock, if it did not hear of it at once."""
 NEVER = float("inf")
 
 
@@ -57,7 +61,7 @@ class Store:
         self,
         wall: Callable[[], float],
         ring: Callable[[str], None],
-        news: Callable[[str, Renewal], None],
+        news: Callable[[str, Heard], None],
         gone: Callable[[str], bool] = lambda _: False,
     ):
         self._wall = wall
@@ -67,6 +71,8 @@ class Store:
         """Whether the waiter of a claim can never be woken again."""
         self._keys: dict[tuple[str, bool], Key] = {}
         self._tombstones: dict[str, float] = {}
+        self._notes: dict[str, tuple[str, float]] = {}
+        """By claim id: who broke the hold and why, and until when that is kept."""
         self._last = 0
 
     def attempt(self, claim: Claim, now: float) -> Answer:
@@ -106,10 +112,11 @@ class Store:
         self._settle(key, now)
         return claim.id in key.holders or may_enter(key, claim)
 
-    def renew(self, claim: Claim, now: float) -> Renewal:
+    def renew(self, claim: Claim, now: float) -> Heard:
         held = self._held(claim, now)
         if held is None:
-            return Renewal.LOST
+            note, until = self._notes.get(claim.id, ("", now))
+            return Broken(note) if until > now else Renewal.LOST
         held.expires = _expiry(claim, now)
         return Renewal.HELD
 
@@ -158,7 +165,7 @@ class Store:
         key.holders[claim.id] = held
         return Granted(held.raw)
 
-    def break_hold(self, name: str, raw: int | None, now: float) -> LockInfo | None:
+    def break_hold(self, name: str, raw: int | None, now: float, note: str = "") -> LockInfo | None:
         broken: list[Holder] = []
         for place in ((name, False), (name, True)):
             key = self._keys.get(place)
@@ -169,10 +176,16 @@ class Store:
                 if raw is None or held.raw == raw:
                     broken.append(_shown(held, now))
                     del key.holders[held.claim.id]
-                    self._news(held.claim.id, Renewal.LOST)
+                    self._tell_broken(held.claim.id, note, now)
             self._call_in(key, now)
             self._tidy(place)
         return LockInfo(name, tuple(broken)) if broken else None
+
+    def _tell_broken(self, claim_id: str, note: str, now: float) -> None:
+        self._notes = {each: kept for each, kept in self._notes.items() if kept[1] > now}
+        if note:
+            self._notes[claim_id] = note, now + NOTE
+        self._news(claim_id, Broken(note) if note else Renewal.LOST)
 
     def inspect(self, name: str | None, now: float) -> list[LockInfo]:
         found: dict[str, LockInfo] = {}

@@ -20,7 +20,7 @@ from locknut.backends.redis.settings import Settings
 from locknut.backends.redis.streams import Stream
 from locknut.backends.redis.waiting import ID, Waiting
 from locknut.core.ports import Signal
-from locknut.core.values import Busy, Renewal
+from locknut.core.values import Broken, Busy, Heard, Renewal
 from locknut.errors import BackendError
 from locknut.runtimes.clock import now
 
@@ -36,7 +36,7 @@ class LoopBackend(RedisBackend):
         self._closed = False
         """Who waited is woken by closing, and may have a last word: it hangs up again."""
         self._gathered = Gathered(self._judged)
-        self._news: Callable[[str | None, Renewal], None] = lambda *_: None
+        self._news: Callable[[str | None, Heard], None] = lambda *_: None
 
     async def _send_confirmed(self, packed: Sequence[bytes]) -> list[object]:
         if self._confirmation is None:
@@ -70,7 +70,7 @@ class LoopBackend(RedisBackend):
             return busy
         return Busy(max(busy.retry_in, waiting.ask_at - now()))
 
-    def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
+    def listen(self, news: Callable[[str | None, Heard], None]) -> None:
         self._news = news
 
     @abstractmethod
@@ -89,7 +89,8 @@ class LoopBackend(RedisBackend):
     def _pushed(self, stream: Stream, push: list[Any]) -> None:
         message: bytes = push[2]
         if push[1] == BROKEN:
-            self._news(message.decode(errors="replace"), Renewal.LOST)
+            broken, _, note = message.decode(errors="replace").partition(" ")
+            self._news(broken, Broken(note) if note else Renewal.LOST)
             return
         claim_id = message[:ID].decode()
         waiting = self._waiting.get(claim_id)

@@ -42,10 +42,12 @@ from locknut.backends.redis.settings import Settings
 from locknut.backends.redis.waiting import Waiting
 from locknut.core.values import (
     Answer,
+    Broken,
     Busy,
     Capability,
     Claim,
     Granted,
+    Heard,
     Renewal,
 )
 from locknut.errors import BackendError
@@ -176,7 +178,7 @@ class RedisBackend(Looking, Attending):
             self._early.pop(claim.id, None)
         return released == 1
 
-    async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
+    async def renew(self, claims: Sequence[Claim]) -> list[Heard]:
         replies: list[object] = []
         for start in range(0, len(claims), BATCH):
             replies += await self._set_time(claims[start : start + BATCH], self._recipe.renew)
@@ -221,7 +223,7 @@ class RedisBackend(Looking, Attending):
         """In a forked child: forget the parent's connections, without a word to the server."""
 
     @abstractmethod
-    def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
+    def listen(self, news: Callable[[str | None, Heard], None]) -> None:
         """Have it told what is learned of holds without asking for it."""
 
     async def _understood(self, script: Script, packed: bytes, reply: object) -> Any:
@@ -281,8 +283,11 @@ def _said(reply: object) -> object:
     return reply.reply if isinstance(reply, Unconfirmed) else reply
 
 
-def _renewal(reply: object) -> Renewal:
-    if _said(reply) == 0:
+def _renewal(reply: object) -> Heard:
+    said = _said(reply)
+    if isinstance(said, bytes):  # lost too, and this is why
+        return Broken(said.decode(errors="replace"))
+    if said == 0:
         return Renewal.LOST
     if isinstance(reply, Exception):  # refused, not confirmed, or in a cluster without an answer
         return Renewal.UNKNOWN

@@ -2,7 +2,8 @@
 
 `locknut:{invoice:42}` is the hold itself; with `:fence` behind it the number of the last grant,
 with `:alive` who waits, with `:line` in which order, with `:info` what they asked for and who they
-are. A semaphore of that name has the same with `:permits` in between.
+are. With `:broken:` and part of a claim's id behind it, it is a note to a holder whose lock was
+broken. A semaphore of that name has the same with `:permits` in between.
 """
 
 from __future__ import annotations

@@ -36,7 +36,8 @@ TOMBSTONE: Final = 120.0
 that its sender gave up: where the path is dead, the kernel sends it again for some 100 s after the
 connection was closed, and no longer. That has nothing to do with any ttl."""
 BROKEN: Final = b"locknut:broken"
-"""The channel on which inspect.lua tells the id of every hold that was broken by force."""
+"""The channel on which inspect.lua tells the id of every hold that was broken by force; where there
+is a note to its holder, the id and the note before that."""
 _MODES: Final = {"s": Mode.SHARED, "p": Mode.PERMIT}
 _MOST_KEPT: Final = 4096
 
@@ -52,7 +53,7 @@ _RENEW = _head(RENEW, 3)
 _RENEW_ONE = _head(RENEW, 3, keys=1)
 _DOWNGRADE = _head(DOWNGRADE, 1)
 _ADOPT = _head(ADOPT, 7)
-_INSPECT = _head(INSPECT, 2)
+_INSPECT = _head(INSPECT, 3)
 _POP = b"*3\r\n$5\r\nBLPOP\r\n"
 _NO_TOMBSTONE = b"$1\r\n0\r\n"
 
@@ -172,11 +173,12 @@ class Recipe:
         return b"".join((_ADOPT, place, *words))
 
     def inspect(self, key: str, *, permits: bool, only: bytes = b"") -> bytes:
-        return _INSPECT + self.place(key, permits) + bulk(b"") + bulk(only)
+        return _INSPECT + self.place(key, permits) + bulk(b"") + bulk(only) + NOTHING_SAID
 
-    def break_hold(self, key: str, raw: int | None, *, permits: bool) -> bytes:
+    def break_hold(self, key: str, raw: int | None, note: str, *, permits: bool) -> bytes:
         only = b"" if raw is None else b"%d" % raw
-        return _INSPECT + self.place(key, permits) + bulk(only) + bulk(b"break")
+        words = map(bulk, (only, b"break", note.encode()))
+        return b"".join((_INSPECT, self.place(key, permits), *words))
 
     def inbox(self, claim: Claim, generation: int) -> bytes:
         """Where a pushed grant is left, as granting.lua names it."""

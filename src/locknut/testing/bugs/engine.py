@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from locknut.backends.memory.store import Held, Key
-from locknut.core.values import Answer, Busy, Claim, Granted, Mode, Renewal
+from locknut.core.values import Answer, Busy, Claim, Granted, Heard, Mode, Renewal
 from locknut.testing.engine import SimBackend
 from locknut.testing.engines import Pushed
 from locknut.testing.node import SimStore
@@ -53,7 +53,7 @@ class ReleasesAnybody(SimStore):
 class RenewsAnybody(SimStore):
     """Sets the ttl of the key, whoever holds it."""
 
-    def renew(self, claim: Claim, now: float) -> Renewal:
+    def renew(self, claim: Claim, now: float) -> Heard:
         for held in self.holds():
             if held.claim.key == claim.key:
                 return super().renew(held.claim, now)

@@ -114,6 +114,30 @@ class Looking(Part):
         assert await scene.connect().force_release("x")
         assert await waiter.result() > lease.fence
 
+    async def test_the_holder_is_told_who_broke_its_lock_and_why(self, scene: Scene) -> None:
+        """Though the next one has the lock already; and that one is told nothing of it."""
+        if not scene.passes_notes:
+            pytest.skip(f"the {scene.backend} engine does not declare 'break_with_note'")
+        locks, other, admin = scene.connect(), scene.connect(), scene.connect(label="an admin")
+        told, news, seen = scene.news(locks), scene.news(other), scene.gate()
+        lease = await locks.lock("x", ttl=scene.safe_ttl).acquire()
+
+        async def wait() -> None:
+            async with other.lock("x", ttl=scene.safe_ttl) as mine:
+                assert await seen.passed()
+                assert mine.held
+
+        waiter = scene.spawn(wait)
+        await news.heard("waiting")
+        assert await admin.force_release("x", fence=lease.fence, reason="stuck\nsince noon")
+        assert await lease.lost.wait(20)
+        seen.open()
+        await waiter.result()
+        assert lease.reason == "broken: stuck since noon (by an admin)"
+        assert (await told.heard("lost")).reason == lease.reason
+        with pytest.raises(LeaseLost, match=r"broken: stuck since noon \(by an admin\)"):
+            lease.check()
+
     async def test_locked_does_not_count_the_asker_out(self, scene: Scene) -> None:
         lock = scene.connect().lock("x")
         assert not await lock.locked()

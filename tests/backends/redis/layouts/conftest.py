@@ -12,8 +12,8 @@ from tests.backends.redis.layouts.java import Java
 from tests.backends.redis.test_faults import Losses
 from tests.servers.redis import RedisServer
 
-STAYS = ("redisson_lock_token:", "locknut_fence:", "locknut_tombstone:")
-"""Redisson's number stays for ever; ours, and tombstones, run out."""
+STAYS = ("redisson_lock_token:", "locknut_fence:", "locknut_tombstone:", "locknut_broken:")
+"""Redisson's number stays for ever; ours, tombstones and notes to holders run out."""
 
 
 @pytest.fixture

@@ -68,7 +68,9 @@ def exercise(url: str, layout: str) -> None:
         others.attach(parked.detach()).release()
         broken = locks.lock("x").acquire()
         assert broken is not None
-        assert others.force_release("x")
+        assert others.force_release("x", reason="stuck")
+        with pytest.raises(locknut.LeaseLost, match="broken: stuck"):
+            broken.renew()
 
 
 SIGNAL = ["~lock-signal:*", "+pexpire"]

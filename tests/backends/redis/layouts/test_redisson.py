@@ -350,6 +350,25 @@ class TestKeeping(_Layout):
         assert lock.hold_count() == 1, "what is Java's now stays"
         lock.unlock()
 
+    async def test_a_note_to_our_holder_does_not_disturb_java(
+        self, scene: Scene, java: Java, server: RedisServer
+    ) -> None:
+        locks, other, lock = scene.connect(), scene.connect(label="ann"), java.lock(key(scene))
+        lease = await locks.lock("x", ttl=scene.safe_ttl).acquire()
+        waiter = java.waiter(java.lock(key(scene), thread=48))
+        await happened(scene, waiter.sleeping)
+        assert await other.force_release("x", reason="stuck")
+        await happened(scene, waiter.entered)
+        (note,) = [each for each in keys(server) if each.startswith("locknut_broken:")]
+        assert 0 < left(server, note) <= scene.safe_ttl * 1000
+        assert await lease.lost.wait(20)
+        assert lease.reason == "broken: stuck (by ann)"
+        theirs = java.lock(key(scene), thread=48)
+        assert theirs.hold_count() == 1, "what is Java's now stays"
+        theirs.unlock()
+        assert lock.try_lock() is None
+        lock.unlock()
+
     async def test_we_break_a_hold_of_java(self, scene: Scene, java: Java) -> None:
         locks, lock = scene.connect(), java.lock(key(scene))
         lock.try_lock()

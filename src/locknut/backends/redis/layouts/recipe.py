@@ -31,10 +31,14 @@ class ForeignRecipe:
 
     def renew(self, claim: Claim) -> bytes:
         left = recipe._milliseconds(claim.ttl or recipe.DEFAULT_TTL)
-        return self._verb(self._layout.scripts.renew, claim, left, b"")
+        return self._set_time(claim, left, b"")
 
     def park(self, claim: Claim, ttl: float) -> bytes:
-        return self._verb(self._layout.scripts.renew, claim, recipe._milliseconds(ttl), b"park")
+        return self._set_time(claim, recipe._milliseconds(ttl), b"park")
+
+    def _set_time(self, claim: Claim, left: bytes, how: bytes) -> bytes:
+        note = _notes(claim.key.encode()) + claim.id.encode()
+        return self._verb(self._layout.scripts.renew, claim, left, how, note)
 
     def adopt(self, parked: Claim, claim: Claim) -> bytes:
         return self._swap(parked, claim, b"")
@@ -49,10 +53,11 @@ class ForeignRecipe:
         return self._verb(self._layout.scripts.adopt, new, *terms, also=_stone(old))
 
     def inspect(self, name: str) -> bytes:
-        return self._look(name.encode(), b"", b"")
+        return self._look(name.encode(), b"", b"", b"")
 
-    def break_hold(self, name: str, raw: int | None) -> bytes:
-        return self._look(name.encode(), b"" if raw is None else b"%d" % raw, b"break")
+    def break_hold(self, name: str, raw: int | None, note: str) -> bytes:
+        only = b"" if raw is None else b"%d" % raw
+        return self._look(name.encode(), only, b"break", note.encode())
 
     def mark(self, claim: Claim) -> bytes:
         return self._layout.mark(claim.id)
@@ -78,7 +83,7 @@ class ForeignRecipe:
 
     def _look(self, name: bytes, *terms: bytes) -> bytes:
         claims = beside(CLAIMS, name)  # nobody's tombstone is looked at
-        return self._call(self._layout.scripts.inspect, name, (claims,), terms)
+        return self._call(self._layout.scripts.inspect, name, (claims,), (*terms, _notes(name)))
 
     def _verb(self, script: Script, claim: Claim, *terms: bytes, also: bytes = b"") -> bytes:
         stones = (_stone(claim), also) if also else (_stone(claim),)
@@ -100,3 +105,8 @@ def _mode(claim: Claim) -> bytes:
 def _stone(claim: Claim) -> bytes:
     """Where a claim is buried: a key of its own, that runs out by itself."""
     return beside(b"locknut_tombstone", claim.key.encode()) + b":" + claim.id.encode()
+
+
+def _notes(name: bytes) -> bytes:
+    """What the key of a note to a holder begins with; the claim's id follows."""
+    return beside(b"locknut_broken", name) + b":"

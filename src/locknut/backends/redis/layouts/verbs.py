@@ -14,7 +14,7 @@ from locknut.backends.redis.backend import RedisBackend
 from locknut.backends.redis.layouts.layout import Layout
 from locknut.backends.redis.layouts.recipe import ForeignRecipe
 from locknut.backends.redis.looking import BATCH
-from locknut.core.values import Answer, Busy, Claim, Granted, LockInfo, Renewal
+from locknut.core.values import Answer, Busy, Claim, Granted, Heard, LockInfo
 from locknut.errors import Unsupported
 
 
@@ -51,7 +51,7 @@ class ForeignVerbs(RedisBackend):
         released: int = await self._ask(self._layout.scripts.release, packed)
         return released == 1
 
-    async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
+    async def renew(self, claims: Sequence[Claim]) -> list[Heard]:
         replies: list[object] = []
         for start in range(0, len(claims), BATCH):
             batch = [self._foreign.renew(claim) for claim in claims[start : start + BATCH]]
@@ -74,8 +74,8 @@ class ForeignVerbs(RedisBackend):
     async def put_back(self, claim: Claim, parked: Claim) -> None:
         await self._ask(self._layout.scripts.adopt, self._foreign.put_back(claim, parked))
 
-    async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
-        packed = self._foreign.break_hold(key, raw)
+    async def break_with_note(self, key: str, raw: int | None, note: str) -> LockInfo | None:
+        packed = self._foreign.break_hold(key, raw, note)
         return self._foreign.seen(key, await self._ask(self._layout.scripts.inspect, packed))
 
     async def inspect(self, key: str | None = None) -> list[LockInfo]:

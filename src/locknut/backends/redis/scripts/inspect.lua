@@ -1,23 +1,30 @@
 -- Who holds and who waits, for people: no claim id is told. With 'break', holds are broken.
--- Who listens hears at once that his hold was broken; its id is worth nothing from then on.
+-- Who listens hears at once that his hold was broken; its id is worth nothing from then on. A note to
+-- him decides nothing: nothing fails without it. It goes when the hold would have run out, and after
+-- a day at the latest.
 -- Answers {holders, waiters}: {mode, number, ms left, limit, shown} and {mode, limit, shown}.
--- ARGV 1 only this number is broken ('' for any), 2 'break', 'holders' (without the line) or ''
+-- ARGV 1 only this number is broken ('' for any), 2 'break', 'holders' (without the line) or '',
+--      3 a note to the holder, or ''
 
 -- include keys
 -- include fence
 -- include granting
 -- include settle
 
-local breaking = ARGV[2] == 'break'
+local breaking, why = ARGV[2] == 'break', ARGV[3] or ''
 drop_dead()
 if not breaking then
   settle()
 end
 local holders, waiters = {}, {}
 
-local function note(mode, raw, left, limit, shown, id)
+local function meet(mode, raw, left, limit, shown, id)
   if breaking and (ARGV[1] == '' or ARGV[1] == text(raw)) then
-    if string.match(id, '^%x+$') then -- the key may hold a stranger's text, which is not to be told
+    local known = string.match(id, '^%x+$') -- the key may hold a stranger's text, which is not to be told
+    if known and why ~= '' then
+      redis.pcall('publish', 'locknut:broken', id .. ' ' .. why) -- older clients wait for the id alone
+    end
+    if known then
       redis.call('publish', 'locknut:broken', id)
     end
     if kind == 'string' then
@@ -25,6 +32,9 @@ local function note(mode, raw, left, limit, shown, id)
     else
       redis.call('zrem', HOLD, id)
       redis.call('hdel', INFO, '=' .. id)
+    end
+    if known and why ~= '' and left > 0 then
+      redis.pcall('set', HOLD .. ':broken:' .. string.sub(id, 1, 16), why, 'PX', math.min(left, 86400000))
     end
   elseif breaking then
     return
@@ -34,13 +44,13 @@ end
 
 if kind == 'string' then
   local raw = tonumber(redis.call('get', FENCE) or 0)
-  note('x', raw, redis.call('pttl', HOLD), 1, string.sub(redis.call('get', HOLD), 33), holder)
+  meet('x', raw, redis.call('pttl', HOLD), 1, string.sub(redis.call('get', HOLD), 33), holder)
 elseif kind == 'zset' then
   local all = redis.call('zrange', HOLD, 0, -1, 'WITHSCORES')
   for at = 1, #all, 2 do
     local wish = redis.call('hget', INFO, '=' .. all[at]) or ''
     local mode, raw, limit, shown = string.match(wish, '^(%S+) (%d+) (%d+) (.*)$')
-    note(mode or '?', tonumber(raw or 0), tonumber(all[at + 1]) - now, limit or 1, shown or '', all[at])
+    meet(mode or '?', tonumber(raw or 0), tonumber(all[at + 1]) - now, limit or 1, shown or '', all[at])
   end
 end
 if breaking then

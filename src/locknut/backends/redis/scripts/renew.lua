@@ -1,4 +1,5 @@
--- Set the time that a hold has left. Answers 1, or 0: not held (any more); this never revives.
+-- Set the time that a hold has left. Answers 1, or 0: not held (any more); this never revives. Or a
+-- text: it is not held because somebody broke it, and this is the note that he left (inspect.lua).
 -- A renewal never shortens: it may come late, after the hold was parked for longer.
 -- KEYS 1 hold, and the others (keys.lua) where the hold may be more than one plain claim's. With the
 -- hold alone this answers -1 where the others are needed: while a slot moves to another node, a
@@ -52,4 +53,5 @@ settle()
 if kind == 'zset' then
   keep()
 end
-return ends and 1 or 0
+local note = not ends and redis.pcall('get', HOLD .. ':broken:' .. string.sub(id, 1, 16))
+return ends and 1 or type(note) == 'string' and note or 0

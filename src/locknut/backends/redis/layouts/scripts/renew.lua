@@ -1,6 +1,8 @@
--- Set the time that a hold has left. Answers 1, or 0: not held (any more); this never revives.
+-- Set the time that a hold has left. Answers 1, or 0: not held (any more); this never revives. Or a
+-- text: it is not held because somebody broke it, and this is the note that he left.
 -- A renewal never shortens: it may come late, after the hold was parked for longer.
--- ARGV 1 claim id, 2 ttl, 3 'park' to have it live for just that long, or '', 4 channel
+-- ARGV 1 claim id, 2 ttl, 3 'park' to have it live for just that long, or '', 4 the key of that note,
+--      5 channel
 
 -- include claims
 
@@ -10,4 +12,5 @@ if mine then
   put(ARGV[1], mine)
   keep()
 end
-return mine and 1 or 0
+local note = not mine and redis.pcall('get', ARGV[4])
+return mine and 1 or type(note) == 'string' and note or 0
