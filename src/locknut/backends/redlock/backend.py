@@ -32,7 +32,7 @@ from locknut.backends.redlock.sets import Set
 from locknut.backends.redlock.waiting import Waiting, Watch
 from locknut.backends.redlock.watching import Watching
 from locknut.core.ports import Signal
-from locknut.core.values import Answer, Busy, Capability, Claim, Granted, Renewal
+from locknut.core.values import Answer, Broken, Busy, Capability, Claim, Granted, Heard, Renewal
 from locknut.errors import BackendUnavailable
 
 CAPABILITIES: Final = frozenset(
@@ -201,13 +201,13 @@ class RedlockBackend(Inspecting, Watching):
 
         return words
 
-    async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
-        answers: list[Renewal] = []
+    async def renew(self, claims: Sequence[Claim]) -> list[Heard]:
+        answers: list[Heard] = []
         for start in range(0, len(claims), _BATCH):
             answers += await self._renew(claims[start : start + _BATCH], None)
         return answers
 
-    async def _renew(self, claims: Sequence[Claim], ttl: float | None) -> list[Renewal]:
+    async def _renew(self, claims: Sequence[Claim], ttl: float | None) -> list[Heard]:
         rounds = [Round(self._all, len(self._all)) for _ in claims]
         questions = []
         for about, claim in enumerate(claims):
@@ -309,8 +309,12 @@ def _agreed(answers: Round) -> bool:
     return answers.enough(1) or answers.hopeless(1)
 
 
-def _renewal(answers: Round) -> Renewal:
-    """Lost only if that is known."""
+def _renewal(answers: Round) -> Heard:
+    """Lost only if that is known; why, if any node knows."""
     if answers.enough(1):
         return Renewal.HELD
-    return Renewal.LOST if missed(answers) else Renewal.UNKNOWN
+    if not missed(answers):
+        return Renewal.UNKNOWN
+    notes = (answers.answers[at][1] for at in answers.said(0))
+    note = next((each for each in notes if isinstance(each, bytes)), None)
+    return Renewal.LOST if note is None else Broken(note.decode(errors="replace"))

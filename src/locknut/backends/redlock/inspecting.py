@@ -16,13 +16,16 @@ class Inspecting(Asking):
     """What people ask."""
 
     async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
+        return await self.break_with_note(key, raw, "")
+
+    async def break_with_note(self, key: str, raw: int | None, note: str) -> LockInfo | None:
         handle = None
         if raw is not None:
             views = await self._views(self._recipe.look(key))
             handle = looking.handle_of(list(views.answers.values()), raw)
             if handle is None:
                 return None
-        broken = await self._views(self._recipe.break_hold(key, handle))
+        broken = await self._views(self._recipe.break_hold(key, handle, note))
         return looking.broken(key, list(broken.answers.values()))
 
     async def inspect(self, key: str | None = None) -> list[LockInfo]:

@@ -118,10 +118,11 @@ class Recipe:
         return self._about(ADOPT, claim.key, words, node=True)
 
     def look(self, key: str) -> Words:
-        return self._about(LOOK, key, (b"", b""))
+        return self._about(LOOK, key, (b"", b"", b""))
 
-    def break_hold(self, key: str, handle: int | None) -> Words:
-        return self._about(LOOK, key, (b"" if handle is None else b"%d" % handle, b"break"))
+    def break_hold(self, key: str, handle: int | None, note: str) -> Words:
+        only = b"" if handle is None else b"%d" % handle
+        return self._about(LOOK, key, (only, b"break", note.encode()))
 
     def watch(self, machine: bytes, shows: float, majority_time: int) -> Words:
         """What the clock of our machine shows, which nobody sets, and what the nodes' clocks do."""

@@ -1,6 +1,7 @@
 -- Set the time that a hold has left. Answers {1, 0, clock}; {2, 0, clock}: it was missing here and is
--- set anew, which does not count this time; {0, 0, clock}: this node has not got it; {-1, ms, clock}:
--- nor will it take it for so long, for it is in quarantine.
+-- set anew, which does not count this time; {0, 0, clock}: this node has not got it, or {0, note,
+-- clock} if somebody broke it and said why; {-1, ms, clock}: nor will it take it for so long, for it is
+-- in quarantine.
 -- ARGV 1 claim id and what people may see, 2 ttl, 3 mode, 4 number, 5 '1' to set anew what is missing,
 --      6 terms, 7 '1' if the nodes never lose data
 
@@ -35,4 +36,5 @@ if ARGV[5] == '1' and not buried(id) then
     return {2, 0, clock}
   end
 end
-return {0, 0, clock}
+local note = redis.pcall('get', note_to(id))
+return {0, type(note) == 'string' and note or 0, clock}

@@ -1,10 +1,11 @@
 -- Who holds and who waits here, for people: no claim id is told. With ARGV[2] given, holds are broken.
 -- Answers {holders, waiters, clock}: {handle, mode, number, ms left, shown} and {handle, mode, shown}.
--- ARGV 1 only the hold with this handle is broken ('' for any), 2 'break' or ''
+-- ARGV 1 only the hold with this handle is broken ('' for any), 2 'break' or '', 3 a note to the holder
+--      or '': it decides nothing, and goes when the hold would have run out
 
 -- include node
 
-local breaking = ARGV[2] == 'break'
+local breaking, why = ARGV[2] == 'break', ARGV[3] or ''
 local holders, waiters = {}, {}
 local all = redis.call('zrange', HOLD, 0, -1, 'WITHSCORES')
 local inside = {}
@@ -18,6 +19,9 @@ for at = 1, #all, 2 do
       redis.call('zrem', HOLD, id)
       redis.call('hdel', INFO, '=' .. id, '#' .. id)
       leave(id)
+      if why ~= '' then
+        redis.pcall('set', note_to(id), why, 'PX', text(math.min(tonumber(all[at + 1]) - now, DAY)))
+      end
     end
   end
 end

@@ -56,6 +56,11 @@ for _, id in ipairs(redis.call('zrangebyscore', ALIVE, '-inf', text(now))) do
   redis.call('hdel', INFO, id)
 end
 
+-- Where it says who broke a hold, and why.
+local function note_to(id)
+  return HOLD .. ':broken:' .. string.sub(id, 1, 16)
+end
+
 -- What a claim is called where its id must not be told: a number, the same on all nodes.
 local function handle(id)
   return tonumber(string.sub(redis.sha1hex(id), 1, 12), 16)
