@@ -17,7 +17,7 @@ from kazoo.protocol.serialization import (
     Sync,
 )
 
-from locknut.backends.zookeeper import driver, gathering, looking, moving, naming, recipe
+from locknut.backends.zookeeper import driver, gathering, looking, moving, naming, notes, recipe
 from locknut.backends.zookeeper.asking import Asker
 from locknut.backends.zookeeper.batches import PROVING
 from locknut.backends.zookeeper.naming import Node
@@ -32,6 +32,7 @@ from locknut.core.values import (
     Capability,
     Claim,
     Granted,
+    Heard,
     Kept,
     LockInfo,
     Mode,
@@ -212,7 +213,8 @@ class ZooKeeperBackend(Asker):
         first = PROVING if session.proof.wants(sent) else Sync("/")
         _, *stats = await self.ask(first, *requests)
         found = {each.claim.id for each, stat in zip(ours, stats, strict=True) if stat is not None}
-        return [self._renewal(claim, found, sent) for claim in claims]
+        answers = [self._renewal(claim, found, sent) for claim in claims]
+        return await notes.told(self, claims, answers) if Renewal.LOST in answers else answers
 
     def _renewal(self, claim: Claim, found: set[str], sent: float) -> Renewed:
         place = self.session.places.get(claim.id)
@@ -285,6 +287,9 @@ class ZooKeeperBackend(Asker):
     async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
         return await looking.break_hold(self, key, raw)
 
+    async def break_with_note(self, key: str, raw: int | None, note: str) -> LockInfo | None:
+        return await looking.break_hold(self, key, raw, note)
+
     async def inspect(self, key: str | None = None) -> list[LockInfo]:
         if key is None:
             return await looking.inspect_all(self, None)
@@ -296,7 +301,7 @@ class ZooKeeperBackend(Asker):
     def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
         return Watch(self.session.place(claim), signal())
 
-    def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
+    def listen(self, news: Callable[[str | None, Heard], None]) -> None:
         self.session.listen(news)
 
     def forked(self) -> None:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kazoo.exceptions import NoNodeError
 from kazoo.protocol.serialization import Delete, GetChildren, GetData, Sync
 
-from locknut.backends.zookeeper import naming, recipe
+from locknut.backends.zookeeper import naming, notes, recipe
 from locknut.backends.zookeeper.asking import told
 from locknut.backends.zookeeper.naming import Node
-from locknut.core.values import Holder, LockInfo, Mode, Renewal
+from locknut.core.values import Broken, Holder, LockInfo, Mode, Renewal
 
 if TYPE_CHECKING:
     from locknut.backends.zookeeper.asking import Asker
@@ -40,19 +40,23 @@ async def _looked(asker: Asker, keys: dict[str, str]) -> list[LockInfo]:
     return [each for each in found if each.holders or each.waiters]
 
 
-async def break_hold(asker: Asker, key: str, raw: int | None) -> LockInfo | None:
+async def break_hold(asker: Asker, key: str, raw: int | None, note: str = "") -> LockInfo | None:
     """Delete the nodes of the holders: a node's name is never given twice, so it is the compare."""
     folder = naming.folder(asker.session.settings.root, key)
     await asker.ask(Sync(folder))
+    holders = (await _crowd(asker, folder)).holders
+    meant = [each for each in holders if raw is None or each.shown.raw == raw]
+    here = asker.session.places
+    elsewhere = [each.node.id for each in meant if each.node.id and each.node.id not in here]
+    if note and elsewhere:
+        await notes.leave(asker, folder, elsewhere, note)
     broken: list[Holder] = []
-    for each in (await _crowd(asker, folder)).holders:
-        if raw is not None and each.shown.raw != raw:
-            continue
+    for each in meant:
         (answer,) = await asker.ask(Delete(each.path, -1))
         if not isinstance(answer, NoNodeError):
             broken.append(each.shown)
-            if each.node.id in asker.session.places:
-                asker.session.tell(each.node.id, Renewal.LOST)
+            if each.node.id in here:
+                asker.session.tell(each.node.id, Broken(note) if note else Renewal.LOST)
     return LockInfo(key, tuple(broken)) if broken else None
 
 

@@ -20,13 +20,15 @@ from locknut.backends.zookeeper.batches import PROVING, Batch
 from locknut.backends.zookeeper.places import Place
 from locknut.backends.zookeeper.proving import Proof
 from locknut.backends.zookeeper.settings import Settings
-from locknut.core.values import Claim, Renewal
+from locknut.core.values import Claim, Heard, Renewal
 from locknut.runtimes.clock import now
 
 LIMIT: Final = 1.5
 """Seconds that a command may take, and a connection may take to be there, whatever the session's
 timeout is and whatever time the caller has.
 """
+BRIEFLY: Final = 0.2
+"""The same for a question that nothing depends on, and whose asker has news to tell."""
 CLOSE_PATIENCE: Final = 1.0
 """Seconds that closing waits for the servers; after that the session's timeout frees the rest."""
 
@@ -55,7 +57,7 @@ class Session:
         self._client: Any = None
         self._connected = False
         self._gate: list[Callable[[], None]] = []
-        self._listeners: list[Callable[[str | None, Renewal], None]] = []
+        self._listeners: list[Callable[[str | None, Heard], None]] = []
 
     @property
     def id(self) -> int:
@@ -71,11 +73,11 @@ class Session:
         """Whether the last server that we came to closed the connection without a word."""
         return not self._connected and self._client is not None and self._client.turned_away
 
-    def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
+    def listen(self, news: Callable[[str | None, Heard], None]) -> None:
         """Who listens refers to its Locks weakly: kazoo's thread refers to this session."""
         self._listeners.append(news)
 
-    def tell(self, claim_id: str | None, what: Renewal) -> None:
+    def tell(self, claim_id: str | None, what: Heard) -> None:
         for news in list(self._listeners):
             news(claim_id, what)
 
