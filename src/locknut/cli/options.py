@@ -196,7 +196,7 @@ BREAK = (
         readings.whole,
         "N",
     ),
-    Option("reason", ("--reason",), "why; on file: the holder is told", str, "TEXT", default=""),
+    Option("reason", ("--reason",), "why; the holder is told", str, "TEXT", default=""),
     _switch("yes", "-y", "--yes", explain="do not ask for confirmation"),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import time
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 import locknut
-from locknut.backends.file import layout, open_engine
+from locknut.backends.file import layout, notes, open_engine
 from locknut.backends.file.fallback import FallbackEngine
 from locknut.backends.file.folder import EVERY
 from locknut.core.values import Claim, Renewal
@@ -152,6 +153,41 @@ def test_a_break_is_noticed_whatever_the_ttl(directory: Path, terms: dict[str, f
         assert others.force_release("x")
         assert lease.lost.wait(DEADLINE / 2)
         assert lease.reason == "taken"
+
+
+@pytest.mark.parametrize("kind", ["lock", "read"])
+def test_a_broken_holder_is_told_who_did_it_and_why(directory: Path, kind: str) -> None:
+    url = f"file://{directory}"
+    with locknut.connect(url) as locks, locknut.connect(url, label="ann") as others:
+        lock = locks.lock("x") if kind == "lock" else locks.rwlock("x").read()
+        lease = lock.acquire()
+        assert lease is not None
+        with pytest.raises(locknut.StaleFence):
+            others.force_release("x", fence=lease.fence + 32, reason="not this one")
+        lease.renew()
+        assert others.force_release("x", reason="stuck")
+        assert lease.lost.wait(DEADLINE / 2)
+        assert lease.reason == "broken: stuck (by ann)"
+        again = others.lock("x").acquire(timeout=DEADLINE / 2)
+        assert again is not None
+        assert locks.force_release("x")
+        assert again.lost.wait(DEADLINE / 2)
+        assert again.reason == "taken", "the note was for another hold"
+
+
+def test_a_note_that_cannot_be_written_or_read_hinders_nothing(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise OSError(errno.EIO, "the disk is broken")
+
+    backend = engine_in(directory).blocking()
+    held = claim()
+    raw = take(backend, held)
+    monkeypatch.setattr(notes, "_write", fails)
+    assert run(backend.break_with_note("ns:a", raw, "stuck"))
+    monkeypatch.setattr(notes, "_read", fails)
+    assert run(backend.renew([held])) == [Renewal.LOST]
 
 
 # -- other users

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Final, NoReturn
 
-from locknut.backends.file import burying, descriptors, layout, plain, whole
+from locknut.backends.file import burying, descriptors, layout, notes, plain, whole
 from locknut.backends.file.directory import Directory
 from locknut.backends.file.files import foreign
 from locknut.backends.file.folder import Folder
@@ -25,10 +25,12 @@ from locknut.backends.file.plain import PlainFile, PlainFiles
 from locknut.core.ports import Signal
 from locknut.core.values import (
     Answer,
+    Broken,
     Busy,
     Capability,
     Claim,
     Granted,
+    Heard,
     LockInfo,
     Mode,
     Renewal,
@@ -117,9 +119,9 @@ class FallbackBackend:
         self._engine.refusals.pop(claim.id, None)
         return Granted(raw)
 
-    async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
+    async def renew(self, claims: Sequence[Claim]) -> list[Heard]:
         try:
-            return [Renewal.HELD if self._holds(claim) else Renewal.LOST for claim in claims]
+            return [self._renewal(claim) for claim in claims]
         except OSError as error:
             raise failed(error, None) from error
 
@@ -149,12 +151,15 @@ class FallbackBackend:
         self._unsupported("detached holds", claim.key)
 
     async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
+        return await self.break_with_note(key, raw, "")
+
+    async def break_with_note(self, key: str, raw: int | None, note: str) -> LockInfo | None:
         try:
-            return self._break(plain.file_name(key), raw)
+            return self._break(plain.file_name(key), raw, note)
         except (OSError, Crowded) as error:
             raise failed(error, key) from error
 
-    def _break(self, name: str, raw: int | None) -> LockInfo | None:
+    def _break(self, name: str, raw: int | None, note: str) -> LockInfo | None:
         folder = self._engine.files.folder
         with self._engine.files.alone():
             file = plain.open_existing(folder, name)
@@ -165,7 +170,9 @@ class FallbackBackend:
                 info = plain.look(folder, name)
                 if info is None or raw not in (None, info.holders[0].raw):
                     return None
-                return info if burying.bury(file, last, whoever=raw is None) else None
+                with notes.passed_on(file.fd, 0, last, note) as sent:
+                    sent.stays = burying.bury(file, last, whoever=raw is None)
+                return info if sent.stays else None
             finally:
                 descriptors.close(file.fd)
 
@@ -231,9 +238,15 @@ class FallbackBackend:
         whole.write_at(file.fd, layout.encode(record), 0)
         return raw
 
-    def _holds(self, claim: Claim) -> bool:
+    def _renewal(self, claim: Claim) -> Heard:
         hold = self._engine.holds.get(claim.id)
-        return hold is not None and hold[0].holds(hold[1])
+        if hold is None:
+            return Renewal.LOST
+        file, raw = hold
+        if file.holds(raw):
+            return Renewal.HELD
+        note = notes.read(file.fd, raw)
+        return Broken(note) if note else Renewal.LOST
 
     def _unsupported(self, what: str, key: str) -> NoReturn:
         message = f"{what} need open-file-description locks, which this system does not have"

@@ -7,13 +7,13 @@ it is about, so that nobody takes an older note for its own, and a torn note is 
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 from zlib import crc32
 
+from locknut.backends.file import whole
 from locknut.backends.file.layout import HEAD, KEY
 
 _FIELDS = struct.Struct("<QQH")
@@ -30,7 +30,8 @@ class Sent:
 
 @contextmanager
 def passed_on(fd: int, first: int, last: int, text: str) -> Iterator[Sent]:
-    """Within, under META, the holders of the grants from `first` to `last` are told their loss.
+    """Within, the holders of the grants from `first` to `last` are told their loss. Only one
+    process at a time does this: under META, or in the plainer engine under its one mutex.
 
     A note that cannot be written keeps nobody from breaking a lock.
     """
@@ -51,21 +52,21 @@ def _write(fd: int, first: int, last: int, text: str) -> None:
     body = _FIELDS.pack(first, last, len(data)) + data
     note = body + _CRC.pack(crc32(body)) if data else b""
     if note or _read(fd) is not None:
-        os.pwrite(fd, note.ljust(_WIDTH, b"\0"), HEAD)
+        whole.write_at(fd, note.ljust(_WIDTH, b"\0"), HEAD)
 
 
 def read(fd: int, raw: int) -> str:
-    """The note to the holder of this grant; empty if there is none."""
-    found = _read(fd)
-    if found is None or not found[0] <= raw <= found[1]:
-        return ""
-    text = found[2]
-    return text if text.isprintable() else text.encode("unicode_escape").decode()
+    """The note to the holder of this grant; empty if there is none, or none that can be read."""
+    with suppress(OSError):  # the hold is lost all the same, and that must be told
+        found = _read(fd)
+        if found is not None and found[0] <= raw <= found[1]:
+            return found[2]
+    return ""
 
 
 def _read(fd: int) -> tuple[int, int, str] | None:
     """The first and the last grant that the note is about, and its text."""
-    data = os.pread(fd, _WIDTH, HEAD)
+    data = whole.read_at(fd, _WIDTH, HEAD)
     if len(data) < _FIELDS.size + _CRC.size:
         return None
     first, last, size = _FIELDS.unpack_from(data)
