@@ -48,7 +48,7 @@ format: setup    ## let ruff repair what it can
 	@$(VENV)/ruff check --fix .
 	@$(VENV)/ruff format .
 
-models: setup    ## check the TLA+ models of Redlock, all states of them
+models: setup    ## check all states of the TLA+ models of Redlock
 	@$(VENV)/python scripts/fetch_servers.py zookeeper
 	@$(VENV)/python scripts/check_models.py $(ARGS)
 
@@ -64,10 +64,10 @@ sim-redlock: setup  ## simulate a million schedules of Redlock overnight, or SCH
 mutants: setup   ## make small wrong changes, each of which a test must notice: hours, or ARGS="core file-break"
 	@nice $(VENV)/python scripts/mutants.py --jobs $(JOBS) $(ARGS)
 
-soak: setup      ## real kills, stops, forks, breaks, failovers and swaps for DURATION=120 seconds
+soak: setup      ## try real kills, stops, forks, breaks, failovers and swaps for DURATION=120 seconds
 	@LOCKNUT_SOAK_SECONDS=$(DURATION) $(VENV)/python -m pytest tests/faults --timeout=0 $(ARGS)
 
-bench:           ## speed beside the bare limit and other libraries, as pages in docs/benchmarks
+bench:           ## measure speed beside the bare limit and other libraries, as pages in docs/benchmarks
 	@$(BENCH) --report docs/benchmarks $(ARGS)
 
 bench-quick:     ## the same, shorter, in build/benchmarks
