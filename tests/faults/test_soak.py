@@ -108,6 +108,7 @@ class Victims:
         self.workers[who].send_signal(signal.SIGINT)
 
     def _stop(self, worker: subprocess.Popen[bytes]) -> None:
+        assert worker.poll() is None, f"it ended by itself, with {worker.returncode}"
         worker.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, worker.pid, os.WSTOPPED)
 
@@ -128,6 +129,7 @@ class Victims:
             for worker in self.workers.values():
                 worker.kill()
                 worker.wait()
+                self._close(worker)
 
     def end(self) -> list[int]:
         for worker in self.workers.values():
