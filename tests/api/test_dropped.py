@@ -74,7 +74,7 @@ def test_it_is_told(url: str, loop: Loop, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(renewing, "IDLE", 0.05)
 
     async def story() -> None:
-        async with aio.connect(url).lock("x"):
+        async with aio.connect(url).lock("x", ttl=2):
             pass
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
