@@ -9,6 +9,7 @@ import tomllib
 
 import pytest
 
+import locknut
 from tests.contracts.documentation import pages
 from tests.contracts.sources import ROOT
 
@@ -41,6 +42,13 @@ def test_the_command_installs_what_the_extra_has(extra: str, driver: str, url: s
     packages = " ".join(f'"{each}"' for each in PROJECT["optional-dependencies"][extra])
     assert f"a driver that is not installed ({driver}" in said
     assert f"get it with: pip install {packages}" in said
+
+
+@pytest.mark.parametrize("extra", sorted(set(PROJECT["optional-dependencies"]) - {"all"}))
+def test_every_extra_is_for_an_engine_that_exists(extra: str) -> None:
+    """A driver without an engine would be a promise that nobody keeps."""
+    with locknut.connect(f"{extra}://localhost") as locks:
+        assert extra in {locks.backend, "valkey"}
 
 
 def test_every_extra_that_a_page_names_exists() -> None:
