@@ -14,8 +14,9 @@ import pytest
 
 import locknut
 from locknut import redlocks
-from locknut.errors import BackendUnavailable
+from locknut.errors import BackendUnavailable, LocknutError
 from tests.backends.redlock.cutting_off import TTL, holding, nobody_else_comes_in, url_of
+from tests.servers.ports import Ports
 from tests.servers.processes import until
 from tests.servers.redis import RedisServer
 from tests.servers.redlock import RedlockNodes
@@ -95,6 +96,29 @@ def test_it_gives_no_vote_while_somebody_may_count_on_it(
             nobody_else_comes_in(url, lease)
         if how is replaced_by:
             node.ask("CONFIG", "SET", "port", spare.port)
+
+
+@pytest.mark.parametrize("gone", [True, False], ids=["gone", "answering"])
+def test_a_server_that_is_replaced_has_to_be_gone(three: RedlockNodes, gone: bool) -> None:
+    """The page says so. One that goes on answering whoever is connected to it votes beside the one
+    that has its address now, and no node can tell: each of the two has a majority with another.
+    """
+    node, ports = three.nodes[2], Ports()
+    (elsewhere,) = ports.reserve(1)
+    with RedisServer() as spare, ready(three) as url, holding(three, without=1) as lease:
+        node.kill() if gone else node.ask("CONFIG", "SET", "port", elsewhere)
+        spare.ask("CONFIG", "SET", "port", node.port)
+        with locknut.connect(url) as locks:
+            other, give_up = None, time.monotonic() + 60
+            while other is None:
+                assert time.monotonic() < give_up, "nobody ever gets it"
+                with suppress(LocknutError):
+                    lease.renew()
+                with suppress(BackendUnavailable):
+                    other = locks.lock("x", ttl=2).acquire(timeout=0.5)
+            assert lease.held is not gone
+            other.release()
+    ports.close()
 
 
 def test_a_master_that_sentinels_made_gives_no_vote_for_the_longest_ttl(
