@@ -304,6 +304,32 @@ def test_a_ring_while_the_keeper_goes_to_rest_is_heard() -> None:
     assert started == []
 
 
+def test_who_waits_in_the_line_looks_for_itself_where_a_ring_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As with somebody who is interrupted when it has passed the turn on, and before it rings."""
+    stage = Stage()
+    customer = stage.customer
+    monkeypatch.setattr(SimSignal, "notify", lambda _: None)
+
+    async def hold() -> None:
+        lease = await customer.acquire("name", Terms(60.0), 0.0)
+        assert lease is not None
+        await customer.sleep(1.0)
+        await customer.release(lease)
+
+    async def wait() -> None:
+        lease = await customer.acquire("name", Terms(60.0), 60.0)
+        assert lease is not None
+        await customer.release(lease)
+
+    holder = stage.process.spawn(hold(), "holder")
+    stage.world.run(0.5)
+    stage.play(wait(), 1.0 + 3 * pacing.LINE_NET)
+    assert holder is not None
+    assert holder.error is None
+
+
 class GatherLost(SimBackend):
     """`all`: the first answer is lost, the second says that they are not all free."""
 

@@ -218,6 +218,14 @@ def test_a_node_that_forgot_does_not_say_who_attached_it() -> None:
     assert adopted(taken)
 
 
+def test_an_attach_goes_on_until_a_majority_has_swapped_or_none_can() -> None:
+    taken = Round(range(5), 5)
+    taken.answers = {0: (1, 7), 1: (1, 7)}
+    assert not adopted(taken)
+    taken.answers[2] = (1, 7)
+    assert adopted(taken)
+
+
 def test_what_was_not_answered_may_arrive_later() -> None:
     """Also when it was asked again, and that was answered; also where the connection broke."""
     ballot = Ballot(0)
