@@ -54,6 +54,8 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         self.turned_away = False
         """Whether the last server that we came to closed the connection without a word."""
         self._came = False
+        self._apart: float | None = None
+        """Since when there is no connection."""
 
     def send(self, requests: Sequence[Any], batch: Batch) -> bool:
         """From any thread, without waiting; False if kazoo's thread has to do it."""
@@ -110,13 +112,24 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         """An idle server is pinged every third of a session by kazoo: it shall be every quarter."""
         self._incoming, self._outgoing = bytearray(), bytearray()
         self._came = False
+        self._forget_if_over()
         try:
             read_timeout, connect_timeout = super()._connect(host, hostip, port)
         finally:
             self.turned_away = self._came
+        self._apart = None
         with self._mutex:
             self._flowing = not self.client.use_ssl
         return read_timeout * 3 / 4, connect_timeout
+
+    def _forget_if_over(self) -> None:
+        """A server turns away who has seen more than it has. Servers that lost their data would do
+        so for ever, long after our session is over: then nothing that we saw counts any more.
+        """
+        if self._apart is None:
+            self._apart = now()
+        elif self.turned_away and now() - self._apart > self.client._session_timeout / 1000:
+            self.client.last_zxid = 0
 
     def _invoke(self, timeout: float, request: Any, xid: Any = None) -> Any:
         """For a server that is just starting kazoo would wait until the session is over."""
