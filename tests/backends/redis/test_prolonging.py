@@ -66,6 +66,23 @@ def test_whoever_attaches_has_the_ttl_of_its_lock(server: RedisServer, kind: str
     run(port.close())
 
 
+@EACH
+def test_an_attach_that_comes_again_does_not_shorten_what_was_parked_since(
+    server: RedisServer, kind: str
+) -> None:
+    """It was asked twice, because the first answer was lost; one of them is late."""
+    port = engine(server).blocking()
+    parked, mine = (claim(**KINDS[kind], ttl=5.0) for _ in range(2))
+    run(port.attempt(parked, 0.0))
+    assert run(port.park(parked, 60.0))
+    granted = run(port.adopt(parked, mine))
+    assert run(port.park(mine, 600.0))
+    assert run(port.adopt(parked, mine)) == granted
+    assert left(port, mine) > 500
+    run(port.release(mine))
+    run(port.close())
+
+
 @pytest.mark.parametrize("layout", ["redisson", "redis-py"])
 def test_in_a_foreign_layout(server: RedisServer, layout: str) -> None:
     port: Any = open_engine(f"{server.url}?layout={layout}")[0].blocking()

@@ -84,6 +84,77 @@ def test_only_a_larger_number_is_taken_and_later_only_with_a_vote(
     assert node.ask(node.recipe.vote(other, number + 1, 1, b"", 1)) == TOO_SMALL
 
 
+def test_what_comes_late_does_not_shorten_what_was_parked(
+    node: OneNode, server: RedisServer
+) -> None:
+    """A renewal, or a vote of the holder, was on its way when the hold was detached for longer."""
+    mine = claim()
+    heir = at_once(mine)
+
+    def ends(of: Claim) -> int:
+        found = server.ask("ZSCORE", f"locknut:{{{mine.key.partition(':')[2]}}}:redlock", of.id)
+        assert isinstance(found, bytes)
+        return int(found)
+
+    def renew(**how: float) -> None:
+        assert node.ask(node.recipe.extend(mine, 7, anew=False, **how)) == VOTED
+
+    assert node.vote(mine, 1) > HELD_BY_ANOTHER
+    renew()
+    before = ends(mine)
+    renew(parked_for=9.0)
+    parked = ends(mine)
+    assert parked > before + 3000
+    renew()
+    assert ends(mine) == parked
+    assert node.vote(mine, 2) > HELD_BY_ANOTHER
+    assert ends(mine) == parked
+    attach = node.recipe.adopt(mine, heir)
+    assert node.ask(attach) == 1
+    assert ends(heir) < parked, "a holder that dies now would keep it for longer than its ttl"
+    again = node.recipe.extend(heir, 7, anew=False, parked_for=9.0)
+    assert node.ask(again) == VOTED
+    parked = ends(heir)
+    assert node.ask(attach) == 1
+    assert ends(heir) == parked, "an attach that is repeated comes late as well"
+    back = node.recipe.adopt(heir, mine._replace(ttl=9.0), back=True)
+    assert node.ask(back) == 1
+    parked = ends(mine)
+    renew()
+    assert ends(mine) == parked, "who gave an attach up has parked it again"
+    renew(parked_for=2.0)
+    assert ends(mine) < parked, "it may be parked for less"
+
+
+DAY = 86_400_000
+
+
+def test_on_the_short_way_too_a_number_is_known_for_a_day_after_what_it_says(
+    node: OneNode, server: RedisServer
+) -> None:
+    """It is ahead of the clock, which was set back: forgotten sooner, with no data lost, a later
+    number would be smaller (S11).
+    """
+    mine = claim()
+    base = f"locknut:{{{mine.key.partition(':')[2]}}}:redlock"
+    assert node.vote(mine, 1) > HELD_BY_ANOTHER
+    number = (time.time_ns() // 1000 + 2 * DAY * 1000) // 32
+
+    def went_the_short_way() -> bool:
+        """Which is open for a moment after the node has looked at its clock."""
+        server.ask("DEL", base, f"{base}:info", f"{base}:line", f"{base}:alive")
+        server.ask("SET", f"{base}:fence", f"{number} {mine.id} ")
+        server.ask("HSET", MARKER, "clock", time.time_ns() // 1000 + 200_000)
+        asked = node.recipe.vote(at_once(mine), number + 1, 1, b"", 1)
+        assert node.ask(asked) == VOTED
+        return server.ask("EXISTS", f"{base}:info") == 0
+
+    until(went_the_short_way, "the short way is gone")
+    known = server.ask("PEXPIRETIME", f"{base}:fence")
+    assert isinstance(known, int)
+    assert known >= (number + 1) * 32 // 1000 + DAY
+
+
 def test_one_machine_has_to_see_a_quarantine_through(server: RedisServer, node: OneNode) -> None:
     """Two of which each saw a part of it do not end it."""
     node.recipe = Recipe(max_ttl=2.0, durable=False, set_id="")

@@ -42,6 +42,8 @@ class Held:
     raw: int
     expires: float
     since: float
+    parked: bool = False
+    """Detached: nothing that comes late shortens it."""
 
 
 class Key:
@@ -86,7 +88,7 @@ class Store:
         self._settle(key, now)
         held = key.holders.get(claim.id)
         if held is not None:
-            held.expires = _expiry(claim, now)
+            _prolong(held, claim, now)
             return Granted(held.raw)
         if may_enter(key, claim):
             key.line.pop(claim.id, None)
@@ -117,7 +119,7 @@ class Store:
         if held is None:
             note, until = self._notes.get(claim.id, ("", now))
             return Broken(note) if until > now else Renewal.LOST
-        held.expires = _expiry(claim, now)
+        _prolong(held, claim, now)
         return Renewal.HELD
 
     def release(self, claim: Claim, now: float, *, doubtful: bool) -> bool:
@@ -147,7 +149,7 @@ class Store:
         held = self._held(claim, now)
         if held is None:
             return False
-        held.expires = now + ttl
+        held.expires, held.parked = now + ttl, True
         return True
 
     def adopt(self, parked: Claim, claim: Claim, now: float) -> Granted | None:
@@ -158,10 +160,13 @@ class Store:
             return None
         # From now on the parked claim is nobody's: a late attempt of it must not get in (L3).
         self._tombstones[parked.id] = now + max(parked.ttl or 0.0, TOMBSTONE)
+        if held.claim.id == claim.id:
+            _prolong(held, claim, now)
+            return Granted(held.raw)
         key = self._keys[claim.key, claim.mode is Mode.PERMIT]
         del key.holders[held.claim.id]
         held.claim = claim
-        held.expires = _expiry(claim, now)
+        held.expires, held.parked = _expiry(claim, now), False
         key.holders[claim.id] = held
         return Granted(held.raw)
 
@@ -283,6 +288,14 @@ def _ahead(key: Key, claim: Claim) -> Iterator[Claim]:
 
 def _expiry(claim: Claim, now: float) -> float:
     return NEVER if claim.ttl is None else now + claim.ttl
+
+
+def _prolong(held: Held, claim: Claim, now: float) -> None:
+    """The full ttl from now on; or what is left, if that is more and the hold was detached: the
+    keeper may come with its renewal just after that.
+    """
+    ends = _expiry(claim, now)
+    held.expires = max(ends, held.expires) if held.parked else ends
 
 
 def _shown(held: Held, now: float) -> Holder:

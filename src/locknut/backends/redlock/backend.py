@@ -207,15 +207,15 @@ class RedlockBackend(Inspecting, Watching):
             answers += await self._renew(claims[start : start + _BATCH], None)
         return answers
 
-    async def _renew(self, claims: Sequence[Claim], ttl: float | None) -> list[Heard]:
+    async def _renew(self, claims: Sequence[Claim], parked_for: float | None) -> list[Heard]:
         rounds = [Round(self._all, len(self._all)) for _ in claims]
         questions = []
         for about, claim in enumerate(claims):
             ballot = self._set.ballots.get(claim.id)
             missing = set() if ballot is None else ballot.missing()  # set anew, not counted (L2)
             raw = ballot.raw or 0 if ballot else 0
-            words = self._recipe.extend(claim, raw, anew=False, ttl=ttl)
-            mend = self._recipe.extend(claim, raw, anew=True, ttl=ttl)
+            words = self._recipe.extend(claim, raw, anew=False, parked_for=parked_for)
+            mend = self._recipe.extend(claim, raw, anew=True, parked_for=parked_for)
             if ballot is not None:
                 ballot.mended |= missing
             questions += [Question(at, mend if at in missing else words, about) for at in self._all]

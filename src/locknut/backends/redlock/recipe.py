@@ -87,10 +87,15 @@ class Recipe:
     def raise_to(self, claim: Claim, number: int) -> Words:
         return self._about(RAISE, claim.key, (claim.id.encode(), b"%d" % number))
 
-    def extend(self, claim: Claim, raw: int, *, anew: bool, ttl: float | None = None) -> Words:
+    def extend(
+        self, claim: Claim, raw: int, *, anew: bool, parked_for: float | None = None
+    ) -> Words:
         value = self._redis.value(claim)
-        left = self._ttl(claim) if ttl is None else milliseconds(ttl + GUARD)
-        words = (value, left, mode_of(claim), b"%d" % raw, b"1" if anew else b"0")
+        if parked_for is None:
+            left, parks = self._ttl(claim), b""
+        else:
+            left, parks = milliseconds(parked_for + GUARD), b"park"
+        words = (value, left, mode_of(claim), b"%d" % raw, b"1" if anew else b"0", parks)
         return self._about(EXTEND, claim.key, words, node=True)
 
     def withdraw(

@@ -15,15 +15,17 @@ local back = ARGV[7] == 'back'
 local there = holds(id)
 local raw = 0
 if (there or holds(old)) and (back or not buried(id)) then
-  raw = raw_of(there and id or old)
-  if kind == 'string' then
-    if not (back and there) then
+  if there then -- asked again, late perhaps: it may have been parked again meanwhile, for longer
+    raw = back and raw_of(id) or again(id, tonumber(ARGV[3]))
+  else
+    raw = raw_of(old)
+    if kind == 'string' then
       redis.call('set', HOLD, ARGV[2], 'PX', ARGV[3])
+    else
+      redis.call('zrem', HOLD, old)
+      redis.call('hdel', INFO, '=' .. old)
+      put(id, ARGV[4], tonumber(ARGV[3]), raw, ARGV[5], shown)
     end
-  elseif not (back and there) then
-    redis.call('zrem', HOLD, there and id or old)
-    redis.call('hdel', INFO, '=' .. (there and id or old))
-    put(id, ARGV[4], tonumber(ARGV[3]), raw, ARGV[5], shown)
   end
 end
 if back then

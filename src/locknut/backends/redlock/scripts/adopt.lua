@@ -21,9 +21,13 @@ if not old or (buried(id) and not back) then
   return {0, one and handle(one) or 0, clock}
 end
 local mode, raw = string.match(told_of(old) or 'x 0', '^(%S+) (%d+)')
+local ttl, try = tonumber(ARGV[3]), back and PARKED or GRANTED
+if old == id and try_of(id) == tonumber(PARKED) then -- asked again, late: it was parked meanwhile
+  ttl, try = prolonged(id, redis.call('zscore', HOLD, id), ttl), PARKED
+end
 redis.call('zrem', HOLD, old)
 redis.call('hdel', INFO, '=' .. old, '#' .. old)
-put(id, mode, tonumber(ARGV[3]), tonumber(raw), shown, GRANTED)
+put(id, mode, ttl, tonumber(raw), shown, try)
 if back then
   redis.call('zrem', ALIVE, '-' .. id)
 else

@@ -3,7 +3,7 @@
 -- clock} if somebody broke it and said why; {-1, ms, clock}: nor will it take it for so long, for it is
 -- in quarantine.
 -- ARGV 1 claim id and what people may see, 2 ttl, 3 mode, 4 number, 5 '1' to set anew what is missing,
---      6 terms, 7 '1' if the nodes never lose data
+--      6 'park' to have it live for just that long, or '', 7 terms, 8 '1' if the nodes never lose data
 
 -- include node
 
@@ -11,12 +11,15 @@
 
 local id, shown = string.sub(ARGV[1], 1, 32), string.sub(ARGV[1], 33)
 local ttl, mode = tonumber(ARGV[2]), ARGV[3]
-if of_another_set(ARGV[6]) then
+if of_another_set(ARGV[7]) then
   return {0, 0, clock} -- these clients are not to hold anything here any more
 end
-if redis.call('zscore', HOLD, id) then
-  redis.call('zadd', HOLD, text(now + ttl), id)
-  redis.call('hset', INFO, '#' .. id, GRANTED)
+local parks = ARGV[6] == 'park'
+local ends = redis.call('zscore', HOLD, id)
+if ends then
+  local parked = parks or try_of(id) == tonumber(PARKED)
+  redis.call('zadd', HOLD, text(now + (parks and ttl or prolonged(id, ends, ttl))), id)
+  redis.call('hset', INFO, '#' .. id, parked and PARKED or GRANTED)
   local number = tonumber(string.match(redis.call('get', FENCE) or '', '^%d+'))
   if number then
     redis.call('pexpireat', FENCE, remembered(number)) -- it may tell of this hold
@@ -25,13 +28,13 @@ if redis.call('zscore', HOLD, id) then
   return {1, 0, clock}
 end
 if ARGV[5] == '1' and not buried(id) then
-  local hindered, by = hindrance(ARGV[6], ARGV[7] == '1')
+  local hindered, by = hindrance(ARGV[7], ARGV[8] == '1')
   if hindered == -1 then
     return {-1, by, clock}
   end
   local held = held_as()
   if hindered == 0 and (not held or (held == mode and mode ~= 'x')) then
-    put(id, mode, ttl, tonumber(ARGV[4]), shown, GRANTED)
+    put(id, mode, ttl, tonumber(ARGV[4]), shown, parks and PARKED or GRANTED)
     keep()
     return {2, 0, clock}
   end

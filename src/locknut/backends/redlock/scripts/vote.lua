@@ -89,7 +89,7 @@ if mine or not held or (held == mode and mode ~= 'x') then
     -- Asked again after a lost answer: the full ttl from now on (S8).
     -- A number that was not accepted is nobody's: a co-owner who joins must not take it for the hold's.
     local try = math.max(tonumber(ARGV[7]), mine and try_of(id) or 1)
-    put(id, mode, ttl, what == 2 and 0 or raw, shown, text(try))
+    put(id, mode, prolonged(id, mine, ttl), what == 2 and 0 or raw, shown, text(try))
     keep()
     return {what, raw, clock}
   end
