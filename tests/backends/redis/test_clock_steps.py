@@ -172,6 +172,30 @@ def test_after_a_step_back_a_waiter_that_died_before_it_is_passed_over(
         run(each.close())
 
 
+def test_after_a_step_back_all_who_died_before_it_are_passed_over_together(
+    clocked: RedisServer,
+) -> None:
+    """Or each of them would have the lock for three seconds, one after the other."""
+    port, *others = (open_engine(clocked.url)[0].blocking() for _ in range(4))
+    holder, late = claim(), claim()
+    assert isinstance(run(port.attempt(holder, 0.0)), Granted)
+    for other in others:
+        assert isinstance(run(other.attempt(claim(), 0.0)), Busy)
+    run(port.release(late, doubtful=True))  # and a tombstone, which stays
+    set_clock(clocked, -HOUR)
+    run(port.release(holder))  # goes to the first of the dead
+    told = clocked.ask("ZRANGE", "t:{x}:alive", 0, -1, "WITHSCORES")
+    assert isinstance(told, list)
+    ends = {name: float(end) for name, end in zip(told[::2], told[1::2], strict=True)}  # type: ignore[arg-type]
+    heard = [end for name, end in ends.items() if not name.startswith(b"-")]  # type: ignore[union-attr]
+    soon = (time.time() - HOUR + PATIENCE) * 1000
+    assert len(heard) == 3
+    assert max(heard) < soon, "one of them counts as alive for the length of the step"
+    assert [end for end in ends.values() if end > soon] == [ends[b"-" + late.id.encode()]]
+    for each in (port, *others):
+        run(each.close())
+
+
 def test_leases_and_waiters_go_on_through_steps_back(clocked: RedisServer) -> None:
     with locknut.connect(clocked.url, namespace="t") as locks:
         lease = locks.lock("x", ttl=3).acquire(timeout=5)

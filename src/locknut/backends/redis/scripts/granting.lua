@@ -31,11 +31,16 @@ local function drop_dead()
 end
 
 -- Whether this client was heard of in time. One that was heard of after now was so before the clock
--- was set back: it has to be heard of again.
+-- was set back. It has to be heard of again, and so have all the others from before that: or each of
+-- those who died meanwhile would be let in when it is first, for as long as a grant lives.
 local function alive(client)
   local silent_at = tonumber(redis.call('zscore', ALIVE, client) or 0)
   if silent_at > now + SILENCE then
-    redis.call('zadd', ALIVE, now + SILENCE, client)
+    for _, member in ipairs(redis.call('zrangebyscore', ALIVE, now + SILENCE, '+inf')) do
+      if string.byte(member) ~= 45 then -- not a tombstone
+        redis.call('zadd', ALIVE, now + SILENCE, member)
+      end
+    end
   end
   return silent_at > now
 end
