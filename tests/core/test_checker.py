@@ -338,7 +338,9 @@ class TestTurns:
         overtaken = [*self.fair("p", 1, 6, 64), *self.fair("q", 2, 5, 32)]
         assert "f" in broken(overtaken, given)
         assert not broken(overtaken)
-        assert not broken([*overtaken, event(4, "", K.DISTURBED)], given)
+        disturbed = [*overtaken, event(4, "", K.DISTURBED)]
+        assert not broken(disturbed, given)
+        assert "f" in broken(disturbed, replace(given, fifo_amid_faults=True))
         assert not broken([*overtaken, event(4, "p", K.PAUSED)], given)
 
     def test_who_gives_up_may_have_left_the_line_a_little_before(self) -> None:

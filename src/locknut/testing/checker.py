@@ -3,7 +3,8 @@
     (a) exclusion   never two valid exclusive holds, too many permits, or a writer beside anybody
     (b) fences      unique, and greater for whoever asked after another had been given his
     (c) resource    no step with an older fence after a newer one entered; no lost update
-    (d) loss        by the holder's clock, told in time, never falsely, never taken back
+    (d) loss        by the holder's clock, told in time, never falsely, never taken back; and what
+                    was detached is there for whoever attaches it
     (e) ownership   nobody's hold was released or renewed by another claim
     (f) progress    never free and wanted for long while nobody is faulty; first come, first served
     (g) leftovers   nothing behind after the last event
@@ -16,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from locknut.testing.history import Event
+from locknut.testing.parking import parking
 from locknut.testing.progress import leftovers, progress, turns
 from locknut.testing.safety import exclusion, fences, loss, ownership, resource
 from locknut.testing.stories import Stories
@@ -28,6 +30,7 @@ RULES: tuple[Rule, ...] = (
     fences,
     resource,
     loss,
+    parking,
     ownership,
     progress,
     turns,

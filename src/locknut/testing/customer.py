@@ -184,15 +184,17 @@ class Customer:
         with suppress(LocknutError):
             await looking.info(self.client, name)
 
-    async def detach(self, lease: Visit) -> str | None:
-        self.process.tell(Kind.DETACHED, lease.name, lease.story)
+    async def detach(self, lease: Visit, ttl: float | None = None) -> str | None:
+        until = None if ttl is None else self.process.true(self.runtime.now() + ttl)
+        self.process.tell(Kind.DETACHED, lease.name, lease.story, until=until)
         try:
-            return await moving.detach(self.client, lease, None)
+            return await moving.detach(self.client, lease, ttl)
         except LocknutError:
             return None
 
-    async def attach(self, name: str, terms: Terms, text: str) -> Visit | None:
-        story = self._called(name, terms, ATTACHED)
+    async def attach(self, name: str, terms: Terms, text: str, of: str = "") -> Visit | None:
+        """As `locks.attach` of a face, with the text that was given out in another story."""
+        story = self._called(name, terms, ATTACHED, of)
         made: list[Any] = []
         try:
             await moving.attach(self.client, text, made)
@@ -216,7 +218,7 @@ class Customer:
         }
         return [what for what, of in found.items() if of]
 
-    def _called(self, name: str, terms: Terms, note: str = "") -> str:
+    def _called(self, name: str, terms: Terms, note: str = "", of: str = "") -> str:
         self._stories += 1
         story = f"{self.process.name}.{self._stories}"
         self.process.tell(
@@ -227,6 +229,7 @@ class Customer:
             permits=terms.permits,
             owner=terms.owner,
             fair=terms.fair,
+            by=of,
             note=note,
         )
         self._tells_of(story)

@@ -84,13 +84,14 @@ class Event(NamedTuple):
     """Which acquire call, or which claim in the engine's own events; never used for two."""
     fence: int | None = None
     until: float | None = None
-    """When validity ends; None with a grant: not before release or death."""
+    """When validity ends; None with a grant: not before release or death. Of a hold that is
+    detached: until when it is there for others."""
     mode: Mode = Mode.EXCLUSIVE
     permits: int = 1
     owner: str | None = None
     fair: bool = False
     by: str = ""
-    """The claim whose command did it (engine events)."""
+    """The claim whose command did it (engine events); of a call that attaches: whose hold."""
     value: int | None = None
     """What the guarded resource showed or was given."""
     note: str = ""

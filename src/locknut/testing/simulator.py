@@ -12,8 +12,8 @@ import gc
 import sys
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import partial
 
-from locknut.core.holding import Terms
 from locknut.testing.chaos import Chaos
 from locknut.testing.checker import Violation, check
 from locknut.testing.customer import Customer
@@ -24,7 +24,7 @@ from locknut.testing.process import Process
 from locknut.testing.resource import Guard
 from locknut.testing.sizes import FULL, Size
 from locknut.testing.variant import REAL, Variant
-from locknut.testing.workload import Place, Worker, places
+from locknut.testing.workload import Parcel, Worker, places
 from locknut.testing.world import World
 
 
@@ -110,11 +110,16 @@ class Simulation:
     def _replace(self, _: Process) -> None:
         self.world.after(self.world.random.uniform(0.1, 2.0), self._open_customer)
 
-    def _give(self, place: Place, terms: Terms, text: str) -> None:
-        """A job queue that delivers twice."""
-        for customer in self.world.random.sample(self.customers, k=2):
+    def _give(self, parcel: Parcel) -> None:
+        """A job queue that delivers twice; and a parcel at any time until nobody can have it."""
+        random, parked_for = self.world.random, parcel.place.parked_for
+        for customer in random.sample(self.customers, k=2):
             worker = Worker(customer, self.places, self._give, self.size)
-            customer.process.spawn(worker.take_over(place, terms, text), "co-worker")
+            deliver = partial(_deliver, worker, customer.process, parcel)
+            if parked_for is None:
+                deliver()
+            else:
+                self.world.after(random.uniform(0.0, parked_for), deliver)
 
     def _look_around(self) -> None:
         """Tell the history what is still there."""
@@ -131,6 +136,10 @@ class Simulation:
                     process.tell(Kind.LEFT, note=f"{task.name} died of {task.error!r}")
                 elif not task.done and "keeper" not in task.name:
                     process.tell(Kind.LEFT, note=f"{task.name} still waits")
+
+
+def _deliver(worker: Worker, process: Process, parcel: Parcel) -> None:
+    process.spawn(worker.take_over(parcel), "co-worker")
 
 
 def run(seed: int, setting: Setting = SWARM) -> Run:

@@ -44,6 +44,10 @@ class Assumptions:
     """How long nobody may believe to hold a wanted name: the ttl of the dead comes on top."""
     fifo: bool = False
     """Whether `fair` claims are served in the order in which they began to wait."""
+    fifo_amid_faults: bool = False
+    """Whether they are also while faults are at work: where those reach no message and no line."""
+    parked_again_within: float | None = None
+    """How soon a detached hold is there again after an attach was given up; None: not judged."""
 
     @property
     def ends_holds(self) -> frozenset[Kind]:

@@ -19,6 +19,8 @@ from locknut.testing.variant import Variant
 
 FOREVER = float("inf")
 TIMEOUTS = (0.0, 0.05, 1.0, 4.0, FOREVER)
+PARKED = 3.0
+"""A parcel is parked for so many times the ttl of its lock."""
 
 
 class Place(NamedTuple):
@@ -32,22 +34,36 @@ class Place(NamedTuple):
     """How many steps a holder takes in a second."""
     beside: Place | None = None
     """What is taken together with it now and then."""
+    detached: float = 0.0
+    """How often its holder does not release it, but detaches it for others to attach."""
+    parked_for: float | None = None
+    """For how long; None: for its own ttl."""
+
+
+class Parcel(NamedTuple):
+    """A detached hold on its way to others."""
+
+    place: Place
+    terms: Terms
+    text: str
+    story: str
+    """Of whoever had it."""
 
 
 _NEEDED = {"fair": Capability.FAIR, "permits": Capability.PERMITS}
-Give = Callable[[Place, Terms, str], None]
+Give = Callable[[Parcel], None]
 
 
 def places(
     random: Random, only: tuple[str, ...], guard: Guard, variant: Variant, most: int
 ) -> list[Place]:
     """A few names, each used in a way of its own that the engine can serve; or `grip`, which is
-    kept to the end of its ttl more often than not.
+    kept to the end of its ttl more often than not; or `parcel`, which goes from hand to hand.
     """
     ttl = random.choice(variant.ttls)
     pace = random.choice((8.0, 8.0, 300.0))
     all_places = {
-        "mutex": Place("mutex", _mutex(ttl), Resource("mutex", guard)),
+        "mutex": Place("mutex", _mutex(ttl), Resource("mutex", guard), detached=0.05),
         "fair": Place("fair", (Terms(ttl, fair=True),), Resource("fair", guard)),
         "permits": Place("permits", (Terms(ttl, mode=Mode.PERMIT, permits=2),)),
         "shelf": Place("shelf", (_reader(ttl), _reader(ttl), _writer(ttl))),
@@ -61,6 +77,9 @@ def places(
     names = only or tuple({random.choice(("mutex", *all_places)): None for _ in range(most)})
     if only == ("grip",):
         return [Place("grip", (Terms(ttl, auto_renew=False),), Resource("grip", guard), 2.0)]
+    if only == ("parcel",):
+        parcel = Place("parcel", (Terms(ttl),), Resource("parcel", guard))
+        return [parcel._replace(detached=0.7, parked_for=PARKED * ttl)]
     return [all_places[name]._replace(pace=pace) for name in names]
 
 
@@ -109,8 +128,9 @@ class Worker:
             except Cancelled:
                 self._world.faults["tasks_cancelled"] += 1
 
-    async def take_over(self, place: Place, terms: Terms, text: str) -> None:
-        lease = await self._customer.attach(place.name, terms, text)
+    async def take_over(self, parcel: Parcel) -> None:
+        place, terms, text, story = parcel
+        lease = await self._customer.attach(place.name, terms, text, story)
         if lease is not None:
             await self._use(lease, place, terms)
 
@@ -184,12 +204,21 @@ class Worker:
         return await resource.step(process, story, Kind.WROTE, fence, value + 1) is not None
 
     async def _leave_otherwise(self, mine: list[Visit], place: Place, terms: Terms) -> None:
-        """Downgrade a write to a read; or, now and then, detach the hold for others to attach."""
+        """Downgrade a write to a read; or, now and then, detach the hold for others."""
         if place.name == "shelf":
             await self._customer.downgrade(mine, place.terms[0])
             await self._customer.sleep(self._random.expovariate(8))
             self._customer.check(mine[0])
-        elif self._random.random() < 0.05 and place.name == "mutex":
-            text = await self._customer.detach(mine.pop())
+        elif self._random.random() < place.detached and self._in_time_for(place):
+            if place.parked_for is not None:  # while a renewal is under way, more often than not
+                await self._customer.sleep(
+                    place.parked_for / PARKED * self._random.uniform(0.2, 0.5)
+                )
+            lease = mine.pop()
+            text = await self._customer.detach(lease, place.parked_for)
             if text is not None:
-                self._give(place, terms, text)
+                self._give(Parcel(place, terms, text, lease.story))
+
+    def _in_time_for(self, place: Place) -> bool:
+        """What goes from hand to hand comes to an end."""
+        return place.parked_for is None or self._world.now < self._until

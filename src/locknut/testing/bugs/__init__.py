@@ -66,6 +66,12 @@ BUGS: dict[str, Bug] = {
     "no-tombstone": Bug(Variant(store=engine.ForgetsTombstones), "g", _LATE),
     "stays-in-line": Bug(Variant(store=engine.StaysInLine), "g"),
     "attach-twice": Bug(Variant(store=engine.AttachesTwice), "ab"),
+    "renewal-shortens-what-is-parked": Bug(
+        Variant(store=engine.ForgetsWhatIsParked),
+        "d",
+        Faults(slow=0.6, late=0.1, duplicated=0.1),
+        ("parcel",),
+    ),
     "fence-without-clock": Bug(
         Variant(store=engine.CountsWithoutAClock), "b", Faults(engine_restarts=0.3, data_lost=1)
     ),

@@ -106,6 +106,16 @@ class StaysInLine(SimStore):
         return super().release(claim, now, doubtful=doubtful)
 
 
+class ForgetsWhatIsParked(SimStore):
+    """A renewal that comes after the hold was detached cuts it down to the ttl of its lock."""
+
+    def park(self, claim: Claim, ttl: float, now: float) -> bool:
+        parked = super().park(claim, ttl, now)
+        for held in self.holds():
+            held.parked = False
+        return parked
+
+
 class AttachesTwice(SimStore):
     """Adopts without taking the parked claim away (S15)."""
 

@@ -11,7 +11,7 @@ from hiredis import Reader, ReplyError
 
 from locknut.backends.redis import wire
 from locknut.backends.redis.confirming import Confirmation
-from locknut.backends.redis.places import Place, Single
+from locknut.backends.redis.places import Place, overtaken
 from locknut.backends.redis.scripts import Script
 from locknut.backends.redis.settings import Settings
 from locknut.backends.redis.sync import BlockingBackend, Inbox
@@ -19,7 +19,7 @@ from locknut.backends.redis.waiting import Waiting
 from locknut.core.ports import Signal
 from locknut.errors import BackendError, BackendUnavailable
 from locknut.testing.process import Process
-from locknut.testing.redis.lines import SETTINGS, LineEnd, connected
+from locknut.testing.redis.lines import SETTINGS, LineEnd, connected, place_for
 from locknut.testing.redis.server import RedisNode
 from locknut.testing.stepping import Future
 
@@ -29,9 +29,10 @@ class Connection:
 
     def __init__(self, end: LineEnd) -> None:
         self.era: object = None
-        self.peer: Any = None
+        self.epoch = 0
+        self.peer: Any = end.peer
         self.welcome = wire.Welcome()
-        self._end = end
+        self.end = end
         self._reader: Reader = wire.reader()
         self._answers: list[Any] = []
         self._wanted = 0
@@ -42,7 +43,7 @@ class Connection:
 
     @property
     def closed(self) -> bool:
-        return self._end.closed
+        return self.end.closed
 
     async def send_many(self, packed: Sequence[bytes]) -> list[Any]:
         self.post(packed)
@@ -51,7 +52,7 @@ class Connection:
     def post(self, packed: Sequence[bytes]) -> None:
         self._answers = []
         if not self.closed:
-            self._end.wire.request(b"".join(packed))
+            self.end.wire.request(b"".join(packed))
 
     async def answer_within(self, which: int, seconds: float) -> Any:
         """The so many-th, or NOTHING if it takes longer."""
@@ -65,7 +66,7 @@ class Connection:
 
     async def answers(self, wanted: int, seconds: float = SETTINGS.limit) -> list[Any]:
         """As soon as there are so many, of those that came since something was sent last."""
-        process = self._end.process
+        process = self.end.process
         self._wanted, self._waits = wanted, Future()
         if len(self._answers) < wanted:
             if self.closed:
@@ -78,7 +79,7 @@ class Connection:
         return self._answers
 
     def interrupt(self) -> None:
-        self._end.close()
+        self.end.close()
 
     close = interrupt
 
@@ -124,11 +125,13 @@ class Pool:
     """The idle connections of one backend, and their eras, as `pools.Pool` keeps them."""
 
     def __init__(self, process: Process, node: RedisNode) -> None:
-        self._dial = Dial(process, node)
+        self.dial = Dial(process, node)
         self.settings = SETTINGS
-        self._place: Place = Single(SETTINGS)
+        self._place: Place = place_for(process, node)
+        self._latest = self._place.latest
         self._idle: list[Connection] = []
         self.era = object()
+        self._latest.follow(self)
 
     def longest_slice(self, wanted: float) -> float:
         return min(wanted, SETTINGS.limit / 2)
@@ -137,6 +140,7 @@ class Pool:
         connection = await self._take()
         try:
             answers = await connection.send_many(packed)
+            self._ensure_current(connection)
         except BaseException:
             self._drop(connection)
             raise
@@ -152,6 +156,7 @@ class Pool:
         try:
             connection.post([packed])
             reply = await connection.answer_within(1, within)
+            self._ensure_current(connection)
         except BaseException:
             self._drop(connection)
             raise
@@ -175,6 +180,7 @@ class Pool:
             elif type(answer) is list:
                 told = answer[0] / 1000
                 popped = await connection.answer_within(2, told if told < most else within)
+            self._ensure_current(connection)
         except BaseException:
             self._drop(connection)
             raise
@@ -200,9 +206,14 @@ class Pool:
             if not connection.closed and connection.era is self.era:
                 return connection
             connection.close()
-        connection = await self._place.reach(self._dial)
-        connection.era = self.era
+        connection = await self._place.reach(self.dial)
+        self._latest.reached(connection.peer)
+        connection.era, connection.epoch = self.era, self._latest.epoch
         return connection
+
+    def _ensure_current(self, connection: Connection) -> None:
+        if connection.epoch != self._latest.epoch:
+            raise overtaken(SETTINGS)
 
     def era_of(self, _: bytes) -> object:
         return self.era
@@ -211,13 +222,16 @@ class Pool:
         return wire.failed(reply)
 
     def listen(self, moved: Callable[[], None]) -> None:
-        """There is one server."""
+        self._latest.listen(moved)
 
     def hung_up(self) -> bool:
         cut = any(each.closed for each in self._idle)
         if cut:
             self.close()
         return cut
+
+    def overtaken(self) -> None:
+        self.close()
 
     def close(self) -> None:
         self.era = object()

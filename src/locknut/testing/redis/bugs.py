@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from hiredis import Reader
@@ -15,30 +13,12 @@ from locknut.backends.redis.scripts import RELEASE, Script
 from locknut.backends.redis.waiting import Waiting
 from locknut.backends.redis.wire import pack
 from locknut.testing.bugs import Bug
-from locknut.testing.network import Faults
-from locknut.testing.redis.blocking import SimConfirmed
-from locknut.testing.redis.engine import REDIS
 from locknut.testing.redis.faults import Edit, RedisFaults
+from locknut.testing.redis.lasting import CONFIRMED, LASTING
 from locknut.testing.redis.lines import now
-from locknut.testing.redis.server import RedisNode
-from locknut.testing.variant import Patch, Variant
-
-
-def scripted(
-    *edits: Edit,
-    rules: str,
-    faults: Faults = RedisFaults(),  # noqa: B008  # frozen
-    only: tuple[str, ...] = ("mutex",),
-) -> Bug:
-    variant = replace(REDIS, node=partial(RedisNode, edits=edits))
-    return Bug(variant, rules, faults, only, sound=REDIS)
-
-
-def believed(
-    *patches: Patch, rules: str, faults: Faults, only: tuple[str, ...], sound: Variant = REDIS
-) -> Bug:
-    variant = replace(sound, patches=(*sound.patches, *patches))
-    return Bug(variant, rules, faults, only, sound=sound)
+from locknut.testing.redis.scripted import believed, scripted
+from locknut.testing.redis.succession import SUCCESSION
+from locknut.testing.variant import Patch
 
 
 def counted_from_delivery(told: Callable[..., bool]) -> Callable[..., bool]:
@@ -79,9 +59,10 @@ _CLOCK_AT_FIRST = Edit(
     "local raw = math.max(tonumber(redis.call('get', key) or 0) + 1, clock)",
     "local raw = tonumber(redis.call('get', key) or clock - 1) + 1",
 )
-CONFIRMED = replace(REDIS, backend=SimConfirmed)
 
 BUGS: dict[str, Bug] = {
+    **LASTING,
+    **SUCCESSION,
     "redis-grant-without-looking": scripted(
         Edit("acquire", "'NX', 'PX', ARGV[2]", "'PX', ARGV[2]"),
         rules="a",

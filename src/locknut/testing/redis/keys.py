@@ -110,6 +110,10 @@ class Keys:
 
         return bring_back
 
+    def take_from(self, other: Keys) -> None:
+        """Have what another server has."""
+        self._values, self._ends = deepcopy(other._values), dict(other._ends)
+
     def clear(self) -> None:
         self._values.clear()
         self._ends.clear()

@@ -14,6 +14,7 @@ from typing import Any
 from locknut.backends import redis
 from locknut.backends.redis import engine as _engine  # noqa: F401  # all modules are loaded by it
 from locknut.backends.redis import settings, wire
+from locknut.backends.redis.places import Latest, Single
 from locknut.connect import parse
 from locknut.runtimes import deadlines
 from locknut.testing.node import EPOCH
@@ -111,6 +112,8 @@ class LineEnd:
         self._unread: deque[bytes] = deque()
         port = node.connect()
         assert port is not None
+        self.port = port
+        self.peer = node.generation
         self.wire = port.wire = Wire(node.network, self, port)
         process.on_end(self.wire.client_left)
 
@@ -132,6 +135,24 @@ class LineEnd:
             self.wire.client_left()
             self.process.not_on_end(self.wire.client_left)
             self.over()
+
+
+class InOrder(list[Any]):
+    """Stands for a set of weak references, whose order would depend on the interpreter."""
+
+    def add(self, one: Any) -> None:
+        self.append(one)
+
+
+def place_for(process: Process, node: RedisNode) -> Single:
+    """Each backend has its own; which server was reached last, all of a process know."""
+    place, known = Single(SETTINGS), node.latest.get(process.name)
+    if known is None:
+        known = node.latest[process.name] = Latest()
+        followers: Any = InOrder()
+        known._followers = followers
+    place.latest = known
+    return place
 
 
 async def connected(process: Process, node: RedisNode) -> LineEnd:

@@ -7,11 +7,10 @@ from functools import partial
 from typing import Any
 
 from locknut.backends.redis.aio import AsyncioBackend
-from locknut.backends.redis.places import Single
 from locknut.backends.redis.settings import Settings
 from locknut.backends.redis.streams import Stream
 from locknut.testing.process import Process
-from locknut.testing.redis.lines import SETTINGS, LineEnd, connected
+from locknut.testing.redis.lines import LineEnd, connected, place_for
 from locknut.testing.redis.server import RedisNode
 from locknut.testing.stepping import Future
 
@@ -50,6 +49,8 @@ class Loop:
     def call_soon(self, call: Callable[[], None]) -> None:
         self._process.soon(call)
 
+    call_soon_threadsafe = call_soon
+
     def call_later(self, seconds: float, call: Callable[[], None]) -> Any:
         self._process.at(self._process.now() + seconds, call)
 
@@ -71,8 +72,9 @@ class Transport:
     def get_write_buffer_size(self) -> int:
         return 0
 
-    def get_extra_info(self, _: str) -> None:
+    def get_extra_info(self, what: str) -> int | None:
         """There is no socket."""
+        return self._end.peer if what == "peername" else None
 
     def is_closing(self) -> bool:
         return self._end.closed
@@ -151,7 +153,7 @@ class SimAsyncio(AsyncioBackend):
     """The asyncio colour."""
 
     def __init__(self, process: Process, node: RedisNode) -> None:
-        super().__init__(Single(SETTINGS))
+        super().__init__(place_for(process, node))
         dial: Any = Dial(self, process, node, lambda: Loop(process))
         joint: Any = Joint(process, self._link._connect)
         self._link._dial, self._link._connecting = dial, joint

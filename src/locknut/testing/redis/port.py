@@ -21,6 +21,8 @@ class Port:
         self.server = server
         self.wire: Wire | None = None
         self.channels: set[bytes] = set()
+        self.stays = False
+        """Whether it goes on with an old master when another succeeds it."""
         self.sleeps_on: bytes | None = None
         """The list that its BLPOP waits for; what is sent meanwhile is done afterwards."""
         self._wake_up: Callable[[], None] = _nobody

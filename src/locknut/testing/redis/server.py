@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from locknut.backends.redis import scripts
+from locknut.backends.redis.places import Latest
 from locknut.core.values import LockInfo
 from locknut.testing.history import Kind
 from locknut.testing.network import Faults, Network
@@ -44,6 +45,10 @@ class RedisNode(Node):
         self.keys = Keys(self._microseconds)
         self.ports: dict[Port, None] = {}
         self.stopped = False
+        self.generation = 0
+        """Which server it is by now, where one succeeds another."""
+        self.latest: dict[str, Latest] = {}
+        """What each process knows of that."""
         self._edits = edits
         self._scripts: dict[bytes, bytes] = {}
         self._later: list[Callable[[], None]] = []
@@ -215,8 +220,11 @@ class RedisNode(Node):
 
     def set_back(self, seconds: float) -> None:
         """A little: a hold is cut down to its ttl, from then on. What had run out is gone."""
+        self.step_back(min(seconds, 2.0))
+
+    def step_back(self, seconds: float) -> None:
         self.keys.names()
-        super().set_back(min(seconds, 2.0))
+        super().set_back(seconds)
         self.tell(NOBODY)
 
     def _set_forward(self) -> None:

@@ -12,6 +12,8 @@ from locknut.testing.sizes import BOUT
 
 _FORGETS = RedlockFaults(engine_restarts=0.8, data_lost=1.0, emptied=0.5, slow=0.05)
 _EAGER = replace(BOUT, rest=0.1, rounds=20)
+_BUSY = replace(BOUT, processes=(6,), rest=0.2, rounds=30)
+"""Nodes are asked all the time, and of several names each is often free: the short way."""
 _SAME = "local same = marker[1] and (marker[1] == run or marker[1] == told('server', 'run_id'))"
 _HISTORY = "or known[3] ~= told('replication', 'master_replid')"
 _BOTH_CLOCKS = "tonumber(began) + wait - now, first + wait - shows"
@@ -90,6 +92,13 @@ FORGETFUL: dict[str, Bug] = {
         rules="f",
         faults=RedlockFaults(),
         size=WAIT,
+    ),
+    "redlock-number-forgotten-on-the-short-way": naive(
+        Edit("vote", "number * 32) / 1000 + 86400000)", "number * 32) / 1000)"),
+        rules="b",
+        faults=RedlockFaults(),
+        only=("mutex", "twin", "owned", "shelf"),
+        size=_BUSY,
     ),
     "redlock-tells-what-is-too-small": naive(
         *(Edit(verb, "math.max(least, steps)\n", _TOO_SMALL) for verb in _NUMBERS),
