@@ -40,7 +40,7 @@ def running_task(*, again: bool) -> object | None:
     """
     tasks: Any = sys.modules.get("asyncio.tasks")  # not imported for this: then no loop runs either
     if tasks is None or (_LOOKING_COSTS and not again and not tasks._current_tasks):
-        return _greenlet()
+        return _greenlet() if "greenlet" in sys.modules else None
     loop: object | None = tasks.events._get_running_loop()
     return _greenlet() if loop is None else tasks.current_task(loop) or loop
 

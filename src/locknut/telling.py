@@ -66,7 +66,10 @@ class Telling:
         self.listeners: list[Callable[[Event], object]] = []
 
     def wants(self, kind: str, waited: float = 0.0) -> bool:
-        return True if self.listeners else _enabled(_level(kind, waited))
+        if self.listeners:
+            return True
+        # Asked for every acquire and release, so `_level` is called only for the rare long wait.
+        return _enabled(_LEVELS[kind] if waited < SLOW_WAIT else _level(kind, waited))
 
     def tell(self, event: Event) -> None:
         for listener in list(self.listeners):
