@@ -10,7 +10,7 @@ import pytest
 
 import locknut
 from locknut import aio
-from locknut.core import closing, entering, gathering, moving, pacing
+from locknut.core import closing, entering, gathering, leaving, moving, pacing
 from locknut.core.holding import Hold, Terms
 from locknut.core.values import Answer, Busy, Claim, Granted, Renewal
 from locknut.errors import BackendUnavailable
@@ -185,6 +185,21 @@ def test_a_grant_after_an_outage_counts_from_its_own_sending(before: tuple[Reply
     stage.play(story())
 
 
+@pytest.mark.parametrize("before", [(), (_busy,)])
+def test_an_engine_that_stays_out_of_reach_is_told_to_who_would_wait_for_ever(
+    before: tuple[Reply, ...],
+) -> None:
+    stage = Stage(*before, *[_lost] * 1000)
+    client = stage.customer.client
+
+    async def story() -> None:
+        want = client.want("name", Terms(TTL))
+        with pytest.raises(BackendUnavailable):
+            await entering.acquire(client, want, client.runtime.mine(), NEVER, [])
+
+    stage.play(story(), pacing.OUTAGE_PATIENCE + 5.0)
+
+
 def test_a_grant_that_comes_while_the_client_closes_is_given_back() -> None:
     """By the core itself: whoever called it may not know that there was a grant."""
 
@@ -206,6 +221,44 @@ def test_a_grant_that_comes_while_the_client_closes_is_given_back() -> None:
     stage.play(story(), TTL / 2)
     assert [doubtful for _, doubtful in stage.released] == [False]
     assert not list(stage.node.store.holds())
+
+
+def test_a_release_after_the_time_is_over_says_so_whatever_the_engine_believes() -> None:
+    stage = Stage()
+    client = stage.customer.client
+    client.keeper._closing = True  # so that nobody else notices
+
+    async def story() -> None:
+        lease = await stage.customer.acquire("name", Terms(TTL), 0.0)
+        assert lease is not None
+        await stage.customer.sleep((pacing.validity(0.0, TTL) + TTL) / 2)
+        assert [held.claim for held in stage.node.store.holds()] == [lease._hold.claim]
+        with pytest.raises(locknut.LeaseLost):
+            await leaving.release(client, lease)
+
+    stage.play(story())
+
+
+def test_who_waits_asks_no_more_once_the_client_is_closed() -> None:
+    stage = Stage(*[_busy] * 1000)
+    client = stage.customer.client
+    asked: list[int] = []
+
+    async def wait() -> None:
+        want = client.want("name", Terms(TTL))
+        with pytest.raises(locknut.ConfigurationError, match="closed"):
+            await entering.acquire(client, want, client.runtime.mine(), NEVER, [])
+
+    async def close() -> None:
+        await stage.customer.sleep(1.0)
+        asked.append(len(stage.attempts))
+        await closing.close(client)
+
+    closer = stage.process.spawn(close(), "closer")
+    stage.play(wait(), 2.0)
+    assert closer is not None
+    assert closer.error is None
+    assert [len(stage.attempts)] == asked
 
 
 class SlowAdopt(SimBackend):

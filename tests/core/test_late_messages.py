@@ -188,3 +188,32 @@ def test_an_attempt_of_one_who_gave_up_lands_when_its_heir_is_done(patience: flo
     ended(inheriting)
     assert seen == [patience > 5.0]
     assert play.nothing_is_left()
+
+
+def test_who_wants_something_else_inherits_no_claim() -> None:
+    play = Play()
+    customer, holder = play.customer("p"), play.customer("q")
+
+    async def hold() -> None:
+        lease = await holder.acquire("name", TERMS, 0.0)
+        assert lease is not None
+        await holder.sleep(5.0)
+        await holder.release(lease)
+
+    async def give_up() -> None:
+        assert await customer.acquire("name", TERMS, 2.0) is None
+
+    async def want_less() -> None:
+        await customer.sleep(1.0)
+        lease = await customer.acquire("name", Terms(30.0), 30.0)
+        assert lease is not None
+        assert lease._hold.claim.ttl == 30.0
+        await customer.release(lease)
+
+    holding = play.begin(holder, hold)
+    play.world.run(play.world.now + 0.5)
+    giving_up, wanting = play.begin(customer, give_up), play.begin(customer, want_less)
+    play.world.run(play.world.now + 10.0)
+    for task in (holding, giving_up, wanting):
+        ended(task)
+    assert play.nothing_is_left()
