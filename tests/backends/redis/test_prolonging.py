@@ -98,6 +98,9 @@ def test_in_a_foreign_layout(server: RedisServer, layout: str) -> None:
     assert run(port.adopt(parked, given_up)) is None, "a late attach was not barred"
     assert run(port.adopt(parked, mine)) == granted
     assert left(port, mine) <= 5
+    assert run(port.park(mine, 600.0))
+    assert run(port.adopt(parked, mine)) == granted, "it was asked twice, and one came late"
+    assert left(port, mine) > 500
     run(port.put_back(given_up, parked._replace(ttl=600.0)))
     assert run(port.release(mine))
     assert not run(port.inspect(mine.key))

@@ -15,7 +15,8 @@ if not back and (not mine or redis.call('exists', STONE) == 1) then
 end
 if mine and not (back and claims[id]) then
   drop(old)
-  mine.ends, mine.shown = now + ARGV[2], ARGV[4]
+  -- Asked again, late perhaps: it may have been parked again meanwhile, for longer.
+  mine.ends, mine.shown = math.max(now + ARGV[2], claims[id] and mine.ends or 0), ARGV[4]
   put(id, mine)
   keep()
 end
