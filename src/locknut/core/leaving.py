@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from locknut.core import losing, pacing
+from locknut.core import looking, losing, pacing
 from locknut.core.holding import NEVER, nobody
 from locknut.core.values import Claim, Mode, State
 from locknut.errors import BackendError, BackendUnavailable, LeaseLost, LocknutError
@@ -159,7 +159,7 @@ async def end(client: Client, hold: Hold, lease: LeaseCore | None = None) -> Non
     """
     try:
         if not await client.backend.release(hold.claim, doubtful=hold.doubtful):
-            raise _gone(client, hold)
+            raise await _gone(client, hold)
     except BackendUnavailable:
         # Gone on a repeated release means that the first was applied and its answer lost (L9).
         again = lambda: client.backend.release(hold.claim, doubtful=hold.doubtful)  # noqa: E731
@@ -203,11 +203,16 @@ async def end_all(client: Client, engine: Gathers, leases: Sequence[LeaseCore]) 
         if lease._hold not in gone:
             tell_released(client, lease)
     if gone:
-        raise _gone(client, gone[0])
+        raise await _gone(client, gone[0])
 
 
-def _gone(client: Client, hold: Hold) -> LeaseLost:
-    message = "the engine did not have this hold any more: somebody else may have had the lock"
+async def _gone(client: Client, hold: Hold) -> LeaseLost:
+    pass_on_turn_of(client, hold)  # who waits here does not wait for what follows
+    why = await looking.why_broken(client, hold.claim)
+    known = f" ({why})" if why else ""
+    message = (
+        f"the engine did not have this hold any more{known}: somebody else may have had the lock"
+    )
     return LeaseLost(message, key=client.bare(hold.claim.key), backend=client.backend.name)
 
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from locknut.core import forking, losing, notes, pacing
-from locknut.core.values import Event, LockInfo, Mode, Renewal
+from locknut.core.values import Broken, Claim, Event, LockInfo, Mode, Renewal
 from locknut.errors import BackendError, LocknutError, NotHeld, StaleFence
 
 if TYPE_CHECKING:
@@ -127,6 +127,17 @@ def _breaking(client: Client, key: str, raw: int | None, reason: str) -> Any:
     if note and break_with_note is not None:
         return break_with_note(key, raw, note)
     return client.backend.break_hold(key, raw)
+
+
+async def why_broken(client: Client, claim: Claim) -> str:
+    """Why a hold is gone that its release did not find; empty if that is not known at once."""
+    if not hasattr(client.backend, "break_with_note"):
+        return ""
+    with suppress(LocknutError):
+        until = client.runtime.now() + pacing.MOMENT
+        (answer,) = await client.runtime.finish(client.backend.renew([claim]), until)
+        return losing.broken(answer.note) if isinstance(answer, Broken) else ""
+    return ""
 
 
 async def renew(client: Client, lease: LeaseCore) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 import locknut
 from locknut import aio
+from locknut.runtimes import deadlines
 from tests.backends.redis.conftest import PATIENCE
 from tests.servers.redis import RedisServer
 
@@ -131,6 +132,98 @@ def test_a_thread_is_told_why_by_the_renewal_that_says_lost(
         with pytest.raises(locknut.LeaseLost, match=r"broken: stuck \(by ann\)"):
             lease.renew()
         assert lease.reason == "broken: stuck (by ann)"
+
+
+WHY = r"did not have this hold any more \(broken: stuck \(by ann\)\)"
+
+
+@of_every_kind
+def test_a_thread_that_releases_before_it_knows_is_told_why(
+    server: RedisServer, make: Make
+) -> None:
+    with (
+        locknut.connect(server.url, namespace="t") as locks,
+        locknut.connect(server.url, namespace="t", label="ann") as operator,
+        pytest.raises(locknut.LeaseLost, match=WHY),
+        make(locks, LONG),
+    ):
+        assert operator.force_release("x", reason="stuck")
+
+
+def test_a_task_that_releases_before_it_knows_is_told_why(server: RedisServer) -> None:
+    async def story() -> None:
+        async with aio.connect(server.url, namespace="t") as locks:
+            lease = await locks.lock("x", ttl=LONG).acquire()
+            assert lease is not None
+            locks._client.backend.listen(lambda *_: None)  # the message is lost
+            with locknut.connect(server.url, namespace="t", label="ann") as operator:
+                assert operator.force_release("x", reason="stuck")
+            with pytest.raises(locknut.LeaseLost, match=WHY):
+                await lease.release()
+
+    asyncio.run(story())
+
+
+def test_several_released_at_once_are_told_why(server: RedisServer) -> None:
+    with (
+        locknut.connect(server.url, namespace="t") as locks,
+        locknut.connect(server.url, namespace="t", label="ann") as operator,
+        pytest.raises(locknut.LeaseLost, match=WHY),
+        locks.all("x", "y", ttl=LONG),
+    ):
+        assert operator.force_release("y", reason="stuck")
+
+
+UNKNOWN = "any more: somebody else"
+
+
+def hung(server: RedisServer, backend: Any) -> list[bool]:
+    """The server hangs right after it has answered the release; whether that was in a hurry."""
+    real, hurried = backend.renew, list[bool]()
+
+    async def hangs(claims: Any) -> Any:
+        hurried.append(deadlines.hurried())
+        server.stop()
+        return await real(claims)
+
+    backend.renew = hangs
+    return hurried
+
+
+@pytest.mark.faults
+def test_a_thread_does_not_wait_for_the_reason(server: RedisServer) -> None:
+    with locknut.connect(server.url, namespace="t") as locks:
+        lease = locks.lock("x", ttl=LONG).acquire()
+        assert lease is not None
+        assert locks.force_release("x", reason="stuck")
+        hurried = hung(server, locks._client.backend)
+        try:
+            with pytest.raises(locknut.LeaseLost, match=UNKNOWN):
+                lease.release()
+        finally:
+            server.cont()
+        assert hurried == [True]
+
+
+@pytest.mark.faults
+def test_a_task_does_not_wait_for_the_reason(server: RedisServer) -> None:
+    async def story() -> None:
+        url = f"{server.url}?socket_timeout={10 * PATIENCE:g}"
+        async with aio.connect(url, namespace="t") as locks:
+            lease = await locks.lock("x", ttl=LONG).acquire()
+            assert lease is not None
+            backend: Any = locks._client.backend
+            backend.listen(lambda *_: None)  # the message is lost
+            assert await locks.force_release("x", reason="stuck")
+            hung(server, backend)
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    with pytest.raises(locknut.LeaseLost, match=UNKNOWN):
+                        await lease.release()
+            finally:
+                server.cont()
+
+    asyncio.run(story())
 
 
 def test_only_who_was_broken_is_told(server: RedisServer) -> None:

@@ -57,6 +57,20 @@ def test_the_note_of_any_node_will_do(three: RedlockNodes, colour: str) -> None:
     paint.run(body())
 
 
+def test_who_releases_before_it_knows_is_told_why(three: RedlockNodes, colour: str) -> None:
+    paint = COLOURS[colour]()
+
+    async def body() -> None:
+        locks: Any = paint.locks(open_engine(three.url)[0], Settings("locknut"))
+        await reach_all(paint, locks, three, "warm")
+        with pytest.raises(LeaseLost, match=r"any more \(broken: stuck\)"):
+            async with locks.lock("x", ttl=TTL, auto_renew=False):
+                assert await locks.force_release("x", reason="stuck")
+        await locks.close()
+
+    paint.run(body())
+
+
 def test_without_a_note_it_is_as_it_was(three: RedlockNodes, colour: str) -> None:
     paint = COLOURS[colour]()
 

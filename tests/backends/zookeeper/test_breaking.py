@@ -41,6 +41,16 @@ def test_a_thread_is_told_why(url: str, kazoo: KazooClient, path: str) -> None:
         assert children(kazoo, path) == [], "nothing was added to the line"
 
 
+def test_who_releases_before_it_knows_is_told_why(url: str, path: str) -> None:
+    with (
+        locknut.connect(url) as locks,
+        locknut.connect(url, label="ann") as admin,
+        pytest.raises(locknut.LeaseLost, match=r"any more \(broken: stuck \(by ann\)\)"),
+        locks.lock("x"),
+    ):
+        assert admin.force_release("x", reason="stuck")
+
+
 def test_a_loop_is_told_why(url: str, path: str) -> None:
     async def story() -> None:
         async with aio.connect(url) as locks, aio.connect(url, label="ann") as admin:

@@ -174,7 +174,7 @@ def believes_the_second_answer(insist: Callable[..., Awaitable[bool]]) -> Callab
         if not found:
             from locknut.core.leaving import _gone  # only this bug needs it
 
-            raise _gone(client, undo)
+            raise await _gone(client, undo)
         return found
 
     return believed
