@@ -223,7 +223,8 @@ def test_a_grant_that_comes_while_the_client_closes_is_given_back() -> None:
     assert not list(stage.node.store.holds())
 
 
-def test_a_release_after_the_time_is_over_says_so_whatever_the_engine_believes() -> None:
+@pytest.mark.parametrize("asked", ["held", "state", "release"])
+def test_when_its_time_is_over_a_lease_says_so_whatever_the_engine_believes(asked: str) -> None:
     stage = Stage()
     client = stage.customer.client
     client.keeper._closing = True  # so that nobody else notices
@@ -233,6 +234,10 @@ def test_a_release_after_the_time_is_over_says_so_whatever_the_engine_believes()
         assert lease is not None
         await stage.customer.sleep((pacing.validity(0.0, TTL) + TTL) / 2)
         assert [held.claim for held in stage.node.store.holds()] == [lease._hold.claim]
+        if asked == "held":
+            assert not lease.held
+        elif asked == "state":
+            assert lease.state is locknut.State.LOST
         with pytest.raises(locknut.LeaseLost):
             await leaving.release(client, lease)
 
