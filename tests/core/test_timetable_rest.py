@@ -101,3 +101,13 @@ def test_what_was_put_in_twice_for_the_same_moment_is_due_once() -> None:
     timetable.add_once(hold, 10.0)
     assert timetable.pop_due(10.0) == [hold]
     assert timetable.pop_due(10.0) == []
+
+
+def test_a_hold_that_was_put_off_is_not_due_at_its_former_time() -> None:
+    timetable = Timetable()
+    hold = a_hold()
+    timetable.add_once(hold, 5.0)
+    timetable.remove(hold)
+    timetable.add_once(hold, 50.0)
+    assert timetable.pop_due(10.0) == []
+    assert timetable.pop_due(50.0) == [hold]

@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from locknut.core.holding import Terms
+from locknut.core.holding import Hold, Terms
 from locknut.core.pacing import validity
+from locknut.core.values import Claim, Granted
 from locknut.runtimes import clock
 from locknut.testing.customer import Customer
 from locknut.testing.history import Kind
@@ -23,6 +24,13 @@ def test_a_grant_is_believed_for_its_ttl_minus_one_percent_and_two_milliseconds(
     ttl: float, margin: float
 ) -> None:
     assert validity(1000.0, ttl) == pytest.approx(1000.0 + ttl - margin)
+
+
+def test_it_is_over_with_its_ttl_or_its_max_hold_whatever_comes_first() -> None:
+    for max_hold, ends in ((5.0, 105.0), (50.0, validity(100.0, 10.0))):
+        terms = Terms(10.0, max_hold=max_hold)
+        hold = Hold(Claim("key", "1" * 32, 10.0), terms, Granted(1), 100.0, None)
+        assert hold.ends_at() == ends
 
 
 def test_without_a_ttl_it_is_believed_until_somebody_says_otherwise() -> None:
