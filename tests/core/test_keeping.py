@@ -13,7 +13,7 @@ from locknut.backends.memory import MemoryEngine
 from locknut.core import looking
 from locknut.core.holding import Hold, Terms
 from locknut.core.values import Answer, Capability, Claim, Granted, Heard, Kept, Renewal
-from locknut.errors import BackendUnavailable
+from locknut.errors import BackendError, BackendUnavailable
 from locknut.testing.checker import Assumptions, check
 from locknut.testing.customer import Customer
 from locknut.testing.engine import REPLY_WITHIN, SimBackend
@@ -40,10 +40,19 @@ class NoReleases(SimBackend):
         return [await self.release(claim, doubtful=doubtful) for claim in claims]
 
 
-def test_a_hold_is_renewed_while_many_claims_wait_to_be_undone() -> None:
+class OneByOne(NoReleases):
+    """Knows no command for several at once."""
+
+    @property
+    def release_all(self) -> Any:
+        raise AttributeError
+
+
+@pytest.mark.parametrize("backend", [NoReleases, OneByOne])
+def test_a_hold_is_renewed_while_many_claims_wait_to_be_undone(backend: type[SimBackend]) -> None:
     world = World(0)
     node = Node(world, Network(world, CALM))
-    customer = Customer(world.process("p"), node, Variant(backend=NoReleases))
+    customer = Customer(world.process("p"), node, Variant(backend=backend))
     held: list[bool] = []
 
     async def hold() -> None:
@@ -59,6 +68,58 @@ def test_a_hold_is_renewed_while_many_claims_wait_to_be_undone() -> None:
     world.run(TO_UNDO * REPLY_WITHIN + 2)
     customer.process.end()
     assert held == [True]
+
+
+def test_what_is_given_back_once_more_leaves_a_tombstone() -> None:
+    """The first release may arrive after all, and whatever was sent before it, too (L3)."""
+    told: list[bool] = []
+
+    class LosesTheFirst(SimBackend):
+        async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
+            told.append(doubtful)
+            if len(told) == 1:
+                raise BackendUnavailable("no answer in time")
+            return await super().release(claim, doubtful=doubtful)
+
+    world = World(0)
+    node = Node(world, Network(world, CALM))
+    customer = Customer(world.process("p"), node, Variant(backend=LosesTheFirst))
+
+    async def owe() -> None:
+        customer.client.keeper.undo(Claim("sim:name", "1" * 32, 60.0), doubtful=False)
+
+    customer.process.spawn(owe(), "owes")
+    world.run(PATIENCE)
+    customer.process.end()
+    assert told == [False, True]
+
+
+def test_one_claim_that_cannot_be_given_back_keeps_no_other() -> None:
+    claims = [Claim(f"sim:{n}", f"{n:032x}", 60.0) for n in range(3)]
+    given_back: list[Claim] = []
+
+    class RefusesTheFirst(SimBackend):
+        async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
+            if claim == claims[0]:
+                raise BackendError("this one not")
+            given_back.append(claim)
+            return True
+
+        async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> Any:
+            raise BackendError("not all of these")
+
+    world = World(0)
+    node = Node(world, Network(world, CALM))
+    customer = Customer(world.process("p"), node, Variant(backend=RefusesTheFirst))
+
+    async def owe() -> None:
+        for claim in claims:
+            customer.client.keeper.undo(claim, doubtful=False)
+
+    customer.process.spawn(owe(), "owes")
+    world.run(PATIENCE)
+    customer.process.end()
+    assert given_back == claims[1:]
 
 
 class SlowAnswers(Network):
