@@ -10,10 +10,8 @@ import gc
 import secrets
 import threading
 import warnings
-from collections.abc import Callable
 
 import pytest
-import uvloop
 
 from locknut import aio
 from locknut.core import renewing
@@ -25,8 +23,6 @@ SERVERS = {
     "redlock": "redlock_nodes",
     "zookeeper": "zookeeper_server",
 }
-LOOPS = [asyncio.SelectorEventLoop, uvloop.new_event_loop]
-Loop = Callable[[], asyncio.AbstractEventLoop]
 
 
 @pytest.fixture(params=[pytest.param(name, marks=getattr(pytest.mark, name)) for name in SERVERS])
@@ -40,10 +36,9 @@ def threads() -> set[threading.Thread]:
 
 
 @pytest.mark.parametrize("held", [False, True])
-@pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.filterwarnings("ignore:a locknut.aio.Locks was dropped:ResourceWarning")
 def test_its_connections_and_its_keeper_go(
-    url: str, loop: Loop, held: bool, monkeypatch: pytest.MonkeyPatch
+    url: str, held: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(renewing, "IDLE", 0.05)  # as long as the keeper is there, so is the rest
 
@@ -65,12 +60,10 @@ def test_its_connections_and_its_keeper_go(
         async with aio.connect(url) as others, others.lock("x", timeout=PATIENCE):
             pass
 
-    with asyncio.Runner(loop_factory=loop) as runner:
-        runner.run(story())
+    asyncio.run(story())
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-def test_it_is_told(url: str, loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_told(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(renewing, "IDLE", 0.05)
 
     async def story() -> None:
@@ -83,5 +76,4 @@ def test_it_is_told(url: str, loop: Loop, monkeypatch: pytest.MonkeyPatch) -> No
                     gc.collect()
                     await asyncio.sleep(0.01)
 
-    with asyncio.Runner(loop_factory=loop) as runner:
-        runner.run(story())
+    asyncio.run(story())

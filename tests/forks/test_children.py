@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable
 
 import pytest
-import uvloop
 
 import locknut
 from locknut import aio
@@ -237,8 +235,7 @@ def test_no_socket_is_shared(url: str) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="needs /proc")
 @each_shared
-@pytest.mark.parametrize("loop", [asyncio.SelectorEventLoop, uvloop.new_event_loop])
-def test_nor_is_one_of_a_loop(url: str, loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+def test_nor_is_one_of_a_loop(url: str) -> None:
     async def main() -> None:
         before = sockets()
         async with aio.connect(url) as locks, locks.lock("x", ttl=TTL) as lease:
@@ -253,8 +250,7 @@ def test_nor_is_one_of_a_loop(url: str, loop: Callable[[], asyncio.AbstractEvent
         if not url.startswith("file:"):
             assert ours, "nothing was looked at"
 
-    with asyncio.Runner(loop_factory=loop) as runner:
-        runner.run(main())
+    asyncio.run(main())
 
 
 @each_shared

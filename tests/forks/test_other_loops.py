@@ -17,6 +17,7 @@ from locknut.runtimes import sockets
 from tests.forks.child import in_child
 from tests.servers.processes import until
 from tests.servers.redis import RedisServer
+from tests.servers.redlock import RedlockNodes
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -42,17 +43,24 @@ with asyncio.Runner(loop_factory=getattr(sys.modules[sys.argv[2]], "new_event_lo
 """
 
 
+def others(server: RedisServer) -> int:
+    """How many connections it has besides the one that asks."""
+    told = server.ask("CLIENT", "LIST")
+    assert isinstance(told, bytes)
+    return len(told.splitlines()) - 1
+
+
 @pytest.mark.redis
+@pytest.mark.parametrize("engine", ["redis", "redlock"])
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-def test_the_server_sees_the_end_of_a_parent_whose_child_lives(loop: str) -> None:
-    with RedisServer() as server:
+def test_the_server_sees_the_end_of_a_parent_whose_child_lives(loop: str, engine: str) -> None:
+    with RedlockNodes(3) as nodes:
 
         def connections() -> int:
-            told = server.ask("CLIENT", "LIST")
-            assert isinstance(told, bytes)
-            return len(told.splitlines()) - 1  # one is ours
+            return sum(map(others, nodes.nodes))
 
-        command = [sys.executable, "-c", PARENT, server.url, loop]
+        url = nodes.url if engine == "redlock" else nodes.nodes[0].url
+        command = [sys.executable, "-c", PARENT, url, loop]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
             assert parent.stdout is not None
             told = {parent.stdout.readline().strip() for _ in range(2)}
