@@ -79,7 +79,7 @@ LASTING: dict[str, Bug] = {
     "redis-attach-given-up-releases": believed(
         Patch(RedisBackend, "put_back", released_instead),
         rules="d",
-        faults=RedisFaults(tasks_cancelled=4.0, replicas_behind=0.1, slow=0.9),
+        faults=RedisFaults(tasks_cancelled=2.5, replicas_behind=0.3, slow=0.5),
         only=("parcel",),
         sound=_PATIENT,
     )._replace(size=_ALL_ALONG),
