@@ -129,6 +129,32 @@ class SlowAnswers(Network):
         self.world.after(0.2, deliver)
 
 
+def test_a_renewal_counts_from_when_it_was_sent() -> None:
+    """Not from its answer: the engine may have counted from the sending on (S1)."""
+    sent: list[float] = []
+    anchors: list[float] = []
+
+    class Noted(SimBackend):
+        async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
+            sent.append(self.process.now())
+            return await super().renew(claims)
+
+    world = World(0)
+    node = Node(world, SlowAnswers(world, CALM))
+    customer = Customer(world.process("p"), node, Variant(backend=Noted))
+
+    async def hold() -> None:
+        lease = await customer.acquire("name", Terms(TTL), 1.0)
+        assert lease is not None
+        await customer.sleep(TTL / 2)
+        anchors.append(lease._hold.anchor)
+        await customer.release(lease)
+
+    customer.process.spawn(hold(), "holder")
+    world.run(TTL)
+    assert anchors == sent
+
+
 def test_the_loss_of_a_grant_that_was_long_on_its_way_is_told_on_time() -> None:
     world = World(0)
     customer = Customer(world.process("p"), Node(world, SlowAnswers(world, CALM)), REAL)
