@@ -135,7 +135,7 @@ def test_a_renewal_counts_from_when_it_was_sent() -> None:
     anchors: list[float] = []
 
     class Noted(SimBackend):
-        async def renew(self, claims: Sequence[Claim]) -> list[Renewal]:
+        async def renew(self, claims: Sequence[Claim]) -> Any:
             sent.append(self.process.now())
             return await super().renew(claims)
 
@@ -153,6 +153,32 @@ def test_a_renewal_counts_from_when_it_was_sent() -> None:
     customer.process.spawn(hold(), "holder")
     world.run(TTL)
     assert anchors == sent
+
+
+def test_the_keeper_survives_an_error_that_nobody_expects(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(0)
+    customer = Customer(world.process("p"), Node(world, Network(world, CALM)), REAL)
+    heard: list[object] = []
+    held: list[bool] = []
+
+    def fail(_: object, what: object) -> None:
+        heard.append(what)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(customer.client, "heard", fail)
+
+    async def hold() -> None:
+        lease = await customer.acquire("name", Terms(TTL), 1.0)
+        assert lease is not None
+        customer.client.keeper.news(None, Renewal.HELD)
+        await customer.sleep(3 * TTL)
+        held.append(lease.held)
+
+    customer.process.spawn(hold(), "holder")
+    world.run(4 * TTL)
+    customer.process.end()
+    assert heard == [Renewal.HELD]
+    assert held == [True]
 
 
 def test_the_loss_of_a_grant_that_was_long_on_its_way_is_told_on_time() -> None:
