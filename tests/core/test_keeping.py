@@ -155,6 +155,30 @@ def test_a_renewal_counts_from_when_it_was_sent() -> None:
     assert anchors == sent
 
 
+def test_a_renewal_without_an_answer_is_none() -> None:
+    held: list[bool] = []
+
+    class NoRenewals(SimBackend):
+        async def renew(self, claims: Sequence[Claim]) -> Any:
+            raise BackendUnavailable("no answer in time")
+
+    world = World(0)
+    node = Node(world, Network(world, CALM))
+    customer = Customer(world.process("p"), node, Variant(backend=NoRenewals))
+
+    async def hold() -> None:
+        lease = await customer.acquire("name", Terms(TTL), 1.0)
+        assert lease is not None
+        for _ in range(2):
+            await customer.sleep(TTL * 0.9)
+            held.append(lease.held)
+
+    customer.process.spawn(hold(), "holder")
+    world.run(2 * TTL)
+    customer.process.end()
+    assert held == [True, False]
+
+
 def test_the_keeper_survives_an_error_that_nobody_expects(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(0)
     customer = Customer(world.process("p"), Node(world, Network(world, CALM)), REAL)
