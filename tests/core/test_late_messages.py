@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from locknut.core import losing
 from locknut.core.holding import Terms
 from locknut.testing.customer import Customer
 from locknut.testing.network import CALM, Network
@@ -76,6 +77,19 @@ def test_an_attempt_that_lands_after_the_release_of_its_own_retry() -> None:
         lease = await customer.acquire("name", TERMS, 5.0)
         assert lease is not None
         await customer.release(lease)
+
+    play.run(customer, story, 5.0)
+    assert play.nothing_is_left()
+
+
+def test_an_attempt_that_lands_after_its_hold_was_lost() -> None:
+    play = Play(STUCK, PROMPT)
+    customer = play.customer("p")
+
+    async def story() -> None:
+        lease = await customer.acquire("name", TERMS, 5.0)
+        assert lease is not None
+        losing.lose(customer.client, lease._hold, "taken")
 
     play.run(customer, story, 5.0)
     assert play.nothing_is_left()
