@@ -244,6 +244,21 @@ def test_when_its_time_is_over_a_lease_says_so_whatever_the_engine_believes(aske
     stage.play(story())
 
 
+def test_a_renewal_that_is_answered_after_the_time_is_over_revives_nothing() -> None:
+    stage = Stage()
+    client = stage.customer.client
+    client.keeper._closing = True  # so that nobody else notices
+
+    async def story() -> None:
+        lease = await stage.customer.acquire("name", Terms(TTL), 0.0)
+        assert lease is not None
+        await stage.customer.sleep(TTL)
+        client.renewed(lease._hold, Renewal.HELD, stage.process.now() - TTL / 2)
+        assert not lease.held
+
+    stage.play(story())
+
+
 def test_who_waits_asks_no_more_once_the_client_is_closed() -> None:
     stage = Stage(*[_busy] * 1000)
     client = stage.customer.client

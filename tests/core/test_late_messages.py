@@ -5,12 +5,13 @@ What the simulator found, as small as it gets: each run scripts how long each re
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
 from locknut.core import losing
 from locknut.core.holding import Terms
+from locknut.core.values import Claim
 from locknut.testing.customer import Customer
 from locknut.testing.network import CALM, Network
 from locknut.testing.node import Node
@@ -230,4 +231,44 @@ def test_who_wants_something_else_inherits_no_claim() -> None:
     play.world.run(play.world.now + 10.0)
     for task in (holding, giving_up, wanting):
         ended(task)
+    assert play.nothing_is_left()
+
+
+def test_several_released_together_leave_tombstones_if_one_of_them_is_in_doubt() -> None:
+    play = Play()
+    customer = play.customer("p")
+    told: list[bool] = []
+    release_all = customer.client.backend.release_all  # type: ignore[attr-defined]  # the simulator's
+
+    async def noted(claims: Sequence[Claim], *, doubtful: bool) -> object:
+        told.append(doubtful)
+        return await release_all(claims, doubtful=doubtful)
+
+    customer.client.backend.release_all = noted  # type: ignore[attr-defined]
+
+    async def story() -> None:
+        leases = await customer.acquire_all(["a", "b"], TERMS, 5.0)
+        assert leases is not None
+        leases[0]._hold.doubtful = True
+        await customer.release_all(leases)
+
+    play.run(customer, story, 5.0)
+    assert told == [True]
+    assert play.nothing_is_left()
+
+
+def test_a_release_that_is_given_up_is_carried_out_behind_the_caller() -> None:
+    play = Play()
+    customer = play.customer("p")
+
+    async def story() -> None:
+        lease = await customer.acquire("name", TERMS, 5.0)
+        assert lease is not None
+        play.network.usual = 2 * STUCK  # until nobody waits for the answer any more
+        await customer.release(lease)
+        play.network.usual = PROMPT
+        play.node.restart(keep_data=True, away=2 * STUCK + 1)  # what is on its way is lost
+
+    play.run(customer, story, 30.0)
+    play.world.run(play.world.now + STUCK)
     assert play.nothing_is_left()
