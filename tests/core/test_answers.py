@@ -12,7 +12,7 @@ import locknut
 from locknut import aio
 from locknut.core import closing, entering, gathering, leaving, moving, pacing
 from locknut.core.holding import Hold, Terms
-from locknut.core.values import Answer, Busy, Claim, Granted, Renewal
+from locknut.core.values import Answer, Busy, Claim, Granted, Kept, Renewal
 from locknut.errors import BackendUnavailable
 from locknut.runtimes.loop import LoopSignal
 from locknut.testing.client import Visit
@@ -435,6 +435,56 @@ def test_a_refused_gather_with_an_answer_lost_is_withdrawn_with_doubt() -> None:
 
     stage.play(story())
     assert stage.released == [(claim.id, True) for claim in asked[0]]
+
+
+class GatherAgain(SimBackend):
+    """`all`: what comes of the first question is as it is told, and from then on as usual."""
+
+    first: Callable[[], Coroutine[Any, Any, None]] | None
+
+    async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy | None:
+        found = await super().attempt_all(claims)
+        first, type(self).first = self.first, None
+        if first is not None:
+            await first()
+        return found
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_several_at_once_are_given_out_in_time_and_with_their_doubt(late: bool) -> None:
+    stage = Stage()
+    client = stage.customer.client
+
+    async def trouble() -> None:
+        if not late:
+            raise BackendUnavailable("no answer in time")
+        await stage.customer.sleep(TTL + 1)
+
+    kind: Any = type("Again", (GatherAgain,), {"first": staticmethod(trouble)})
+    client.backend = kind(stage.process, stage.node)
+
+    async def story() -> None:
+        leases = await stage.customer.acquire_all(["a", "b"], Terms(TTL), 20.0)
+        assert leases is not None
+        assert all(lease.held and lease.remaining > TTL / 2 for lease in leases)
+        assert late or all(lease._hold.doubtful for lease in leases)
+        await stage.customer.release_all(leases)
+
+    stage.play(story())
+
+
+def test_a_hold_is_believed_for_as_long_as_its_engine_vouches_for_it() -> None:
+    stage = Stage()
+
+    async def story() -> None:
+        lease = await stage.customer.acquire("name", Terms(TTL), 0.0)
+        assert lease is not None
+        now = stage.process.now()
+        stage.customer.client.renewed(lease._hold, Kept(now + TTL / 2), now)
+        assert lease._hold.valid_until == now + TTL / 2
+        await stage.customer.release(lease)
+
+    stage.play(story())
 
 
 def test_renewing_by_hand_leaves_nothing_in_the_timetable() -> None:
