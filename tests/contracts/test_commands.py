@@ -172,6 +172,8 @@ def test_docs(make: Make) -> None:
 def test_clean(make: Make, tree: Path) -> None:
     (tree / "build").mkdir()
     (tree / "shared").mkdir()
+    (tree / ".servers").unlink()  # this tree's own, which stays
+    (tree / ".servers").mkdir()
     (tree / ".servers" / "linked").symlink_to(tree / "shared")
     make("clean")
     assert not [name for name in (".venv", ".servers", "build") if os.path.lexists(tree / name)]
