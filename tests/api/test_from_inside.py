@@ -321,6 +321,33 @@ def test_finalizers_that_release(url: str, engine: str, tmp_path: Any) -> None:
         assert free_again(locks, "r0-0")
 
 
+@pytest.mark.parametrize("engine", ["memory", "file"])
+def test_a_finalizer_that_releases_what_was_abandoned_with_it(
+    url: str, engine: str, tmp_path: Any
+) -> None:
+    """The collector calls the finalizer of the lease first: the hold is on its way back."""
+    errors: list[BaseException] = []
+    with locknut.connect(url if engine == "memory" else f"file://{tmp_path}") as locks:
+
+        class Late(Resource):
+            def __del__(self) -> None:
+                try:
+                    assert free_again(locks, "r")
+                    self.lease.release()
+                except BaseException as error:  # noqa: BLE001  # the collector would swallow it
+                    errors.append(error)
+
+        def work() -> None:
+            lease = locks.lock("r").acquire()
+            assert lease is not None
+            Late(lease)
+
+        Started(work).result()
+        gc.collect()
+        assert free_again(locks, "r")
+    assert not errors
+
+
 @contextmanager
 def interrupted(handler: Callable[[], None]) -> Iterator[None]:
     """Every millisecond and less, never by itself again before it has returned."""

@@ -120,11 +120,19 @@ def far(request: pytest.FixtureRequest) -> Iterator[Shell]:
 
 
 def test_run_says_it_on_every_server_too(far: Shell) -> None:
-    """Though somebody waits, who has the lock in the moment in which it is broken."""
-    holder, fence = hold(far, "why", "--ttl", "6", "--grace", "1")
-    waiter = far.start("run", "why", "--", "true")
-    until(lambda: waiting(far, "why") == 1)
-    assert far.run("break", "why", "--fence", str(fence), "-y", "--reason", WHY)[0] == 0
-    assert f"it was broken by force: {broken_by(far)}" in holder.error_line()
-    assert holder.finish()[0] == 79
-    assert waiter.finish()[0] == 0
+    """Though somebody waits, who has the lock in the moment in which it is broken. A server that
+    does not answer at once is not waited for, so on a busy machine it may take more than one try.
+    """
+    told = ""
+    for name in ("why", "why again", "why at last"):
+        holder, fence = hold(far, name, "--ttl", "6", "--grace", "1")
+        waiter = far.start("run", name, "--", "true")
+        until(lambda name=name: waiting(far, name) == 1)  # type: ignore[misc]
+        assert far.run("break", name, "--fence", str(fence), "-y", "--reason", WHY)[0] == 0
+        told = holder.error_line()
+        assert "it was broken by force" in told
+        assert holder.finish()[0] == 79
+        assert waiter.finish()[0] == 0
+        if f"it was broken by force: {broken_by(far)}" in told:
+            return
+    pytest.fail(told)

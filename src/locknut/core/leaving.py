@@ -32,7 +32,7 @@ async def release(client: Client, lease: LeaseCore) -> None:
         await rest
 
 
-def begin_release(
+def begin_release(  # noqa: C901, PLR0911  # one path, to be read from top to bottom
     client: Client, lease: LeaseCore, ends: list[LeaseCore] | None = None
 ) -> Awaitable[None] | None:
     """All of a release that needs no engine; what is left of it, for the caller to await.
@@ -61,6 +61,10 @@ def begin_release(
         lease._ended = _RELEASED
         if survivor is not None:
             survivor._outlive(lease)
+        elif hold.ending:
+            # Collected together with somebody's object whose finalizer releases it, after its own
+            # finalizer has abandoned it: the keeper gives it back already (L11).
+            return None
         else:
             heir = _decide(client, hold)
     if heir is not None:

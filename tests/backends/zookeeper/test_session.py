@@ -16,6 +16,8 @@ from kazoo.client import KazooClient
 
 import locknut
 from locknut import aio
+from locknut.backends.zookeeper.driver import Client
+from locknut.backends.zookeeper.session import Session
 from locknut.core.values import Granted, Renewal, State
 from locknut.errors import BackendUnavailable, LeaseLost
 from locknut.runtimes.threads import run
@@ -452,6 +454,7 @@ def test_a_dead_thread_of_kazoo_is_replaced(zookeeper_server: ZooKeeperServer, p
             assert again.fence > lease.fence
 
 
+@pytest.mark.filterwarnings("ignore:a locknut.aio.Locks was dropped:ResourceWarning")
 def test_a_closed_loop_is_survived_and_what_is_let_go_ends(
     zookeeper_server: ZooKeeperServer, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -478,3 +481,37 @@ def test_a_closed_loop_is_survived_and_what_is_let_go_ends(
         eventually(lambda: session.closed, "and so the session ends")
         with others.lock("x", timeout=PATIENCE):
             pass
+
+
+@pytest.mark.filterwarnings(
+    "error::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+def test_a_dropped_locks_hangs_up_though_warnings_are_errors(
+    zookeeper_server: ZooKeeperServer, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("locknut.core.renewing.IDLE", 0.1)
+
+    async def story() -> Session:
+        locks = aio.connect(f"{zookeeper_server.url}/{path}")
+        async with locks.lock("x"):
+            pass
+        return locks._client.backend.session  # type: ignore[attr-defined, no-any-return]
+
+    session = asyncio.run(story())
+    eventually(lambda: gc.collect() >= 0 and session.closed, "the session ends")
+
+
+def test_a_second_client_remembers_how_the_first_was_received(
+    zookeeper_server: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """kazoo gives up after many tries, and another client goes on; until that one has come to a
+    server, the reason is what the one before it met.
+    """
+    backend = engine(f"{zookeeper_server.url}/app").blocking()
+    session = backend.session
+    monkeypatch.setattr(Client, "start_async", lambda _: None)
+    session._start()
+    session._client._connection.turned_away = True
+    monkeypatch.setattr(Client, "ended", True)
+    session._start()
+    assert session.turned_away

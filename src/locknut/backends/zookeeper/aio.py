@@ -73,10 +73,11 @@ class AsyncioBackend(ZooKeeperBackend):
     def dropped(self) -> None:
         """Nobody closed it: the session ends all the same, on a thread of its own."""
         if self._leaving.detach() is not None:
-            if self.session.connected:
+            connected = self.session.connected
+            self.session.leave()  # before the warning, which may be an error
+            if connected:
                 message = "a locknut.aio.Locks was dropped without `await locks.close()`"
                 warnings.warn(message, ResourceWarning, stacklevel=2)
-            self.session.leave()
 
 
 def _after(closing: threading.Thread, ring: Callable[[], None]) -> None:

@@ -158,9 +158,12 @@ class Session:
         with self._mutex:
             if not self._unstarted():
                 return
+            client = driver.Client(self.settings)
             if self._client is not None:
+                # Why there is no connection is known until the new one has tried for itself.
+                client._connection.turned_away = self._client.turned_away
                 self._client.close()  # its thread is gone: only descriptors are left
-            client = self._client = driver.Client(self.settings)
+            self._client = client
             client._connection.confirmed = self.proof.connected
             client._connection.beat = self.beat
             client.add_listener(self._changed)

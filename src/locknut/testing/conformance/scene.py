@@ -151,13 +151,17 @@ class Scene:
 
         await self.eventually(try_it, f"{name!r} never became free")
 
-    async def close(self) -> None:
-        """Everybody leaves; then the engine must be empty."""
+    async def hang_up(self) -> None:
+        """Everybody leaves."""
         for locks in self._opened:
             await locks.close()
         for port in self._ports:
             with suppress(RuntimeError):
                 await port.close()
+
+    async def close(self) -> None:
+        """Everybody leaves; then the engine must be empty."""
+        await self.hang_up()
         last = self.colour.locks(self._open_engine(), opening.Settings(self.namespace))
 
         async def nothing_left() -> bool:

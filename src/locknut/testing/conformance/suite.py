@@ -65,7 +65,11 @@ def _in_colour(test: Callable[..., Any], colours: tuple[str, ...]) -> Callable[.
             for capability in wanted:
                 if not scene.has(capability):
                     pytest.skip(f"the {scene.backend} engine does not declare {capability.value!r}")
-            await test(self, scene, **others)
+            try:
+                await test(self, scene, **others)
+            except BaseException:  # or what it left open is found in the next test
+                await scene.hang_up()
+                raise
             await scene.close()
 
         paint.run(body())

@@ -118,7 +118,7 @@ class Telling(Part):
         facts: list[Any] = [
             record.locknut  # type: ignore[attr-defined]  # put there by `extra`
             for record in caplog.records
-            if record.name == "locknut"
+            if record.name == "locknut" and record.locknut["name"] == "x"  # type: ignore[attr-defined]
         ]
         assert [each["kind"] for each in facts] == ["granted", "released", "timed_out"]
         assert facts[0]["fence"] == lease.fence
