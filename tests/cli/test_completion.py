@@ -125,6 +125,9 @@ class Keyboard:
         }
         environment = {**shell.environment, "PATH": f"{command.parent}:{os.environ['PATH']}"}
         environment |= {"HOME": str(folder), "ZDOTDIR": str(folder), "TERM": "dumb", "LC_ALL": "C"}
+        # Without this fish would go through all pages of the manual, in the background.
+        (folder / "data" / "fish" / "generated_completions").mkdir(parents=True)
+        environment["XDG_DATA_HOME"] = str(folder / "data")
         self.pid, self.terminal = pty.fork()
         if self.pid == 0:
             os.execve(path, [path, *start[Path(path).name]], environment)
