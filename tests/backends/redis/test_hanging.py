@@ -187,14 +187,17 @@ def test_it_hangs_while_somebody_waits(server: RedisServer, how: str) -> None:
 def test_what_is_told_says_whether_the_lock_is_known_to_be_held(server: RedisServer) -> None:
     """Nobody who stood in line is told that the server is to blame; who heard nothing is."""
     told: list[object] = []
+    refused = threading.Event()
 
     def wait() -> None:
         with locknut.connect(server.url, namespace="t") as locks:
+            locks.on_event(lambda event: refused.set() if event.kind == "waiting" else None)
             told.append(locks.lock("x").acquire(timeout=2))
 
     with locknut.connect(server.url, namespace="t") as locks, locks.lock("x"):
         waiter = threading.Thread(target=wait)
         waiter.start()
+        assert refused.wait(20)  # it has heard that somebody holds it
         eventually(lambda: locks.info("x").waiters, "nobody waits")
         server.stop()
         with pytest.raises(BackendUnavailable):

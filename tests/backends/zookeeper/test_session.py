@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.exceptions import ConnectionDropped
 
 import locknut
 from locknut import aio
@@ -515,3 +516,23 @@ def test_a_second_client_remembers_how_the_first_was_received(
     monkeypatch.setattr(Client, "ended", True)
     session._start()
     assert session.turned_away
+
+
+@pytest.mark.parametrize(
+    ("error", "came"),
+    [(BrokenPipeError(32, "Broken pipe"), True), (ConnectionRefusedError(111, "refused"), False)],
+)
+def test_a_server_that_hangs_up_before_we_are_connected_turns_us_away(
+    zookeeper_server: ZooKeeperServer, error: OSError, came: bool
+) -> None:
+    """Linux tells of it as a broken pipe, while it connects."""
+    backend = engine(f"{zookeeper_server.url}/app").blocking()
+    client = Client(backend.session.settings)
+
+    def refuse(**_: object) -> None:
+        raise error
+
+    client.handler.create_connection = refuse
+    with pytest.raises(ConnectionDropped):
+        client._connection._connect("localhost", "127.0.0.1", 2181)
+    assert client.turned_away is came

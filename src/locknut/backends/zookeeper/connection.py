@@ -115,6 +115,11 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         self._forget_if_over()
         try:
             read_timeout, connect_timeout = super()._connect(host, hostip, port)
+        except ConnectionDropped as error:
+            # A server that hangs up at once may do so before we know that we are connected.
+            if isinstance(error.__context__, BrokenPipeError | ConnectionResetError):
+                self._came = True
+            raise
         finally:
             self.turned_away = self._came
         self._apart = None
