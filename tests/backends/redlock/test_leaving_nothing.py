@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 import pytest
 
 from locknut.connect import open_engine
+from locknut.core.values import Claim, Granted
 from locknut.errors import AcquireTimeout, BackendUnavailable, LocknutError
 from locknut.opening import Settings
 from locknut.testing.conformance.colours import COLOURS
@@ -50,6 +52,40 @@ def test_no_ballot_is_kept_of_what_is_over(three: RedlockNodes, colour: str) -> 
             await paint.pause(0.05)
         assert not engine._set.ballots
         await other.close()
+        await locks.close()
+
+    paint.run(body())
+
+
+def test_no_ballot_is_kept_of_an_attach_that_is_answered_after_its_release(
+    three: RedlockNodes, colour: str
+) -> None:
+    """Its caller gave up meanwhile; the tombstones of the release end what it took over."""
+    paint = COLOURS[colour]()
+    engine: Any = open_engine(three.url)[0]
+    parked, heir = (Claim("t:x", secrets.token_hex(16), ttl=30.0) for _ in range(2))
+
+    async def body() -> None:
+        locks = paint.locks(engine, Settings("locknut"))
+        async with locks.lock("warm", timeout=30):
+            pass
+        backend: Any = paint.backend(engine)
+        assert isinstance(await backend.attempt(parked, 0.0), Granted)
+        assert await backend.park(parked, 30.0)
+        answered = backend._round
+
+        async def late(*words: Any, **facts: Any) -> Any:
+            taken = await answered(*words, **facts)
+            await backend.release(heir, doubtful=True)
+            return taken
+
+        backend._round = late
+        await backend.adopt(parked, heir)
+        assert not engine._set.ballots
+        assert not engine._set.attaching
+        backend._round = answered
+        assert not (await locks.info("x")).holders
+        await backend.close()
         await locks.close()
 
     paint.run(body())

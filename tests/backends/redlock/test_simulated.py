@@ -70,7 +70,7 @@ def test_everybody_gets_on_when_the_faults_are_over() -> None:
         assert not outcome.violations, f"seed {seed}: {outcome.violations[0]}"
 
 
-@pytest.mark.parametrize("seed", [3235, 10208, 30026, 300243, 1016392, 1060024, 1070915])
+@pytest.mark.parametrize("seed", [3235, 10208, 30026, 300243, 1016392, 1060024, 1070915, 6213093])
 def test_what_was_found_once_is_looked_at_again(seed: int) -> None:
     """3235: a co-owner that asked again was taken for the first, and made a number of its own.
     10208: a connection broke while a script was sent to it again, and its next answers were taken
@@ -78,7 +78,8 @@ def test_what_was_found_once_is_looked_at_again(seed: int) -> None:
     300243: a connection was found broken when the release was sent, and the vote that was stuck in
     it came after that. 1016392: what attached a hold came after its release. 1060024: a vote that
     waited for its connection was sent long after its release. 1070915: what was told
-    of a second round had no end.
+    of a second round had no end. 6213093: an attach that was answered after its release left a
+    ballot behind.
     """
     assert not run(seed, Setting(REDLOCK, size=DUEL)).violations
 

@@ -132,7 +132,7 @@ class RedlockBackend(Inspecting, Watching):
             self._set.seen(votes.largest())
             number = self._set.propose(0)
             words = self._recipe.raise_to(claim, number)
-            votes = await self._round(words, _agreed, voters, patience=TRYING)
+            votes = await self._round(words, ballots.agreed, voters, patience=TRYING)
             if votes.enough(1):
                 self._set.seen(number)
                 return number
@@ -174,8 +174,9 @@ class RedlockBackend(Inspecting, Watching):
     async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
         self._waiting.pop(claim.id, None)
         ballot = self._set.ballots.pop(claim.id, None)  # first: a vote not sent yet is not sent now
+        self._set.attaching.discard(claim.id)
         ended = Round(self._all, len(self._all))
-        heard = self._hears(ended, _ended, guarded=False)
+        heard = self._hears(ended, ballots.ended, guarded=False)
         if ballot is None or doubtful:
             words = self._recipe.withdraw(claim, doubtful=True)
         else:
@@ -250,22 +251,28 @@ class RedlockBackend(Inspecting, Watching):
         return kept is Renewal.HELD
 
     async def downgrade(self, claim: Claim) -> bool:
-        kept = await self._round(self._recipe.downgrade(claim), _ended, guarded=False)
+        kept = await self._round(self._recipe.downgrade(claim), ballots.ended, guarded=False)
         if len(kept.answers) < kept.needed:
             raise too_few(self._set, kept)
         return not missed(kept)
 
     async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
+        attaching = self._set.attaching
+        attaching.add(claim.id)
         taken = await self._round(self._recipe.adopt(parked, claim), ballots.adopted)
         if len(taken.answers) < taken.needed:
             raise too_few(self._set, taken)
         raws = [taken.answers[at][1] for at in taken.said(1)]
+        wanted = claim.id in attaching  # or it was released meanwhile, which leaves tombstones
+        attaching.discard(claim.id)
         if not taken.enough(1):
             self._swap_back(parked, claim, taken)
             return None
-        ballot = self._set.ballots[claim.id] = Ballot(time.time_ns() // 1000)
+        ballot = Ballot(time.time_ns() // 1000)
         ballot.raw = max(raws)
         ballot.attempted(taken)  # where it was not answered yet, it may come after the release
+        if wanted:
+            self._set.ballots[claim.id] = ballot
         return Granted(ballot.raw)
 
     def _swap_back(self, parked: Claim, claim: Claim, taken: Round) -> None:
@@ -299,14 +306,6 @@ class RedlockBackend(Inspecting, Watching):
     def repay(self, node: int, claim: Claim) -> Question:
         """Take a claim back on a node that may have it, or may still get it."""
         return Question(node, self._recipe.withdraw(claim, doubtful=True), owed=claim)
-
-
-def _ended(answers: Round) -> bool:
-    return answers.enough(1) or (answers.hopeless(1) and len(answers.answers) >= answers.needed)
-
-
-def _agreed(answers: Round) -> bool:
-    return answers.enough(1) or answers.hopeless(1)
 
 
 def _renewal(answers: Round) -> Heard:

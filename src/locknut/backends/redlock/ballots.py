@@ -203,6 +203,16 @@ def adopted(taken: Round) -> bool:
 _NOT_THERE: Final = (0, 2, QUARANTINED)
 
 
+def agreed(answers: Round) -> bool:
+    """Whether a majority said yes, or none can any more."""
+    return answers.enough(1) or answers.hopeless(1)
+
+
+def ended(answers: Round) -> bool:
+    """The same; that no majority had it counts only if a majority has answered."""
+    return answers.enough(1) or (answers.hopeless(1) and len(answers.answers) >= answers.needed)
+
+
 def missed(answers: Round) -> bool:
     """Whether so many nodes had not got it that a majority cannot have: who did not answer may."""
     return len(answers.said(*_NOT_THERE)) > len(answers.asked) - answers.needed

@@ -33,6 +33,8 @@ class Set:
         self.nodes = [Node(at, each, max_ttl) for at, each in enumerate(found)]
         self.clocks = [Clock() for _ in found]
         self.ballots: dict[str, Ballot] = {}
+        self.attaching: set[str] = set()
+        """Claims that are to take over a detached hold; a release takes them out."""
         self.largest = 0
         """The largest number that nodes accepted or told of: the next proposal is above it."""
         self.quarantined: set[int] = set()

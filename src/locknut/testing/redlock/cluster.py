@@ -107,7 +107,8 @@ class Cluster:
         for node in (*self.nodes, self._spare):
             yield from node.leftovers()
         for known in self._known.values():
-            if known.nodes.ballots and not known.process.dead:
+            left = known.nodes.ballots or known.nodes.attaching
+            if left and not known.process.dead:
                 yield "", "", f"a ballot in {known.process.name}"
 
     def _some(self) -> RedlockNode:
