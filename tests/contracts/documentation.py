@@ -18,8 +18,7 @@ from typing import NamedTuple
 from tests.contracts.sources import ROOT
 
 ENGINES = {"redis", "redlock", "zookeeper", "mysql", "postgresql", "etcd", "memcached"}
-FRAMEWORKS = {"celery", "fastapi"}
-KNOWN = ENGINES | FRAMEWORKS | {"continued", "fragment"}
+KNOWN = ENGINES | {"continued", "fragment"}
 _BLOCK = re.compile(r"^( *)```python([^\n]*)\n(.*?)^\1```\s*$", re.MULTILINE | re.DOTALL)
 
 
@@ -37,10 +36,6 @@ class Block(NamedTuple):
     @property
     def engines(self) -> frozenset[str]:
         return self.words & ENGINES
-
-    @property
-    def frameworks(self) -> frozenset[str]:
-        return self.words & FRAMEWORKS
 
 
 def pages() -> list[Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -10,8 +9,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-
-import pytest
 
 import locknut
 from tests.contracts.documentation import Block, blocks_of
@@ -24,11 +21,6 @@ def recipe(words: str) -> Block:
     """The block of the page that has these words."""
     (found,) = [each for each in blocks_of(ROOT / "docs" / "recipes.md") if words in each.code]
     return found
-
-
-def need(module: str) -> None:
-    if importlib.util.find_spec(module) is None:
-        pytest.skip(f"needs a newer environment: {module} is not in it")
 
 
 @contextmanager
@@ -80,8 +72,6 @@ with TestClient(app) as client:
 
 
 def test_fastapi_answers_busy_and_ready(tmp_path: Path) -> None:
-    need("fastapi")
-    need("httpx")
     (tmp_path / "shop.py").write_text(recipe("FastAPI(").code + FASTAPI)
     with program(tmp_path, "shop.py") as shop:
         ends_well(shop)
@@ -99,7 +89,6 @@ with other.lock("report:monday"), other.lock("order:42"):
 
 
 def test_celery_skips_and_comes_back_later(tmp_path: Path) -> None:
-    need("celery")
     (tmp_path / "shop.py").write_text(recipe("Celery(").code + CELERY)
     with program(tmp_path, "shop.py") as shop:
         ends_well(shop)
@@ -124,7 +113,6 @@ class Migration(migrations.Migration):
 
 
 def test_django_migrates_once(tmp_path: Path) -> None:
-    need("django")
     (tmp_path / "settings.py").write_text(SETTINGS)
     for name, text in [
         ("__init__.py", ""),

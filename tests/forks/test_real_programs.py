@@ -6,7 +6,6 @@ with another. All of them end with the program.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
 import subprocess
@@ -40,19 +39,12 @@ def test_a_process_pool(url: str, tmp_path: Path, method: str) -> None:
 
 @each_place
 def test_a_prefork_worker_of_celery(url: str, tmp_path: Path) -> None:
-    need("celery")
     run("sends_tasks", url, tmp_path)
 
 
 @each_place
 def test_gunicorn_that_preloads(url: str, tmp_path: Path) -> None:
-    need("gunicorn")
     run("serves", url, tmp_path)
-
-
-def need(module: str) -> None:
-    if importlib.util.find_spec(module) is None:
-        pytest.skip(f"needs a newer environment: {module} is not in it")
 
 
 def run(program: str, url: str, folder: Path, *arguments: str) -> None:

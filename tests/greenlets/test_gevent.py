@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import secrets
 import subprocess
@@ -23,12 +22,6 @@ STORIES = (
 )
 HANGS = 110.0
 """Less than a test has, so that what the program complained of is shown."""
-
-
-@pytest.fixture(autouse=True)
-def _gevent_is_here() -> None:
-    if importlib.util.find_spec("gevent") is None:
-        pytest.skip("needs a newer environment: gevent is not in it")
 
 
 @pytest.fixture

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 import pytest
 
-from tests.contracts.sources import ROOT
 from tests.plugin.projects import passes, write
 
 pytest_plugins = ["pytester"]
@@ -72,14 +69,7 @@ TESTS = """
 """
 
 
-def needs(module: str) -> None:
-    """In an environment of its own the tree has everything; one that is shared may be older."""
-    if find_spec(module) is None and (ROOT / ".venv").is_symlink():
-        pytest.skip(f"needs a newer environment: {module} is not in it")
-
-
 def test_pytest_asyncio(pytester: pytest.Pytester) -> None:
-    needs("pytest_asyncio")
     text = TESTS.format(marker="asyncio", fixture="pytest_asyncio.fixture")
     write(pytester, test_loops="    import pytest_asyncio\n" + text)
     scope = "asyncio_default_fixture_loop_scope = function"
@@ -88,7 +78,6 @@ def test_pytest_asyncio(pytester: pytest.Pytester) -> None:
 
 
 def test_anyio(pytester: pytest.Pytester) -> None:
-    needs("anyio")
     backend = "    @pytest.fixture\n    def anyio_backend():\n        return 'asyncio'\n"
     text = TESTS.format(marker="anyio", fixture="pytest.fixture") + "\n" + backend
     write(pytester, test_loops=text)

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import filelock
 import pytest
 
 import locknut
 from locknut import aio
-
-if importlib.util.find_spec("filelock") is None:
-    pytest.skip("needs a newer environment: filelock is not in it", allow_module_level=True)
-
-import filelock
 
 PATIENCE = 60.0
 Make = Callable[..., Any]
