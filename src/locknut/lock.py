@@ -14,7 +14,6 @@ from locknut.core.forking import here
 from locknut.core.leaving import begin_release, release_again
 from locknut.core.values import LockInfo, Mode
 from locknut.errors import AcquireTimeout, LeaseLost, LocknutError
-from locknut.foreign import answering_acquire
 from locknut.lease import Lease, on_interrupt, tell
 from locknut.other_face import by_halves, for_with
 from locknut.pickling import Named
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from locknut.core.holding import Mine, Terms
 
 
-@answering_acquire
+@foreign.answering_acquire
 @for_with
 class Lock(Named):
     """A named lock. It can replace a `threading.RLock`, and threads can share it.

@@ -18,7 +18,6 @@ from locknut.core.leaving import begin_release
 from locknut.core.losing import on_lost
 from locknut.core.values import LockInfo, Mode
 from locknut.errors import AcquireTimeout, LeaseLost, LocknutError
-from locknut.foreign import answering_acquire
 from locknut.other_face import by_halves, for_async_with
 from locknut.pickling import Named
 from locknut.runtimes.loop import coroutine_function
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from locknut.core.holding import Mine, Terms
 
 
-@answering_acquire
+@foreign.answering_acquire
 @for_async_with
 class Lock(Named):
     """A named lock. It can replace an `asyncio.Lock`, and tasks can share it.
