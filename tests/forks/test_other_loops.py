@@ -31,11 +31,11 @@ async def main():
     async with aio.connect(sys.argv[1]) as locks, locks.lock("x", ttl=60):
         child = os.fork()
         if child == 0:
-            print(os.getpid(), flush=True)
+            os.write(1, f"{os.getpid()}\\n".encode())
             gc.collect()
             time.sleep(600)
         await locks.ping()  # its own connection still works
-        print("parent", flush=True)
+        os.write(1, b"parent\\n")  # whole: `print` may write the end of a line by itself
         await asyncio.sleep(600)
 
 with asyncio.Runner(loop_factory=getattr(sys.modules[sys.argv[2]], "new_event_loop")) as runner:
@@ -63,15 +63,18 @@ def test_the_server_sees_the_end_of_a_parent_whose_child_lives(loop: str, engine
         command = [sys.executable, "-c", PARENT, url, loop]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
             assert parent.stdout is not None
-            told = {parent.stdout.readline().strip() for _ in range(2)}
-            child = int(next(each for each in told if each != "parent"))
+            child = 0
             try:
+                told = {parent.stdout.readline().strip() for _ in range(2)}
+                child = int(next(each for each in told if each != "parent"))
                 assert connections() > 0
                 parent.kill()
                 parent.wait()
                 until(lambda: connections() == 0, "the child keeps a connection of its parent")
             finally:
-                os.kill(child, signal.SIGKILL)
+                parent.kill()
+                if child:
+                    os.kill(child, signal.SIGKILL)
 
 
 def test_another_file_that_has_the_number_by_now_is_left_alone() -> None:

@@ -42,13 +42,13 @@ class _Bell:
 class AsyncioBackend(ZooKeeperBackend):
     """For tasks."""
 
-    async def _exchange(self, requests: Sequence[Any], limit: float = LIMIT) -> Batch:
+    async def _exchange(self, requests: Sequence[Any]) -> Batch:
         session = self.session
         if not session.connected:
             await self.ready()
         bell = _Bell()
         batch = session.send(requests, bell.ring)
-        if not await bell.wait(limit):
+        if not await bell.wait(LIMIT):
             raise self.unavailable()
         return batch
 

@@ -23,7 +23,7 @@ from kazoo.protocol.serialization import GetChildren, Transaction
 from locknut.backends.zookeeper import driver, naming
 from locknut.backends.zookeeper.batches import PROVING, Batch
 from locknut.backends.zookeeper.naming import Node
-from locknut.backends.zookeeper.session import BRIEFLY, LIMIT, Session
+from locknut.backends.zookeeper.session import Session
 from locknut.core.values import Claim
 from locknut.errors import BackendError, BackendUnavailable
 
@@ -49,7 +49,7 @@ class Asker(ABC):
         """Until there is a connection; BackendUnavailable where none came in time."""
 
     @abstractmethod
-    async def _exchange(self, requests: Sequence[Any], limit: float = LIMIT) -> Batch:
+    async def _exchange(self, requests: Sequence[Any]) -> Batch:
         """With all its answers, errors among them; BackendUnavailable where none came in time."""
 
     async def ask(self, *requests: Any) -> list[Any]:
@@ -64,12 +64,6 @@ class Asker(ABC):
         batch = await self._exchange(requests)
         self.refuse(batch.answers, *_UNANSWERED)
         return batch.answers
-
-    async def ask_briefly(self, *requests: Any) -> list[Any]:
-        """What may be had at once, errors among it; else BackendUnavailable, and soon."""
-        if not self.session.connected:
-            raise self.unavailable()
-        return (await self._exchange(requests, BRIEFLY)).answers
 
     def refuse(self, answers: Sequence[Any], *errors: type[Exception]) -> None:
         for answer in answers:

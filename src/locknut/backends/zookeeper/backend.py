@@ -208,13 +208,18 @@ class ZooKeeperBackend(Asker):
         held = [session.places.get(claim.id) for claim in claims]
         ours = [each for each in held if each is not None and self._holds(each)]
         sent = now()
+        folders = notes.folders(self, claims)
         requests = [Exists(each.path, None) for each in ours]
+        requests += [GetData(folder, None) for folder in folders]
         # Many holds that are due one after the other are not a write each.
         first = PROVING if session.proof.wants(sent) else Sync("/")
-        _, *stats = await self.ask(first, *requests)
+        _, *stats = await self.answers([first, *requests])
+        stats, data = stats[: len(ours)], stats[len(ours) :]
+        self.refuse(stats, NoAuthError)
         found = {each.claim.id for each, stat in zip(ours, stats, strict=True) if stat is not None}
         answers = [self._renewal(claim, found, sent) for claim in claims]
-        return await notes.told(self, claims, answers) if Renewal.LOST in answers else answers
+        notes.told(self, claims, answers, dict(zip(folders, data, strict=True)))
+        return answers
 
     def _renewal(self, claim: Claim, found: set[str], sent: float) -> Renewed:
         place = self.session.places.get(claim.id)

@@ -4,6 +4,9 @@ Whatever stands under that node is in line, for other clients too, so nothing is
 node's own data is empty: if somebody else has written to it, it is left alone, and there is no
 note. The note goes with the node, which the server removes once nobody stands under it. Whoever
 has read it crosses himself out, and the next break writes over it.
+
+A holder asks for it with every renewal and not once a loss is known: a note is written before the
+hold is deleted, so the answer that tells of the loss has it, and nobody waits to be told.
 """
 
 from __future__ import annotations
@@ -36,26 +39,29 @@ async def leave(asker: Asker, folder: str, ids: Sequence[str], note: str) -> Non
             await asker.answers([SetData(folder, written, found[1].version)])
 
 
-async def told(asker: Asker, claims: Sequence[Claim], answers: list[Renewed]) -> list[Renewed]:
-    """The answers to a renewal, where a loss is known: with the note, if one is found at once."""
+def folders(asker: Asker, claims: Sequence[Claim]) -> list[str]:
+    """Where the notes for these would be, each folder once."""
     root = asker.session.settings.root
-    lost = [
-        (at, claim.id, naming.folder(root, claim.key))
-        for at, (claim, answer) in enumerate(zip(claims, answers, strict=True))
-        if answer is Renewal.LOST
-    ]
-    folders = list(dict.fromkeys(folder for _, _, folder in lost))
-    with suppress(BackendError):
-        found = await asker.ask_briefly(*(GetData(folder, None) for folder in folders))
-        for folder, answer in zip(folders, found, strict=True):
-            read = _understood(answer[0]) if isinstance(answer, tuple) else None
-            if read is not None:
-                ids, note = read
-                named = {claim_id: at for at, claim_id, where in lost if where == folder}
-                for claim_id in named.keys() & set(ids):
-                    answers[named[claim_id]] = Broken(note)
-                _cross_out(asker, folder, [each for each in ids if each not in named], answer)
-    return answers
+    return list(dict.fromkeys(naming.folder(root, claim.key) for claim in claims))
+
+
+def told(
+    asker: Asker, claims: Sequence[Claim], answers: list[Renewed], found: dict[str, Any]
+) -> None:
+    """Put the note into the answers where a loss is known and the folder has one."""
+    root = asker.session.settings.root
+    lost: dict[str, dict[str, int]] = {}
+    for at, (claim, answer) in enumerate(zip(claims, answers, strict=True)):
+        if answer is Renewal.LOST:
+            lost.setdefault(naming.folder(root, claim.key), {})[claim.id] = at
+    for folder, named in lost.items():
+        read = _understood(found[folder][0]) if isinstance(found[folder], tuple) else None
+        if read is not None:
+            ids, note = read
+            for claim_id in named.keys() & set(ids):
+                answers[named[claim_id]] = Broken(note)
+            left = [each for each in ids if each not in named]
+            _cross_out(asker, folder, left, found[folder])
 
 
 def _cross_out(asker: Asker, folder: str, left: list[str], found: tuple[bytes, Any]) -> None:

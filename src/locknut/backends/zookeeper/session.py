@@ -27,8 +27,6 @@ LIMIT: Final = 1.5
 """Seconds that a command may take, and a connection may take to be there, whatever the session's
 timeout is and whatever time the caller has.
 """
-BRIEFLY: Final = 0.2
-"""The same for a question that nothing depends on, and whose asker has news to tell."""
 CLOSE_PATIENCE: Final = 1.0
 """Seconds that closing waits for the servers; after that the session's timeout frees the rest."""
 

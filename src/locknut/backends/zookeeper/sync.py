@@ -36,11 +36,11 @@ class BlockingBackend(ZooKeeperBackend):
     def inside(self) -> bool:
         return self.session.sending()
 
-    async def _exchange(self, requests: Sequence[Any], limit: float = LIMIT) -> Batch:
+    async def _exchange(self, requests: Sequence[Any]) -> Batch:
         session = self.session
         if not session.connected:
             await self.ready()
-        bell, left = _Bell(), self._time_left(limit)
+        bell, left = _Bell(), self._time_left()
         batch = session.send(requests, bell.ring)
         if not bell.wait(left):
             raise self.unavailable()
@@ -56,9 +56,9 @@ class BlockingBackend(ZooKeeperBackend):
             session.do_not_wait(bell.ring)
             raise self.unavailable()
 
-    def _time_left(self, limit: float = LIMIT) -> float:
+    def _time_left(self) -> float:
         try:
-            return time_left(limit)
+            return time_left(LIMIT)
         except TimeoutError as error:
             raise self.unavailable() from error
 
