@@ -21,16 +21,24 @@ def url_of(nodes: RedlockNodes, max_ttl: float = TTL) -> str:
 
 
 @contextmanager
+def only(nodes: RedlockNodes, *reached: int) -> Iterator[str]:
+    """A URL of the same set, for somebody who reaches only these nodes."""
+    with ExitStack() as stack:
+        ways = [stack.enter_context(FaultProxy((n.host, n.port))) for n in nodes.nodes]
+        for at, way in enumerate(ways):
+            if at not in reached:
+                way.refuse()
+        hosts = ",".join(f"{way.host}:{way.port}" for way in ways)
+        yield f"redlock://{hosts}?set_name=one"
+
+
+@contextmanager
 def holding(
     nodes: RedlockNodes, without: int, max_ttl: float = TTL, ttl: float = TTL
 ) -> Iterator[locknut.Lease]:
     """By the two others alone."""
-    with ExitStack() as stack:
-        ways = [stack.enter_context(FaultProxy((n.host, n.port))) for n in nodes.nodes]
-        ways[without].refuse()
-        hosts = ",".join(f"{way.host}:{way.port}" for way in ways)
-        url = f"redlock://{hosts}?max_ttl={max_ttl:g}&set_name=one"
-        locks = stack.enter_context(locknut.connect(url))
+    reached = {0, 1, 2} - {without}
+    with only(nodes, *reached) as url, locknut.connect(f"{url}&max_ttl={max_ttl:g}") as locks:
         lease = locks.lock("x", ttl=ttl, auto_renew=False).acquire(timeout=5)
         assert lease is not None
         others = [each for at, each in enumerate(nodes.nodes) if at != without]

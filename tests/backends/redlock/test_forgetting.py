@@ -15,7 +15,7 @@ import pytest
 import locknut
 from locknut import redlocks
 from locknut.errors import BackendUnavailable, LocknutError
-from tests.backends.redlock.cutting_off import TTL, holding, nobody_else_comes_in, url_of
+from tests.backends.redlock.cutting_off import TTL, holding, nobody_else_comes_in, only, url_of
 from tests.servers.ports import Ports
 from tests.servers.processes import until
 from tests.servers.redis import RedisServer
@@ -96,6 +96,31 @@ def test_it_gives_no_vote_while_somebody_may_count_on_it(
             nobody_else_comes_in(url, lease)
         if how is replaced_by:
             node.ask("CONFIG", "SET", "port", spare.port)
+
+
+def test_a_detached_hold_that_somebody_had_is_not_attached_again(three: RedlockNodes) -> None:
+    """The first one attached it by two nodes and released it. One of the two comes back with an old
+    copy of the detached hold, and the third has it still: together they are a majority.
+    """
+    url = url_of(three, max_ttl=60)
+    redlocks.begin(url)
+    with locknut.connect(url) as locks:
+        lease = locks.lock("x", ttl=60, auto_renew=False).acquire()
+        assert lease is not None
+        key = "locknut:{x}:redlock"
+        until(lambda: all(node.ask("EXISTS", key) for node in three.nodes), "all have it")
+        text = lease.detach()
+        three.nodes[2].ask("SAVE")
+    with only(three, 1, 2) as some, locknut.connect(f"{some}&max_ttl=60") as locks:
+        locks.attach(text).release()
+        until(lambda: not any(node.ask("EXISTS", key) for node in three.nodes[1:]), "released")
+    restarted_from_a_snapshot(three.nodes[2], three.nodes[2])
+    assert three.nodes[2].ask("EXISTS", key)
+    with (
+        locknut.connect(url) as locks,
+        pytest.raises(BackendUnavailable, match="lost its data, and gives no vote"),
+    ):
+        locks.attach(text)
 
 
 @pytest.mark.parametrize("gone", [True, False], ids=["gone", "answering"])

@@ -84,6 +84,22 @@ def test_only_a_larger_number_is_taken_and_later_only_with_a_vote(
     assert node.ask(node.recipe.vote(other, number + 1, 1, b"", 1)) == TOO_SMALL
 
 
+@pytest.mark.parametrize("lost", [False, True], ids=["whole", "lost"])
+def test_an_old_copy_of_a_vote_is_worth_nothing(
+    node: OneNode, server: RedisServer, lost: bool
+) -> None:
+    """Neither for a number nor for whoever attaches it: it was somebody else's meanwhile."""
+    one = claim()
+    assert node.vote(one, 1) > HELD_BY_ANOTHER
+    server.ask("HSET", MARKER, "floor", 0)
+    node.recipe = Recipe(max_ttl=10.0, durable=False, set_id="")
+    if lost:
+        server.ask("HSET", MARKER, "run", "of another server")
+    assert node.ask(node.recipe.raise_to(one, soon())) == (0 if lost else VOTED)
+    attached = node.ask(node.recipe.adopt(one, at_once(one)))
+    assert attached == (QUARANTINED if lost else 1)
+
+
 def test_what_comes_late_does_not_shorten_what_was_parked(
     node: OneNode, server: RedisServer
 ) -> None:

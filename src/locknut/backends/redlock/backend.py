@@ -27,7 +27,7 @@ from locknut.backends.redlock.inspecting import Inspecting
 from locknut.backends.redlock.lines import Line
 from locknut.backends.redlock.questions import Question
 from locknut.backends.redlock.recipe import UNSAID, Packed, Recipe, Words
-from locknut.backends.redlock.refusing import differs, too_few
+from locknut.backends.redlock.refusing import differs, not_attached, too_few
 from locknut.backends.redlock.sets import Set
 from locknut.backends.redlock.waiting import Waiting, Watch
 from locknut.backends.redlock.watching import Watching
@@ -259,14 +259,20 @@ class RedlockBackend(Inspecting, Watching):
     async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
         attaching = self._set.attaching
         attaching.add(claim.id)
-        taken = await self._round(self._recipe.adopt(parked, claim), ballots.adopted)
+        if self._set.quarantined:
+            self._watch()
+        words = self._recipe.adopt(parked, claim)
+        taken = await self._round(words, ballots.adopted, note=self._set.voted)
         if len(taken.answers) < taken.needed:
             raise too_few(self._set, taken)
         raws = [taken.answers[at][1] for at in taken.said(1)]
         wanted = claim.id in attaching  # or it was released meanwhile, which leaves tombstones
         attaching.discard(claim.id)
         if not taken.enough(1):
-            self._swap_back(parked, claim, taken)
+            back = self._recipe.adopt(claim, parked, back=True)
+            self._tell([Question(at, back) for at in taken.asked])
+            if why := not_attached(self._set, taken, self.max_ttl):
+                raise why
             return None
         ballot = Ballot(time.time_ns() // 1000)
         ballot.raw = max(raws)
@@ -274,19 +280,6 @@ class RedlockBackend(Inspecting, Watching):
         if wanted:
             self._set.ballots[claim.id] = ballot
         return Granted(ballot.raw)
-
-    def _swap_back(self, parked: Claim, claim: Claim, taken: Round) -> None:
-        """Nothing to adopt any more; or several do it at once, and nobody has a majority: then all
-        swap back, and try again after a while that is random.
-        """
-        others = ballots.told_instead(taken)
-        back = self._recipe.adopt(claim, parked, back=True)
-        self._tell([Question(at, back) for at in taken.asked])
-        if not taken.said(1) and len(others) == 1:
-            return
-        if max(others.values(), default=0) < taken.needed:
-            message = "somebody else attaches the same text at this moment"
-            raise BackendUnavailable(message, backend=self.name)
 
     def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
         waiting = self._waiting[claim.id] = Waiting(claim.id, len(self._all))

@@ -85,7 +85,7 @@ class Recipe:
         return front, b"%b\r\n%b" % (value[42:], terms)
 
     def raise_to(self, claim: Claim, number: int) -> Words:
-        return self._about(RAISE, claim.key, (claim.id.encode(), b"%d" % number))
+        return self._about(RAISE, claim.key, (claim.id.encode(), b"%d" % number), node=True)
 
     def extend(
         self, claim: Claim, raw: int, *, anew: bool, parked_for: float | None = None

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from locknut.backends.redlock.ballots import NOT_COUNTED, OTHER_SET, QUARANTINED, UNSURE, Round
+from locknut.backends.redlock.ballots import (
+    NOT_COUNTED,
+    OTHER_SET,
+    QUARANTINED,
+    UNSURE,
+    Round,
+    told_instead,
+)
 from locknut.backends.redlock.nodes import in_words
 from locknut.backends.redlock.recipe import GUARD
 from locknut.backends.redlock.sets import Set
@@ -40,6 +47,25 @@ def too_few(nodes: Set, answers: Round) -> LocknutError:
             " (if this set is new and nobody holds a lock in it, do not wait: "
             "`locknut redlock init -u URL` once, or locknut.redlocks.begin(url))"
         )
+    return BackendUnavailable(message, backend=_NAME)
+
+
+def not_attached(nodes: Set, taken: Round, max_ttl: float) -> LocknutError | None:
+    """Why nobody knows what became of a detached hold; None: it is not there any more.
+
+    When several attach it at once, nobody may have a majority: all swap back, and try again after a
+    while that is random.
+    """
+    if differences := nodes.differences():
+        return differs(*differences[0], max_ttl)
+    others = told_instead(taken)
+    if max(others.values(), default=0) >= taken.needed:
+        return None
+    if taken.said(QUARANTINED):
+        return too_few(nodes, taken)
+    if not taken.said(1) and len(others) == 1:
+        return None
+    message = "somebody else attaches the same text at this moment"
     return BackendUnavailable(message, backend=_NAME)
 
 

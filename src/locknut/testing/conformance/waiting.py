@@ -183,8 +183,10 @@ class Waiting(Part):
         client = bare(locks)._client
         client.backend = counted = _Counted(client.backend)
         async with scene.stranger("x"):
-            assert await locks.lock("x").acquire(timeout=0.5) is None
-        assert counted.attempts <= 5
+            assert await locks.lock("x").acquire(timeout=2) is None
+        # Looking twenty times a second would be 40. A few in the beginning are for votes: a node
+        # may not have heard of the stranger when it is asked for the first time.
+        assert counted.attempts <= 12
 
     @needs(Capability.LEASE)
     async def test_a_dead_holder_is_outlived(self, scene: Scene) -> None:

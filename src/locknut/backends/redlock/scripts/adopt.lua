@@ -1,17 +1,26 @@
 -- Swap the id of a parked hold for a new one, and renew it: a compare-and-swap (S15).
 -- Answers {1, number, clock}; or {0, handle, clock}: this one has it now, 0 for nobody. Asked again it
 -- finds its own. When several do it at once, each may get a few nodes: then all swap back.
--- ARGV 1 parked id, 2 new id and what people may see, 3 ttl, 4 tombstone's time, 0 to swap back, 5 terms
+-- Or, as for a vote, {-1, ms}, {-2, max_ttl}, {-6, 0}: a node that lost its data may have an old copy
+-- of a hold that somebody attached meanwhile, and released.
+-- ARGV 1 parked id, 2 new id and what people may see, 3 ttl, 4 tombstone's time, 0 to swap back,
+--      5 terms, 6 '1' if the nodes never lose data
 
 -- include node
 
 -- include ready
 
-if of_another_set(ARGV[5]) then
-  return {0, 0, clock}
-end
 local parked, id, shown = ARGV[1], string.sub(ARGV[2], 1, 32), string.sub(ARGV[2], 33)
 local back = ARGV[4] == '0'
+if back and of_another_set(ARGV[5]) then
+  return {0, 0, clock}
+end
+if not back then
+  local hindered, by = hindrance(ARGV[5], ARGV[6] == '1')
+  if hindered < 0 then
+    return {hindered, by, clock}
+  end
+end
 local old = redis.call('zscore', HOLD, parked) and parked
 if redis.call('zscore', HOLD, id) then
   old = id
