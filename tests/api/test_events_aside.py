@@ -6,7 +6,9 @@ import asyncio
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -157,3 +159,25 @@ class TestAtRisk:
 
         with RedisServer() as server:
             assert asyncio.run(story(server)) == ["granted", "at_risk", "lost"]
+
+
+def test_a_client_that_fakes_replace_while_an_event_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As at the end of a test that has fakes: what was begun is ended where it was begun."""
+    failed: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", failed.append)
+    with locknut.connect("memory:exchanged") as locks:
+        client: Any = locks._client
+        before = vars(client)
+
+        def exchange(_: Event) -> None:
+            client.__dict__ = {**before, "_untold": deque()}
+
+        locks.on_event(exchange)
+        client.say(Event("lost", "x", "memory"), aside=True)
+        ended = threading.Event()
+        client.runtime.aside(ended.set)
+        assert ended.wait(60)
+    assert not failed
+    assert not before["_untold"]

@@ -242,10 +242,11 @@ class Client:
             self.ear.tell(event)
 
     def _say_next(self) -> None:
+        untold = self._untold  # fakes of a test may take our place meanwhile
         try:
-            self.ear.tell(self._untold[0])
+            self.ear.tell(untold[0])
         finally:
-            self._untold.popleft()
+            untold.popleft()
 
     def look(self, hold: Hold) -> bool:
         return losing.look(self, hold)
