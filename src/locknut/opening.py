@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar, Final, NamedTuple, Self, cast
 
-from locknut import connect, foreign, hints, pickling
+from locknut import foreign, hints, pickling, urls
 from locknut.core import doors, exiting, forking
 from locknut.core.client import Client
 from locknut.core.ports import Backend, Ear, Engine, Runtime
@@ -44,11 +44,11 @@ class Settings(NamedTuple):
 
 def open_url(url: Any, settings: Settings) -> tuple[Engine, Settings]:
     """The engine, and the settings with what the URL says filled in."""
-    engine, rest = connect.open_engine(url)
+    engine, rest = urls.open_engine(url)
     namespace, inside = settings.namespace, rest.options.get("namespace")
     shown, origin = None, None
     if url is None or isinstance(url, str):
-        text = connect.chosen(url)
+        text = urls.chosen(url)
         shown = hints.shown(text, engine.id)
         # `file:` may mean another directory there: the directory itself is passed on.
         origin = pickling.Origin([shown if shown and engine.id.startswith("file:") else text])
@@ -114,7 +114,7 @@ def client(
 ) -> Client:
     """Everything one Locks is made of. The keeper is a thread with a connection of its own."""
     backend = face._backend_of(engine)
-    connect.ensure(backend, settings.require)
+    urls.ensure(backend, settings.require)
     customs: Customs = getattr(engine, "customs", OUR_OWN)
 
     def reopen(inherited: Client) -> Client:

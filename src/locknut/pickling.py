@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 from weakref import WeakValueDictionary
 
-from locknut.connect import open_engine, open_nodes
 from locknut.core import forking
 from locknut.errors import ConfigurationError
+from locknut.urls import open_engine, open_nodes
 
 if TYPE_CHECKING:
     from locknut.core.client import Client

@@ -13,7 +13,7 @@ import pytest
 
 import locknut
 from locknut import errors
-from locknut.connect import parse
+from locknut.urls import parse
 
 for module in pkgutil.walk_packages(locknut.__path__, "locknut."):
     if module.name.startswith("locknut.backends"):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from locknut.connect import Url, open_engine, parse
 from locknut.errors import ConfigurationError
+from locknut.urls import Url, open_engine, parse
 from tests.contracts.sources import ROOT
 
 LISTS = (
@@ -77,9 +77,7 @@ def interpreters() -> list[str]:
 @pytest.mark.parametrize("python", interpreters())
 def test_lists_of_hosts_mean_the_same_to_every_interpreter(python: str) -> None:
     """Only what needs no driver: another interpreter has none."""
-    asked = (
-        f"from locknut.connect import parse; print([parse(each).servers() for each in {LISTS!r}])"
-    )
+    asked = f"from locknut.urls import parse; print([parse(each).servers() for each in {LISTS!r}])"
     told = subprocess.run(
         [python, "-c", asked],
         env={"PYTHONPATH": str(ROOT / "src")},

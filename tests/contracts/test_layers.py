@@ -35,7 +35,7 @@ MAY_IMPORT = {
 """Which layer may know which; files at the top of the package are the faces."""
 
 ALLOWED = {
-    "backends": ("locknut.connect.Url",),  # the address an engine is opened with
+    "backends": ("locknut.urls.Url",),  # the address an engine is opened with
     "cli": (
         "locknut.core.values",  # the vocabulary that `locknut` hands on
         "locknut.core.doors",  # "1m30s" reads the same everywhere

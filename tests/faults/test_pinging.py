@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from locknut import aio
-from locknut.connect import open_engine
 from locknut.core import pinging
 from locknut.core.pinging import NAME
 from locknut.errors import BackendError, BackendUnavailable
 from locknut.opening import Settings
 from locknut.testing.conformance.colours import COLOURS
+from locknut.urls import open_engine
 from tests.backends.redis.conftest import eventually, left_behind
 from tests.servers.ports import Ports
 from tests.servers.redis import RedisServer

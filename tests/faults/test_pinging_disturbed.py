@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 import pytest
 
 import locknut
-from locknut.connect import open_engine
 from locknut.core import pinging
 from locknut.core.pinging import NAME
 from locknut.errors import BackendError, BackendUnavailable
 from locknut.opening import Settings
 from locknut.testing.conformance.colours import COLOURS
 from locknut.testing.proxy import FaultProxy
+from locknut.urls import open_engine
 from tests.backends.redis.conftest import left_behind
 from tests.faults.test_pinging import LATE, both_colours
 from tests.servers.redis import RedisServer

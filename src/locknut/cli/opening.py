@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import locknut
-from locknut.connect import parse
 from locknut.errors import ConfigurationError
+from locknut.urls import parse
 
 if TYPE_CHECKING:
     from locknut.cli.arguments import Options

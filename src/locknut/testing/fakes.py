@@ -18,7 +18,6 @@ import locknut
 from locknut import aio, opening
 from locknut.backends.memory import MemoryEngine
 from locknut.backends.memory.backend import MemoryBackend
-from locknut.connect import DEFAULT_URL, parse
 from locknut.core import losing
 from locknut.core.client import Client
 from locknut.core.holding import LeaseCore
@@ -30,6 +29,7 @@ from locknut.runtimes.threads import run
 from locknut.testing.clock import COURTESY, Clock
 from locknut.testing.doubles import ELSEWHERE, Double
 from locknut.testing.standins import FakeEngine, Line, SomebodyElse
+from locknut.urls import DEFAULT_URL, parse
 
 HOME = "memory:test"
 """The place of the Locks that a test is given, and of the default."""

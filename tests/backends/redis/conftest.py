@@ -11,8 +11,8 @@ import pytest
 
 from locknut import aio
 from locknut.backends.redis.engine import RedisEngine
-from locknut.connect import open_engine
 from locknut.core.values import Claim
+from locknut.urls import open_engine
 from tests.servers.ports import Ports
 from tests.servers.redis import RedisServer
 

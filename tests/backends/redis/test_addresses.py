@@ -14,8 +14,8 @@ import pytest
 import locknut
 from locknut import aio, backends
 from locknut.backends.redis import settings
-from locknut.connect import open_engine, parse
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
+from locknut.urls import open_engine, parse
 from tests.backends.redis.conftest import somebody_waits
 from tests.servers.certificates import Certificates
 from tests.servers.redis import RedisServer

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import pytest
 
 import locknut
-from locknut.connect import open_engine
 from locknut.core.values import FENCE_STEP, Busy, Granted, Mode
 from locknut.runtimes.clock import now
 from locknut.runtimes.threads import ThreadRuntime, run
+from locknut.urls import open_engine
 from tests.backends.redis.conftest import PATIENCE, claim, eventually
 from tests.servers.redis import RedisServer
 

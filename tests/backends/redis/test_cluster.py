@@ -21,12 +21,12 @@ from locknut.backends.redis.cluster.slots import key_of, redirect, slot_of
 from locknut.backends.redis.cluster.sync import ClusterBackend
 from locknut.backends.redis.engine import ClusterEngine
 from locknut.backends.redis.recipe import Recipe
-from locknut.connect import open_engine
 from locknut.core.values import Busy, Granted, Renewal
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
 from locknut.runtimes.clock import now
 from locknut.runtimes.loop import LoopRuntime
 from locknut.runtimes.threads import run
+from locknut.urls import open_engine
 from tests.backends.redis.conftest import PATIENCE, claim, eventually, somebody_waits
 from tests.servers.cluster import Node, RedisCluster
 

@@ -17,12 +17,12 @@ from locknut.backends.redis import backend
 from locknut.backends.redis.cluster.silence import Silence
 from locknut.backends.redis.settings import read
 from locknut.backends.redis.sockets import DIAL
-from locknut.connect import parse
 from locknut.core.values import Granted, Renewal, State
 from locknut.errors import BackendUnavailable
 from locknut.runtimes.clock import now
 from locknut.runtimes.deadlines import within
 from locknut.runtimes.threads import run
+from locknut.urls import parse
 from tests.backends.redis.conftest import PATIENCE, claim, eventually
 from tests.backends.redis.test_cluster import (
     engine,

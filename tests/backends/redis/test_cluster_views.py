@@ -15,10 +15,10 @@ from locknut import aio
 from locknut.backends.redis.cluster.slots import SLOTS, SlotMap
 from locknut.backends.redis.cluster.views import Survey, View, view
 from locknut.backends.redis.settings import read_hosts
-from locknut.connect import parse
 from locknut.core.values import Granted, Renewal
 from locknut.errors import BackendError, BackendUnavailable
 from locknut.runtimes.threads import run
+from locknut.urls import parse
 from tests.backends.redis.conftest import PATIENCE, claim, eventually
 from tests.backends.redis.test_cluster import (
     engine,

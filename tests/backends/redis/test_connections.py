@@ -17,11 +17,11 @@ from locknut.backends.redis.places import Single
 from locknut.backends.redis.pools import Pool
 from locknut.backends.redis.settings import read
 from locknut.backends.redis.streams import Stream
-from locknut.connect import parse
 from locknut.core import renewing
 from locknut.errors import BackendUnavailable
 from locknut.runtimes.clock import now
 from locknut.runtimes.threads import ThreadRuntime, run
+from locknut.urls import parse
 from tests.backends.redis.conftest import PATIENCE, claim, engine, eventually
 from tests.servers.redis import RedisServer
 

@@ -13,12 +13,12 @@ import locknut
 from locknut.backends.redis import sync
 from locknut.backends.redis.backend import RedisBackend
 from locknut.backends.redis.sync import BlockingBackend
-from locknut.connect import open_engine
 from locknut.core.ports import Backend
 from locknut.core.values import Answer, Busy, Claim, Granted
 from locknut.errors import BackendUnavailable
 from locknut.runtimes import clock
 from locknut.runtimes.threads import run
+from locknut.urls import open_engine
 from tests.backends.redis.conftest import claim, engine, eventually
 from tests.servers.redis import RedisServer
 

@@ -12,10 +12,10 @@ import locknut
 from locknut import aio
 from locknut.backends.redis.sockets import Connection
 from locknut.backends.redis.streams import Stream
-from locknut.connect import open_engine
 from locknut.core.values import Busy, Granted, Renewal
 from locknut.errors import BackendError, BackendUnavailable, LeaseLost
 from locknut.runtimes.threads import run
+from locknut.urls import open_engine
 from tests.backends.redis.conftest import PATIENCE, claim, engine, eventually, somebody_waits
 from tests.servers.redis import RedisServer
 

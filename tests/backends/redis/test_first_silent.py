@@ -14,10 +14,10 @@ import pytest
 from locknut.backends.redis.links import LoopDial
 from locknut.backends.redis.sentinel import Sentinels, read
 from locknut.backends.redis.sockets import DIAL
-from locknut.connect import open_engine, parse
 from locknut.errors import BackendUnavailable
 from locknut.opening import Settings
 from locknut.testing.conformance.colours import COLOURS
+from locknut.urls import open_engine, parse
 from tests.backends.redis.test_cluster import names_on_every_node
 from tests.backends.redis.test_sentinel import liar
 from tests.servers.cluster import RedisCluster

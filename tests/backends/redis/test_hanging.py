@@ -15,10 +15,10 @@ import pytest
 
 import locknut
 from locknut import aio
-from locknut.connect import open_engine
 from locknut.errors import AcquireTimeout, BackendUnavailable
 from locknut.opening import Settings
 from locknut.testing.conformance.colours import COLOURS
+from locknut.urls import open_engine
 from tests.backends.redis.conftest import eventually, left_behind, somebody_waits
 from tests.servers.redis import RedisServer
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from locknut.connect import open_engine
 from locknut.core.values import Busy, Claim, Granted, Mode
 from locknut.runtimes import clock
 from locknut.runtimes.loop import LoopRuntime
 from locknut.runtimes.threads import ThreadRuntime, run
 from locknut.testing.proxy import FaultProxy
+from locknut.urls import open_engine
 from tests.backends.redis.conftest import PATIENCE, claim, engine, eventually
 from tests.servers.redis import RedisServer
 

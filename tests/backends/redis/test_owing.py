@@ -12,7 +12,7 @@ from locknut.backends.redis import wire
 from locknut.backends.redis.places import Single
 from locknut.backends.redis.pools import Pool
 from locknut.backends.redis.settings import read
-from locknut.connect import parse
+from locknut.urls import parse
 from tests.backends.redis.conftest import eventually
 from tests.servers.redis import RedisServer
 

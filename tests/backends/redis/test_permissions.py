@@ -12,11 +12,11 @@ import pytest
 
 import locknut
 from locknut import aio
-from locknut.connect import open_engine
 from locknut.core.values import Busy, Granted, Mode
 from locknut.errors import BackendError
 from locknut.runtimes import clock
 from locknut.runtimes.threads import ThreadRuntime, run
+from locknut.urls import open_engine
 from tests.backends.redis.conftest import PATIENCE, claim
 from tests.backends.redis.permissions import commands, documented, documented_for_a_cluster
 from tests.servers.cluster import RedisCluster

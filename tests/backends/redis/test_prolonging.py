@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from locknut.connect import open_engine
 from locknut.core.values import Claim, Granted, Mode, Renewal
 from locknut.errors import BackendError
 from locknut.runtimes.threads import run
+from locknut.urls import open_engine
 from tests.backends.redis.conftest import claim, engine
 from tests.servers.redis import RedisServer
 

@@ -14,9 +14,9 @@ from locknut.backends.redis.places import Single
 from locknut.backends.redis.pools import Pool
 from locknut.backends.redis.settings import read
 from locknut.backends.redis.sync import BlockingBackend
-from locknut.connect import parse
 from locknut.errors import BackendUnavailable
 from locknut.runtimes.threads import run
+from locknut.urls import parse
 from tests.servers.redis import RedisServer
 
 pytestmark = [pytest.mark.redis, pytest.mark.faults]

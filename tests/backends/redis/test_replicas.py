@@ -13,12 +13,12 @@ import locknut
 from locknut import aio
 from locknut.backends.redis import settings
 from locknut.backends.redis.engine import RedisEngine
-from locknut.connect import open_engine, parse
 from locknut.core.values import Busy, Capability, Granted, Mode, Renewal, State
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError, LeaseLost
 from locknut.runtimes.clock import now
 from locknut.runtimes.loop import LoopRuntime
 from locknut.runtimes.threads import ThreadRuntime, run
+from locknut.urls import open_engine, parse
 from tests.backends.redis.conftest import PATIENCE, claim, eventually
 from tests.servers.redis import RedisServer
 

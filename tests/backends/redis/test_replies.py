@@ -16,8 +16,8 @@ from locknut.backends.redis.links import LoopDial
 from locknut.backends.redis.replies import Reply
 from locknut.backends.redis.settings import read
 from locknut.backends.redis.streams import Stream
-from locknut.connect import parse
 from locknut.errors import BackendUnavailable
+from locknut.urls import parse
 from tests.servers.redis import RedisServer
 
 pytestmark = pytest.mark.redis

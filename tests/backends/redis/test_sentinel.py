@@ -20,11 +20,11 @@ from locknut.backends.redis.pools import Pool
 from locknut.backends.redis.sentinel import Sentinels, read
 from locknut.backends.redis.settings import read as read_one
 from locknut.backends.redis.sync import BlockingBackend
-from locknut.connect import parse
 from locknut.core.values import Busy, Granted
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
 from locknut.runtimes.clock import now
 from locknut.runtimes.threads import ThreadRuntime, run
+from locknut.urls import parse
 from tests.backends.redis.conftest import PATIENCE, claim, eventually, somebody_waits
 from tests.servers.redis import RedisServer
 from tests.servers.sentinel import SERVICE, SentinelService

@@ -30,8 +30,8 @@ from locknut.backends.redlock.lines import Line
 from locknut.backends.redlock.questions import Question
 from locknut.backends.redlock.recipe import Recipe
 from locknut.backends.redlock.sets import Set
-from locknut.connect import parse
 from locknut.runtimes.clock import now
+from locknut.urls import parse
 
 SECOND = 1_000_000
 NOON = 1_800_000_000 * SECOND

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from locknut.connect import open_engine
 from locknut.errors import LeaseLost
 from locknut.opening import Settings
 from locknut.testing.conformance.colours import COLOURS
+from locknut.urls import open_engine
 from tests.backends.redlock.reaching import reach_all
 from tests.servers.redlock import RedlockNodes
 

@@ -16,9 +16,9 @@ from locknut.backends.redis.settings import read
 from locknut.backends.redlock.crews import Crew
 from locknut.backends.redlock.peers import Peer
 from locknut.backends.redlock.sets import Set
-from locknut.connect import parse
 from locknut.core.values import Claim
 from locknut.runtimes.clock import now
+from locknut.urls import parse
 from tests.api import interrupting, stepped, storm
 from tests.servers.redlock import RedlockNodes
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from locknut.connect import open_engine
 from locknut.core.values import Claim, Granted
 from locknut.errors import AcquireTimeout, BackendUnavailable, LocknutError
 from locknut.opening import Settings
 from locknut.testing.conformance.colours import COLOURS
+from locknut.urls import open_engine
 from tests.backends.redlock.reaching import reach_all
 from tests.servers.redlock import RedlockNodes
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from locknut.cli.showing import card, facts_of
-from locknut.connect import open_engine
 from locknut.core.values import LockInfo
 from locknut.opening import Settings
 from locknut.testing.conformance.colours import COLOURS
+from locknut.urls import open_engine
 from tests.servers.redlock import RedlockNodes
 
 pytestmark = pytest.mark.redis

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from locknut.connect import open_engine
 from locknut.errors import BackendUnavailable
 from locknut.opening import Settings
 from locknut.testing.conformance.colours import COLOURS
+from locknut.urls import open_engine
 from tests.servers.redis import RedisServer
 from tests.servers.redlock import RedlockNodes
 

@@ -211,7 +211,7 @@ def test_a_clock_that_steps_too_often_is_not_believed_for_the_longest_ttl(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from locknut.backends.redis import settings
-    from locknut.connect import parse
+    from locknut.urls import parse
 
     (node,) = Set([settings.read(parse("redis://a"))], 60.0).nodes
     monkeypatch.setattr("locknut.backends.redlock.nodes.now", lambda: 1000.0)

@@ -14,10 +14,10 @@ import pytest
 
 import locknut
 from locknut import redlocks
-from locknut.connect import open_engine
 from locknut.errors import BackendUnavailable, ConfigurationError, LocknutError
 from locknut.opening import Settings
 from locknut.testing.conformance.colours import COLOURS
+from locknut.urls import open_engine
 from tests.backends.redlock.cutting_off import TTL
 from tests.servers.processes import until
 from tests.servers.redlock import RedlockNodes

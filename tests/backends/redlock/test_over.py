@@ -10,10 +10,10 @@ from locknut.backends.redlock.ballots import Round
 from locknut.backends.redlock.claims import Ballot
 from locknut.backends.redlock.lines import Line
 from locknut.backends.redlock.scripts import WITHDRAW
-from locknut.connect import open_engine
 from locknut.core.values import Claim
 from locknut.opening import Settings
 from locknut.testing.conformance.colours import COLOURS
+from locknut.urls import open_engine
 from tests.backends.redlock.reaching import reach_all
 from tests.servers.redis import RedisServer
 from tests.servers.redlock import RedlockNodes

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from locknut.backends.redlock.ballots import Clock
-from locknut.connect import open_engine
 from locknut.core.values import Claim, Granted
 from locknut.testing.conformance.colours import COLOURS
 from locknut.testing.proxy import FaultProxy
+from locknut.urls import open_engine
 from tests.servers.redlock import RedlockNodes
 
 pytestmark = pytest.mark.redis

@@ -13,9 +13,9 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from locknut.backends.zookeeper.engine import ZooKeeperEngine
-from locknut.connect import open_engine
 from locknut.core.values import Claim
 from locknut.runtimes.threads import ThreadSignal
+from locknut.urls import open_engine
 from tests.servers.zookeeper import ZooKeeperEnsemble, ZooKeeperServer
 
 PATIENCE = 30.0

@@ -153,7 +153,7 @@ def test_wrong_addresses_are_refused_before_anything_is_sent(url: str, said: str
 
 def test_addresses_that_are_right() -> None:
     from locknut.backends.zookeeper.settings import read
-    from locknut.connect import parse
+    from locknut.urls import parse
 
     found = read(
         parse("zookeeper://us%3Aer:p%40ss@a,b:2182,[::1]:2183,[::2]/locks/of mine?acl=open")

@@ -12,11 +12,11 @@ import pytest
 
 import locknut
 from locknut import aio
-from locknut.connect import open_engine
 from locknut.errors import BackendUnavailable
 from locknut.opening import Settings
 from locknut.runtimes.threads import run
 from locknut.testing.conformance.colours import COLOURS
+from locknut.urls import open_engine
 from tests.backends.zookeeper.conftest import (
     PATIENCE,
     children,

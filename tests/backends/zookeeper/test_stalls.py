@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from locknut.connect import open_engine
 from locknut.core.ports import Engine
 from locknut.testing.conformance.colours import COLOURS
 from locknut.testing.conformance.porting import Porting
+from locknut.urls import open_engine
 from tests.backends.zookeeper.conftest import root
 from tests.servers.zookeeper import ZooKeeperServer
 

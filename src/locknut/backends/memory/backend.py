@@ -27,8 +27,8 @@ from locknut.runtimes import clock
 from locknut.runtimes.threads import Guard
 
 if TYPE_CHECKING:
-    from locknut.connect import Url
     from locknut.core.ports import Signal
+    from locknut.urls import Url
 
 CAPABILITIES = frozenset(
     {

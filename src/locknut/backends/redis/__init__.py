@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from locknut.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from locknut.connect import Url
     from locknut.core.ports import Engine
+    from locknut.urls import Url
 
 __all__ = ["adopt", "open_engine"]
 

@@ -22,7 +22,7 @@ from locknut.core.values import Customs
 from locknut.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from locknut.connect import Url
+    from locknut.urls import Url
 
 
 class RedisEngine:

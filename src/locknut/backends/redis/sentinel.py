@@ -22,7 +22,7 @@ from locknut.runtimes.clock import now
 from locknut.runtimes.deadlines import hurried
 
 if TYPE_CHECKING:
-    from locknut.connect import Url
+    from locknut.urls import Url
 
 OPTIONS: Final = ("sentinel_username", "sentinel_password", "sentinel_tls")
 _PORT: Final = 26379

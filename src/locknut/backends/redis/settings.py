@@ -18,7 +18,7 @@ from locknut.errors import BackendUnavailable, ConfigurationError
 from locknut.runtimes.deadlines import hurried, share
 
 if TYPE_CHECKING:
-    from locknut.connect import Url
+    from locknut.urls import Url
 
 COMMAND_LIMIT: Final = 2.0
 """Seconds after which a command counts as unanswered."""

@@ -9,7 +9,7 @@ from locknut.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from locknut.backends.redlock.engine import RedlockEngine
-    from locknut.connect import Url
+    from locknut.urls import Url
 
 __all__ = ["open_engine", "open_nodes"]
 

@@ -19,7 +19,7 @@ from locknut.core.values import NodeInfo
 from locknut.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from locknut.connect import Url
+    from locknut.urls import Url
 
 MAX_TTL: Final = 60.0
 NODE_LIMIT: Final = 0.3

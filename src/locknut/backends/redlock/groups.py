@@ -17,7 +17,7 @@ from locknut.errors import ConfigurationError
 from locknut.runtimes.threads import run
 
 if TYPE_CHECKING:
-    from locknut.connect import Url
+    from locknut.urls import Url
 
 HANDSHAKE: Final = 0.3
 """Seconds for what blocks when a connection is made: a node that hangs in it costs this once, then

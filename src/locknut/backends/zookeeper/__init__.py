@@ -8,7 +8,7 @@ from locknut.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from locknut.backends.zookeeper.engine import ZooKeeperEngine
-    from locknut.connect import Url
+    from locknut.urls import Url
 
 __all__ = ["adopt", "open_engine"]
 

@@ -12,7 +12,7 @@ from locknut.core import doors
 from locknut.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from locknut.connect import Url
+    from locknut.urls import Url
 
 SESSION_TIMEOUT: Final = 10.0
 PORT: Final = 2181

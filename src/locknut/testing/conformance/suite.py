@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 import pytest
 
-from locknut.connect import open_engine
 from locknut.core.ports import Engine
 from locknut.core.values import Capability
 from locknut.testing.conformance.colours import COLOURS
 from locknut.testing.conformance.scene import Scene
+from locknut.urls import open_engine
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -15,7 +15,6 @@ from locknut.backends import redis
 from locknut.backends.redis import engine as _engine  # noqa: F401  # all modules are loaded by it
 from locknut.backends.redis import settings, wire
 from locknut.backends.redis.places import Latest, Single
-from locknut.connect import parse
 from locknut.runtimes import deadlines
 from locknut.testing.node import EPOCH
 from locknut.testing.process import Process
@@ -23,6 +22,7 @@ from locknut.testing.redis.server import RedisNode
 from locknut.testing.redis.wires import Wire
 from locknut.testing.stepping import Died, Future
 from locknut.testing.variant import Patch
+from locknut.urls import parse
 
 SETTINGS = settings.read(parse("redis://sim?socket_timeout=1&socket_connect_timeout=1"))
 

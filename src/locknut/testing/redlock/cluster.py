@@ -13,12 +13,12 @@ from locknut.backends.redlock.lines import Line
 from locknut.backends.redlock.questions import Question
 from locknut.backends.redlock.recipe import Packed, Recipe, milliseconds
 from locknut.backends.redlock.sets import Set
-from locknut.connect import parse
 from locknut.testing.network import Faults, Network
 from locknut.testing.process import Process
 from locknut.testing.redis.faults import Edit
 from locknut.testing.redlock.node import LAST, RedlockNode
 from locknut.testing.world import World
+from locknut.urls import parse
 
 MAX_TTL = 3.0
 """Short, so that a node which lost its data votes again before the run is over."""

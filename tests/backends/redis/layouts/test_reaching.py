@@ -13,8 +13,8 @@ import locknut
 from locknut import aio
 from locknut.backends.redis.layouts import redisson
 from locknut.backends.redis.layouts.layout import CLAIMS, beside, named
-from locknut.connect import open_engine
 from locknut.errors import ConfigurationError
+from locknut.urls import open_engine
 from tests.backends.redis.conftest import PATIENCE, eventually
 from tests.backends.redis.layouts.conftest import keys, table
 from tests.backends.redis.test_faults import Losses

@@ -34,7 +34,7 @@ from locknut.runtimes.clock import now
 from locknut.runtimes.deadlines import has_time, hurried
 
 if TYPE_CHECKING:
-    from locknut.connect import Url
+    from locknut.urls import Url
 
 _MOST_REDIRECTS: Final = 5
 _SLOTS: Final = wire.pack(b"CLUSTER", b"SLOTS")
