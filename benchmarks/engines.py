@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any
 
 from locknut.backends.memory import MemoryEngine
-from locknut.core.ports import Signal
+from locknut.core.ports import Runtime, Signal
 from locknut.core.values import Claim, Renewal
 
 PR_SET_TIMERSLACK = 29
@@ -69,17 +69,17 @@ class DelayedEngine:
         self.id = self._inner.id
         self.delay = delay
 
-    def blocking(self) -> Any:
+    def blocking(self, runtime: Runtime) -> Any:
         async def wait() -> None:
             time.sleep(self.delay)  # noqa: ASYNC251  # the blocking colour blocks
 
-        return Wrapped(self._inner.blocking(), partial(_after, wait))
+        return Wrapped(self._inner.blocking(runtime), partial(_after, wait))
 
-    def asyncio(self) -> Any:
+    def asyncio(self, runtime: Runtime) -> Any:
         async def wait() -> None:
             await asyncio.sleep(self.delay)
 
-        return Wrapped(self._inner.asyncio(), partial(_after, wait))
+        return Wrapped(self._inner.asyncio(runtime), partial(_after, wait))
 
 
 def _after(
@@ -103,11 +103,11 @@ class CountingEngine:
         self.commands: Counter[str] = Counter()
         self.renewed = 0
 
-    def blocking(self) -> Any:
-        return Wrapped(self._inner.blocking(), self._counted)
+    def blocking(self, runtime: Runtime) -> Any:
+        return Wrapped(self._inner.blocking(runtime), self._counted)
 
-    def asyncio(self) -> Any:
-        return Wrapped(self._inner.asyncio(), self._counted)
+    def asyncio(self, runtime: Runtime) -> Any:
+        return Wrapped(self._inner.asyncio(runtime), self._counted)
 
     def _counted(
         self, command: str, call: Callable[..., Coroutine[Any, Any, Any]]

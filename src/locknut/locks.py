@@ -35,8 +35,8 @@ class Locks(opening.Opened):
         super().__init__(engine, settings, runtime or ThreadRuntime())
 
     @staticmethod
-    def _backend_of(engine: Engine) -> Backend:
-        return engine.blocking()
+    def _backend_of(engine: Engine, runtime: Runtime) -> Backend:
+        return engine.blocking(runtime)
 
     @property
     def backend(self) -> str:

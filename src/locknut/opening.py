@@ -89,7 +89,7 @@ class Opened(pickling.Named):
 
     @staticmethod
     @abstractmethod
-    def _backend_of(engine: Engine) -> Backend:
+    def _backend_of(engine: Engine, runtime: Runtime) -> Backend:
         """One of this colour."""
 
     @property
@@ -113,7 +113,7 @@ def client(
     serial: int = 0,
 ) -> Client:
     """Everything one Locks is made of. The keeper is a thread with a connection of its own."""
-    backend = face._backend_of(engine)
+    backend = face._backend_of(engine, runtime)
     urls.ensure(backend, settings.require)
     customs: Customs = getattr(engine, "customs", OUR_OWN)
 
@@ -178,7 +178,7 @@ def _at_exit() -> None:
         each.exiting = True
         if each.holds and not each.closed and not exiting.dies_with_us(each):
             with suppress(Exception):
-                backend = each.keeper._open_backend()
+                backend = each.keeper.open_backend()
                 threads.run(exiting.leave(each, backend, each.keeper.runtime))
 
 

@@ -122,12 +122,13 @@ def test_what_fails_keeps_nothing_else_from_being_given_back() -> None:
                 return await super().release(claim, doubtful=doubtful)
 
         class Engine(MemoryEngine):
-            def blocking(self):
-                return Outlives(self)
+            def blocking(self, runtime):
+                return Outlives(self, runtime)
 
         engine = Engine("kept")
         def look():
-            print([info.name for info in threads.run(engine.blocking().inspect(None))])
+            backend = engine.blocking(threads.ThreadRuntime())
+            print([info.name for info in threads.run(backend.inspect(None))])
         import locknut.opening as opening
         atexit.unregister(opening._at_exit)
         atexit.register(look)

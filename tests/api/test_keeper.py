@@ -12,6 +12,7 @@ import pytest
 import locknut
 from locknut import aio
 from locknut.backends.memory import MemoryEngine
+from locknut.core.ports import Runtime
 from locknut.core.values import Claim, Heard
 from locknut.runtimes import threads
 from tests.api.crowd import PATIENCE, TTL, renewed
@@ -25,8 +26,8 @@ class CountingEngine(MemoryEngine):
         self.renewed: list[int] = []
         self.first = threading.Event()
 
-    def blocking(self) -> Any:
-        backend = super().blocking()
+    def blocking(self, runtime: Runtime) -> Any:
+        backend = super().blocking(runtime)
         plain = backend.renew
 
         async def renew(claims: list[Claim]) -> Sequence[Heard]:

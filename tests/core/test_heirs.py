@@ -40,7 +40,7 @@ def handed_over_and(
     now = Clock()
 
     async def main() -> None:
-        locks = aio.Locks(MemoryEngine(now=now), runtime=LoopRuntime(now))
+        locks = aio.Locks(MemoryEngine(), runtime=LoopRuntime(now))
         client = locks._client
         client.keeper._closing = True  # so that nobody else notices
         waiting = asyncio.Event()

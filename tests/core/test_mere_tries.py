@@ -9,15 +9,17 @@ import pytest
 from locknut import aio
 from locknut.backends.memory import MemoryEngine
 from locknut.backends.memory.backend import MemoryBackend
+from locknut.core.ports import Runtime
 from locknut.core.values import Answer, Busy, Claim
 from locknut.errors import BackendUnavailable
+from locknut.runtimes.loop import LoopRuntime
 
 
 class Told(MemoryBackend):
     """Notes what it is asked; may lose its next answers, and may put everybody in line."""
 
-    def __init__(self, engine: MemoryEngine):
-        super().__init__(engine)
+    def __init__(self, engine: MemoryEngine, runtime: Runtime):
+        super().__init__(engine, runtime)
         self.released: list[tuple[Claim, bool]] = []
         self.lost = 0
         self.lines_all = False
@@ -40,8 +42,8 @@ class Told(MemoryBackend):
 
 
 class Engine(MemoryEngine):
-    def asyncio(self) -> MemoryBackend:
-        return Told(self)
+    def asyncio(self, runtime: Runtime) -> MemoryBackend:
+        return Told(self, runtime)
 
 
 async def _held() -> tuple[aio.Lease, aio.Locks, Told]:
@@ -122,7 +124,7 @@ def test_who_waits_behind_it_gets_a_place_of_its_own() -> None:
 @pytest.mark.parametrize("waits", [True, False])
 def test_the_claim_says_so(waits: bool) -> None:
     engine = MemoryEngine()
-    port = engine.asyncio()
+    port = engine.asyncio(LoopRuntime())
     holder = Claim("n:x", "1" * 32)
 
     async def story() -> None:

@@ -9,10 +9,11 @@ import pytest
 from locknut.backends.memory import MemoryEngine
 from locknut.backends.memory.backend import MemoryBackend
 from locknut.core.pinging import NAME
+from locknut.core.ports import Runtime
 from locknut.core.values import Answer, Claim, Granted, Mode
 from locknut.errors import BackendUnavailable
 from locknut.opening import Settings
-from locknut.runtimes.threads import run
+from locknut.runtimes.threads import ThreadRuntime, run
 from locknut.testing.conformance.colours import COLOURS
 
 both_colours = pytest.mark.parametrize("colour", list(COLOURS))
@@ -21,8 +22,8 @@ both_colours = pytest.mark.parametrize("colour", list(COLOURS))
 class Told(MemoryBackend):
     """Notes what it is asked; loses the answer to the next attempts."""
 
-    def __init__(self, engine: Engine):
-        super().__init__(engine)
+    def __init__(self, engine: Engine, runtime: Runtime):
+        super().__init__(engine, runtime)
         self._told = engine
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:
@@ -45,11 +46,11 @@ class Engine(MemoryEngine):
         self.released: list[tuple[Claim, bool]] = []
         self.lost = 0
 
-    def blocking(self) -> MemoryBackend:
-        return Told(self)
+    def blocking(self, runtime: Runtime) -> MemoryBackend:
+        return Told(self, runtime)
 
-    def asyncio(self) -> MemoryBackend:
-        return Told(self)
+    def asyncio(self, runtime: Runtime) -> MemoryBackend:
+        return Told(self, runtime)
 
 
 def ping(engine: Engine, colour: str) -> None:
@@ -65,7 +66,7 @@ def ping(engine: Engine, colour: str) -> None:
 
 def hold(engine: Engine, mode: Mode) -> None:
     claim = Claim(f"t:{NAME}", "1" * 32, 60.0, mode)
-    assert isinstance(run(MemoryBackend(engine).attempt(claim, 0.0)), Granted)
+    assert isinstance(run(MemoryBackend(engine, ThreadRuntime()).attempt(claim, 0.0)), Granted)
 
 
 @both_colours

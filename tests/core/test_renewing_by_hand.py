@@ -9,6 +9,7 @@ import pytest
 import locknut
 from locknut.backends.memory import MemoryEngine
 from locknut.backends.memory.backend import MemoryBackend
+from locknut.core.ports import Runtime
 from locknut.core.values import Claim, Renewal
 
 
@@ -20,8 +21,8 @@ class Mute(MemoryBackend):
 
 
 class Engine(MemoryEngine):
-    def blocking(self) -> MemoryBackend:
-        return Mute(self)
+    def blocking(self, runtime: Runtime) -> MemoryBackend:
+        return Mute(self, runtime)
 
 
 def test_an_unconfirmed_renewal_raises_and_extends_nothing() -> None:

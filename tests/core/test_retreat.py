@@ -7,14 +7,15 @@ import asyncio
 from locknut import aio
 from locknut.backends.memory import MemoryEngine
 from locknut.backends.memory.backend import MemoryBackend
+from locknut.core.ports import Runtime
 from locknut.core.values import Claim
 
 
 class SlowToRelease(MemoryBackend):
     """Its releases wait until the test lets them go on."""
 
-    def __init__(self, engine: MemoryEngine):
-        super().__init__(engine)
+    def __init__(self, engine: MemoryEngine, runtime: Runtime):
+        super().__init__(engine, runtime)
         self.asked = asyncio.Event()
         self.go_on = asyncio.Event()
         self.go_on.set()
@@ -26,8 +27,8 @@ class SlowToRelease(MemoryBackend):
 
 
 class Engine(MemoryEngine):
-    def asyncio(self) -> MemoryBackend:
-        return SlowToRelease(self)
+    def asyncio(self, runtime: Runtime) -> MemoryBackend:
+        return SlowToRelease(self, runtime)
 
 
 async def _cancelled_while_it_gives_up() -> None:

@@ -37,8 +37,8 @@ class Locks(opening.Opened):
         super().__init__(engine, settings, runtime or LoopRuntime())
 
     @staticmethod
-    def _backend_of(engine: Engine) -> Backend:
-        return engine.asyncio()
+    def _backend_of(engine: Engine, runtime: Runtime) -> Backend:
+        return engine.asyncio(runtime)
 
     @property
     def backend(self) -> str:

@@ -89,7 +89,7 @@ class Client:
         backend: Backend,
         runtime: Runtime,
         keeper_runtime: Runtime,
-        keeper_backend: Callable[[], Backend],
+        keeper_backend: Callable[[Runtime], Backend],
         keeper_start: Callable[[Coroutine[Any, Any, None]], object],
         ear: Ear,
         lease_type: Callable[..., Any],

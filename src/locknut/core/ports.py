@@ -245,9 +245,7 @@ class Drops(Protocol):
 
 
 class Scatters(Protocol):
-    """What a backend may do besides, whose keys live on several servers that can fail each by
-    itself.
-    """
+    """What a backend may do besides, whose keys live on several servers that fail one by one."""
 
     def scatter(self, claims: Sequence[Claim]) -> Sequence[object]:
         """For each of them something that names its server, as far as is known without asking."""
@@ -281,7 +279,7 @@ class Nests(Protocol):
 
 
 class NamesHolders(Protocol):
-    """What a backend may do besides, where its lines may be long: tell of the holders alone."""
+    """What a backend may do besides, where its lines may be long."""
 
     async def inspect_holders(self, key: str) -> list[LockInfo]:
         """`inspect` of one key, without those who wait."""
@@ -306,15 +304,17 @@ class PassesNotes(Protocol):
 class Engine(Protocol):
     """What a URL leads to: a maker of backends in both colours, registered for a scheme.
 
-    Making one does not connect yet: the first command does. One whose keys are shared with other
-    people's clients also has `customs` (`values.Customs`). One that keeps something for all of its
-    backends (a mutex, a session, what it learned of the servers) also has `anew`, which returns
-    the same engine without any of that: a forked child goes on with it.
+    Making one does not connect yet: the first command does. A backend takes time, signals and
+    chance from its runtime. An engine whose keys are shared with other people's clients also has
+    `customs` (`values.Customs`). One that keeps something for all of its backends (a mutex, a
+    session) also has `anew`: the same engine without any of that, for a forked child.
     """
 
     id: str
     """Names the service, not the hosts: `all_of` orders by it across several Locks."""
 
-    def blocking(self) -> Backend: ...
+    def blocking(self, runtime: Runtime) -> Backend:
+        """One whose commands block the calling thread. Every keeper has one."""
 
-    def asyncio(self) -> Backend: ...
+    def asyncio(self, runtime: Runtime) -> Backend:
+        """One whose commands suspend the calling task."""

@@ -48,14 +48,14 @@ class Keeper:
         self,
         client: Client,
         runtime: Runtime,
-        open_backend: Callable[[], Backend],
+        connect: Callable[[Runtime], Backend],
         start: Callable[[Coroutine[Any, Any, None]], object],
     ):
         self.client = client
         self.runtime = runtime
         self.timetable = Timetable()
         self.wake = runtime.signal()
-        self._open_backend = open_backend
+        self._connect = connect
         self._start = start
         self._closing = False
         self._tickets = [object()]
@@ -71,6 +71,10 @@ class Keeper:
         """The connection of its own, while it runs."""
         self._hung_up: Callable[[], bool] | None = None
         """Of a backend that can tell without asking: see `ports.Glances`."""
+
+    def open_backend(self) -> Backend:
+        """A connection of its own."""
+        return self._connect(self.runtime)
 
     def expect(self, hold: Hold) -> None:
         """A hold has begun that must be looked at sooner than we would by ourselves."""
@@ -156,7 +160,7 @@ class Keeper:
 
     async def run(self) -> None:
         """Until there is nothing to do for a while, or the client closes."""
-        self._backend = backend = self._open_backend()
+        self._backend = backend = self.open_backend()
         self._hung_up = getattr(backend, "hung_up", None)
         try:
             while not self._closing:

@@ -32,7 +32,7 @@ class Customer:
             backend=variant.backend(process, node),
             runtime=self.runtime,
             keeper_runtime=self.runtime,
-            keeper_backend=lambda: (variant.keeper or variant.backend)(process, node),
+            keeper_backend=lambda _runtime: (variant.keeper or variant.backend)(process, node),
             keeper_start=lambda work: process.spawn(work, "keeper"),
             ear=Ear(self._heard, process.name),
             lease_type=Visit,

@@ -7,6 +7,7 @@ What it was made of lives on under another identity: its keeper and its leases d
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from locknut.core import forking, losing
@@ -46,12 +47,13 @@ class Double:
 
     def _made(self) -> Client:
         before = self._identity
-        runtime = FakeLoop if isinstance(before.runtime, LoopRuntime) else FakeThreads
+        colour = FakeLoop if isinstance(before.runtime, LoopRuntime) else FakeThreads
+        runtime = colour(self._clock)
         return Client(
-            backend=self.engine.like(before.backend),
-            runtime=runtime(self._clock),
+            backend=self.engine.like(before.backend, runtime),
+            runtime=runtime,
             keeper_runtime=FakeThreads(self._clock),
-            keeper_backend=lambda: self.engine.like(before.backend),
+            keeper_backend=partial(self.engine.like, before.backend),
             keeper_start=before.keeper._start,
             ear=before.ear,
             lease_type=before.lease_type,

@@ -17,7 +17,6 @@ import pytest
 import locknut
 from locknut import aio, opening
 from locknut.backends.memory import MemoryEngine
-from locknut.backends.memory.backend import MemoryBackend
 from locknut.core import losing
 from locknut.core.client import Client
 from locknut.core.holding import LeaseCore
@@ -143,7 +142,7 @@ class FakeLocks:
             lease.check()
             found = [(lease._client, lease._hold)]
         for client, hold in found:
-            run(MemoryBackend(self._engine(client.id)).release(hold.claim))
+            run(self._engine(client.id).behind().release(hold.claim))
             losing.lose(client, hold, "taken")
         self.clock.settle()
 
@@ -200,7 +199,7 @@ class FakeLocks:
     def _held(self) -> list[str]:
         found: set[str] = set()
         for (_, prefix), engine in self._namespaces.items():
-            infos = run(MemoryBackend(engine).inspect(None))
+            infos = run(engine.behind().inspect(None))
             held = {info.name for info in infos if info.locked}
             found |= {key.removeprefix(prefix) for key in held if key.startswith(prefix)}
         return sorted(found)

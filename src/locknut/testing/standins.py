@@ -10,11 +10,11 @@ import pytest
 
 from locknut.backends.memory import MemoryEngine
 from locknut.backends.memory.backend import MemoryBackend
-from locknut.core.ports import Backend
+from locknut.core.ports import Backend, Runtime
 from locknut.core.values import FENCE_STEP, Busy, Claim, Mode
 from locknut.errors import BackendUnavailable
 from locknut.runtimes.threads import run
-from locknut.testing.clock import Clock
+from locknut.testing.clock import Clock, FakeThreads
 
 COMMANDS = frozenset(
     {
@@ -67,12 +67,17 @@ class FakeEngine(MemoryEngine):
     """All locks of one place (a URL, as a rule), by the clock of the test."""
 
     def __init__(self, place: str, clock: Clock, line: Line):
-        super().__init__(place, clock.now, clock.wall)
+        super().__init__(place, clock.wall)
+        self.clock = clock
         self.line = line
 
-    def like(self, backend: Backend) -> Any:
+    def like(self, backend: Backend, runtime: Runtime) -> Any:
         """A connection that looks like this one."""
-        return FakeBackend(MemoryBackend(self), self.line, backend)
+        return FakeBackend(MemoryBackend(self, runtime), self.line, backend)
+
+    def behind(self) -> MemoryBackend:
+        """The locks themselves, for the test: this connection is never cut."""
+        return MemoryBackend(self, FakeThreads(self.clock))
 
 
 class SomebodyElse:
@@ -96,7 +101,7 @@ class SomebodyElse:
         mode, permits = self._kind
         key, who = prefix + self._name, "somebody else"
         claim = Claim(key, secrets.token_hex(16), left, mode, permits, who=who, label=who)
-        backend = MemoryBackend(engine)
+        backend = engine.behind()
         answer = run(backend.attempt(claim, 0.0))
         self._claims.append((backend, claim))
         if isinstance(answer, Busy):

@@ -14,6 +14,7 @@ import sys
 from contextlib import suppress
 
 from locknut.errors import BackendUnavailable
+from locknut.runtimes.threads import ThreadRuntime
 from tests.backends.file.driving import acquire, claim, engine_in, release, run
 
 NAME = "ns:a"
@@ -36,7 +37,7 @@ class Entered:
 
 class Breaker:
     def __init__(self, directory: str, entered: str) -> None:
-        self.backend = engine_in(directory).blocking()
+        self.backend = engine_in(directory).blocking(ThreadRuntime())
         self.entered = Entered(entered)
         self.grants = 0
         self.broken: list[int] = []

@@ -10,6 +10,8 @@ import sys
 from typing import Any
 
 from locknut.core.values import Claim, Granted, Mode, Renewal
+from locknut.runtimes.loop import LoopRuntime
+from locknut.runtimes.threads import ThreadRuntime
 from tests.backends.file.driving import acquire, attempt, claim, engine_in, release, run
 
 
@@ -21,7 +23,7 @@ def say(what: Any) -> None:
 class Worker:
     def __init__(self, directory: str) -> None:
         self.engine = engine_in(directory)
-        self.backend = self.engine.blocking()
+        self.backend = self.engine.blocking(ThreadRuntime())
         self.claims: dict[str, Claim] = {}
 
     def made(self, order: dict[str, Any]) -> Claim:
@@ -45,7 +47,7 @@ class Worker:
 
     def acquire_async(self, order: dict[str, Any]) -> int | None:
         async def main() -> int | None:
-            backend, wanted = self.engine.asyncio(), self.made(order)
+            backend, wanted = self.engine.asyncio(LoopRuntime()), self.made(order)
             timeout = order.get("timeout", 30.0)
             return await acquire(backend, wanted, timeout, lambda: say("waiting"))
 

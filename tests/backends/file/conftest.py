@@ -9,6 +9,7 @@ import pytest
 
 from locknut.backends.file.backend import FileBackend
 from locknut.backends.file.engine import FileEngine
+from locknut.runtimes.threads import ThreadRuntime
 from tests.backends.file.driving import Child, engine_in
 
 _HERE = Path(__file__).parent
@@ -45,7 +46,7 @@ def engine(directory: Path) -> FileEngine:
 
 @pytest.fixture
 def backend(engine: FileEngine) -> FileBackend:
-    return engine.blocking()
+    return engine.blocking(ThreadRuntime())
 
 
 @pytest.fixture

@@ -17,6 +17,8 @@ from pathlib import Path
 
 from locknut.backends.file.engine import FileEngine
 from locknut.core.values import Claim, Mode
+from locknut.runtimes.loop import LoopRuntime
+from locknut.runtimes.threads import ThreadRuntime
 from tests.backends.file.driving import acquire, claim, engine_in, permit, reader, release, run
 
 PERMITS = 3
@@ -73,7 +75,11 @@ class Racer:
         self.referee.leave(fd)
 
     def block(self) -> None:
-        held, backend, began = self.wanted(), self.engine.blocking(), time.monotonic()
+        held, backend, began = (
+            self.wanted(),
+            self.engine.blocking(ThreadRuntime()),
+            time.monotonic(),
+        )
         raw = run(acquire(backend, held, random.choice([0.0, 0.0005, 30.0])))
         self.longest = max(self.longest, time.monotonic() - began)
         if raw is not None:
@@ -84,7 +90,7 @@ class Racer:
         await asyncio.gather(*(self._task() for _ in range(random.choice([4, 20]))))
 
     async def _task(self) -> None:
-        held, backend = self.wanted(), self.engine.asyncio()
+        held, backend = self.wanted(), self.engine.asyncio(LoopRuntime())
         task = asyncio.create_task(acquire(backend, held))
         if random.random() < 0.3:
             asyncio.get_running_loop().call_later(random.random() / 1000, task.cancel)

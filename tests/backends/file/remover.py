@@ -6,6 +6,7 @@ import os
 import sys
 import time
 
+from locknut.runtimes.threads import ThreadRuntime
 from tests.backends.file.driving import acquire, claim, engine_in, release, run
 
 SECONDS = 1.5
@@ -23,7 +24,7 @@ def used(seen: int, raw: int) -> None:
 
 def main() -> None:
     engine = engine_in(sys.argv[1])
-    backend, seen = engine.blocking(), os.open(sys.argv[2], os.O_RDWR | os.O_CREAT)
+    backend, seen = engine.blocking(ThreadRuntime()), os.open(sys.argv[2], os.O_RDWR | os.O_CREAT)
     until, grants, removed = time.monotonic() + SECONDS, 0, 0
     while time.monotonic() < until:
         held = claim()

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from locknut.backends.file.engine import FileEngine
+from locknut.runtimes.loop import LoopRuntime
+from locknut.runtimes.threads import ThreadRuntime
 from tests.backends.file.driving import (
     Child,
     acquire,
@@ -42,8 +44,8 @@ async def _waiting(
 
 
 def test_a_cancelled_waiter_leaves_nothing(engine: FileEngine) -> None:
-    backend, held = engine.asyncio(), claim()
-    take(engine.blocking(), held)
+    backend, held = engine.asyncio(LoopRuntime()), claim()
+    take(engine.blocking(ThreadRuntime()), held)
     threads = set(threading.enumerate())
 
     async def main() -> None:
@@ -64,7 +66,7 @@ def test_a_cancelled_waiter_leaves_nothing(engine: FileEngine) -> None:
         assert (await backend.inspect("ns:a"))[0].waiters == ()
 
     asyncio.run(main())
-    assert release(engine.blocking(), held)
+    assert release(engine.blocking(ThreadRuntime()), held)
 
 
 def test_more_rings_in_one_turn_than_a_socket_has_room_for_all_arrive(
@@ -76,7 +78,7 @@ def test_more_rings_in_one_turn_than_a_socket_has_room_for_all_arrive(
     """
     monkeypatch.setattr("locknut.backends.file.waiting._FIRST", (3600.0,) * 3)
     monkeypatch.setattr("locknut.backends.file.bells._MANY", 40)
-    backend, blocking = engine.asyncio(), engine.blocking()
+    backend, blocking = engine.asyncio(LoopRuntime()), engine.blocking(ThreadRuntime())
     small = blocking._recipe.ringer._open()
     small.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 25_000)  # Linux doubles it
     held = [claim(f"ns:{name}") for name in range(110)]
@@ -108,7 +110,7 @@ def test_a_ring_comes_without_the_net(
     other.ask("attempt")
 
     async def main() -> None:
-        backend = engine.asyncio()
+        backend = engine.asyncio(LoopRuntime())
         assert await acquire(backend, wanted, on_wait=lambda: other.send("release"))
         assert other.hear()
         await backend.release(wanted)
@@ -120,10 +122,10 @@ def test_a_ring_comes_without_the_net(
 
 def test_anybody_may_ring_from_another_thread(engine: FileEngine) -> None:
     held, wanted = claim(), claim()
-    take(engine.blocking(), held)
+    take(engine.blocking(ThreadRuntime()), held)
 
     async def main() -> None:
-        backend = engine.asyncio()
+        backend = engine.asyncio(LoopRuntime())
         with backend.watch(wanted, signal) as bell:
             bell.notify()  # before it hangs: rung as soon as it does
             await backend.attempt(wanted, 0.0)
@@ -139,7 +141,7 @@ def test_anybody_may_ring_from_another_thread(engine: FileEngine) -> None:
 
 
 def test_a_thread_may_be_rung_too(engine: FileEngine) -> None:
-    held, wanted, backend = claim(), claim(), engine.blocking()
+    held, wanted, backend = claim(), claim(), engine.blocking(ThreadRuntime())
     take(backend, held)
     with backend.watch(wanted, signal) as bell:
         bell.notify()
@@ -154,20 +156,20 @@ def test_a_thread_may_be_rung_too(engine: FileEngine) -> None:
 def test_what_a_task_took_is_released_by_a_thread(engine: FileEngine) -> None:
     """The keeper's thread renews and releases for the loop; the bell is put away there."""
     held, wanted = claim(), claim()
-    take(engine.blocking(), held)
+    take(engine.blocking(ThreadRuntime()), held)
     before = open_descriptors()
 
     async def main() -> None:
-        backend = engine.asyncio()
+        backend = engine.asyncio(LoopRuntime())
         task = await _waiting(lambda told: acquire(backend, wanted, on_wait=told))
-        release(engine.blocking(), held)
+        release(engine.blocking(ThreadRuntime()), held)
         assert await task
-        thread = threading.Thread(target=lambda: release(engine.blocking(), wanted))
+        thread = threading.Thread(target=lambda: release(engine.blocking(ThreadRuntime()), wanted))
         thread.start()
         thread.join()
 
     asyncio.run(main())
-    run(engine.blocking().close())
+    run(engine.blocking(ThreadRuntime()).close())
     assert open_descriptors() <= before
 
 
@@ -177,7 +179,7 @@ def test_tasks_take_turns(directory: Path) -> None:
 
     async def read(engine: FileEngine) -> None:
         nonlocal readers, worst
-        backend = engine.asyncio()
+        backend = engine.asyncio(LoopRuntime())
         for _ in range(20):
             held = reader()
             assert await acquire(backend, held)
@@ -189,7 +191,7 @@ def test_tasks_take_turns(directory: Path) -> None:
 
     async def write(engine: FileEngine) -> None:
         nonlocal writers, worst
-        backend = engine.asyncio()
+        backend = engine.asyncio(LoopRuntime())
         for _ in range(20):
             held = claim()
             assert await acquire(backend, held)
@@ -209,4 +211,4 @@ def test_tasks_take_turns(directory: Path) -> None:
 
 
 def test_an_asyncio_attempt_never_suspends(engine: FileEngine) -> None:
-    assert granted(run(engine.asyncio().attempt(claim(), 0.0)))
+    assert granted(run(engine.asyncio(LoopRuntime()).attempt(claim(), 0.0)))

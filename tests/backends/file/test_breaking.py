@@ -18,6 +18,7 @@ from locknut.backends.file import burying, layout, slots
 from locknut.backends.file.backend import FileBackend
 from locknut.backends.file.files import LockFile
 from locknut.core.values import Claim, Renewal
+from locknut.runtimes.threads import ThreadRuntime
 from tests.backends.file.driving import (
     acquire,
     attempt,
@@ -61,7 +62,10 @@ def test_a_grant_that_is_written_into_a_broken_file_does_not_count(
     """A newcomer has the kernel's lock and is stopped before its record is written: everybody sees
     the former holder, whose hold is broken, and somebody gets the new file.
     """
-    slow, breaker = engine_in(directory).blocking(), engine_in(directory).blocking()
+    slow, breaker = (
+        engine_in(directory).blocking(ThreadRuntime()),
+        engine_in(directory).blocking(ThreadRuntime()),
+    )
     former, newcomer, third = claim(), claim(), claim()
     raw = take(slow, former)
     release(slow, former)
@@ -81,7 +85,10 @@ def test_a_break_that_meets_a_successor_breaks_nothing(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the look and the grave the holder leaves and another one comes in."""
-    backend, breaker = engine_in(directory).blocking(), engine_in(directory).blocking()
+    backend, breaker = (
+        engine_in(directory).blocking(ThreadRuntime()),
+        engine_in(directory).blocking(ThreadRuntime()),
+    )
     target, successor = claim(), claim()
     raw = take(backend, target)
     told: list[object] = []
@@ -106,7 +113,10 @@ def test_a_holder_that_is_told_was_broken(directory: Path, monkeypatch: pytest.M
     """The holder leaves when the grave is there and the breaker has not looked again: it is told of
     a loss, so the breaker must not say that nothing was broken.
     """
-    backend, breaker = engine_in(directory).blocking(), engine_in(directory).blocking()
+    backend, breaker = (
+        engine_in(directory).blocking(ThreadRuntime()),
+        engine_in(directory).blocking(ThreadRuntime()),
+    )
     target, told = claim(), []
     raw = take(backend, target)
     _after_grave(monkeypatch, lambda: told.append(release(backend, target)))
@@ -121,7 +131,10 @@ def test_without_a_fence_whoever_holds_is_put_out(
     directory: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[], Claim]
 ) -> None:
     """Also a successor who comes in while the break looks."""
-    backend, breaker = engine_in(directory).blocking(), engine_in(directory).blocking()
+    backend, breaker = (
+        engine_in(directory).blocking(ThreadRuntime()),
+        engine_in(directory).blocking(ThreadRuntime()),
+    )
     target, successor = make(), claim()
     take(backend, target)
 
@@ -146,7 +159,7 @@ def test_a_break_that_was_killed_spares_the_successor(
         file.seek(layout.GRAVE)
         file.write(layout.grave(raw - 1))
     assert run(backend.renew([held])) == [Renewal.HELD]
-    assert busy(engine_in(directory).blocking(), claim())
+    assert busy(engine_in(directory).blocking(ThreadRuntime()), claim())
     assert run(backend.renew([held])) == [Renewal.HELD]
     assert release(backend, held)
     take(backend, claim())
@@ -156,7 +169,10 @@ def test_a_break_that_was_killed_spares_the_successor(
 def test_a_hold_that_is_broken_while_it_changes_is_lost(
     directory: Path, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
-    backend, breaker = engine_in(directory).blocking(), engine_in(directory).blocking()
+    backend, breaker = (
+        engine_in(directory).blocking(ThreadRuntime()),
+        engine_in(directory).blocking(ThreadRuntime()),
+    )
     held = claim()
     raw = take(backend, held)
     _once(monkeypatch, slots, "Meta", lambda: run(breaker.break_hold("ns:a", raw)))
@@ -173,11 +189,11 @@ def test_a_detached_hold_is_found_in_the_file_that_counts(
     directory: Path, make: Callable[[], Claim], gone_by: str
 ) -> None:
     """Who attaches it still has a former file of that name open."""
-    first, engine = engine_in(directory).blocking(), engine_in(directory)
+    first, engine = engine_in(directory).blocking(ThreadRuntime()), engine_in(directory)
     before, parked = claim(), make()
     take(first, before)
     release(first, before)
-    second = engine.blocking()
+    second = engine.blocking(ThreadRuntime())
     if gone_by == "break":
         take(second, other := claim())
         assert run(second.break_hold("ns:a", None))
@@ -205,7 +221,10 @@ def test_the_number_is_carried_over_a_break(
     directory: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[], Claim]
 ) -> None:
     """Also where the clock was set back, so that it says nothing."""
-    backend, breaker = engine_in(directory).blocking(), engine_in(directory).blocking()
+    backend, breaker = (
+        engine_in(directory).blocking(ThreadRuntime()),
+        engine_in(directory).blocking(ThreadRuntime()),
+    )
     with monkeypatch.context() as patch:
         _clock(patch, 10**15)
         raw = take(backend, make())
@@ -250,7 +269,7 @@ def test_the_count_never_overtakes_the_clock(
         assert last < raw <= time.time_ns() // layout.RAW_STEP
         release(backend, held)
     next(directory.iterdir()).unlink()
-    assert take(engine_in(directory).blocking(), make()) > raw
+    assert take(engine_in(directory).blocking(ThreadRuntime()), make()) > raw
 
 
 def test_a_clock_that_stands_still_keeps_nobody_waiting(
@@ -325,7 +344,10 @@ def test_breaks_beside_grants_let_nobody_in_unseen(directory: Path, tmp_path: Pa
 
 
 def test_a_waiter_moves_to_the_new_file(directory: Path) -> None:
-    backend, other = engine_in(directory).blocking(), engine_in(directory).blocking()
+    backend, other = (
+        engine_in(directory).blocking(ThreadRuntime()),
+        engine_in(directory).blocking(ThreadRuntime()),
+    )
     held, wanted = claim(), claim()
     raw = take(backend, held)
     assert busy(other, wanted)

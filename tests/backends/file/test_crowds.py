@@ -16,6 +16,8 @@ import locknut.aio
 from locknut.backends.file.backend import FileBackend
 from locknut.backends.file.engine import FileEngine
 from locknut.core.values import Claim, Mode
+from locknut.runtimes.loop import LoopRuntime
+from locknut.runtimes.threads import ThreadRuntime
 from tests.backends.file.driving import (
     acquire,
     claim,
@@ -65,7 +67,10 @@ def _waiting_in_a_closed_loop(
         if waits == len(wanted):
             loop.stop()
 
-    tasks = [loop.create_task(acquire(engine.asyncio(), one, on_wait=told)) for one in wanted]
+    tasks = [
+        loop.create_task(acquire(engine.asyncio(LoopRuntime()), one, on_wait=told))
+        for one in wanted
+    ]
     loop.run_forever()
     assert not any(task.done() for task in tasks)
     loop.close()
@@ -79,7 +84,7 @@ def test_a_closed_loop_leaves_no_ghost_in_the_line(
     new_loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
     """Also beyond the few that stand in the line, and without a collection of garbage."""
-    engine, other = engine_in(directory), engine_in(directory).blocking()
+    engine, other = engine_in(directory), engine_in(directory).blocking(ThreadRuntime())
     semaphore = make().mode is Mode.PERMIT
     held, fair = permit(1) if semaphore else claim(), permit(1, fair=True)
     take(other, held)
@@ -95,7 +100,7 @@ def test_a_closed_loop_leaves_no_ghost_in_the_line(
         gc.enable()
     release(other, held)
     take(other, fair if semaphore else claim(fair=True))
-    run(engine.blocking().close())
+    run(engine.blocking(ThreadRuntime()).close())
     assert not [what for _, what in open_descriptors() - before if what.startswith("socket")]
 
 
@@ -112,7 +117,7 @@ async def _until_it_waits(other: FileBackend) -> None:
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_loop_that_is_dropped_leaves_no_ghost_in_the_line(directory: Path) -> None:
     """Never closed: it goes with its tasks, as nothing of ours keeps them."""
-    other, held = engine_in(directory).blocking(), claim("locknut:a")
+    other, held = engine_in(directory).blocking(ThreadRuntime()), claim("locknut:a")
     take(other, held)
 
     def leave_one_waiting() -> None:
@@ -133,7 +138,7 @@ def test_the_next_holder_does_not_wait_for_a_closed_loop(
     directory: Path, new_loop: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
     """Through the public API."""
-    other = engine_in(directory).blocking()
+    other = engine_in(directory).blocking(ThreadRuntime())
     held = claim("locknut:a")
     take(other, held)
     loop = new_loop()
@@ -147,7 +152,7 @@ def test_the_next_holder_does_not_wait_for_a_closed_loop(
 
 
 def test_a_holder_whose_ttl_ran_out_gives_the_lock_back(directory: Path) -> None:
-    other = engine_in(directory).blocking()
+    other = engine_in(directory).blocking(ThreadRuntime())
     with locknut.connect(f"file://{directory}") as locks:
         lease = locks.lock("a", ttl=0.2, auto_renew=False).acquire()
         assert lease is not None

@@ -15,6 +15,7 @@ from locknut.backends.file import directory as directories
 from locknut.backends.file import identity, kernel
 from locknut.core.values import Renewal
 from locknut.errors import BackendError, ConfigurationError, Unsupported
+from locknut.runtimes.threads import ThreadRuntime
 from tests.backends.file.driving import busy, claim, engine_in, run, take
 from tests.backends.file.users import by_user, shared_directory
 
@@ -148,7 +149,7 @@ def test_a_directory_that_may_only_be_read_is_explained() -> None:
 def test_no_inodes_left_is_told_as_one_of_our_errors(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backend = engine_in(directory).blocking()
+    backend = engine_in(directory).blocking(ThreadRuntime())
     real = os.open
 
     def full(path: str, flags: int, *rest: int, **named: int) -> int:
@@ -172,11 +173,11 @@ def test_without_proc_nothing_is_detached_and_what_is_detached_is_believed(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in a chroot."""
-    backend, held = engine_in(directory).blocking(), claim()
+    backend, held = engine_in(directory).blocking(ThreadRuntime()), claim()
     take(backend, held)
     assert run(backend.park(held, 60.0))
     monkeypatch.setattr(identity, "_BOOT_ID", "/nonexistent")
-    other, own = engine_in(directory).blocking(), claim("ns:own")
+    other, own = engine_in(directory).blocking(ThreadRuntime()), claim("ns:own")
     assert busy(other, claim())
     take(other, own)
     with pytest.raises(Unsupported, match="/proc"):

@@ -11,6 +11,8 @@ import pytest
 from locknut.backends.file import layout, open_engine
 from locknut.backends.file.backend import FileBackend
 from locknut.core.values import Capability, Renewal
+from locknut.runtimes.loop import LoopRuntime
+from locknut.runtimes.threads import ThreadRuntime
 from tests.backends.file.driving import (
     Place,
     acquire,
@@ -67,7 +69,7 @@ def test_numbers_go_on_when_the_clock_goes_back(
     release(backend, first)
     real = time.time_ns
     monkeypatch.setattr(time, "time_ns", lambda: real() - 10**15)
-    assert take(engine_in(directory).blocking(), second) == raw + 1
+    assert take(engine_in(directory).blocking(ThreadRuntime()), second) == raw + 1
 
 
 def test_an_unreadable_record_leaves_the_number_to_the_clock(
@@ -84,7 +86,7 @@ def test_an_unreadable_record_leaves_the_number_to_the_clock(
 @pytest.mark.parametrize("what_is_left", ["an older record", "zeros", "nothing", "no file"])
 def test_the_number_survives_a_power_cut(directory: Path, what_is_left: str) -> None:
     """Nothing is synced: after a reboot the file is as it was some time ago, or empty, or gone."""
-    backend = engine_in(directory).blocking()
+    backend = engine_in(directory).blocking(ThreadRuntime())
     first = claim()
     take(backend, first)
     release(backend, first)
@@ -99,7 +101,7 @@ def test_the_number_survives_a_power_cut(directory: Path, what_is_left: str) -> 
     else:
         left = {"an older record": older, "zeros": bytes(len(older)), "nothing": b""}
         path.write_bytes(left[what_is_left])
-    assert take(engine_in(directory).blocking(), claim()) > raw
+    assert take(engine_in(directory).blocking(ThreadRuntime()), claim()) > raw
 
 
 def test_two_names_do_not_meet(backend: FileBackend) -> None:
@@ -108,13 +110,16 @@ def test_two_names_do_not_meet(backend: FileBackend) -> None:
 
 
 def test_two_engines_in_one_process_exclude_each_other(directory: Path) -> None:
-    one, two = engine_in(directory).blocking(), engine_in(directory).blocking()
+    one, two = (
+        engine_in(directory).blocking(ThreadRuntime()),
+        engine_in(directory).blocking(ThreadRuntime()),
+    )
     take(one, claim())
     assert busy(two, claim())
 
 
 def test_two_connections_of_one_process_know_each_others_claims(directory: Path) -> None:
-    one, two = (open_engine(Place(str(directory))).blocking() for _ in range(2))
+    one, two = (open_engine(Place(str(directory))).blocking(ThreadRuntime()) for _ in range(2))
     held = claim()
     take(one, held)
     assert busy(two, claim())
@@ -148,11 +153,11 @@ def test_two_threads_exclude_each_other(backend: FileBackend) -> None:
 def test_a_blocking_backend_releases_what_an_asyncio_one_took(directory: Path) -> None:
     engine = engine_in(directory)
     held = claim()
-    granted(run(engine.asyncio().attempt(held, 0.0)))
-    blocking = engine.blocking()
+    granted(run(engine.asyncio(LoopRuntime()).attempt(held, 0.0)))
+    blocking = engine.blocking(ThreadRuntime())
     assert run(blocking.renew([held])) == [Renewal.HELD]
     assert release(blocking, held)
-    assert not run(engine.asyncio().release(held))
+    assert not run(engine.asyncio(LoopRuntime()).release(held))
 
 
 def test_a_wait_ends_at_its_deadline_and_leaves_the_line(backend: FileBackend) -> None:
@@ -223,7 +228,7 @@ def test_renewal_of_what_is_not_held_never_revives(backend: FileBackend) -> None
 def test_nothing_stays_open(directory: Path) -> None:
     before = open_descriptors()
     engine = engine_in(directory)
-    backend = engine.blocking()
+    backend = engine.blocking(ThreadRuntime())
     for name in range(300):
         first, second = claim(f"ns:{name}"), claim(f"ns:{name}")
         take(backend, first)
@@ -236,7 +241,7 @@ def test_nothing_stays_open(directory: Path) -> None:
 
 def test_an_engine_that_is_dropped_closes_its_files(directory: Path) -> None:
     before = open_descriptors()
-    backend = engine_in(directory).blocking()
+    backend = engine_in(directory).blocking(ThreadRuntime())
     held = claim()
     take(backend, held)
     release(backend, held)

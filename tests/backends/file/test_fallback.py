@@ -17,6 +17,7 @@ from locknut.backends.file.fallback import FallbackBackend, FallbackEngine
 from locknut.backends.file.folder import Folder
 from locknut.core.values import Busy, Capability, Claim, Granted, Renewal
 from locknut.errors import BackendError, Unsupported
+from locknut.runtimes.threads import ThreadRuntime
 from tests.backends.file.driving import (
     Place,
     attempt,
@@ -41,7 +42,7 @@ def engine(directory: Path, monkeypatch: pytest.MonkeyPatch) -> FallbackEngine:
 
 @pytest.fixture
 def backend(engine: FallbackEngine) -> FallbackBackend:
-    return engine.blocking()
+    return engine.blocking(ThreadRuntime())
 
 
 def test_it_promises_less(backend: FallbackBackend) -> None:
@@ -113,7 +114,7 @@ def _once(patch: pytest.MonkeyPatch, owner: object, name: str, before: object) -
 def _another(directory: Path) -> FallbackBackend:
     made = open_engine(Place(str(directory)))
     assert isinstance(made, FallbackEngine)
-    return made.blocking()
+    return made.blocking(ThreadRuntime())
 
 
 def test_a_file_is_removed_only_by_one_who_is_alone(
@@ -207,7 +208,7 @@ def test_one_bad_file_does_not_keep_the_others_from_being_listed(
 
 
 def test_unused_files_are_removed_and_held_ones_stay(engine: FallbackEngine) -> None:
-    backend, held, free = engine.blocking(), claim("ns:a"), claim("ns:b")
+    backend, held, free = engine.blocking(ThreadRuntime()), claim("ns:a"), claim("ns:b")
     take(backend, held)
     raw = take(backend, free)
     release(backend, free)
@@ -232,7 +233,7 @@ def test_a_foreign_file_is_never_written_over(engine: FallbackEngine) -> None:
     path = Path(engine.files.folder.path("ns=a.flock"))
     path.write_text("my diary")
     with pytest.raises(BackendError, match="does not begin like a lock file"):
-        run(engine.blocking().attempt(claim(), 0.0))
+        run(engine.blocking(ThreadRuntime()).attempt(claim(), 0.0))
     assert path.read_text() == "my diary"
 
 

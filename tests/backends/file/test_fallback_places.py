@@ -18,6 +18,7 @@ from locknut.backends.file.fallback import FallbackEngine
 from locknut.backends.file.folder import EVERY
 from locknut.core.values import Claim, Renewal
 from locknut.errors import ConfigurationError
+from locknut.runtimes.threads import ThreadRuntime
 from tests.backends.file.driving import (
     DEADLINE,
     Place,
@@ -75,7 +76,7 @@ WAYS = [_move_file, _move_directory, _link_and_remove, _replace_by_a_link]
 def test_a_holder_learns_that_its_file_was_moved(
     directory: Path, move: Callable[[Path], None], make: Callable[[], Claim]
 ) -> None:
-    backend, held, other = engine_in(directory).blocking(), make(), make()
+    backend, held, other = engine_in(directory).blocking(ThreadRuntime()), make(), make()
     take(backend, held)
     take(backend, released := claim("ns:b"))
     move(directory)
@@ -89,7 +90,7 @@ def test_a_holder_learns_that_its_file_was_moved(
 def test_a_holder_that_may_not_look_holds_on(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backend, held = engine_in(directory).blocking(), claim()
+    backend, held = engine_in(directory).blocking(ThreadRuntime()), claim()
     take(backend, held)
     path, real = str(_file(directory)), os.stat
 
@@ -106,7 +107,7 @@ def test_a_holder_that_may_not_look_holds_on(
 
 @pytest.mark.root
 def test_a_directory_that_a_stranger_made_anew_is_refused(directory: Path) -> None:
-    backend = engine_in(directory).blocking()
+    backend = engine_in(directory).blocking(ThreadRuntime())
     take(backend, claim())
     _move_directory(directory)
     directory.mkdir(mode=0o700)
@@ -119,8 +120,8 @@ def test_an_engine_that_is_dropped_leaves_no_descriptor(directory: Path) -> None
     before = open_descriptors()
     engine = engine_in(directory)
     held = claim()
-    take(engine.blocking(), held)
-    release(engine.blocking(), held)
+    take(engine.blocking(ThreadRuntime()), held)
+    release(engine.blocking(ThreadRuntime()), held)
     del engine
     gc.collect()
     assert open_descriptors() <= before
@@ -134,7 +135,7 @@ def test_the_number_is_carried_over_a_break(
     directory: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[], Claim]
 ) -> None:
     """Also where the clock was set back, so that it says nothing."""
-    backend = engine_in(directory).blocking()
+    backend = engine_in(directory).blocking(ThreadRuntime())
     real = time.time_ns
     with monkeypatch.context() as patch:
         patch.setattr(time, "time_ns", lambda: real() + 10**15)
@@ -181,7 +182,7 @@ def test_a_note_that_cannot_be_written_or_read_hinders_nothing(
     def fails(*_: object) -> None:
         raise OSError(errno.EIO, "the disk is broken")
 
-    backend = engine_in(directory).blocking()
+    backend = engine_in(directory).blocking(ThreadRuntime())
     held = claim()
     raw = take(backend, held)
     monkeypatch.setattr(notes, "_write", fails)
@@ -206,7 +207,7 @@ def test_in_a_sticky_directory_a_break_by_another_user_does_no_harm() -> None:
                 return locks.force_release("a")
 
         assert by_user(1001, use) is True
-        held, backend = claim("locknut:a"), engine_in(directory).blocking()
+        held, backend = claim("locknut:a"), engine_in(directory).blocking(ThreadRuntime())
         take(backend, held)
         assert "sticky" in by_user(1002, break_it)
         assert run(backend.renew([held])) == [Renewal.HELD]
@@ -251,7 +252,7 @@ def test_a_burial_that_its_finder_may_not_finish_is_called_off() -> None:
 @pytest.mark.root
 def test_who_may_not_look_is_not_told_that_it_is_free() -> None:
     with shared_directory(0o770) as directory:
-        take(engine_in(directory).blocking(), claim("locknut:a"))
+        take(engine_in(directory).blocking(ThreadRuntime()), claim("locknut:a"))
         os.chown(_file(directory), 1001, 1001)
 
         def ask() -> bool:
@@ -266,8 +267,8 @@ def test_who_may_not_look_is_not_told_that_it_is_free() -> None:
 
 def _use(engine: FallbackEngine, name: str) -> None:
     held = claim(name)
-    take(engine.blocking(), held)
-    release(engine.blocking(), held)
+    take(engine.blocking(ThreadRuntime()), held)
+    release(engine.blocking(ThreadRuntime()), held)
 
 
 @pytest.fixture
@@ -279,7 +280,7 @@ def old(directory: Path) -> Iterator[Callable[[], int]]:
     for path in directory.glob("*.flock"):
         os.utime(path, (0, 0))
     yield lambda: len(list(directory.glob("*old-*")))
-    run(engine.blocking().close())
+    run(engine.blocking(ThreadRuntime()).close())
 
 
 def _use_new(engine: FallbackEngine, directory: Path, name: int) -> None:
@@ -291,11 +292,11 @@ def _use_new(engine: FallbackEngine, directory: Path, name: int) -> None:
 
 def test_old_files_are_removed_in_passing(directory: Path, old: Callable[[], int]) -> None:
     engine, held = engine_in(directory), claim("ns:old-7")
-    take(engine.blocking(), held)  # an old file that is in use stays
+    take(engine.blocking(ThreadRuntime()), held)  # an old file that is in use stays
     for name in range(3 * EVERY):  # each look is at 64 files, of which at most 2 stay
         _use_new(engine, directory, name)
     assert old() == 1
-    assert run(engine.blocking().renew([held])) == [Renewal.HELD]
+    assert run(engine.blocking(ThreadRuntime()).renew([held])) == [Renewal.HELD]
 
 
 def test_processes_that_make_one_file_each_remove_old_files_too(

@@ -15,6 +15,7 @@ from locknut.backends.file import kernel, layout, naming
 from locknut.backends.file.backend import FileBackend
 from locknut.core.values import Capability, Mode, Renewal
 from locknut.errors import BackendError, ConfigurationError
+from locknut.runtimes.threads import ThreadRuntime
 from tests.backends.file.driving import (
     Child,
     acquire,
@@ -40,7 +41,7 @@ def test_the_default_directory_is_private(tmp_path: Path, monkeypatch: pytest.Mo
     engine = engine_in("")
     assert engine.id == f"file:{(tmp_path / 'locknut').resolve()}"
     assert (tmp_path / "locknut").stat().st_mode & 0o777 == 0o700
-    take(engine.blocking(), claim())
+    take(engine.blocking(ThreadRuntime()), claim())
     (made,) = (tmp_path / "locknut").iterdir()
     assert made.stat().st_mode & 0o777 == 0o600
 
@@ -65,7 +66,7 @@ def test_a_shared_directory_decides_who_shares_its_files(tmp_path: Path) -> None
     tmp_path.chmod(0o770)
     before = os.umask(0o077)
     try:
-        take(engine_in(tmp_path).blocking(), claim())
+        take(engine_in(tmp_path).blocking(ThreadRuntime()), claim())
     finally:
         os.umask(before)
     (made,) = tmp_path.iterdir()
@@ -77,8 +78,8 @@ def test_a_link_to_a_directory_leads_to_the_same_engine(tmp_path: Path, director
     (tmp_path / "link").symlink_to(directory)
     other = engine_in(tmp_path / "link")
     assert other.id == engine.id
-    take(engine.blocking(), claim())
-    assert busy(other.blocking(), claim())
+    take(engine.blocking(ThreadRuntime()), claim())
+    assert busy(other.blocking(ThreadRuntime()), claim())
 
 
 def test_a_network_file_system_is_refused_unless_asked_for(
@@ -87,7 +88,7 @@ def test_a_network_file_system_is_refused_unless_asked_for(
     monkeypatch.setattr(directories, "_network_system", lambda _: "NFS")
     with pytest.raises(ConfigurationError, match=r"NFS.*network=allow"):
         engine_in(tmp_path)
-    allowed = engine_in(tmp_path, network="allow").blocking()
+    allowed = engine_in(tmp_path, network="allow").blocking(ThreadRuntime())
     assert not allowed.capabilities & {Capability.FAIR, Capability.WAKE_UP}
     take(allowed, claim())
 
@@ -196,7 +197,10 @@ def test_an_error_of_the_system_is_told_as_one_of_ours(
 
 def test_unused_files_are_removed_and_used_ones_stay(directory: Path) -> None:
     engine = engine_in(directory)
-    backend, other = engine.blocking(), engine_in(directory).blocking()
+    backend, other = (
+        engine.blocking(ThreadRuntime()),
+        engine_in(directory).blocking(ThreadRuntime()),
+    )
     held, waiting, parked, free = claim("ns:1"), claim("ns:1"), claim("ns:2"), claim("ns:3")
     semaphore, slot = permit(2, "ns:4"), permit(2, "ns:5")
     for one in (held, parked, free, semaphore, slot):
@@ -220,15 +224,15 @@ def test_a_file_whose_number_is_ahead_of_the_clock_stays(
     held = claim()
     real = time.time_ns
     monkeypatch.setattr(time, "time_ns", lambda: real() + 10**15)
-    raw = take(engine.blocking(), held)
+    raw = take(engine.blocking(ThreadRuntime()), held)
     monkeypatch.undo()
-    release(engine.blocking(), held)
+    release(engine.blocking(ThreadRuntime()), held)
     assert engine.clean(unused_for=0.0) == 0
-    assert take(engine.blocking(), claim()) == raw + 1
+    assert take(engine.blocking(ThreadRuntime()), claim()) == raw + 1
 
 
 def test_files_are_removed_in_passing(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    backend = engine_in(directory).blocking()
+    backend = engine_in(directory).blocking(ThreadRuntime())
     for name in range(40):
         held = claim(f"ns:old-{name}")
         take(backend, held)
@@ -261,7 +265,7 @@ def test_a_holder_or_waiter_of_a_removed_file_does_not_count(
 ) -> None:
     """The classic: B has the file open when it is unlinked, C makes a new one."""
     engine, other = engine_in(directory), engine_in(directory)
-    backend, held, wanted = engine.blocking(), claim(), claim()
+    backend, held, wanted = engine.blocking(ThreadRuntime()), claim(), claim()
     take(backend, held)
     release(backend, held)
     if removed_by == "rm":
@@ -270,7 +274,7 @@ def test_a_holder_or_waiter_of_a_removed_file_does_not_count(
         monkeypatch.setattr(time, "time_ns", lambda: real() + 10**9)
     else:
         assert other.clean(unused_for=0.0) == 1
-    take(other.blocking(), claim())
+    take(other.blocking(ThreadRuntime()), claim())
     assert busy(backend, wanted)
 
 

@@ -14,6 +14,7 @@ import locknut
 from locknut.backends.file.backend import FileBackend
 from locknut.core.values import Claim, Renewal
 from locknut.errors import BackendError, ConfigurationError
+from locknut.runtimes.threads import ThreadRuntime
 from tests.backends.file.driving import (
     DEADLINE,
     acquire,
@@ -74,7 +75,10 @@ WAYS = [
 def test_a_holder_learns_that_its_file_was_moved(
     directory: Path, move: Callable[[Path], None], make: Callable[[], Claim]
 ) -> None:
-    backend, other = engine_in(directory).blocking(), engine_in(directory).blocking()
+    backend, other = (
+        engine_in(directory).blocking(ThreadRuntime()),
+        engine_in(directory).blocking(ThreadRuntime()),
+    )
     held, wanted = make(), make()._replace(owner=None)
     raw = take(backend, held)
     move(directory)
@@ -101,7 +105,7 @@ def test_a_release_tells_that_the_file_was_moved(
     directory: Path, move: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also between two heartbeats, if it was held for longer than the 5 ms between two looks."""
-    backend, held = engine_in(directory).blocking(), claim()
+    backend, held = engine_in(directory).blocking(ThreadRuntime()), claim()
     take(backend, held)
     move(directory)
     real = time.time_ns
@@ -113,7 +117,11 @@ def test_a_release_tells_that_the_file_was_moved(
 def test_a_descriptor_that_was_kept_open_is_compared_with_the_path(
     directory: Path, move: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backend, other, held = engine_in(directory).blocking(), engine_in(directory).blocking(), claim()
+    backend, other, held = (
+        engine_in(directory).blocking(ThreadRuntime()),
+        engine_in(directory).blocking(ThreadRuntime()),
+        claim(),
+    )
     take(backend, held)
     release(backend, held)
     move(directory)
@@ -127,7 +135,10 @@ def test_a_descriptor_that_was_kept_open_is_compared_with_the_path(
 def test_a_waiter_comes_to_the_file_that_counts(
     directory: Path, move: Callable[[Path], None]
 ) -> None:
-    backend, other = engine_in(directory).blocking(), engine_in(directory).blocking()
+    backend, other = (
+        engine_in(directory).blocking(ThreadRuntime()),
+        engine_in(directory).blocking(ThreadRuntime()),
+    )
     held, wanted = claim(), claim()
     take(backend, held)
     assert busy(other, wanted)
@@ -139,7 +150,7 @@ def test_a_waiter_comes_to_the_file_that_counts(
 
 def test_hard_links_to_lock_files_are_no_harm(backend: FileBackend, directory: Path) -> None:
     """`cp -al` and rsnapshot link every file of a directory they keep a copy of."""
-    held, other = claim(), engine_in(directory).blocking()
+    held, other = claim(), engine_in(directory).blocking(ThreadRuntime())
     raw = take(backend, held)
     os.link(_file(directory), directory.parent / "copy")
     assert run(backend.renew([held])) == [Renewal.HELD]
@@ -223,7 +234,7 @@ def test_a_directory_that_moved_behind_a_link_is_the_same(
 
 def test_a_directory_that_comes_and_goes_leaves_no_descriptor(directory: Path) -> None:
     before = open_descriptors()
-    backend = engine_in(directory).blocking()
+    backend = engine_in(directory).blocking(ThreadRuntime())
     for name in range(5):
         held = claim(f"ns:{name}")
         take(backend, held)
@@ -253,5 +264,5 @@ def test_no_message_says_to_move_a_file_that_may_be_held(
     take(backend, reader())
     _file(directory).write_bytes(b"locknut: acquired")
     with pytest.raises(BackendError, match="when no process uses it") as caught:
-        take(engine_in(directory).blocking(), reader())
+        take(engine_in(directory).blocking(ThreadRuntime()), reader())
     assert "move it away" not in str(caught.value)

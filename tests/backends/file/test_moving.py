@@ -13,6 +13,7 @@ from locknut.backends.file import line, parking, slots
 from locknut.backends.file.backend import FileBackend
 from locknut.core.values import Busy, Claim, Mode, Renewal
 from locknut.errors import Unsupported
+from locknut.runtimes.threads import ThreadRuntime
 from tests.backends.file.driving import (
     Child,
     acquire,
@@ -39,7 +40,10 @@ Start = Callable[[], Child]
 def test_a_parked_hold_lives_on_until_it_is_adopted(
     directory: Path, make: Callable[[], Claim]
 ) -> None:
-    web, worker = engine_in(directory).blocking(), engine_in(directory).blocking()
+    web, worker = (
+        engine_in(directory).blocking(ThreadRuntime()),
+        engine_in(directory).blocking(ThreadRuntime()),
+    )
     held, stranger = make(), permit(1) if make().mode is Mode.PERMIT else claim()
     raw = take(web, held)
     assert run(web.park(held, 60.0))
@@ -91,10 +95,10 @@ def test_a_parked_hold_runs_out(backend: FileBackend) -> None:
 def test_a_parked_hold_of_an_earlier_boot_is_gone(directory: Path) -> None:
     before, after = engine_in(directory), engine_in(directory)
     held = claim()
-    take(before.blocking(), held)
-    assert run(before.blocking().park(held, 3600.0))
+    take(before.blocking(ThreadRuntime()), held)
+    assert run(before.blocking(ThreadRuntime()).park(held, 3600.0))
     after._recipe.me = after._recipe.me._replace(boot=b"rebooted")
-    take(after.blocking(), claim())
+    take(after.blocking(ThreadRuntime()), claim())
 
 
 def test_waiters_stay_in_line_past_a_parked_hold(backend: FileBackend, child: Start) -> None:
@@ -162,7 +166,7 @@ def test_an_adopter_gets_past_those_who_look_at_the_deadline(
 
 
 def test_parking_is_refused_across_machines(directory: Path) -> None:
-    backend = engine_in(directory, network="allow").blocking()
+    backend = engine_in(directory, network="allow").blocking(ThreadRuntime())
     held = claim()
     take(backend, held)
     with pytest.raises(Unsupported):
@@ -176,7 +180,10 @@ def test_parking_is_refused_across_machines(directory: Path) -> None:
 def test_a_broken_hold_is_free_and_its_holder_is_told(
     directory: Path, make: Callable[[], Claim]
 ) -> None:
-    backend, other = engine_in(directory).blocking(), engine_in(directory).blocking()
+    backend, other = (
+        engine_in(directory).blocking(ThreadRuntime()),
+        engine_in(directory).blocking(ThreadRuntime()),
+    )
     held, wanted = make(), permit(1) if make().mode is Mode.PERMIT else claim()
     raw = take(backend, held)
     broken = run(other.break_hold("ns:a", raw))
@@ -190,7 +197,10 @@ def test_a_broken_hold_is_free_and_its_holder_is_told(
 
 
 def test_a_try_through_an_old_descriptor_finds_a_broken_lock_free(directory: Path) -> None:
-    holder, backend = engine_in(directory).blocking(), engine_in(directory).blocking()
+    holder, backend = (
+        engine_in(directory).blocking(ThreadRuntime()),
+        engine_in(directory).blocking(ThreadRuntime()),
+    )
     held, passer = claim(), claim()
     take(holder, held)
     assert busy(backend, passer)

@@ -10,6 +10,7 @@ import threading
 import time
 from pathlib import Path
 
+from locknut.runtimes.threads import ThreadRuntime
 from tests.backends.file.driving import (
     claim,
     engine_in,
@@ -58,7 +59,7 @@ def _told(racer: subprocess.Popen[bytes]) -> tuple[int, float]:
 
 
 def _nobody_is_left(directory: Path) -> None:
-    backend = engine_in(directory).blocking()
+    backend = engine_in(directory).blocking(ThreadRuntime())
     assert run(backend.inspect()) == []
     before = open_descriptors()
     take(backend, claim())
@@ -69,7 +70,7 @@ def _nobody_is_left(directory: Path) -> None:
 
 def test_threads_that_give_up_doubtful_claims_do_not_trip_over_each_other(tmp_path: Path) -> None:
     """Only so many are remembered: who forgets the oldest is not alone (the keeper does it too)."""
-    backend = engine_in(tmp_path / "locks").blocking()
+    backend = engine_in(tmp_path / "locks").blocking(ThreadRuntime())
     failed: list[BaseException] = []
 
     def give_up() -> None:

@@ -12,6 +12,7 @@ from locknut.backends.file import descriptors, kernel, layout, slots
 from locknut.backends.file.backend import FileBackend
 from locknut.core.values import Claim, Mode
 from locknut.errors import Unsupported
+from locknut.runtimes.threads import ThreadRuntime
 from tests.backends.file.driving import (
     Child,
     acquire,
@@ -215,7 +216,7 @@ def test_waiters_for_permits_go_in_order(backend: FileBackend, child: Start) -> 
 
 
 def test_co_owners_hold_together_and_alone(directory: Path, child: Start) -> None:
-    backend, other = engine_in(directory).blocking(), child()
+    backend, other = engine_in(directory).blocking(ThreadRuntime()), child()
     mine = claim(owner="order-7")
     raw = take(backend, mine)
     assert other.ask("attempt", owner="order-7") == raw

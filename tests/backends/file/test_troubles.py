@@ -14,6 +14,7 @@ from locknut.backends.file import identity, layout
 from locknut.backends.file.backend import FileBackend
 from locknut.backends.file.folder import EVERY
 from locknut.core.values import Claim, Granted, Renewal
+from locknut.runtimes.threads import ThreadRuntime
 from tests.backends.file.driving import (
     busy,
     claim,
@@ -94,7 +95,7 @@ def test_one_bad_file_does_not_keep_the_others_from_being_listed(
 
 
 def test_bad_files_do_not_disturb_who_makes_new_ones(directory: Path) -> None:
-    backend = engine_in(directory).blocking()
+    backend = engine_in(directory).blocking(ThreadRuntime())
     _bad_files(directory)
     for path in directory.iterdir():
         os.utime(path, (0, 0), follow_symlinks=False)
@@ -168,7 +169,7 @@ def test_on_a_full_disk_a_known_lock_can_be_shared(
 @pytest.mark.root
 def test_who_may_not_look_is_not_told_that_it_is_free() -> None:
     with shared_directory(0o770) as directory:
-        take(engine_in(directory).blocking(), claim())
+        take(engine_in(directory).blocking(ThreadRuntime()), claim())
         os.chown(next(directory.iterdir()), 1001, 1001)
 
         def ask() -> bool:
@@ -214,7 +215,7 @@ def test_in_a_sticky_directory_a_break_by_another_user_does_no_harm() -> None:
                 return locks.force_release("a")
 
         assert by_user(1001, use) is True
-        held, backend = claim("locknut:a"), engine_in(directory).blocking()
+        held, backend = claim("locknut:a"), engine_in(directory).blocking(ThreadRuntime())
         take(backend, held)
         assert "sticky" in by_user(1002, break_it)
         assert run(backend.renew([held])) == [Renewal.HELD]
@@ -264,7 +265,10 @@ def test_a_burial_that_its_finder_may_not_finish_is_called_off() -> None:
 def test_a_detached_hold_is_seen_from_another_time_namespace(
     directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: int
 ) -> None:
-    backend, other = engine_in(directory).blocking(), engine_in(directory).blocking()
+    backend, other = (
+        engine_in(directory).blocking(ThreadRuntime()),
+        engine_in(directory).blocking(ThreadRuntime()),
+    )
     held, first, last = claim(), claim(), claim()
     raw = take(backend, held)
     run(backend.park(held, 60.0))
@@ -306,7 +310,7 @@ def test_a_ttl_that_no_grant_could_keep_is_refused(directory: Path) -> None:
 
 
 def _make_old(directory: Path, how_many: int) -> None:
-    backend = engine_in(directory).blocking()
+    backend = engine_in(directory).blocking(ThreadRuntime())
     for name in range(how_many):
         held = claim(f"ns:old-{name}")
         take(backend, held)
@@ -330,7 +334,7 @@ def _make_new(backend: FileBackend, directory: Path, name: int) -> None:
 
 def test_old_files_are_removed_in_passing(directory: Path) -> None:
     _make_old(directory, 300)
-    backend = engine_in(directory).blocking()
+    backend = engine_in(directory).blocking(ThreadRuntime())
     held = claim("ns:recent")
     take(backend, held)
     release(backend, held)
@@ -343,7 +347,7 @@ def test_old_files_are_removed_in_passing(directory: Path) -> None:
 def test_processes_that_make_one_file_each_remove_old_files_too(directory: Path) -> None:
     _make_old(directory, 60)  # one look finds them all
     for name in range(40 * EVERY):  # one process in 32 looks: all miss once in 10^17 runs
-        backend = engine_in(directory).blocking()  # as in a process of its own
+        backend = engine_in(directory).blocking(ThreadRuntime())  # as in a process of its own
         _make_new(backend, directory, name)
         run(backend.close())
         if not _old_ones(directory):

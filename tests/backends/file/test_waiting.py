@@ -18,6 +18,8 @@ from locknut.backends.file.backend import FileBackend
 from locknut.backends.file.bells import Bell
 from locknut.core.values import Busy, Claim
 from locknut.runtimes.clock import now
+from locknut.runtimes.loop import LoopRuntime
+from locknut.runtimes.threads import ThreadRuntime
 from tests.backends.file.driving import (
     acquire,
     attempt,
@@ -101,7 +103,10 @@ def test_more_than_a_few_of_one_process_keep_their_places(
     directory: Path, make: Callable[[], Claim]
 ) -> None:
     """Those who wait without a descriptor come before whoever came later in another process."""
-    one, other = engine_in(directory).blocking(), engine_in(directory).blocking()
+    one, other = (
+        engine_in(directory).blocking(ThreadRuntime()),
+        engine_in(directory).blocking(ThreadRuntime()),
+    )
     held, order = make(), [(one, make()) for _ in range(30)]
     order += [(other, make()), *((one, make()) for _ in range(10)), (other, make())]
     take(one, held)
@@ -236,11 +241,11 @@ def test_who_steps_back_rings_the_head_it_kept_out(
 def test_two_who_are_refused_do_not_wake_each_other_without_end(
     directory: Path, inside: str, waiting: list[Callable[[], Claim]], watches: Watches
 ) -> None:
-    backend, held = engine_in(directory).blocking(), claim(owner="in")
+    backend, held = engine_in(directory).blocking(ThreadRuntime()), claim(owner="in")
     take(backend, held)
     if inside == "parked":
         run(backend.park(held, 60.0))
-    others = [(engine_in(directory).blocking(), make()) for make in waiting]
+    others = [(engine_in(directory).blocking(ThreadRuntime()), make()) for make in waiting]
     bells = [watches(engine, wanted) for engine, wanted in others]
     attempts, until = 0, time.monotonic() + 1.0
     attempt(*others[0])
@@ -340,7 +345,10 @@ def no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_sockets")
 def test_without_sockets_a_wait_goes_by_its_net(directory: Path) -> None:
-    backend, other = engine_in(directory).blocking(), engine_in(directory).blocking()
+    backend, other = (
+        engine_in(directory).blocking(ThreadRuntime()),
+        engine_in(directory).blocking(ThreadRuntime()),
+    )
     held, wanted = claim(), claim()
     take(backend, held)
 
@@ -353,7 +361,10 @@ def test_without_sockets_a_wait_goes_by_its_net(directory: Path) -> None:
 
 @pytest.mark.usefixtures("no_sockets")
 def test_so_does_one_on_a_loop(directory: Path) -> None:
-    backend, other = engine_in(directory).asyncio(), engine_in(directory).asyncio()
+    backend, other = (
+        engine_in(directory).asyncio(LoopRuntime()),
+        engine_in(directory).asyncio(LoopRuntime()),
+    )
     held, wanted = claim(), claim()
 
     async def story() -> None:
@@ -371,7 +382,10 @@ def test_so_does_one_on_a_loop(directory: Path) -> None:
 def test_a_release_wakes_by_the_net_when_no_socket_is_left(
     directory: Path, watches: Watches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backend, other = engine_in(directory).blocking(), engine_in(directory).blocking()
+    backend, other = (
+        engine_in(directory).blocking(ThreadRuntime()),
+        engine_in(directory).blocking(ThreadRuntime()),
+    )
     held, wanted = claim(), claim()
     take(backend, held)
     watches(other, wanted)

@@ -89,7 +89,7 @@ def test_after_a_step_back_a_dead_holder_does_not_stay_for_its_length(
     clocked: RedisServer, kind: str
 ) -> None:
     """Its time was counted by the former clock; whoever waits cuts it down to its ttl."""
-    port = open_engine(clocked.url)[0].blocking()
+    port = open_engine(clocked.url)[0].blocking(ThreadRuntime())
     assert isinstance(run(port.attempt(KINDS[kind], 0.0)), Granted)
     set_clock(clocked, -HOUR)
     hold = "t:{x}:permits" if kind == "permit" else "t:{x}"
@@ -118,7 +118,7 @@ def test_after_a_step_forward_holds_end_early_and_numbers_grow(clocked: RedisSer
 
 
 def test_after_a_step_back_tombstones_stay(clocked: RedisServer) -> None:
-    port, late = open_engine(clocked.url)[0].blocking(), claim()
+    port, late = open_engine(clocked.url)[0].blocking(ThreadRuntime()), claim()
     run(port.release(late, doubtful=True))
     set_clock(clocked, -HOUR)
     assert isinstance(run(port.attempt(late, 0.0)), Busy)
@@ -138,7 +138,7 @@ def test_what_was_parked_for_longer_than_its_ttl_is_not_cut_down(clocked: RedisS
 
 
 def test_after_a_step_back_nobody_is_overtaken(clocked: RedisServer) -> None:
-    port = open_engine(clocked.url)[0].blocking()
+    port = open_engine(clocked.url)[0].blocking(ThreadRuntime())
     holder, first, second = claim(), claim(), claim()
     assert isinstance(run(port.attempt(holder, 0.0)), Granted)
     assert isinstance(run(port.attempt(first, 0.0)), Busy)
@@ -154,7 +154,7 @@ def test_after_a_step_back_nobody_is_overtaken(clocked: RedisServer) -> None:
 def test_after_a_step_back_a_waiter_that_died_before_it_is_passed_over(
     clocked: RedisServer,
 ) -> None:
-    port, other = (open_engine(clocked.url)[0].blocking() for _ in range(2))
+    port, other = (open_engine(clocked.url)[0].blocking(ThreadRuntime()) for _ in range(2))
     holder, dead = claim(), claim()
     assert isinstance(run(port.attempt(holder, 0.0)), Granted)
     assert isinstance(run(other.attempt(dead, 0.0)), Busy)
@@ -176,7 +176,7 @@ def test_after_a_step_back_all_who_died_before_it_are_passed_over_together(
     clocked: RedisServer,
 ) -> None:
     """Or each of them would have the lock for three seconds, one after the other."""
-    port, *others = (open_engine(clocked.url)[0].blocking() for _ in range(4))
+    port, *others = (open_engine(clocked.url)[0].blocking(ThreadRuntime()) for _ in range(4))
     holder, late = claim(), claim()
     assert isinstance(run(port.attempt(holder, 0.0)), Granted)
     for other in others:

@@ -25,7 +25,7 @@ from locknut.core.values import Busy, Granted, Renewal
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
 from locknut.runtimes.clock import now
 from locknut.runtimes.loop import LoopRuntime
-from locknut.runtimes.threads import run
+from locknut.runtimes.threads import ThreadRuntime, run
 from locknut.urls import open_engine
 from tests.backends.redis.conftest import PATIENCE, claim, eventually, somebody_waits
 from tests.servers.cluster import Node, RedisCluster
@@ -165,7 +165,7 @@ def test_half_moved_keys_are_asked_for_again(cluster: RedisCluster) -> None:
     name = fresh()
     slot = slot_named(name)
     target = another(cluster, slot)
-    port, mine, other = engine(cluster).blocking(), claim(name), claim(name)
+    port, mine, other = engine(cluster).blocking(ThreadRuntime()), claim(name), claim(name)
     assert isinstance(run(port.attempt(mine, 0.0)), Granted)
     cluster.begin_move(slot, target)
     with pytest.raises(BackendUnavailable):
@@ -195,7 +195,9 @@ def test_renewals_work_in_all_stages_of_a_move(
 
     async def story() -> None:
         port: Any = (
-            engine(cluster).blocking() if colour == "blocking" else engine(cluster).asyncio()
+            engine(cluster).blocking(ThreadRuntime())
+            if colour == "blocking"
+            else engine(cluster).asyncio(LoopRuntime())
         )
         mine, parked = claim(name), claim(name)
         assert isinstance(await port.attempt(mine, 0.0), Granted)
@@ -244,7 +246,11 @@ def test_keys_that_are_there_before_their_slot_are_asked_for(
     target = another(cluster, slot)
 
     async def story() -> None:
-        port = engine(cluster).blocking() if colour == "blocking" else engine(cluster).asyncio()
+        port = (
+            engine(cluster).blocking(ThreadRuntime())
+            if colour == "blocking"
+            else engine(cluster).asyncio(LoopRuntime())
+        )
         mine, other = claim(name), claim(name)
         assert isinstance(await port.attempt(mine, 0.0), Granted)
         assert isinstance(await port.attempt(other, 0.0), Busy)  # now it has all its keys
@@ -273,7 +279,7 @@ def test_a_release_in_the_middle_of_a_move_is_not_forgotten(
     name = fresh()
     slot = slot_named(name)
     target = another(cluster, slot)
-    port, mine, other = engine(cluster).blocking(), claim(name), claim(name)
+    port, mine, other = engine(cluster).blocking(ThreadRuntime()), claim(name), claim(name)
     assert isinstance(run(port.attempt(mine, 0.0)), Granted)
     assert isinstance(run(port.attempt(other, 0.0)), Busy)
     cluster.begin_move(slot, target)
@@ -316,7 +322,7 @@ def hand_over(port: AsyncioClusterBackend, name: str) -> Any:
 
 
 def test_a_grant_is_pushed_in_the_locks_own_slot(cluster: RedisCluster) -> None:
-    granted = hand_over(engine(cluster).asyncio(), fresh())
+    granted = hand_over(engine(cluster).asyncio(LoopRuntime()), fresh())
     assert granted.anchor is not None
 
 
@@ -324,7 +330,7 @@ def test_where_there_are_no_shards_a_message_only_rings() -> None:
     """As before 7.0: it came through the cluster, and nobody knows when it was sent."""
     rules = "~* &* +@all -ssubscribe -spublish"
     with RedisCluster(masters=1, user="ann", password="s3cret", rules=rules) as cluster:
-        granted = hand_over(engine(cluster).asyncio(), fresh())
+        granted = hand_over(engine(cluster).asyncio(LoopRuntime()), fresh())
         assert granted.anchor is None
 
 
@@ -334,7 +340,7 @@ def test_who_waits_listens_where_the_slot_is(cluster: RedisCluster) -> None:
     slot = slot_named(name)
 
     async def story() -> None:
-        port = engine(cluster).asyncio()
+        port = engine(cluster).asyncio(LoopRuntime())
         mine, other = claim(name), claim(name)
         assert isinstance(await port.attempt(mine, 0.0), Granted)
         assert isinstance(await port.attempt(other, 0.0), Busy)
@@ -361,7 +367,7 @@ def test_channels_that_nobody_needs_are_left(
     monkeypatch.setattr(on_a_loop, "MOST_CHANNELS", 3)
 
     async def story() -> None:
-        port = engine(cluster).asyncio()
+        port = engine(cluster).asyncio(LoopRuntime())
         names = [f"{{same}}{each}" for each in range(8)]  # the tag is the name: not one slot
         for name in names:
             mine, other = claim(name), claim(name)
@@ -412,7 +418,7 @@ def test_all_masters_are_listed(cluster: RedisCluster) -> None:
 def test_renewals_go_to_all_nodes_at_once(
     cluster: RedisCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    port = engine(cluster).blocking()
+    port = engine(cluster).blocking(ThreadRuntime())
     claims = [claim(fresh()) for _ in range(30)]
     for each in claims:
         run(port.attempt(each, 0.0))
@@ -443,7 +449,11 @@ def test_a_silent_node_is_its_own_locks_trouble(colour: str) -> None:
 
         async def story() -> None:
             port: ClusterBackend | AsyncioClusterBackend
-            port = made.blocking() if colour == "blocking" else made.asyncio()
+            port = (
+                made.blocking(ThreadRuntime())
+                if colour == "blocking"
+                else made.asyncio(LoopRuntime())
+            )
             claims = [claim(name) for name in names.values()]
             for each in claims:
                 assert isinstance(await port.attempt(each, 0.0), Granted)
@@ -580,7 +590,9 @@ def test_replicas_confirm_for_their_own_node(replicated: RedisCluster, colour: s
 
     async def story() -> None:
         port: ClusterBackend | AsyncioClusterBackend
-        port = made.blocking() if colour == "blocking" else made.asyncio()
+        port = (
+            made.blocking(ThreadRuntime()) if colour == "blocking" else made.asyncio(LoopRuntime())
+        )
         claims = [claim(name) for name in names.values()]
         for each in claims:
             assert isinstance(await port.attempt(each, 0.0), Granted)
@@ -617,7 +629,9 @@ def test_a_planned_failover_is_followed_though_replicas_are_waited_for(
 
     async def story() -> None:
         port: ClusterBackend | AsyncioClusterBackend
-        port = made.blocking() if colour == "blocking" else made.asyncio()
+        port = (
+            made.blocking(ThreadRuntime()) if colour == "blocking" else made.asyncio(LoopRuntime())
+        )
         assert isinstance(await port.attempt(mine, 0.0), Granted)
         replicated.promote(replica)
         eventually(lambda: replicated.node_of(slot) is replica, "no failover")
@@ -642,7 +656,7 @@ def test_all_goes_over_several_nodes_in_turn_and_comes_back_together(cluster: Re
     with locknut.connect(cluster.url, namespace="t") as locks:
         with locks.all(*names) as leases:
             assert len(leases.fences) == 4
-            port = engine(cluster).blocking()
+            port = engine(cluster).blocking(ThreadRuntime())
             assert run(port.attempt_all([claim(name) for name in names])) is None
             assert isinstance(run(port.attempt_all([claim(names[0])])), Busy)
             run(port.close())

@@ -12,7 +12,8 @@ import locknut
 from locknut import aio
 from locknut.core.values import Granted, Mode, Renewal
 from locknut.errors import ConfigurationError
-from locknut.runtimes.threads import run
+from locknut.runtimes.loop import LoopRuntime
+from locknut.runtimes.threads import ThreadRuntime, run
 from tests.backends.redis.conftest import PATIENCE, claim, eventually
 from tests.backends.redis.test_cluster import (
     another,
@@ -75,7 +76,9 @@ def test_leases_with_several_holders_are_at_risk_while_their_slot_moves(
 
     async def story() -> None:
         port: Any = (
-            engine(cluster).blocking() if colour == "blocking" else engine(cluster).asyncio()
+            engine(cluster).blocking(ThreadRuntime())
+            if colour == "blocking"
+            else engine(cluster).asyncio(LoopRuntime())
         )
         mine = claim(name, **facts)
         assert isinstance(await port.attempt(mine, 0.0), Granted)

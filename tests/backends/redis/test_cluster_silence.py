@@ -21,7 +21,7 @@ from locknut.core.values import Granted, Renewal, State
 from locknut.errors import BackendUnavailable
 from locknut.runtimes.clock import now
 from locknut.runtimes.deadlines import within
-from locknut.runtimes.threads import run
+from locknut.runtimes.threads import ThreadRuntime, run
 from locknut.urls import parse
 from tests.backends.redis.conftest import PATIENCE, claim, eventually
 from tests.backends.redis.test_cluster import (
@@ -88,7 +88,7 @@ def test_a_frozen_node_costs_its_time_limit_once(shared: RedisCluster) -> None:
     """The keeper is a thread in both colours, and speaks to all nodes."""
     names = names_on_every_node(shared)
     frozen = shared.nodes[1]
-    port = engine(shared, "?socket_timeout=1").blocking()
+    port = engine(shared, "?socket_timeout=1").blocking(ThreadRuntime())
     claims = [claim(name) for name in names.values()]
     for each in claims:
         assert isinstance(run(port.attempt(each, 0.0)), Granted)
@@ -123,7 +123,7 @@ def test_a_frozen_seed_leaves_the_others_some_of_a_short_time(shared: RedisClust
 def test_nobody_waits_longer_than_it_can_for_anothers_look_at_the_slots(
     shared: RedisCluster,
 ) -> None:
-    port: Any = engine(shared).blocking()
+    port: Any = engine(shared).blocking(ThreadRuntime())
     looking, over = threading.Event(), threading.Event()
 
     def look() -> None:
@@ -237,7 +237,9 @@ def test_a_missing_replica_does_not_hold_up_the_others(followed: RedisCluster) -
         for each in followed.nodes
         if each.info("replication").get("master_port") == str(masters[0].port)
     ]
-    port = engine(followed, "?wait_replicas=1&wait_timeout=1&socket_timeout=5").blocking()
+    port = engine(followed, "?wait_replicas=1&wait_timeout=1&socket_timeout=5").blocking(
+        ThreadRuntime()
+    )
     claims = [claim(name) for name in names.values()]
     for each in claims:
         eventually(partial(granted, port, each), "replicas do not confirm")

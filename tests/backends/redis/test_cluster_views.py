@@ -17,7 +17,8 @@ from locknut.backends.redis.cluster.views import Survey, View, view
 from locknut.backends.redis.settings import read_hosts
 from locknut.core.values import Granted, Renewal
 from locknut.errors import BackendError, BackendUnavailable
-from locknut.runtimes.threads import run
+from locknut.runtimes.loop import LoopRuntime
+from locknut.runtimes.threads import ThreadRuntime, run
 from locknut.urls import parse
 from tests.backends.redis.conftest import PATIENCE, claim, eventually
 from tests.backends.redis.test_cluster import (
@@ -253,7 +254,9 @@ def test_a_node_that_refuses_us_is_its_own_locks_trouble(
     made = engine(guarded)
 
     async def story() -> None:
-        port: Any = made.blocking() if colour == "blocking" else made.asyncio()
+        port: Any = (
+            made.blocking(ThreadRuntime()) if colour == "blocking" else made.asyncio(LoopRuntime())
+        )
         claims = [claim(name) for name in names.values()]
         for each in claims:
             assert isinstance(await port.attempt(each, 0.0), Granted)
@@ -281,7 +284,9 @@ def test_a_slot_that_nobody_has_is_its_own_locks_trouble(
     made = engine(guarded)
 
     async def story() -> None:
-        port: Any = made.blocking() if colour == "blocking" else made.asyncio()
+        port: Any = (
+            made.blocking(ThreadRuntime()) if colour == "blocking" else made.asyncio(LoopRuntime())
+        )
         claims = [claim(name) for name in names]
         for each in claims:
             assert isinstance(await port.attempt(each, 0.0), Granted)

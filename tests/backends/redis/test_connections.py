@@ -20,6 +20,7 @@ from locknut.backends.redis.streams import Stream
 from locknut.core import renewing
 from locknut.errors import BackendUnavailable
 from locknut.runtimes.clock import now
+from locknut.runtimes.loop import LoopRuntime
 from locknut.runtimes.threads import ThreadRuntime, run
 from locknut.urls import parse
 from tests.backends.redis.conftest import PATIENCE, claim, engine, eventually
@@ -64,7 +65,7 @@ def test_a_command_on_a_lost_stream_fails_at_once() -> None:
 
 def test_a_cancelled_caller_does_not_disturb_anothers_answer(server: RedisServer) -> None:
     async def story() -> None:
-        port = engine(server).asyncio()
+        port = engine(server).asyncio(LoopRuntime())
         await port.inspect("t:x")
         stream: Any = port._link.stream
         first = stream.send(wire.pack(b"ECHO", b"first"))
@@ -78,7 +79,7 @@ def test_a_cancelled_caller_does_not_disturb_anothers_answer(server: RedisServer
 
 def test_a_waiter_whose_connection_was_cut_reads_another_inbox(server: RedisServer) -> None:
     """L5: the server may still take the old connection for a reader, which would eat the grant."""
-    port = engine(server).blocking()
+    port = engine(server).blocking(ThreadRuntime())
     holder, waiter = claim(), claim()
     run(port.attempt(holder, 0.0))
     run(port.attempt(waiter, 0.0))

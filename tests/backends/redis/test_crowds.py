@@ -17,7 +17,7 @@ from locknut.core.ports import Backend
 from locknut.core.values import Answer, Busy, Claim, Granted
 from locknut.errors import BackendUnavailable
 from locknut.runtimes import clock
-from locknut.runtimes.threads import run
+from locknut.runtimes.threads import ThreadRuntime, run
 from locknut.urls import open_engine
 from tests.backends.redis.conftest import claim, engine, eventually
 from tests.servers.redis import RedisServer
@@ -34,7 +34,7 @@ def port(
 ) -> Iterator[BlockingBackend]:
     """A client that has found "t:x" crowded, and sleeps for so long that no test sees its end."""
     monkeypatch.setattr(sync, "SLICE", LONG / 2)
-    made = open_engine(f"{server.url}?socket_timeout={LONG}")[0].blocking()
+    made = open_engine(f"{server.url}?socket_timeout={LONG}")[0].blocking(ThreadRuntime())
     assert isinstance(made, BlockingBackend)
     made._crowded.add("t:x")
     yield made
@@ -44,7 +44,7 @@ def port(
 @pytest.fixture
 def other(server: RedisServer) -> Iterator[Backend]:
     """Another client, which has used all scripts."""
-    made = engine(server).blocking()
+    made = engine(server).blocking(ThreadRuntime())
     wish = claim("warm")
     run(made.attempt(wish, 0.0))
     run(made.release(wish))

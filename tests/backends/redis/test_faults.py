@@ -14,7 +14,8 @@ from locknut.backends.redis.sockets import Connection
 from locknut.backends.redis.streams import Stream
 from locknut.core.values import Busy, Granted, Renewal
 from locknut.errors import BackendError, BackendUnavailable, LeaseLost
-from locknut.runtimes.threads import run
+from locknut.runtimes.loop import LoopRuntime
+from locknut.runtimes.threads import ThreadRuntime, run
 from locknut.urls import open_engine
 from tests.backends.redis.conftest import PATIENCE, claim, engine, eventually, somebody_waits
 from tests.servers.redis import RedisServer
@@ -83,7 +84,7 @@ def test_answers_lost_on_a_loop(server: RedisServer, losses: Losses) -> None:
 
 
 def test_a_doubtful_release_leaves_a_tombstone_that_runs_out(server: RedisServer) -> None:
-    port, late = engine(server).blocking(), claim(ttl=20.0)
+    port, late = engine(server).blocking(ThreadRuntime()), claim(ttl=20.0)
     assert not run(port.release(late, doubtful=True))
     assert isinstance(run(port.attempt(late, 0.0)), Busy)
     left = server.ask("PTTL", "t:{x}:alive")
@@ -96,7 +97,7 @@ def test_a_doubtful_release_leaves_a_tombstone_that_runs_out(server: RedisServer
 
 
 def test_a_flushed_script_is_loaded_again(server: RedisServer) -> None:
-    port, mine, other = engine(server).blocking(), claim(), claim("y")
+    port, mine, other = engine(server).blocking(ThreadRuntime()), claim(), claim("y")
     for step in (
         lambda: run(port.attempt(mine, 0.0)),
         lambda: run(port.attempt(other, 0.0)),
@@ -243,7 +244,7 @@ def test_a_restarted_server(keep_data: bool) -> None:
 
 def test_a_stopped_server_is_no_answer_and_nothing_is_believed() -> None:
     with RedisServer() as server:
-        port, mine = engine_with(server, "socket_timeout=1").blocking(), claim()
+        port, mine = engine_with(server, "socket_timeout=1").blocking(ThreadRuntime()), claim()
         server.ask("PING")
         server.stop()
         with pytest.raises(BackendUnavailable, match=r"nothing within 1 s"):
@@ -257,7 +258,7 @@ def test_a_stopped_server_is_no_answer_and_nothing_is_believed() -> None:
 
 def test_a_stopped_server_on_a_loop() -> None:
     async def story(server: RedisServer) -> None:
-        port, mine = engine_with(server, "socket_timeout=1").asyncio(), claim()
+        port, mine = engine_with(server, "socket_timeout=1").asyncio(LoopRuntime()), claim()
         assert await port.inspect(mine.key) == []
         server.stop()
         with pytest.raises(BackendUnavailable, match=r"nothing within 1 s"):

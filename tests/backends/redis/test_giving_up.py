@@ -12,7 +12,7 @@ import locknut
 from locknut import aio
 from locknut.backends.redis.looking import Looking
 from locknut.errors import AcquireTimeout
-from locknut.runtimes.threads import run
+from locknut.runtimes.threads import ThreadRuntime, run
 from tests.backends.redis.conftest import engine, eventually
 from tests.servers.redis import RedisServer
 
@@ -79,7 +79,7 @@ def test_threads(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_port_tells_of_holders_alone(server: RedisServer) -> None:
     with locknut.connect(server.url, namespace="t") as holder, holder.lock("x"):
-        backend = engine(server).blocking()
+        backend = engine(server).blocking(ThreadRuntime())
         waiter = threading.Thread(target=_wait, args=(server.url,))
         waiter.start()
         eventually(lambda: holder.info("x").waiters, "nobody waits")

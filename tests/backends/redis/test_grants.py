@@ -33,7 +33,7 @@ def granted(answer: Answer) -> Granted:
 
 def test_a_grant_that_lay_in_the_inbox_counts_from_before_it(server: RedisServer) -> None:
     """S1: the waiter is stopped between two slices, its grant runs out, the next one is granted."""
-    port = engine(server).blocking()
+    port = engine(server).blocking(ThreadRuntime())
     holder, first, second = claim(), claim(), claim()
     granted(ask(port, holder))
     asked = clock.now()
@@ -63,7 +63,7 @@ def test_a_grant_that_lay_in_the_inbox_counts_from_before_it(server: RedisServer
 
 def test_an_owner_enters_his_own_hold_past_those_who_wait_for_it(server: RedisServer) -> None:
     """Behind them he would wait for himself: they wait until all of his claims are released."""
-    port = engine(server).blocking()
+    port = engine(server).blocking(ThreadRuntime())
     first, stranger, second = claim(owner="a"), claim(), claim(owner="a")
     number = granted(ask(port, first)).raw
     assert isinstance(ask(port, stranger), Busy)
@@ -82,7 +82,7 @@ def test_a_grant_that_comes_in_one_piece_with_not_yet_is_heard(server: RedisServ
         async with aio.connect(server.url, namespace="t") as locks:
             async with locks.lock("warm"):
                 pass
-            other = engine(server).blocking()
+            other = engine(server).blocking(ThreadRuntime())
             holder = claim()
             granted(ask(other, holder))
             waiting = asyncio.create_task(locks.lock("x").acquire())
@@ -108,7 +108,7 @@ def test_an_asyncio_grant_counts_from_the_last_answer_before_it(server: RedisSer
             before = clock.now()
             assert isinstance(await port.attempt(waiter, 0.0), Busy)
             after = clock.now()
-            other = engine(server).blocking()
+            other = engine(server).blocking(ThreadRuntime())
             with port.watch(waiter, locks._client.runtime.signal) as signal:
                 assert isinstance(await port.attempt(waiter, 0.0), Busy)
                 assert await asyncio.to_thread(lambda: run(other.release(holder)))
@@ -147,7 +147,7 @@ def test_a_grant_that_ran_out_before_the_last_question_is_forgotten() -> None:
 
 
 def test_fifty_dead_heads_cost_one_step(server: RedisServer) -> None:
-    port, other = engine(server).blocking(), engine(server).blocking()
+    port, other = engine(server).blocking(ThreadRuntime()), engine(server).blocking(ThreadRuntime())
     holder, dead, alive = claim(), [claim() for _ in range(50)], claim()
     granted(ask(port, holder))
     for each in dead:
@@ -166,7 +166,7 @@ def test_fifty_dead_heads_cost_one_step(server: RedisServer) -> None:
 
 
 def test_a_dead_waiter_holds_the_lock_up_for_its_short_grant_only(server: RedisServer) -> None:
-    port = engine(server).blocking()
+    port = engine(server).blocking(ThreadRuntime())
     holder, dead, alive = claim(), claim(), claim(ttl=60.0)
     granted(ask(port, holder))
     for each in (dead, alive):
@@ -182,7 +182,7 @@ def test_a_dead_waiter_holds_the_lock_up_for_its_short_grant_only(server: RedisS
 
 
 def test_only_the_first_two_are_told_when_the_hold_runs_out(server: RedisServer) -> None:
-    port = engine(server).blocking()
+    port = engine(server).blocking(ThreadRuntime())
     holder, waiters = claim(ttl=0.9), [claim() for _ in range(4)]
     granted(ask(port, holder))
     told = [ask(port, each) for each in waiters]
@@ -195,7 +195,7 @@ def test_only_the_first_two_are_told_when_the_hold_runs_out(server: RedisServer)
 
 
 def test_readers_up_to_the_next_writer_are_let_in_by_one_release(server: RedisServer) -> None:
-    port = engine(server).blocking()
+    port = engine(server).blocking(ThreadRuntime())
     writer, last, late = claim(), claim(), claim(mode=Mode.SHARED)
     readers = [claim(mode=Mode.SHARED) for _ in range(3)]
     granted(ask(port, writer))
@@ -219,7 +219,7 @@ def test_readers_up_to_the_next_writer_are_let_in_by_one_release(server: RedisSe
 @pytest.mark.parametrize("part", ["line", "info"])
 def test_the_line_stays_as_long_as_somebody_is_alive_in_it(server: RedisServer, part: str) -> None:
     """Each of its keys has an end of its own, which others may have set to be near or far."""
-    port, holder, waiter = engine(server).blocking(), claim(), claim()
+    port, holder, waiter = engine(server).blocking(ThreadRuntime()), claim(), claim()
     granted(ask(port, holder))
     assert isinstance(ask(port, waiter), Busy)
     for key in ("alive", "line", "info"):
@@ -241,7 +241,7 @@ def keys(server: RedisServer) -> set[str]:
 
 @pytest.mark.parametrize("mode", list(Mode))
 def test_a_refused_try_is_one_command_and_leaves_nothing(server: RedisServer, mode: Mode) -> None:
-    port = engine(server).blocking()
+    port = engine(server).blocking(ThreadRuntime())
     holder = claim(mode=mode) if mode is Mode.PERMIT else claim()
     granted(ask(port, holder))
     before = keys(server)
@@ -290,7 +290,7 @@ def test_the_book_of_who_waits_never_runs_out_before_the_line(
     server: RedisServer, doubtful: bool
 ) -> None:
     """Or those who stand there would be dropped, and lose their places."""
-    port, holder, waiters = engine(server).blocking(), claim(), [claim(), claim()]
+    port, holder, waiters = engine(server).blocking(ThreadRuntime()), claim(), [claim(), claim()]
     granted(ask(port, holder))
     run(port.release(claim(), doubtful=doubtful))  # with a tombstone the line stays for a minute
     for each in waiters:
@@ -309,7 +309,7 @@ def test_who_is_let_in_by_others_does_not_run_out_with_those_before(
     server: RedisServer, verb: str
 ) -> None:
     """A grant in a key that ends with its older members would be gone, and given once more."""
-    port, other = engine(server).blocking(), claim("y")
+    port, other = engine(server).blocking(ThreadRuntime()), claim("y")
     gone, stays, first, second, stranger = (claim(mode=Mode.PERMIT, permits=2) for _ in range(5))
     for each in (gone, stays):
         granted(ask(port, each))
@@ -339,7 +339,7 @@ def test_who_is_let_in_by_others_does_not_run_out_with_those_before(
 
 def test_a_claim_that_was_granted_twice_has_the_later_number(server: RedisServer) -> None:
     """Its first grant ran out unread, a late question put it in line again, and it was granted."""
-    port, late = engine(server).blocking(), engine(server).blocking()
+    port, late = engine(server).blocking(ThreadRuntime()), engine(server).blocking(ThreadRuntime())
     holder, slow, other = claim(), claim(), claim()
     first = granted(ask(port, holder)).raw
     assert isinstance(ask(port, slow), Busy)

@@ -33,7 +33,7 @@ def proxy(server: RedisServer) -> Iterator[FaultProxy]:
 @pytest.fixture
 def holder(server: RedisServer) -> Iterator[Claim]:
     """Holds, seen from another client; released by the test."""
-    port, mine = engine(server).blocking(), claim()
+    port, mine = engine(server).blocking(ThreadRuntime()), claim()
     assert isinstance(run(port.attempt(mine, 0.0)), Granted)
     yield mine
     run(port.close())
@@ -44,7 +44,7 @@ def through(server: RedisServer, proxy: FaultProxy) -> Any:
 
 
 def let_go(server: RedisServer, holder: Claim) -> None:
-    port = engine(server).blocking()
+    port = engine(server).blocking(ThreadRuntime())
     assert run(port.release(holder))
     run(port.close())
 
@@ -54,7 +54,7 @@ def in_line(server: RedisServer) -> bool:
 
 
 def test_the_first_question(server: RedisServer, proxy: FaultProxy, holder: Claim) -> None:
-    port, waiter = through(server, proxy).blocking(), claim()
+    port, waiter = through(server, proxy).blocking(ThreadRuntime()), claim()
     run(port.inspect(waiter.key))  # connected
     proxy.replies.delay(LATE)
     assert isinstance(run(port.attempt(waiter, 0.0)), Busy)
@@ -70,7 +70,7 @@ def test_the_first_question(server: RedisServer, proxy: FaultProxy, holder: Clai
 
 
 def test_a_slice_that_ends_empty(server: RedisServer, proxy: FaultProxy, holder: Claim) -> None:
-    port, waiter = through(server, proxy).blocking(), claim()
+    port, waiter = through(server, proxy).blocking(ThreadRuntime()), claim()
     assert isinstance(run(port.attempt(waiter, 0.0)), Busy)
     place = port._waiting[waiter.id]
     first = place.anchor
@@ -88,7 +88,7 @@ def test_a_slice_that_ends_empty(server: RedisServer, proxy: FaultProxy, holder:
 
 
 def test_asking_and_falling_asleep(server: RedisServer, proxy: FaultProxy, holder: Claim) -> None:
-    port, waiter = through(server, proxy).blocking(), claim()
+    port, waiter = through(server, proxy).blocking(ThreadRuntime()), claim()
     run(port.inspect(waiter.key))
     port._crowded.add(waiter.key)
     proxy.replies.delay(LATE)
@@ -112,7 +112,7 @@ def test_asking_and_falling_asleep(server: RedisServer, proxy: FaultProxy, holde
 
 def test_on_a_loop(server: RedisServer, proxy: FaultProxy, holder: Claim) -> None:
     async def story() -> None:
-        port, waiter = through(server, proxy).asyncio(), claim()
+        port, waiter = through(server, proxy).asyncio(LoopRuntime()), claim()
         await port.inspect(waiter.key)
         proxy.replies.delay(LATE)
         assert isinstance(await port.attempt(waiter, 0.0), Busy)
@@ -133,7 +133,7 @@ def test_after_a_wait_that_was_given_up_the_inbox_is_another(
     server: RedisServer, proxy: FaultProxy, holder: Claim
 ) -> None:
     """L5: the server may still serve the old connection, and so give it the grant."""
-    port, waiter = through(server, proxy).blocking(), claim()
+    port, waiter = through(server, proxy).blocking(ThreadRuntime()), claim()
     assert isinstance(run(port.attempt(waiter, 0.0)), Busy)
     with port.watch(waiter, ThreadRuntime().signal) as inbox:
         proxy.replies.hold()
@@ -157,7 +157,7 @@ def test_asked_again_alone_in_a_set_has_the_full_ttl(
     server: RedisServer, facts: dict[str, Any]
 ) -> None:
     """S8: the key of the set must not run out by the time of the first asking."""
-    port, mine = engine(server).blocking(), claim(**facts, ttl=30.0)
+    port, mine = engine(server).blocking(ThreadRuntime()), claim(**facts, ttl=30.0)
     first = run(port.attempt(mine, 0.0))
     hold = "t:{x}:permits" if mine.mode is Mode.PERMIT else "t:{x}"
     server.ask("ZADD", hold, "XX", server_ms(server) + 9_000, mine.id)  # as if it was long ago

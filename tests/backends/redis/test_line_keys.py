@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from locknut.core.values import Busy, Granted, Mode
-from locknut.runtimes.threads import run
+from locknut.runtimes.threads import ThreadRuntime, run
 from tests.backends.redis.conftest import claim, engine
 from tests.servers.redis import RedisServer
 
@@ -22,7 +22,7 @@ def left(server: RedisServer, part: str, permits: str = "") -> int:
 @pytest.mark.parametrize("first_ends", ["info", "line"])
 def test_who_joins_prolongs_all_of_it(server: RedisServer, first_ends: str) -> None:
     """A tombstone makes the line's keys last for a minute, but not what its waiters asked for."""
-    port = engine(server).blocking()
+    port = engine(server).blocking(ThreadRuntime())
     holder, first, second = claim(), claim(), claim()
     assert isinstance(run(port.attempt(holder, 0.0)), Granted)
     run(port.release(claim(), doubtful=True))
@@ -37,7 +37,7 @@ def test_who_joins_prolongs_all_of_it(server: RedisServer, first_ends: str) -> N
 
 
 def test_a_long_hold_does_not_hide_that_the_line_ends(server: RedisServer) -> None:
-    port = engine(server).blocking()
+    port = engine(server).blocking(ThreadRuntime())
     holder, waiter = (claim(mode=Mode.PERMIT, permits=1, ttl=600.0) for _ in range(2))
     assert isinstance(run(port.attempt(holder, 0.0)), Granted)
     assert isinstance(run(port.attempt(waiter, 0.0)), Busy)

@@ -10,7 +10,7 @@ import pytest
 
 from locknut.backends.redis.recipe import bulk
 from locknut.core.values import Claim, Granted
-from locknut.runtimes.threads import run
+from locknut.runtimes.threads import ThreadRuntime, run
 from tests.backends.redis.conftest import claim, engine
 from tests.servers.redis import RedisServer
 
@@ -39,7 +39,7 @@ class Line:
 
     def __init__(self, server: RedisServer, length: int) -> None:
         self._server = server
-        self.port = engine(server).blocking()
+        self.port = engine(server).blocking(ThreadRuntime())
         self.name = f"line-{length}"
         self.claims = [claim(self.name) for _ in range(length + 1)]
         run(self.port.release(claim("warm")))  # that script is known from now on

@@ -10,7 +10,7 @@ import pytest
 
 from locknut.core.values import Busy, Granted, Mode, State
 from locknut.errors import BackendError, BackendUnavailable, LeaseLost
-from locknut.runtimes.threads import run
+from locknut.runtimes.threads import ThreadRuntime, run
 from locknut.testing.conformance.scene import Scene
 from locknut.testing.conformance.suite import Part
 from locknut.testing.proxy import FaultProxy
@@ -190,7 +190,7 @@ class TestLostAnswers(Part):
 @pytest.mark.parametrize("verb", ["release", "adopt"])
 def test_a_tombstone_has_nothing_to_do_with_the_ttl(server: RedisServer, verb: str) -> None:
     """It bars commands that come late: none does after minutes, and a ttl may be a month."""
-    port = engine(server).blocking()
+    port = engine(server).blocking(ThreadRuntime())
     mine, after = claim(ttl=30 * 86_400.0), claim(ttl=30 * 86_400.0)
     assert isinstance(run(port.attempt(mine, 0.0)), Granted)
     if verb == "adopt":

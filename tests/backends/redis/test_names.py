@@ -62,7 +62,7 @@ def test_a_lock_of_any_name_and_owner_is_handed_over(
 ) -> None:
     if owner is not None and any(0xD800 <= ord(each) < 0xE000 for each in owner):
         return  # refused before it gets here
-    port = engine(redis_server).blocking()
+    port = engine(redis_server).blocking(ThreadRuntime())
     holder, waiter = claim(name, owner=owner), claim(name)
     assert isinstance(run(port.attempt(holder, 0.0)), Granted)
     assert isinstance(run(port.attempt(waiter, 0.0)), Busy)

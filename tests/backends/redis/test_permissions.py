@@ -45,7 +45,7 @@ def guarded(request: pytest.FixtureRequest) -> Iterator[RedisServer]:
 
 def exercise(url: str) -> None:
     """Every verb once, in both colours, on both ways through the scripts."""
-    port: Any = open_engine(url)[0].blocking()
+    port: Any = open_engine(url)[0].blocking(ThreadRuntime())
     try:
         run(verbs(port))
         waits_in_an_inbox(port)
@@ -213,7 +213,7 @@ def test_threads_alone_need_no_channels(guarded: RedisServer) -> None:
     guarded.ask("ACL", "LOG", "RESET")
     refuse(guarded, left_out)
     try:
-        port: Any = open_engine(guarded.url)[0].blocking()
+        port: Any = open_engine(guarded.url)[0].blocking(ThreadRuntime())
         waits_in_an_inbox(port)
         run(port.close())
         with locknut.connect(guarded.url, namespace="t") as locks:

@@ -9,7 +9,7 @@ import pytest
 
 from locknut.core.values import Claim, Granted, Mode, Renewal
 from locknut.errors import BackendError
-from locknut.runtimes.threads import run
+from locknut.runtimes.threads import ThreadRuntime, run
 from locknut.urls import open_engine
 from tests.backends.redis.conftest import claim, engine
 from tests.servers.redis import RedisServer
@@ -33,7 +33,7 @@ def left(port: Any, mine: Claim) -> float:
 @EACH
 def test_a_late_renewal_does_not_shorten_what_was_parked(server: RedisServer, kind: str) -> None:
     """It was on its way when the hold was parked for longer; so was an attempt that is repeated."""
-    port, mine = engine(server).blocking(), claim(**KINDS[kind], ttl=5.0)
+    port, mine = engine(server).blocking(ThreadRuntime()), claim(**KINDS[kind], ttl=5.0)
     granted = run(port.attempt(mine, 0.0))
     assert run(port.park(mine, 600.0))
     assert run(port.renew([mine])) == [Renewal.HELD]
@@ -46,7 +46,7 @@ def test_a_late_renewal_does_not_shorten_what_was_parked(server: RedisServer, ki
 
 @EACH
 def test_a_hold_may_be_parked_for_less_than_its_ttl(server: RedisServer, kind: str) -> None:
-    port, mine = engine(server).blocking(), claim(**KINDS[kind], ttl=600.0)
+    port, mine = engine(server).blocking(ThreadRuntime()), claim(**KINDS[kind], ttl=600.0)
     run(port.attempt(mine, 0.0))
     assert run(port.park(mine, 30.0))
     assert left(port, mine) <= 30
@@ -56,7 +56,7 @@ def test_a_hold_may_be_parked_for_less_than_its_ttl(server: RedisServer, kind: s
 
 @EACH
 def test_whoever_attaches_has_the_ttl_of_its_lock(server: RedisServer, kind: str) -> None:
-    port = engine(server).blocking()
+    port = engine(server).blocking(ThreadRuntime())
     parked, mine = (claim(**KINDS[kind], ttl=30.0) for _ in range(2))
     run(port.attempt(parked, 0.0))
     assert run(port.park(parked, 600.0))
@@ -71,7 +71,7 @@ def test_an_attach_that_comes_again_does_not_shorten_what_was_parked_since(
     server: RedisServer, kind: str
 ) -> None:
     """It was asked twice, because the first answer was lost; one of them is late."""
-    port = engine(server).blocking()
+    port = engine(server).blocking(ThreadRuntime())
     parked, mine = (claim(**KINDS[kind], ttl=5.0) for _ in range(2))
     run(port.attempt(parked, 0.0))
     assert run(port.park(parked, 60.0))
@@ -85,7 +85,7 @@ def test_an_attach_that_comes_again_does_not_shorten_what_was_parked_since(
 
 @pytest.mark.parametrize("layout", ["redisson", "redis-py"])
 def test_in_a_foreign_layout(server: RedisServer, layout: str) -> None:
-    port: Any = open_engine(f"{server.url}?layout={layout}")[0].blocking()
+    port: Any = open_engine(f"{server.url}?layout={layout}")[0].blocking(ThreadRuntime())
     parked, given_up, mine = (claim(ttl=5.0) for _ in range(3))
     granted = run(port.attempt(parked, 0.0))
     assert run(port.park(parked, 600.0))
@@ -118,7 +118,7 @@ def full(request: pytest.FixtureRequest) -> Iterator[RedisServer]:
 
 def test_a_full_server_takes_nobodys_hold_away(full: RedisServer) -> None:
     """-OOM is said to commands that may need memory; a renewal needs none."""
-    port = engine(full).blocking()
+    port = engine(full).blocking(ThreadRuntime())
     held = [claim(kind, **facts) for kind, facts in KINDS.items()]
     for each in held:
         assert isinstance(run(port.attempt(each, 0.0)), Granted)

@@ -42,7 +42,11 @@ class Pair:
     def port(self, colour: str, *, patient: bool = False) -> Any:
         found = open_engine(self.patient_url if patient else self.url)[0]
         assert isinstance(found, RedisEngine)
-        return found.blocking() if colour == "blocking" else found.asyncio()
+        return (
+            found.blocking(ThreadRuntime())
+            if colour == "blocking"
+            else found.asyncio(LoopRuntime())
+        )
 
 
 @pytest.fixture(scope="module")
@@ -297,7 +301,7 @@ def test_a_renewal_that_is_not_confirmed_does_not_extend(pair: Pair) -> None:
 @COLOURS
 def test_a_pushed_grant_is_confirmed_before_it_is_given_out(pair: Pair, colour: str) -> None:
     """S19: the releaser made it, and asked no replica."""
-    other = open_engine(pair.master.url)[0].blocking()
+    other = open_engine(pair.master.url)[0].blocking(ThreadRuntime())
     runtime: Any = ThreadRuntime if colour == "blocking" else LoopRuntime
 
     async def story() -> None:
@@ -329,7 +333,9 @@ def test_a_master_that_became_a_replica_is_left(colour: str) -> None:
 
     async def story(master: RedisServer) -> None:
         made = open_engine(f"{master.url}?wait_replicas=1&wait_timeout=5&socket_timeout=10")[0]
-        port: Any = made.blocking() if colour == "blocking" else made.asyncio()
+        port: Any = (
+            made.blocking(ThreadRuntime()) if colour == "blocking" else made.asyncio(LoopRuntime())
+        )
         mine = claim()
         assert isinstance(await port.attempt(mine, 0.0), Granted)
         master.ask("REPLICAOF", master.host, 1)
@@ -349,7 +355,7 @@ def test_a_master_that_became_a_replica_is_left(colour: str) -> None:
 def test_waiting_for_replicas_holds_up_nobody_else(pair: Pair) -> None:
     async def story() -> None:
         slowly = "wait_replicas=1&wait_timeout=2&socket_timeout=20"
-        port = open_engine(f"{pair.master.url}?{slowly}")[0].asyncio()
+        port = open_engine(f"{pair.master.url}?{slowly}")[0].asyncio(LoopRuntime())
         await port.inspect("t:y")
         pair.replica.stop()
         before = waits(pair)

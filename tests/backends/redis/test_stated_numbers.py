@@ -16,7 +16,8 @@ from locknut.backends.redis.layouts import redis_py, redisson
 from locknut.core import pacing, planning
 from locknut.errors import BackendUnavailable
 from locknut.runtimes.clock import now
-from locknut.runtimes.threads import run
+from locknut.runtimes.loop import LoopRuntime
+from locknut.runtimes.threads import ThreadRuntime, run
 from tests.backends.redis.conftest import claim, engine
 from tests.servers.redis import RedisServer
 
@@ -43,12 +44,12 @@ def test_they_are_what_the_page_says() -> None:
 
 
 def test_ttls(server: RedisServer) -> None:
-    for port in (engine(server).blocking(), engine(server).asyncio()):
+    for port in (engine(server).blocking(ThreadRuntime()), engine(server).asyncio(LoopRuntime())):
         assert (port.min_ttl, port.default_ttl, port.max_ttl) == (0.1, 30.0, 30 * DAY)
 
 
 def test_a_client_that_shows_nothing_counts_as_alive_for_three_seconds(server: RedisServer) -> None:
-    port, holder, waiter = engine(server).blocking(), claim(), claim()
+    port, holder, waiter = engine(server).blocking(ThreadRuntime()), claim(), claim()
     run(port.attempt(holder, 0.0))
     before = milliseconds(server)
     run(port.attempt(waiter, 0.0))
@@ -69,7 +70,7 @@ def milliseconds(server: RedisServer) -> int:
 def test_a_grant_by_a_release_lives_for_three_seconds_or_its_ttl(
     server: RedisServer, ttl: float
 ) -> None:
-    port, holder, waiter = engine(server).blocking(), claim(), claim(ttl=ttl)
+    port, holder, waiter = engine(server).blocking(ThreadRuntime()), claim(), claim(ttl=ttl)
     for each in (holder, waiter):
         run(port.attempt(each, 0.0))
     run(port.release(holder))

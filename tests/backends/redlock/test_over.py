@@ -12,6 +12,7 @@ from locknut.backends.redlock.lines import Line
 from locknut.backends.redlock.scripts import WITHDRAW
 from locknut.core.values import Claim
 from locknut.opening import Settings
+from locknut.runtimes.threads import ThreadRuntime
 from locknut.testing.conformance.colours import COLOURS
 from locknut.urls import open_engine
 from tests.backends.redlock.reaching import reach_all
@@ -38,7 +39,7 @@ class Looked(dict[str, Ballot]):
 def test_where_it_goes_is_known_before_it_is_looked_whether_it_is_over() -> None:
     """Whoever ends the claim in another thread sees the one, or is seen by the other."""
     engine: Any = open_engine("redlock://a,b,c")[0]
-    backend, ballot, line = engine.blocking(), Ballot(0), Line(1, b"run")
+    backend, ballot, line = engine.blocking(ThreadRuntime()), Ballot(0), Line(1, b"run")
     ballots = backend._set.ballots = Looked(ballot, line)
     words = backend._voting(MINE, ballot, 1, b"")
     assert words(line)[1]
@@ -83,6 +84,6 @@ def test_a_script_that_was_forgotten_brings_no_vote_back_behind_its_release(
 def test_votes_may_be_split_any_number_of_times() -> None:
     """The while doubles with each of them, up to a point: 1,024 were one too many for a float."""
     engine: Any = open_engine("redlock://a,b,c")[0]
-    backend, ballot, votes = engine.blocking(), Ballot(0), Round((0, 1, 2), 3)
+    backend, ballot, votes = engine.blocking(ThreadRuntime()), Ballot(0), Round((0, 1, 2), 3)
     votes.answers = {0: [1, 5], 1: [0, 100, 7], 2: [0, 100, 7]}
     assert all(backend._refused(ballot, votes).retry_in < 1 for _ in range(2000))

@@ -11,6 +11,8 @@ import pytest
 
 from locknut.backends.redlock.ballots import Clock
 from locknut.core.values import Claim, Granted
+from locknut.runtimes.loop import LoopRuntime
+from locknut.runtimes.threads import ThreadRuntime
 from locknut.testing.conformance.colours import COLOURS
 from locknut.testing.proxy import FaultProxy
 from locknut.urls import open_engine
@@ -39,7 +41,11 @@ def test_who_answers_slowly_is_asked_again(ways: list[FaultProxy], colour: str) 
             way.replies.release()
 
     async def body() -> None:
-        port = engine.blocking() if colour == "blocking" else engine.asyncio()
+        port = (
+            engine.blocking(ThreadRuntime())
+            if colour == "blocking"
+            else engine.asyncio(LoopRuntime())
+        )
         assert isinstance(await port.attempt(warm, 0.0), Granted)
         await port.release(warm)
         engine._set.clocks[:] = [Clock() for _ in ways]  # connected, and nothing is known of them

@@ -12,7 +12,7 @@ import pytest
 
 import locknut
 from locknut.core.values import Busy, Granted, Mode
-from locknut.runtimes.threads import run
+from locknut.runtimes.threads import ThreadRuntime, run
 from tests.backends.zookeeper.conftest import PATIENCE, claim, engine, eventually
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.faults]
@@ -40,7 +40,7 @@ def test_a_stopped_one_is_waited_for_until_its_session_is_over(url: str) -> None
 
 
 def test_one_with_a_smaller_limit_is_waited_for(url: str) -> None:
-    port = engine(url).blocking()
+    port = engine(url).blocking(ThreadRuntime())
     held = [claim(mode=Mode.PERMIT, permits=3) for _ in range(2)]
     for each in held:
         assert isinstance(run(port.attempt(each, 0.0)), Granted)

@@ -14,7 +14,8 @@ import locknut
 from locknut import aio
 from locknut.errors import BackendUnavailable
 from locknut.opening import Settings
-from locknut.runtimes.threads import run
+from locknut.runtimes.loop import LoopRuntime
+from locknut.runtimes.threads import ThreadRuntime, run
 from locknut.testing.conformance.colours import COLOURS
 from locknut.urls import open_engine
 from tests.backends.zookeeper.conftest import (
@@ -169,7 +170,7 @@ def test_a_release_does_not_wait_for_long(server: ZooKeeperServer, path: str, se
 
 
 def test_a_command_is_given_up_after_a_moment(server: ZooKeeperServer, path: str) -> None:
-    port = engine(f"{server.url}/{path}").blocking()
+    port = engine(f"{server.url}/{path}").blocking(ThreadRuntime())
     run(port.attempt(claim("warm"), 0.0))
     with _stopped(server):
         began = time.monotonic()
@@ -181,7 +182,7 @@ def test_a_command_is_given_up_after_a_moment(server: ZooKeeperServer, path: str
 
 def test_so_is_one_on_a_loop(server: ZooKeeperServer, path: str) -> None:
     async def story() -> None:
-        port = engine(f"{server.url}/{path}").asyncio()
+        port = engine(f"{server.url}/{path}").asyncio(LoopRuntime())
         await port.attempt(claim("warm"), 0.0)
         with _stopped(server):
             began = time.monotonic()

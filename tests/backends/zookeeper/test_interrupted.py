@@ -20,7 +20,7 @@ from locknut.backends.zookeeper.backend import ZooKeeperBackend
 from locknut.backends.zookeeper.batches import Batch
 from locknut.core.values import Claim, Granted, Mode
 from locknut.errors import BackendUnavailable
-from locknut.runtimes.threads import run
+from locknut.runtimes.threads import ThreadRuntime, run
 from tests.api import interrupting, storm
 from tests.backends.zookeeper.conftest import Traffic, claim, engine, eventually
 from tests.servers.zookeeper import ZooKeeperServer
@@ -31,7 +31,7 @@ KINDS = [kind for kind in storm.KINDS if kind != "renewed"]  # its ttl is longer
 
 @pytest.fixture
 def port(url: str) -> Iterator[ZooKeeperBackend]:
-    made: Any = engine(url).blocking()
+    made: Any = engine(url).blocking(ThreadRuntime())
     warm = claim("warm")
     run(made.attempt(warm, 0.0))
     run(made.release(warm))

@@ -15,7 +15,7 @@ from locknut import aio
 from locknut.backends.zookeeper import gathering, recipe
 from locknut.core.values import Busy, Granted, Mode, Renewal
 from locknut.runtimes.clock import now
-from locknut.runtimes.threads import ThreadSignal, run
+from locknut.runtimes.threads import ThreadRuntime, ThreadSignal, run
 from tests.backends.zookeeper.conftest import (
     PATIENCE,
     Traffic,
@@ -58,7 +58,7 @@ def test_the_same_on_a_loop(url: str) -> None:
 
 def test_many_renewals_are_few_writes(url: str) -> None:
     """One every eighth of a session is enough to prove its life."""
-    port = engine(url).blocking()
+    port = engine(url).blocking(ThreadRuntime())
     held = [claim(f"x{number}") for number in range(20)]
     for each in held:
         assert isinstance(run(port.attempt(each, 0.0)), Granted)
@@ -86,7 +86,7 @@ def test_several_free_locks_are_one_wait_as_well(url: str) -> None:
 
 def test_several_of_which_one_is_held_leave_nobody_behind(url: str, kazoo: KazooClient) -> None:
     """And whoever came behind them meanwhile is not kept."""
-    port, other = engine(url).blocking(), engine(url).blocking()
+    port, other = engine(url).blocking(ThreadRuntime()), engine(url).blocking(ThreadRuntime())
     holder, waiter = claim("b"), claim("a")
     run(other.attempt(holder, 0.0))
     several = [claim("a"), claim("b")]
@@ -114,7 +114,10 @@ def test_several_of_which_one_is_held_leave_nobody_behind(url: str, kazoo: Kazoo
 
 def test_a_thousand_waiters_and_a_release_wakes_one(anywhere: str, server: ZooKeeperServer) -> None:
     eventually(lambda: server.watches() == 0, "those of other tests are gone")
-    port, other = engine(anywhere).blocking(), engine(anywhere).blocking()
+    port, other = (
+        engine(anywhere).blocking(ThreadRuntime()),
+        engine(anywhere).blocking(ThreadRuntime()),
+    )
     holder = claim()
     waiters = [claim() for _ in range(1000)]
     signals = [ThreadSignal() for _ in waiters]
@@ -165,7 +168,7 @@ def test_a_watch_is_never_left_on_what_is_not_there(
 ) -> None:
     """The one before goes between the listing and the watch: the answer to the watch rings."""
     eventually(lambda: zookeeper_server.watches() == 0, "those of other tests are gone")
-    port, other = engine(url).blocking(), engine(url).blocking()
+    port, other = engine(url).blocking(ThreadRuntime()), engine(url).blocking(ThreadRuntime())
     holder, waiter = claim(), claim()
     run(other.attempt(holder, 0.0))
     assert isinstance(run(port.attempt(waiter, 0.0)), Busy)
@@ -180,7 +183,7 @@ def test_a_watch_is_never_left_on_what_is_not_there(
 
 
 def test_waiting_for_permits_only_the_first_watches_them_all(url: str) -> None:
-    port, other = engine(url).blocking(), engine(url).blocking()
+    port, other = engine(url).blocking(ThreadRuntime()), engine(url).blocking(ThreadRuntime())
     held = [claim(mode=Mode.PERMIT, permits=3) for _ in range(3)]
     waiters = [claim(mode=Mode.PERMIT, permits=3) for _ in range(20)]
     signals = [ThreadSignal() for _ in waiters]
@@ -233,7 +236,7 @@ def test_numbers_that_wrap_do_not_stop_the_line(url: str, kazoo: KazooClient) ->
     """The server's own counter cannot be moved: so the first one has the last number before."""
     path = f"/{url.rpartition('/')[2]}/t/x"
     kazoo.create(f"{path}/_c_x-lock-2147483647", ephemeral=True, makepath=True)
-    port = engine(url).blocking()
+    port = engine(url).blocking(ThreadRuntime())
     first = claim()
     assert isinstance(run(port.attempt(first, 0.0)), Granted), "0 is far behind, which is before"
     run(port.close())

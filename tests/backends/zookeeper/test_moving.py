@@ -11,7 +11,7 @@ from kazoo.exceptions import LockTimeout
 import locknut
 from locknut.backends.zookeeper import looking
 from locknut.core.values import Granted
-from locknut.runtimes.threads import run
+from locknut.runtimes.threads import ThreadRuntime, run
 from tests.backends.zookeeper.conftest import children, claim, engine
 
 pytestmark = pytest.mark.zookeeper
@@ -53,7 +53,7 @@ def test_a_claim_stands_beside_its_owners_other_one_only_while_that_is_there(
     url: str, monkeypatch: pytest.MonkeyPatch, gone: bool
 ) -> None:
     """Released between the look at it and the step beside it: then the claim has its own place."""
-    port, other = engine(url).blocking(), engine(url).blocking()
+    port, other = engine(url).blocking(ThreadRuntime()), engine(url).blocking(ThreadRuntime())
     first, second = claim(owner="me"), claim(owner="me")
     before = run(other.attempt(first, 0.0))
     assert isinstance(before, Granted)

@@ -21,7 +21,7 @@ from locknut.backends.zookeeper.places import Place
 from locknut.core.values import Busy, Claim, Granted, Mode
 from locknut.errors import BackendUnavailable
 from locknut.runtimes.clock import now
-from locknut.runtimes.threads import ThreadSignal, run
+from locknut.runtimes.threads import ThreadRuntime, ThreadSignal, run
 from locknut.testing.proxy import FaultProxy
 from tests.backends.zookeeper.conftest import (
     PATIENCE,
@@ -51,7 +51,7 @@ def proxy(server: ZooKeeperServer) -> Iterator[FaultProxy]:
 @pytest.fixture
 def port(proxy: FaultProxy, path: str) -> Iterator[ZooKeeperBackend]:
     url = f"zookeeper://127.0.0.1:{proxy.port}/{path}?session_timeout=8"
-    made: Any = engine(url).blocking()
+    made: Any = engine(url).blocking(ThreadRuntime())
     warm = permit()
     assert isinstance(run(made.attempt(warm, 0.0)), Granted)
     assert run(made.release(warm))
@@ -246,8 +246,8 @@ def test_a_session_that_ends_takes_the_waiter_and_the_holder_with_it(
     path: str, server: ZooKeeperServer, beside: KazooClient
 ) -> None:
     """Both stand in line again, in their new session, and nothing of the old one is left."""
-    one: Any = engine(f"{server.url}/{path}").blocking()
-    other: Any = engine(f"{server.url}/{path}").blocking()
+    one: Any = engine(f"{server.url}/{path}").blocking(ThreadRuntime())
+    other: Any = engine(f"{server.url}/{path}").blocking(ThreadRuntime())
     held, waiter = permit(), permit()
     assert isinstance(run(other.attempt(held, 0.0)), Granted)
     assert isinstance(run(one.attempt(waiter, 0.0)), Busy)

@@ -21,7 +21,7 @@ from locknut.backends.zookeeper.driver import Client
 from locknut.backends.zookeeper.session import Session
 from locknut.core.values import Granted, Renewal, State
 from locknut.errors import BackendUnavailable, LeaseLost
-from locknut.runtimes.threads import run
+from locknut.runtimes.threads import ThreadRuntime, run
 from locknut.testing.proxy import FaultProxy
 from tests.backends.zookeeper.conftest import (
     PATIENCE,
@@ -191,7 +191,7 @@ def _end_session(client: KazooClient, server: ZooKeeperServer) -> None:
 def test_a_reply_that_was_lost_leaves_one_node_and_one_grant(
     proxy: FaultProxy, path: str, beside: KazooClient
 ) -> None:
-    port = engine(through(proxy, path, 8)).blocking()
+    port = engine(through(proxy, path, 8)).blocking(ThreadRuntime())
     warm, wanted = claim("warm"), claim()
     run(port.attempt(warm, 0.0))
     proxy.replies.swallow()
@@ -223,7 +223,7 @@ def test_a_reply_that_was_lost_leaves_one_node_and_one_grant(
 def test_a_reply_about_several_that_was_lost_leaves_one_node_each(
     proxy: FaultProxy, path: str, beside: KazooClient
 ) -> None:
-    port = engine(through(proxy, path, 8)).blocking()
+    port = engine(through(proxy, path, 8)).blocking(ThreadRuntime())
     warm, several = [claim("x"), claim("y")], [claim("x"), claim("y")]
     assert isinstance(run(port.attempt_all(warm)), list)
     assert run(port.release_all(warm)) == [True, True]
@@ -263,7 +263,7 @@ def test_a_reply_about_several_that_was_lost_leaves_one_node_each(
 def test_a_claim_that_got_no_answer_is_withdrawn_all_the_same(
     proxy: FaultProxy, path: str, beside: KazooClient
 ) -> None:
-    port = engine(through(proxy, path, 8)).blocking()
+    port = engine(through(proxy, path, 8)).blocking(ThreadRuntime())
     warm, wanted = claim("warm"), claim()
     run(port.attempt(warm, 0.0))
     run(port.attempt(claim("x"), 0.0))  # its node is there
@@ -508,7 +508,7 @@ def test_a_second_client_remembers_how_the_first_was_received(
     """kazoo gives up after many tries, and another client goes on; until that one has come to a
     server, the reason is what the one before it met.
     """
-    backend = engine(f"{zookeeper_server.url}/app").blocking()
+    backend = engine(f"{zookeeper_server.url}/app").blocking(ThreadRuntime())
     session = backend.session
     monkeypatch.setattr(Client, "start_async", lambda _: None)
     session._start()
@@ -526,7 +526,7 @@ def test_a_server_that_hangs_up_before_we_are_connected_turns_us_away(
     zookeeper_server: ZooKeeperServer, error: OSError, came: bool
 ) -> None:
     """Linux tells of it as a broken pipe, while it connects."""
-    backend = engine(f"{zookeeper_server.url}/app").blocking()
+    backend = engine(f"{zookeeper_server.url}/app").blocking(ThreadRuntime())
     client = Client(backend.session.settings)
 
     def refuse(**_: object) -> None:

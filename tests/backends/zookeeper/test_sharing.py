@@ -11,6 +11,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import LockTimeout
 
 import locknut
+from locknut.runtimes.threads import ThreadRuntime
 from tests.backends.zookeeper.conftest import (
     PATIENCE,
     children,
@@ -247,7 +248,7 @@ def test_kazoo_knows_its_own_names_alone_unless_it_is_told(url: str, kazoo: Kazo
 
 def test_our_node_is_not_the_first_while_a_foreign_one_waits_before(url: str) -> None:
     """What our own port sees is what stands there, whoever made it."""
-    port = engine(url).blocking()
+    port = engine(url).blocking(ThreadRuntime())
     first, second = claim(), claim()
     from locknut.runtimes.threads import run
 

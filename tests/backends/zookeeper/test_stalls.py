@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from locknut.core.ports import Engine
+from locknut.core.ports import Engine, Runtime
 from locknut.testing.conformance.colours import COLOURS
 from locknut.testing.conformance.porting import Porting
 from locknut.urls import open_engine
@@ -53,11 +53,11 @@ class Stalling:
     def __init__(self, real: Any, stall: Stall):
         self._real, self._stall = real, stall
 
-    def blocking(self) -> Any:
-        return Stalling(self._real.blocking(), self._stall)
+    def blocking(self, runtime: Runtime) -> Any:
+        return Stalling(self._real.blocking(runtime), self._stall)
 
-    def asyncio(self) -> Any:
-        return Stalling(self._real.asyncio(), self._stall)
+    def asyncio(self, runtime: Runtime) -> Any:
+        return Stalling(self._real.asyncio(runtime), self._stall)
 
     def __getattr__(self, name: str) -> Any:
         return self._stall.at(name, getattr(self._real, name))

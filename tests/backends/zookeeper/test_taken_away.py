@@ -12,7 +12,7 @@ import locknut
 from locknut import aio
 from locknut.backends.zookeeper import naming
 from locknut.core.values import Busy, Granted
-from locknut.runtimes.threads import run
+from locknut.runtimes.threads import ThreadRuntime, run
 from tests.backends.zookeeper.conftest import children, claim, engine
 
 pytestmark = pytest.mark.zookeeper
@@ -56,7 +56,7 @@ def test_the_same_on_a_loop(url: str, kazoo: KazooClient) -> None:
 
 def test_a_waiter_that_asks_again_stands_at_the_end(url: str, kazoo: KazooClient) -> None:
     """By itself it asks after 30 s."""
-    port = engine(url).blocking()
+    port = engine(url).blocking(ThreadRuntime())
     held, first, second = claim(), claim(), claim()
     assert isinstance(run(port.attempt(held, 0.0)), Granted)
     for each in (first, second):

@@ -11,6 +11,7 @@ from locknut.backends.file.directory import Directory
 from locknut.backends.file.files import Files
 from locknut.backends.file.recipe import Recipe
 from locknut.backends.file.sync import PollBell
+from locknut.core.ports import Runtime
 
 CLEAN_AFTER: Final = 3600.0
 _recipes: WeakValueDictionary[str, Recipe] = WeakValueDictionary()
@@ -25,10 +26,10 @@ class FileEngine:
         self._capabilities = ACROSS_MACHINES if network else LOCAL
         self._recipe = _recipes.setdefault(directory.path, Recipe(Files(directory)))
 
-    def blocking(self) -> FileBackend:
+    def blocking(self, runtime: Runtime) -> FileBackend:  # noqa: ARG002  # its parts ask the clock themselves
         return FileBackend(self._recipe, PollBell, self._capabilities)
 
-    def asyncio(self) -> FileBackend:
+    def asyncio(self, runtime: Runtime) -> FileBackend:  # noqa: ARG002  # its parts ask the clock themselves
         from locknut.backends.file.aio import LoopBell  # `locknut run` needs no event loop
 
         return FileBackend(self._recipe, LoopBell, self._capabilities)

@@ -22,7 +22,7 @@ from locknut.backends.file.layout import EXCLUSIVE, SHARED
 from locknut.backends.file.numbering import number_after
 from locknut.backends.file.outcomes import Crowded, failed
 from locknut.backends.file.plain import PlainFile, PlainFiles
-from locknut.core.ports import Signal
+from locknut.core.ports import Runtime, Signal
 from locknut.core.values import (
     Answer,
     Broken,
@@ -61,10 +61,10 @@ class FallbackEngine:
         self.me = this_process()
         descriptors.tell_after_fork(self)
 
-    def blocking(self) -> FallbackBackend:
+    def blocking(self, runtime: Runtime) -> FallbackBackend:  # noqa: ARG002  # its parts ask the clock themselves
         return FallbackBackend(self)
 
-    def asyncio(self) -> FallbackBackend:
+    def asyncio(self, runtime: Runtime) -> FallbackBackend:  # noqa: ARG002  # its parts ask the clock themselves
         return FallbackBackend(self)
 
     def clean(self, unused_for: float = 3600.0) -> int:

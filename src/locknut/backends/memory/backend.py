@@ -23,11 +23,10 @@ from locknut.core.values import (
     Holder,
     LockInfo,
 )
-from locknut.runtimes import clock
 from locknut.runtimes.threads import Guard
 
 if TYPE_CHECKING:
-    from locknut.core.ports import Signal
+    from locknut.core.ports import Runtime, Signal
     from locknut.urls import Url
 
 CAPABILITIES = frozenset(
@@ -50,11 +49,9 @@ class MemoryEngine:
     def __init__(
         self,
         name: str = "",
-        now: Callable[[], float] = clock.now,
         wall: Callable[[], float] = time.time,
     ):
         self.id = f"memory:{name}"
-        self.now = now
         self._wall = wall
         self._reset()
 
@@ -65,11 +62,11 @@ class MemoryEngine:
         self.listeners: list[Callable[[str | None, Heard], None]] = []
         self.store = Store(self._wall, self._ring, self._tell, self._gone)
 
-    def blocking(self) -> MemoryBackend:
-        return MemoryBackend(self)
+    def blocking(self, runtime: Runtime) -> MemoryBackend:
+        return MemoryBackend(self, runtime)
 
-    def asyncio(self) -> MemoryBackend:
-        return MemoryBackend(self)
+    def asyncio(self, runtime: Runtime) -> MemoryBackend:
+        return MemoryBackend(self, runtime)
 
     def forked(self) -> None:
         """The child starts with an empty service: the parent's holds are the parent's."""
@@ -104,52 +101,53 @@ class MemoryBackend:
     max_ttl = 10 * 365 * 86400.0
     heartbeat: float | None = None
 
-    def __init__(self, engine: MemoryEngine):
+    def __init__(self, engine: MemoryEngine, runtime: Runtime):
         self._engine = engine
+        self._now = runtime.now
         self.inside = engine.mutex.inside
         self._listener: Callable[[str | None, Heard], None] | None = None
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002  # never waits
         engine = self._engine
         with engine.mutex:
-            return engine.store.attempt(claim, engine.now())
+            return engine.store.attempt(claim, self._now())
 
     async def renew(self, claims: Sequence[Claim]) -> Sequence[Heard]:
         engine = self._engine
         with engine.mutex:
-            now = engine.now()
+            now = self._now()
             return [engine.store.renew(claim, now) for claim in claims]
 
     async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
         engine = self._engine
         with engine.mutex:
-            return engine.store.release(claim, engine.now(), doubtful=doubtful)
+            return engine.store.release(claim, self._now(), doubtful=doubtful)
 
     async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy | None:
         engine = self._engine
         with engine.mutex:
-            return engine.store.attempt_all(claims, engine.now())
+            return engine.store.attempt_all(claims, self._now())
 
     async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> list[bool]:
         engine = self._engine
         with engine.mutex:
-            now = engine.now()
+            now = self._now()
             return [engine.store.release(claim, now, doubtful=doubtful) for claim in claims]
 
     async def downgrade(self, claim: Claim) -> bool:
         engine = self._engine
         with engine.mutex:
-            return engine.store.downgrade(claim, engine.now())
+            return engine.store.downgrade(claim, self._now())
 
     async def park(self, claim: Claim, ttl: float) -> bool:
         engine = self._engine
         with engine.mutex:
-            return engine.store.park(claim, ttl, engine.now())
+            return engine.store.park(claim, ttl, self._now())
 
     async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
         engine = self._engine
         with engine.mutex:
-            return engine.store.adopt(parked, claim, engine.now())
+            return engine.store.adopt(parked, claim, self._now())
 
     async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
         return await self.break_with_note(key, raw, "")
@@ -157,12 +155,12 @@ class MemoryBackend:
     async def break_with_note(self, key: str, raw: int | None, note: str) -> LockInfo | None:
         engine = self._engine
         with engine.mutex:
-            return engine.store.break_hold(key, raw, engine.now(), note)
+            return engine.store.break_hold(key, raw, self._now(), note)
 
     async def inspect(self, key: str | None = None) -> list[LockInfo]:
         engine = self._engine
         with engine.mutex:
-            found = engine.store.inspect(key, engine.now())
+            found = engine.store.inspect(key, self._now())
         return [_placed(each) for each in found]
 
     @contextmanager

@@ -18,6 +18,7 @@ from locknut.backends.redis.places import Known, Single
 from locknut.backends.redis.pools import Pool
 from locknut.backends.redis.sentinel import Sentinels
 from locknut.backends.redis.sync import BlockingBackend
+from locknut.core.ports import Runtime
 from locknut.core.values import Customs
 from locknut.errors import ConfigurationError
 
@@ -35,12 +36,12 @@ class RedisEngine:
         self.customs = Customs() if layout is None else layout.customs
         self.id = id if layout is None else f"{id}?layout={layout.name}"
 
-    def blocking(self) -> BlockingBackend:
+    def blocking(self, runtime: Runtime) -> BlockingBackend:  # noqa: ARG002  # its parts ask the clock themselves
         if self._layout is not None:
             return BlockingForeign(Pool(self._place), self._layout)
         return BlockingBackend(Pool(self._place))
 
-    def asyncio(self) -> AsyncioBackend:
+    def asyncio(self, runtime: Runtime) -> AsyncioBackend:  # noqa: ARG002  # its parts ask the clock themselves
         if self._layout is not None:
             return AsyncioForeign(self._place, self._layout)
         return AsyncioBackend(self._place)
@@ -58,10 +59,10 @@ class ClusterEngine:
     def __init__(self, cluster: Cluster):
         self._cluster = cluster
 
-    def blocking(self) -> ClusterBackend:
+    def blocking(self, runtime: Runtime) -> ClusterBackend:  # noqa: ARG002  # its parts ask the clock themselves
         return ClusterBackend(self._cluster)
 
-    def asyncio(self) -> AsyncioClusterBackend:
+    def asyncio(self, runtime: Runtime) -> AsyncioClusterBackend:  # noqa: ARG002  # its parts ask the clock themselves
         return AsyncioClusterBackend(self._cluster)
 
     def anew(self) -> ClusterEngine:

@@ -14,6 +14,7 @@ from locknut.backends.redlock.recipe import Recipe
 from locknut.backends.redlock.sets import Set
 from locknut.backends.redlock.sync import BlockingBackend
 from locknut.core import doors
+from locknut.core.ports import Runtime
 from locknut.core.spelling import spell
 from locknut.core.values import NodeInfo
 from locknut.errors import ConfigurationError
@@ -47,7 +48,7 @@ class RedlockEngine:
         self._servers = servers
         self.id = f"redlock:{len(servers)}"
 
-    def blocking(self) -> BlockingBackend:
+    def blocking(self, runtime: Runtime) -> BlockingBackend:  # noqa: ARG002  # its parts ask the clock themselves
         return BlockingBackend(self._set, self._recipe, self._limit)
 
     def look(self) -> list[NodeInfo]:
@@ -58,7 +59,7 @@ class RedlockEngine:
         """All nodes of a new set vote from now on; or this one, which was new or away."""
         operating.begin(self._servers, self._recipe, node, force=force)
 
-    def asyncio(self) -> AsyncioBackend:
+    def asyncio(self, runtime: Runtime) -> AsyncioBackend:  # noqa: ARG002  # its parts ask the clock themselves
         return AsyncioBackend(self._set, self._recipe, self._limit)
 
     def anew(self) -> RedlockEngine:

@@ -6,6 +6,7 @@ from locknut.backends.zookeeper.aio import AsyncioBackend
 from locknut.backends.zookeeper.session import Session
 from locknut.backends.zookeeper.settings import Settings
 from locknut.backends.zookeeper.sync import BlockingBackend
+from locknut.core.ports import Runtime
 
 
 class ZooKeeperEngine:
@@ -16,10 +17,10 @@ class ZooKeeperEngine:
         self._session = Session(settings)
         self.id = f"zookeeper:{settings.place}"
 
-    def blocking(self) -> BlockingBackend:
+    def blocking(self, runtime: Runtime) -> BlockingBackend:  # noqa: ARG002  # its parts ask the clock themselves
         return BlockingBackend(self._open())
 
-    def asyncio(self) -> AsyncioBackend:
+    def asyncio(self, runtime: Runtime) -> AsyncioBackend:  # noqa: ARG002  # its parts ask the clock themselves
         return AsyncioBackend(self._open())
 
     def anew(self) -> ZooKeeperEngine:

@@ -112,7 +112,7 @@ class Blocking:
         return awaited(locknut.Locks(engine, settings))
 
     def backend(self, engine: Engine) -> Backend:
-        return engine.blocking()
+        return engine.blocking(self.runtime())
 
     def runtime(self) -> Runtime:
         return ThreadRuntime()
@@ -177,7 +177,7 @@ class Asyncio:
         return aio.Locks(engine, settings)
 
     def backend(self, engine: Engine) -> Backend:
-        return engine.asyncio()
+        return engine.asyncio(self.runtime())
 
     def runtime(self) -> Runtime:
         return LoopRuntime()

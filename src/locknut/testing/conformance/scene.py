@@ -16,6 +16,7 @@ from locknut.core.ports import Backend, Engine, Runtime
 from locknut.core.values import Capability, Claim, Event, Granted, Mode
 from locknut.errors import BackendUnavailable
 from locknut.runtimes import clock
+from locknut.runtimes.threads import ThreadRuntime
 from locknut.testing.conformance.colours import GLANCE, PATIENCE, Colour, Gate, Work, Worker
 from locknut.testing.conformance.insisting import Insistent
 
@@ -67,7 +68,7 @@ class Scene:
         self._engine = open_engine()  # keeps what lives as long as its users: `memory:` does
         self._opened: list[Any] = []
         self._ports: list[Backend] = []
-        probe = self._engine.blocking()
+        probe = self._engine.blocking(ThreadRuntime())
         self.capabilities = probe.capabilities
         self.backend = probe.name
         self.ttl = min(max(SHORT_TTL, probe.min_ttl), probe.max_ttl)
