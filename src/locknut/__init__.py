@@ -57,6 +57,11 @@ import os
 import threading
 from typing import Literal, Unpack, overload
 
+from locknut.blocking.decorator import Decorator, SkippingDecorator, decorator
+from locknut.blocking.lease import Lease, Leases
+from locknut.blocking.lock_group import Together, all_of
+from locknut.blocking.locks import Locks, connect, redlock
+from locknut.blocking.primitives import Lock, RWLock, Semaphore
 from locknut.core.doors import Duration
 from locknut.core.values import (
     Capability,
@@ -69,7 +74,6 @@ from locknut.core.values import (
     State,
     Vote,
 )
-from locknut.decorating import Decorator, SkippingDecorator, decorator
 from locknut.errors import (
     AcquireTimeout,
     BackendError,
@@ -83,12 +87,8 @@ from locknut.errors import (
     StaleFence,
     Unsupported,
 )
-from locknut.foreign import answered
-from locknut.lease import Lease, Leases
-from locknut.lock import Lock, RWLock, Semaphore
-from locknut.locks import Locks, connect, redlock
-from locknut.several import Together, all_of
-from locknut.terms import LockOptions, OnBusy, OnLost, check_options
+from locknut.faces.misuse import answered
+from locknut.faces.options import LockOptions, OnBusy, OnLost, check_options
 
 __version__ = "0.1.0"
 
@@ -219,7 +219,7 @@ def locked(  # noqa: PLR0913  # as lock()
 
     The engine is chosen when the function is called.
     """
-    from locknut import naming  # brings `inspect`, which few programs need
+    from locknut.faces import templates  # brings `inspect`, which few programs need
 
     options = LockOptions(
         ttl=ttl,
@@ -229,7 +229,7 @@ def locked(  # noqa: PLR0913  # as lock()
         owner=owner,
         on_lost=on_lost,
     )
-    patience = naming.policy(template, on_busy, timeout)
+    patience = templates.policy(template, on_busy, timeout)
     check_options(patience, options)
     return decorator(lambda: default(), template, on_busy, patience, options)  # noqa: PLW0108  # may be replaced
 
@@ -310,3 +310,7 @@ __all__ = [
     "rwlock",
     "semaphore",
 ]
+
+for _public in [globals()[_name] for _name in __all__]:
+    if _public.__module__.startswith("locknut.blocking."):
+        _public.__module__ = __name__  # in pickles and reprs: users know no other place

@@ -13,13 +13,14 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar, Final, NamedTuple, Self, cast
 
-from locknut import foreign, hints, pickling, urls
+from locknut import pickling, urls
 from locknut.core import doors, exiting, forking
 from locknut.core.client import Client
 from locknut.core.ports import Backend, Ear, Engine, Runtime
 from locknut.core.values import Customs
+from locknut.faces import hints, misuse
+from locknut.faces.events import Telling
 from locknut.runtimes import threads
-from locknut.telling import Telling
 
 OUR_OWN: Final = Customs()
 """Of an engine that says nothing: nobody else's clients know its keys."""
@@ -75,7 +76,7 @@ class Opened(pickling.Named):
 
     def __init__(self, engine: Engine, settings: Settings | None, runtime: Runtime):
         if isinstance(engine, str):
-            raise foreign.made_by(type(self))
+            raise misuse.made_by(type(self))
         settings = settings or Settings()
         self._ear = Telling(way_to(engine, settings))
         self._made = client(type(self), engine, runtime, settings, self._ear)

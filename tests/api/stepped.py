@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any
 
 import locknut
-from locknut import decorating
+from locknut.blocking import decorator
 from locknut.core.gathering import GATHERED
 from tests.api.storm import KINDS as STORMED
 from tests.api.storm import plain
@@ -150,5 +150,5 @@ def excused(frame: FrameType | None) -> bool:
 
 
 LEAVING = ("__exit__", "release", "__enter__")
-USERS = (__file__, plain.__code__.co_filename, decorating.__file__)
-"""A decorated function's `with` is in `decorating.py`."""
+USERS = (__file__, plain.__code__.co_filename, decorator.__file__)
+"""A decorated function's `with` is in `blocking/decorator.py`."""

@@ -21,7 +21,7 @@ import locknut
 from locknut import aio
 from locknut.core import doors
 from locknut.core.spelling import spell
-from locknut.hints import Way, shown
+from locknut.faces.hints import Way, shown
 from tests.contracts.sources import ROOT
 from tests.servers.redis import RedisServer
 

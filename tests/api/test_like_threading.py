@@ -25,9 +25,9 @@ def test_the_constructor_and_del(locks: locknut.Locks) -> None:
 
 def test_repr(locks: locknut.Locks) -> None:
     lock = locks.lock("x")
-    assert repr(lock) == "<locknut.lock.Lock 'x' on memory: not held here>"
+    assert repr(lock) == "<locknut.Lock 'x' on memory: not held here>"
     lock.acquire()
-    assert repr(lock) == "<locknut.lock.Lock 'x' on memory: held here>"
+    assert repr(lock) == "<locknut.Lock 'x' on memory: held here>"
     assert "not held here" in in_thread(repr, lock)
     lock.release()
 

@@ -15,10 +15,11 @@ from contextlib import contextmanager
 import pytest
 
 import locknut
-from locknut import aio, telling
+from locknut import aio
 from locknut.core.values import Event
-from locknut.hints import Way
-from locknut.telling import Telling
+from locknut.faces import events
+from locknut.faces.events import Telling
+from locknut.faces.hints import Way
 from tests.contracts.documentation import blocks_of
 from tests.contracts.sources import ROOT
 
@@ -168,7 +169,7 @@ SLOW = 0.1
 def test_a_long_wait_is_logged_where_only_information_is_asked_for(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(telling, "SLOW_WAIT", SLOW)
+    monkeypatch.setattr(events, "SLOW_WAIT", SLOW)
     with (
         heard(logging.INFO) as lines,
         locknut.connect(url) as holder,
@@ -182,7 +183,7 @@ def test_a_long_wait_is_logged_where_only_information_is_asked_for(
 
 
 def test_a_long_wait_of_a_task_too(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(telling, "SLOW_WAIT", SLOW)
+    monkeypatch.setattr(events, "SLOW_WAIT", SLOW)
 
     async def story() -> None:
         async with aio.connect(url) as holder, aio.connect(url) as locks:

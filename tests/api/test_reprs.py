@@ -11,12 +11,12 @@ from locknut.core.values import Holder, LockInfo, Mode
 
 def test_a_read_write_lock_and_a_semaphore(locks: locknut.Locks) -> None:
     shelf, one, ten = locks.rwlock("shelf"), locks.semaphore("one", 1), locks.semaphore("ten", 10)
-    assert repr(shelf) == "<locknut.lock.RWLock 'shelf' on memory: not held here>"
+    assert repr(shelf) == "<locknut.RWLock 'shelf' on memory: not held here>"
     with shelf.read():
-        assert repr(shelf) == "<locknut.lock.RWLock 'shelf' on memory: held here>"
-    assert repr(one) == "<locknut.lock.Semaphore 'one', 1 permit on memory: not held here>"
+        assert repr(shelf) == "<locknut.RWLock 'shelf' on memory: held here>"
+    assert repr(one) == "<locknut.Semaphore 'one', 1 permit on memory: not held here>"
     with ten:
-        assert repr(ten) == "<locknut.lock.Semaphore 'ten', 10 permits on memory: held here>"
+        assert repr(ten) == "<locknut.Semaphore 'ten', 10 permits on memory: held here>"
 
 
 def test_the_same_for_asyncio(url: str) -> None:
@@ -24,7 +24,7 @@ def test_the_same_for_asyncio(url: str) -> None:
         async with aio.connect(url) as locks:
             shelf, ten = locks.rwlock("shelf"), locks.semaphore("ten", 10)
             async with shelf.write(), ten:
-                assert repr(shelf) == "<locknut.aio.lock.RWLock 'shelf' on memory: held here>"
+                assert repr(shelf) == "<locknut.aio.RWLock 'shelf' on memory: held here>"
                 assert "10 permits on memory: held here" in repr(ten)
 
     asyncio.run(main())
@@ -32,9 +32,9 @@ def test_the_same_for_asyncio(url: str) -> None:
 
 def test_a_locks_names_its_place_and_that_it_is_closed(url: str) -> None:
     locks = locknut.connect(url, namespace="shop")
-    assert repr(locks) == f"<locknut.locks.Locks at {locks.place}, namespace 'shop'>"
+    assert repr(locks) == f"<locknut.Locks at {locks.place}, namespace 'shop'>"
     locks.close()
-    assert repr(locks) == f"<locknut.locks.Locks at {locks.place}, namespace 'shop', closed>"
+    assert repr(locks) == f"<locknut.Locks at {locks.place}, namespace 'shop', closed>"
 
 
 def test_no_password_is_shown() -> None:

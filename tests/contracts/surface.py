@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
-from locknut.other_face import OtherFace
+from locknut.faces.misuse import OtherFace
 from locknut.runtimes.loop import is_coroutine_function
 
 MODULES = ("locknut", "locknut.aio", "locknut.guards", "locknut.guards.redis",

@@ -36,7 +36,8 @@ def test_every_file_of_its_tree_exists() -> None:
 
 
 def test_every_file_of_the_core_and_of_the_faces_is_in_its_tree() -> None:
-    files = [*PACKAGE.glob("*.py"), *(PACKAGE / "core").glob("*.py")]
+    folders = [PACKAGE, *(PACKAGE / each for each in ("faces", "blocking", "aio", "core"))]
+    files = [path for folder in folders for path in folder.glob("*.py")]
     missing = {path for path in files if not path.name.startswith("__")} - set(
         tree(PAGE.read_text())
     )
@@ -51,8 +52,8 @@ def test_every_path_in_its_text_exists() -> None:
 
 
 def test_a_file_that_is_gone_is_noticed() -> None:
-    (folder, file, top) = tree("```\nsrc/locknut/\n  core/   pure\n    nowhere.py\n  lock.py\n```")
+    (folder, file, top) = tree("```\nsrc/locknut/\n  core/ pure\n    nowhere.py\n  errors.py\n```")
     assert (folder, file, top) == (
-        *(PACKAGE / "core", PACKAGE / "core" / "nowhere.py", PACKAGE / "lock.py"),
+        *(PACKAGE / "core", PACKAGE / "core" / "nowhere.py", PACKAGE / "errors.py"),
     )
     assert not file.exists()

@@ -48,7 +48,7 @@ def modules(program: str, folder: Path) -> set[str]:
 @pytest.mark.parametrize("program", [IMPORT, RUN, BUSY], ids=["import", "run", "busy"])
 def test_a_short_program_imports_nothing_dear(program: str, tmp_path: Path) -> None:
     found = modules(program, tmp_path)
-    assert "locknut.locks" in found
+    assert "locknut.blocking.locks" in found
     assert found & DEAR == set()
     assert not [each for each in found for engine in ENGINES if each == f"locknut.{engine}"]
 

@@ -116,5 +116,6 @@ def test_validity_is_never_judged_by_the_wall_clock(source: Source) -> None:
 
 def test_the_tests_of_layers_can_fail() -> None:
     assert layer("locknut.core.values") == "core"
-    assert layer("locknut") == layer("locknut.aio") == layer("locknut.lock.Lock") == FACES
+    assert layer("locknut") == layer("locknut.aio") == layer("locknut.urls.Url") == FACES
+    assert layer("locknut.blocking.lease.Lease") == layer("locknut.faces") == FACES
     assert "backends" not in MAY_IMPORT["core"] | MAY_IMPORT["cli"] | MAY_IMPORT[FACES]

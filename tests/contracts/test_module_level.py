@@ -12,7 +12,7 @@ import pytest
 
 import locknut
 from locknut import aio
-from locknut.terms import LockOptions
+from locknut.faces.options import LockOptions
 
 NAMES = ["all", "force_release", "info", "list", "lock", "locked", "ping", "rwlock", "semaphore"]
 """Every method of a Locks that makes a lock or looks at one."""

@@ -49,9 +49,7 @@ def test_no_two_are_the_same() -> None:
 
 def test_the_runner_does_not_take_a_log_for_a_failure() -> None:
     first_failed = runpy.run_path(str(ROOT / "scripts/mutants.py"))["first_failed"]
-    said = (
-        "ERROR    locknut:telling.py:52 lost 'x'\nFAILED tests/a.py::test_b[in turn] - assert 0\n"
-    )
+    said = "ERROR    locknut:events.py:52 lost 'x'\nFAILED tests/a.py::test_b[in turn] - assert 0\n"
     assert first_failed(said) == "tests/a.py::test_b[in turn]"
     assert first_failed("1 passed in 2 s") is None
 

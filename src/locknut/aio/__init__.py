@@ -20,15 +20,15 @@ import builtins
 import weakref
 from typing import Literal, Unpack, overload
 
-from locknut.aio.decorating import Decorator, SkippingDecorator, decorator
+from locknut.aio.decorator import Decorator, SkippingDecorator, decorator
 from locknut.aio.lease import Lease, Leases
-from locknut.aio.lock import Lock, RWLock, Semaphore
+from locknut.aio.lock_group import Together, all_of
 from locknut.aio.locks import Locks, connect, redlock
-from locknut.aio.several import Together, all_of
+from locknut.aio.primitives import Lock, RWLock, Semaphore
 from locknut.core.doors import Duration
 from locknut.core.values import LockInfo, Ping
-from locknut.foreign import answered
-from locknut.terms import LockOptions, OnBusy, OnLost, check_options
+from locknut.faces.misuse import answered
+from locknut.faces.options import LockOptions, OnBusy, OnLost, check_options
 
 _default: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Locks] = weakref.WeakKeyDictionary()
 
@@ -157,7 +157,7 @@ def locked(  # noqa: PLR0913  # as lock()
 
     The engine is chosen when the function is called.
     """
-    from locknut import naming  # brings `inspect`, which few programs need
+    from locknut.faces import templates  # brings `inspect`, which few programs need
 
     options = LockOptions(
         ttl=ttl,
@@ -167,7 +167,7 @@ def locked(  # noqa: PLR0913  # as lock()
         owner=owner,
         on_lost=on_lost,
     )
-    patience = naming.policy(template, on_busy, timeout)
+    patience = templates.policy(template, on_busy, timeout)
     check_options(patience, options)
     return decorator(lambda: default(), template, on_busy, patience, options)  # noqa: PLW0108  # may be replaced
 
@@ -218,3 +218,7 @@ __all__ = [
     "rwlock",
     "semaphore",
 ]
+
+for _public in [globals()[_name] for _name in __all__]:
+    if _public.__module__.startswith("locknut.aio."):
+        _public.__module__ = __name__  # in pickles and reprs: users know no other place

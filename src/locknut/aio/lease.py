@@ -13,7 +13,7 @@ from locknut.core.holding import LeaseCore, nobody
 from locknut.core.leaving import release
 from locknut.core.values import LockInfo, State
 from locknut.errors import LeaseLost
-from locknut.other_face import for_async_with
+from locknut.faces.misuse import for_async_with
 
 
 class Lost:

@@ -6,22 +6,23 @@ from collections.abc import Callable, Coroutine, Iterable
 from types import TracebackType
 from typing import Any, Literal, Self, Unpack, overload
 
-from locknut import foreign, opening, other_face, redlocks
+from locknut import opening, redlocks
 from locknut.aio import belonging
-from locknut.aio.decorating import Decorator, SkippingDecorator, decorator
+from locknut.aio.decorator import Decorator, SkippingDecorator, decorator
 from locknut.aio.lease import Lease
-from locknut.aio.lock import Lock, RWLock, Semaphore
-from locknut.aio.several import Together
+from locknut.aio.lock_group import Together
+from locknut.aio.primitives import Lock, RWLock, Semaphore
 from locknut.core import closing, doors, gathering, looking, moving, pinging
 from locknut.core.holding import Mine, nobody
 from locknut.core.ports import Backend, Engine, Runtime
 from locknut.core.values import Capability, Event, LockInfo, Mode, Ping
+from locknut.faces import misuse
+from locknut.faces.options import LockOptions, OnBusy, OnLost, make_terms
 from locknut.runtimes.loop import LoopRuntime, coroutine_function
-from locknut.terms import LockOptions, OnBusy, OnLost, make_terms
 
 
-@foreign.answering
-@other_face.for_async_with
+@misuse.answering
+@misuse.for_async_with
 class Locks(opening.Opened):
     """A client of one engine. It makes locks, and renews the leases on them until `close()`."""
 
@@ -179,7 +180,7 @@ class Locks(opening.Opened):
         on_lost: OnLost = None,
     ) -> SkippingDecorator:
         """Run a function under a lock named after its arguments: "user:{user_id}"."""
-        from locknut import naming  # brings `inspect`, which few programs need
+        from locknut.faces import templates  # brings `inspect`, which few programs need
 
         options = LockOptions(
             ttl=ttl,
@@ -189,7 +190,7 @@ class Locks(opening.Opened):
             owner=owner,
             on_lost=on_lost,
         )
-        patience = naming.policy(template, on_busy, timeout)
+        patience = templates.policy(template, on_busy, timeout)
         self.lock(template, timeout=patience, **options)  # wrong options are refused now
         return decorator(lambda: self, template, on_busy, patience, options)
 
@@ -268,7 +269,7 @@ class Locks(opening.Opened):
 _ATTACH = Locks._attach.__code__
 
 
-@foreign.answered
+@misuse.answered
 def connect(
     url: str | Any | None = None,
     *,
@@ -287,7 +288,7 @@ def connect(
     return Locks(*opening.open_url(url, settings))
 
 
-@foreign.answered
+@misuse.answered
 def redlock(  # noqa: PLR0913  # each by name
     urls: Iterable[str],
     *,

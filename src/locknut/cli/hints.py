@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from locknut.cli.opening import namespace_of
-from locknut.hints import Way, shown
+from locknut.faces.hints import Way, shown
 
 if TYPE_CHECKING:
     from locknut.cli.arguments import Options

@@ -17,10 +17,10 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
+from locknut.blocking.lease import Lease
+from locknut.blocking.primitives import Lock
 from locknut.core.holding import LeaseCore
 from locknut.errors import LeaseLost, LocknutError
-from locknut.lease import Lease
-from locknut.lock import Lock
 from locknut.runtimes import clock
 from locknut.testing.history import Event, Kind, Record
 

@@ -13,7 +13,7 @@ from typing import Any
 import locknut
 from locknut import aio
 from locknut.aio import lease as aio_lease
-from locknut.lease import Lost
+from locknut.blocking.lease import Lost
 from locknut.runtimes.loop import is_coroutine_function
 
 _TWINS: dict[type, type] = {

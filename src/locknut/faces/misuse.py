@@ -1,15 +1,21 @@
-"""Arguments that are not ours: which one of ours was meant.
+"""Arguments and `with` statements that were meant for something else: the error says what to write.
 
-People come from other libraries, where the same thing has another name, or mistype. The error says
-what to write instead. `timeout` alone cannot be judged: it is the ttl in redis-py and the wait
-here. Only beside an argument of redis-py it is certain which one is meant, and the error says so.
+People come from other libraries, where the same thing has another name, or they mistype. The error
+names the argument that was meant. `timeout` alone cannot be judged: it is the ttl in redis-py and
+the wait here. Only beside an argument of redis-py is it certain which one is meant, and then the
+error says so.
+
+`async with` on a blocking lock and `with` on an asyncio lock raise an error that names the right
+face. Python finds `__aenter__` by the type alone, so something has to stand there. It must say no
+to everybody who only asks whether it is there, so its error is an AttributeError too, and `hasattr`
+says False.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from locknut.core.doors import nearest
 
@@ -111,7 +117,8 @@ def answering_acquire(kind: type[T]) -> type[T]:
 
 def made_by(kind: type) -> TypeError:
     """The error about a class that is not meant to be called."""
-    face = "locknut.aio" if ".aio." in kind.__module__ else "locknut"
+    asyncio = any(base.__module__.startswith("locknut.aio") for base in kind.__mro__)
+    face = "locknut.aio" if asyncio else "locknut"
     made = {"Locks": "connect(url)", "Semaphore": "semaphore(name, permits)"}
     return TypeError(
         f"{face}.{kind.__name__} is not made by its name: "
@@ -135,3 +142,52 @@ def unknown(name: str, given: dict[str, Any], known: frozenset[str]) -> TypeErro
     if "timeout" in given and not _OF_REDIS_PY.isdisjoint(given):
         message += "; what redis-py calls timeout is ttl= here"
     return TypeError(message)
+
+
+class WrongFace(TypeError, AttributeError):
+    """A blocking thing in asyncio code, or the other way round."""
+
+
+class OtherFace:
+    """In the place of a method that only the other face has."""
+
+    __slots__ = ("_advice",)
+
+    def __init__(self, advice: str):
+        self._advice = advice
+
+    def __get__(self, thing: object, kind: type) -> NoReturn:
+        raise WrongFace(f"{kind.__module__.partition('.')[0]}.{kind.__name__}: {self._advice}")
+
+
+_FOR_WITH = OtherFace(
+    "`async with` needs a lock of locknut.aio: `from locknut import aio`, then aio.lock(...) or "
+    "aio.connect(...); this one is for `with`"
+)
+_FOR_ASYNC_WITH = OtherFace(
+    "this one is for `async with`; for `with`, in blocking code, use locknut.lock(...) or "
+    "locknut.connect(...)"
+)
+_BY_HALVES = OtherFace("a read-write lock is entered by its .read() or .write()")
+
+
+def for_with(kind: type[T]) -> type[T]:
+    """The same class, of the blocking face: `async with` raises an error that names the other."""
+    return _refuse(kind, _FOR_WITH, "__aenter__", "__aexit__")
+
+
+def for_async_with(kind: type[T]) -> type[T]:
+    """The same class, of the asyncio face: `with` raises an error that names the other."""
+    return _refuse(kind, _FOR_ASYNC_WITH, "__enter__", "__exit__")
+
+
+def by_halves(kind: type[T]) -> type[T]:
+    """The same class: it is entered by what its methods give."""
+    return _refuse(kind, _BY_HALVES, "__enter__", "__exit__", "__aenter__", "__aexit__")
+
+
+def _refuse(kind: type[T], refusal: OtherFace, *names: str) -> type[T]:
+    """Not in the class itself, where type checkers would take it for a method."""
+    for name in names:
+        setattr(kind, name, refusal)
+    return kind

@@ -8,7 +8,7 @@ from locknut.core.spelling import spell
 
 if TYPE_CHECKING:
     from locknut.core.values import Event
-    from locknut.hints import Way
+    from locknut.faces.hints import Way
 
 _BEGINS = {
     "waiting": "waiting for %r on %s%s",

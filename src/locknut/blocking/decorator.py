@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
 from locknut.core.doors import Duration
-from locknut.terms import LockOptions, OnBusy, skipped
+from locknut.faces.options import LockOptions, OnBusy, skipped
 
 if TYPE_CHECKING:
-    from locknut.locks import Locks
+    from locknut.blocking.locks import Locks
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -36,11 +36,11 @@ def decorator(
     options: LockOptions,
 ) -> SkippingDecorator:
     """The decorator itself; which Locks is used is asked anew at every call."""
-    from locknut import naming  # brings `inspect`, which few programs need
+    from locknut.faces import templates  # brings `inspect`, which few programs need
 
     def decorate(function: Callable[P, R], /) -> Callable[P, R | None]:
-        naming.refuse(function, coroutine=False)
-        name_of = naming.namer(template, function)
+        templates.refuse(function, coroutine=False)
+        name_of = templates.namer(template, function)
 
         @functools.wraps(function)
         def locked(*args: P.args, **kwargs: P.kwargs) -> R | None:

@@ -10,9 +10,9 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from locknut import wording
 from locknut.core.values import Event
-from locknut.hints import Way
+from locknut.faces import log_lines
+from locknut.faces.hints import Way
 
 if TYPE_CHECKING:
     import logging
@@ -82,8 +82,8 @@ class Telling:
             facts = {
                 key: value for key, value in event._asdict().items() if value not in (None, "")
             }
-            said = (event.name, event.backend, wording.rest(event, self.way))
-            _log().log(level, wording.message(event), *said, extra={"locknut": facts})
+            said = (event.name, event.backend, log_lines.rest(event, self.way))
+            _log().log(level, log_lines.message(event), *said, extra={"locknut": facts})
 
     def add(self, listener: Callable[[Event], object]) -> Callable[[], None]:
         """Listen from now on; call what this returns to stop."""

@@ -10,14 +10,13 @@ from locknut import pickling
 from locknut.aio import belonging
 from locknut.aio.belonging import Entered, pop_entered
 from locknut.aio.lease import Leases, leave
-from locknut.aio.lock import Lock, Semaphore
+from locknut.aio.primitives import Lock, Semaphore
 from locknut.core import doors, gathering
 from locknut.core.holding import nobody
 from locknut.errors import AcquireTimeout, ConfigurationError
-from locknut.foreign import answering_acquire
-from locknut.other_face import for_async_with
+from locknut.faces.misuse import answering_acquire, for_async_with
+from locknut.faces.options import chosen, timed_out, until
 from locknut.runtimes.loop import coroutine_function
-from locknut.terms import chosen, timed_out, until
 
 if TYPE_CHECKING:
     from locknut.core.holding import Mine

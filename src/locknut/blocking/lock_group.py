@@ -6,15 +6,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from locknut import pickling
+from locknut.blocking.lease import Leases, leave, on_interrupt
+from locknut.blocking.primitives import Lock, Semaphore
+from locknut.blocking.tasks import note_task, running_task
 from locknut.core import doors, gathering
 from locknut.errors import AcquireTimeout, ConfigurationError
-from locknut.foreign import answering_acquire
-from locknut.lease import Leases, leave, on_interrupt
-from locknut.lock import Lock, Semaphore
-from locknut.other_face import for_with
+from locknut.faces.misuse import answering_acquire, for_with
+from locknut.faces.options import chosen, pop_entered, restore_entered, timed_out, until
 from locknut.runtimes.threads import run
-from locknut.tasks import note_task, running_task
-from locknut.terms import chosen, pop_entered, restore_entered, timed_out, until
 
 if TYPE_CHECKING:
     from locknut.core.ports import Runtime

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from locknut.core.doors import Duration
-from locknut.terms import LockOptions, OnBusy, skipped
+from locknut.faces.options import LockOptions, OnBusy, skipped
 
 if TYPE_CHECKING:
     from locknut.aio.locks import Locks
@@ -40,13 +40,13 @@ def decorator(
     options: LockOptions,
 ) -> SkippingDecorator:
     """The decorator itself; which Locks is used is asked anew at every call."""
-    from locknut import naming  # brings `inspect`, which few programs need
+    from locknut.faces import templates  # brings `inspect`, which few programs need
 
     def decorate(
         function: Callable[P, Coroutine[Any, Any, R]], /
     ) -> Callable[P, Coroutine[Any, Any, R | None]]:
-        naming.refuse(function, coroutine=True)
-        name_of = naming.namer(template, function)
+        templates.refuse(function, coroutine=True)
+        name_of = templates.namer(template, function)
 
         @functools.wraps(function)
         async def locked(*args: P.args, **kwargs: P.kwargs) -> R | None:

@@ -7,7 +7,6 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from locknut import foreign
 from locknut.aio import belonging
 from locknut.aio.belonging import Entered, pop_entered
 from locknut.aio.lease import Lease, Scope, tell
@@ -18,17 +17,18 @@ from locknut.core.leaving import begin_release
 from locknut.core.losing import on_lost
 from locknut.core.values import LockInfo, Mode
 from locknut.errors import AcquireTimeout, LeaseLost, LocknutError
-from locknut.other_face import by_halves, for_async_with
+from locknut.faces import misuse
+from locknut.faces.misuse import by_halves, for_async_with
+from locknut.faces.options import OnLost, checked_on_lost, chosen, timed_out
 from locknut.pickling import Named
 from locknut.runtimes.loop import coroutine_function
-from locknut.terms import OnLost, checked_on_lost, chosen, timed_out
 
 if TYPE_CHECKING:
     from locknut.core.client import Client
     from locknut.core.holding import Mine, Terms
 
 
-@foreign.answering_acquire
+@misuse.answering_acquire
 @for_async_with
 class Lock(Named):
     """A named lock. It can replace an `asyncio.Lock`, and tasks can share it.
@@ -57,7 +57,7 @@ class Lock(Named):
         on_lost: OnLost = None,
     ):
         if terms is None:
-            raise foreign.made_by(type(self))
+            raise misuse.made_by(type(self))
         self.name = doors.name(name)
         self._client = client
         self._timeout = timeout

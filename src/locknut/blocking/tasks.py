@@ -15,9 +15,9 @@ from locknut.core.values import Mode
 from locknut.errors import DeadlockDetected
 
 if TYPE_CHECKING:
+    from locknut.blocking.lease import Lease
     from locknut.core.client import Client, Want
     from locknut.core.holding import Mine
-    from locknut.lease import Lease
 
 
 _LOOKING_COSTS = sys.version_info < (3, 12)

@@ -6,7 +6,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from locknut import foreign
+from locknut.blocking.lease import Lease, on_interrupt, tell
+from locknut.blocking.tasks import note_task, refuse_other_task, running_task
 from locknut.core import doors, looking
 from locknut.core.doors import FOREVER
 from locknut.core.entering import acquire
@@ -14,12 +15,9 @@ from locknut.core.forking import here
 from locknut.core.leaving import begin_release, release_again
 from locknut.core.values import LockInfo, Mode
 from locknut.errors import AcquireTimeout, LeaseLost, LocknutError
-from locknut.lease import Lease, on_interrupt, tell
-from locknut.other_face import by_halves, for_with
-from locknut.pickling import Named
-from locknut.runtimes.threads import carry_out, run
-from locknut.tasks import note_task, refuse_other_task, running_task
-from locknut.terms import (
+from locknut.faces import misuse
+from locknut.faces.misuse import by_halves, for_with
+from locknut.faces.options import (
     OnLost,
     checked_on_lost,
     chosen,
@@ -28,13 +26,15 @@ from locknut.terms import (
     restore_entered,
     timed_out,
 )
+from locknut.pickling import Named
+from locknut.runtimes.threads import carry_out, run
 
 if TYPE_CHECKING:
     from locknut.core.client import Client
     from locknut.core.holding import Mine, Terms
 
 
-@foreign.answering_acquire
+@misuse.answering_acquire
 @for_with
 class Lock(Named):
     """A named lock. It can replace a `threading.RLock`, and threads can share it.
@@ -53,7 +53,7 @@ class Lock(Named):
         on_lost: OnLost = None,
     ):
         if terms is None:
-            raise foreign.made_by(type(self))
+            raise misuse.made_by(type(self))
         self.name = doors.name(name)
         self._client = client
         self._timeout = timeout

@@ -6,20 +6,21 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Literal, Self, Unpack, overload
 
-from locknut import foreign, opening, other_face, redlocks
+from locknut import opening, redlocks
+from locknut.blocking.decorator import Decorator, SkippingDecorator, decorator
+from locknut.blocking.lease import Lease
+from locknut.blocking.lock_group import Together
+from locknut.blocking.primitives import Lock, RWLock, Semaphore
 from locknut.core import closing, doors, gathering, looking, moving, pinging
 from locknut.core.ports import Backend, Engine, Runtime
 from locknut.core.values import Capability, Event, LockInfo, Mode, Ping
-from locknut.decorating import Decorator, SkippingDecorator, decorator
-from locknut.lease import Lease
-from locknut.lock import Lock, RWLock, Semaphore
+from locknut.faces import misuse
+from locknut.faces.options import LockOptions, OnBusy, OnLost, make_terms
 from locknut.runtimes.threads import ThreadRuntime, run
-from locknut.several import Together
-from locknut.terms import LockOptions, OnBusy, OnLost, make_terms
 
 
-@foreign.answering
-@other_face.for_with
+@misuse.answering
+@misuse.for_with
 class Locks(opening.Opened):
     """A client of one engine. It makes locks, and renews the leases on them until `close()`."""
 
@@ -177,7 +178,7 @@ class Locks(opening.Opened):
         on_lost: OnLost = None,
     ) -> SkippingDecorator:
         """Run a function under a lock named after its arguments: "user:{user_id}"."""
-        from locknut import naming  # brings `inspect`, which few programs need
+        from locknut.faces import templates  # brings `inspect`, which few programs need
 
         options = LockOptions(
             ttl=ttl,
@@ -187,7 +188,7 @@ class Locks(opening.Opened):
             owner=owner,
             on_lost=on_lost,
         )
-        patience = naming.policy(template, on_busy, timeout)
+        patience = templates.policy(template, on_busy, timeout)
         self.lock(template, timeout=patience, **options)  # wrong options are refused now
         return decorator(lambda: self, template, on_busy, patience, options)
 
@@ -249,7 +250,7 @@ class Locks(opening.Opened):
         return f"<{type(self).__module__}.{type(self).__name__} at {where}>"
 
 
-@foreign.answered
+@misuse.answered
 def connect(
     url: str | Any | None = None,
     *,
@@ -268,7 +269,7 @@ def connect(
     return Locks(*opening.open_url(url, settings))
 
 
-@foreign.answered
+@misuse.answered
 def redlock(  # noqa: PLR0913  # each by name
     urls: Iterable[str],
     *,

@@ -11,7 +11,7 @@ from locknut.core.holding import LeaseCore
 from locknut.core.leaving import begin_release, release_again
 from locknut.core.values import LockInfo, State
 from locknut.errors import LeaseLost
-from locknut.other_face import for_with
+from locknut.faces.misuse import for_with
 from locknut.runtimes.threads import carry_out, run
 
 

@@ -1,0 +1,1 @@
+"""The blocking face, whose names `locknut` gives; the asyncio face is in `locknut.aio`."""
