@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import locknut
-from locknut import aio, backends
-from locknut.backends.redis import settings
+from locknut import aio, backends, drivers
+from locknut.drivers.redis import settings
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
 from locknut.urls import open_engine, parse
 from tests.backends.redis.conftest import somebody_waits
@@ -107,8 +107,10 @@ def test_what_is_refused(url: str, named: str) -> None:
 
 
 def test_a_missing_driver_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends, "redis", backends.redis)  # comes back as it was
-    for module in [each for each in sys.modules if each.startswith("locknut.backends.redis")]:
+    for package in (backends, drivers):
+        monkeypatch.setattr(package, "redis", package.redis)  # comes back as it was
+    ours = ("locknut.backends.redis", "locknut.drivers.redis")
+    for module in [each for each in sys.modules if each.startswith(ours)]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "hiredis", None)
     with pytest.raises(ConfigurationError, match=r'pip install "redis>=.*" "hiredis>=.*"'):

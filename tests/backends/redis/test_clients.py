@@ -15,7 +15,7 @@ import redis.sentinel
 
 import locknut
 from locknut import aio
-from locknut.backends.redis.clients import place_of
+from locknut.drivers.redis.client_settings import place_of
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
 from tests.backends.redis.conftest import PATIENCE
 from tests.backends.redis.test_addresses import use

@@ -14,14 +14,15 @@ from hiredis import ReplyError
 
 import locknut
 from locknut import aio
-from locknut.backends.redis import naming, wire
+from locknut.backends.redis import naming
 from locknut.backends.redis.cluster import aio as on_a_loop
 from locknut.backends.redis.cluster.aio import AsyncioClusterBackend
-from locknut.backends.redis.cluster.slots import key_of, redirect, slot_of
 from locknut.backends.redis.cluster.sync import ClusterBackend
 from locknut.backends.redis.engine import ClusterEngine
 from locknut.backends.redis.recipe import Recipe
 from locknut.core.values import Busy, Granted, Renewal
+from locknut.drivers.redis import wire
+from locknut.drivers.redis.cluster.hash_slots import key_of, redirect, slot_of
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
 from locknut.runtimes.clock import now
 from locknut.runtimes.loop import LoopRuntime

@@ -14,10 +14,10 @@ import pytest
 import locknut
 from locknut import aio
 from locknut.backends.redis import backend
-from locknut.backends.redis.cluster.silence import Silence
-from locknut.backends.redis.settings import read
-from locknut.backends.redis.sockets import DIAL
 from locknut.core.values import Granted, Renewal, State
+from locknut.drivers.redis.cluster.silence import Silence
+from locknut.drivers.redis.connections import DIAL
+from locknut.drivers.redis.settings import read
 from locknut.errors import BackendUnavailable
 from locknut.runtimes.clock import now
 from locknut.runtimes.deadlines import within

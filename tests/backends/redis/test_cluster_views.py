@@ -12,10 +12,10 @@ import pytest
 
 import locknut
 from locknut import aio
-from locknut.backends.redis.cluster.slots import SLOTS, SlotMap
-from locknut.backends.redis.cluster.views import Survey, View, view
-from locknut.backends.redis.settings import read_hosts
 from locknut.core.values import Granted, Renewal
+from locknut.drivers.redis.cluster.hash_slots import SLOTS, SlotMap
+from locknut.drivers.redis.cluster.views import Survey, View, view
+from locknut.drivers.redis.settings import read_hosts
 from locknut.errors import BackendError, BackendUnavailable
 from locknut.runtimes.loop import LoopRuntime
 from locknut.runtimes.threads import ThreadRuntime, run

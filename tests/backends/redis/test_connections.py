@@ -11,13 +11,13 @@ import pytest
 from hiredis import ReplyError
 
 from locknut import aio
-from locknut.backends.redis import wire
-from locknut.backends.redis.links import LoopDial
-from locknut.backends.redis.places import Single
-from locknut.backends.redis.pools import Pool
-from locknut.backends.redis.settings import read
-from locknut.backends.redis.streams import Stream
 from locknut.core import renewing
+from locknut.drivers.redis import wire
+from locknut.drivers.redis.endpoints import Single
+from locknut.drivers.redis.links import LoopDial
+from locknut.drivers.redis.pools import Pool
+from locknut.drivers.redis.settings import read
+from locknut.drivers.redis.streams import Stream
 from locknut.errors import BackendUnavailable
 from locknut.runtimes.clock import now
 from locknut.runtimes.loop import LoopRuntime

@@ -10,9 +10,9 @@ import pytest
 
 import locknut
 from locknut import aio
-from locknut.backends.redis.sockets import Connection
-from locknut.backends.redis.streams import Stream
 from locknut.core.values import Busy, Granted, Renewal
+from locknut.drivers.redis.connections import Connection
+from locknut.drivers.redis.streams import Stream
 from locknut.errors import BackendError, BackendUnavailable, LeaseLost
 from locknut.runtimes.loop import LoopRuntime
 from locknut.runtimes.threads import ThreadRuntime, run

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from locknut.backends.redis.links import LoopDial
-from locknut.backends.redis.sentinel import Sentinels, read
-from locknut.backends.redis.sockets import DIAL
+from locknut.drivers.redis.connections import DIAL
+from locknut.drivers.redis.links import LoopDial
+from locknut.drivers.redis.sentinel import Sentinels, read
 from locknut.errors import BackendUnavailable
 from locknut.opening import Settings
 from locknut.testing.conformance.colours import COLOURS

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 import locknut
-from locknut.backends.redis import wire
-from locknut.backends.redis.places import Single
-from locknut.backends.redis.pools import Pool
-from locknut.backends.redis.settings import read
+from locknut.drivers.redis import wire
+from locknut.drivers.redis.endpoints import Single
+from locknut.drivers.redis.pools import Pool
+from locknut.drivers.redis.settings import read
 from locknut.urls import parse
 from tests.backends.redis.conftest import eventually
 from tests.servers.redis import RedisServer

@@ -12,7 +12,7 @@ from hiredis import ReplyError
 
 import locknut
 from locknut import aio
-from locknut.backends.redis import wire
+from locknut.drivers.redis import wire
 from locknut.errors import BackendError, BackendUnavailable
 from tests.backends.redis.conftest import PATIENCE, eventually
 from tests.backends.redis.test_sentinel import liar

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from locknut.backends.redis import recovering, streams, wire
 from locknut.backends.redis.aio import AsyncioBackend
-from locknut.backends.redis.places import Single
-from locknut.backends.redis.pools import Pool
-from locknut.backends.redis.settings import read
 from locknut.backends.redis.sync import BlockingBackend
+from locknut.drivers.redis import recovery, streams, wire
+from locknut.drivers.redis.endpoints import Single
+from locknut.drivers.redis.pools import Pool
+from locknut.drivers.redis.settings import read
 from locknut.errors import BackendUnavailable
 from locknut.runtimes.threads import run
 from locknut.urls import parse
@@ -38,8 +38,8 @@ class Counting(Single):
 def test_many_callers_do_not_storm_a_server_that_is_gone(
     colour: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recovering, "FIRST_PAUSE", 20.0)  # so that time plays no part
-    monkeypatch.setattr(recovering, "LONGEST_PAUSE", 20.0)
+    monkeypatch.setattr(recovery, "FIRST_PAUSE", 20.0)  # so that time plays no part
+    monkeypatch.setattr(recovery, "LONGEST_PAUSE", 20.0)
     with RedisServer() as server:
         place = Counting(read(parse(server.url)))
         server.kill()
@@ -84,7 +84,7 @@ def test_a_server_that_is_back_is_found(colour: str) -> None:
 
 
 def test_what_is_waited_after_each_failure() -> None:
-    pauses = recovering.Recovery()
+    pauses = recovery.Recovery()
     for _ in range(20):
         pauses.failed(BackendUnavailable("gone"))
     with pytest.raises(BackendUnavailable, match="gone"):

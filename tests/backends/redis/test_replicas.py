@@ -11,9 +11,9 @@ import pytest
 
 import locknut
 from locknut import aio
-from locknut.backends.redis import settings
 from locknut.backends.redis.engine import RedisEngine
 from locknut.core.values import Busy, Capability, Granted, Mode, Renewal, State
+from locknut.drivers.redis import settings
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError, LeaseLost
 from locknut.runtimes.clock import now
 from locknut.runtimes.loop import LoopRuntime

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from locknut.backends.redis import wire
-from locknut.backends.redis.links import LoopDial
-from locknut.backends.redis.replies import Reply
-from locknut.backends.redis.settings import read
-from locknut.backends.redis.streams import Stream
+from locknut.drivers.redis import wire
+from locknut.drivers.redis.inline_future import Reply
+from locknut.drivers.redis.links import LoopDial
+from locknut.drivers.redis.settings import read
+from locknut.drivers.redis.streams import Stream
 from locknut.errors import BackendUnavailable
 from locknut.urls import parse
 from tests.servers.redis import RedisServer

@@ -15,12 +15,12 @@ import pytest
 import locknut
 from locknut import aio
 from locknut.backends.redis import sync
-from locknut.backends.redis.places import Latest, Place, Single
-from locknut.backends.redis.pools import Pool
-from locknut.backends.redis.sentinel import Sentinels, read
-from locknut.backends.redis.settings import read as read_one
 from locknut.backends.redis.sync import BlockingBackend
 from locknut.core.values import Busy, Granted
+from locknut.drivers.redis.endpoints import Latest, Place, Single
+from locknut.drivers.redis.pools import Pool
+from locknut.drivers.redis.sentinel import Sentinels, read
+from locknut.drivers.redis.settings import read as read_one
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
 from locknut.runtimes.clock import now
 from locknut.runtimes.threads import ThreadRuntime, run

@@ -11,9 +11,10 @@ import pytest
 
 import locknut
 from locknut import aio, opening
-from locknut.backends.redis import attending, looking, places, recovering, streams
+from locknut.backends.redis import attending, looking
 from locknut.backends.redis.layouts import redis_py, redisson
 from locknut.core import pacing, planning
+from locknut.drivers.redis import endpoints, recovery, streams
 from locknut.errors import BackendUnavailable
 from locknut.runtimes.clock import now
 from locknut.runtimes.loop import LoopRuntime
@@ -29,14 +30,14 @@ def test_they_are_what_the_page_says() -> None:
     assert (attending.BEAT, attending.NET) == (1.0, 60.0)
     assert planning.CONFIRM_AFTER == 0.05
     assert looking.BATCH == 500
-    assert (places.LONG_IDLE, places.SLOW_TO_OPEN, places.BRIEFLY) == (0.25, 0.1, 0.25)
-    assert recovering.LONGEST_PAUSE == 0.25
+    assert (endpoints.LONG_IDLE, endpoints.SLOW_TO_OPEN, endpoints.BRIEFLY) == (0.25, 0.1, 0.25)
+    assert recovery.LONGEST_PAUSE == 0.25
     assert streams.MOST_UNSENT == 16 * 1024 * 1024
     assert (redisson.NET, redis_py.POLL) == (5.0, 0.1)
     assert (pacing.GRACE, pacing.TRY_LIMIT, pacing.OUTAGE_PATIENCE) == (0.2, 0.8, 5.0)
     assert (pacing.backoff(1, 0.0), pacing.backoff(1, 1.0)) == (0.02, 0.04)
     assert (pacing.COHORT_SECONDS, opening.Settings().cohort) == (0.01, 16)
-    assert dict(recovering._PROBES) == {
+    assert dict(recovery._PROBES) == {
         "TCP_KEEPIDLE": 15,
         "TCP_KEEPINTVL": 5,
         "TCP_KEEPCNT": 3,

@@ -12,12 +12,12 @@ import pytest
 
 import locknut
 from locknut import aio
-from locknut.backends.redis import links, pools, sentinel
 from locknut.backends.redis.aio import AsyncioBackend
-from locknut.backends.redis.places import LONG_IDLE, Latest
-from locknut.backends.redis.pools import Pool
 from locknut.backends.redis.sync import BlockingBackend
 from locknut.core.values import Busy, Granted, Renewal
+from locknut.drivers.redis import links, pools, sentinel
+from locknut.drivers.redis.endpoints import LONG_IDLE, Latest
+from locknut.drivers.redis.pools import Pool
 from locknut.errors import BackendUnavailable
 from locknut.runtimes.threads import run
 from tests.backends.redis.conftest import PATIENCE, claim, eventually

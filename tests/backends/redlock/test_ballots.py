@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from locknut.backends.redis import settings
 from locknut.backends.redlock.asking import Asking, Heard, Until
 from locknut.backends.redlock.ballots import (
     HELD_BY_ANOTHER,
@@ -30,6 +29,7 @@ from locknut.backends.redlock.lines import Line
 from locknut.backends.redlock.questions import Question
 from locknut.backends.redlock.recipe import Recipe
 from locknut.backends.redlock.sets import Set
+from locknut.drivers.redis import settings
 from locknut.runtimes.clock import now
 from locknut.urls import parse
 

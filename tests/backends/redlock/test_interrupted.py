@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import locknut
-from locknut.backends.redis.settings import read
 from locknut.backends.redlock.crews import Crew
 from locknut.backends.redlock.peers import Peer
 from locknut.backends.redlock.sets import Set
 from locknut.core.values import Claim
+from locknut.drivers.redis.settings import read
 from locknut.runtimes.clock import now
 from locknut.urls import parse
 from tests.api import interrupting, stepped, storm

@@ -210,7 +210,7 @@ def test_a_node_whose_clock_was_ahead_begins_a_quarantine(
 def test_a_clock_that_steps_too_often_is_not_believed_for_the_longest_ttl(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from locknut.backends.redis import settings
+    from locknut.drivers.redis import settings
     from locknut.urls import parse
 
     (node,) = Set([settings.read(parse("redis://a"))], 60.0).nodes

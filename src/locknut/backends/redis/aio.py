@@ -9,18 +9,19 @@ from typing import Any, Final
 
 from hiredis import ReplyError
 
-from locknut.backends.redis import attending, wire
+from locknut.backends.redis import attending
 from locknut.backends.redis.backend import RedisBackend
-from locknut.backends.redis.confirming import Confirmation, Gathered
-from locknut.backends.redis.links import Link, LoopDial, drop
-from locknut.backends.redis.places import Place
 from locknut.backends.redis.recipe import BROKEN, bulk
-from locknut.backends.redis.scripts import Script
-from locknut.backends.redis.settings import Settings
-from locknut.backends.redis.streams import Stream
 from locknut.backends.redis.waiting import ID, Waiting
 from locknut.core.ports import Signal
 from locknut.core.values import Broken, Busy, Heard, Renewal
+from locknut.drivers.redis import wire
+from locknut.drivers.redis.confirmations import Confirmation, Gathered
+from locknut.drivers.redis.endpoints import Place
+from locknut.drivers.redis.links import Link, LoopDial, drop
+from locknut.drivers.redis.lua_scripts import Script
+from locknut.drivers.redis.settings import Settings
+from locknut.drivers.redis.streams import Stream
 from locknut.errors import BackendError
 from locknut.runtimes.clock import now
 

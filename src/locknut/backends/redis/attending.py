@@ -13,12 +13,13 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
-from locknut.backends.redis.confirming import Confirmation
 from locknut.backends.redis.recipe import Recipe
-from locknut.backends.redis.scripts import ATTEND, Script
+from locknut.backends.redis.scripts import ATTEND
 from locknut.backends.redis.waiting import Waiting, Watch
 from locknut.core.ports import Signal
 from locknut.core.values import Answer, Busy, Claim, Mode
+from locknut.drivers.redis.confirmations import Confirmation
+from locknut.drivers.redis.lua_scripts import Script
 from locknut.runtimes.clock import now
 
 BEAT: Final = 1.0

@@ -24,21 +24,11 @@ from typing import Any, Final
 
 from hiredis import ReplyError
 
-from locknut.backends.redis import recipe, wire
+from locknut.backends.redis import recipe
 from locknut.backends.redis.attending import Attending, net
-from locknut.backends.redis.confirming import Confirmation, Unconfirmed
 from locknut.backends.redis.looking import BATCH, Looking, SendMany
 from locknut.backends.redis.recipe import Recipe
-from locknut.backends.redis.scripts import (
-    ACQUIRE,
-    ADOPT,
-    DOWNGRADE,
-    GATHER,
-    RELEASE,
-    RENEW,
-    Script,
-)
-from locknut.backends.redis.settings import Settings
+from locknut.backends.redis.scripts import ACQUIRE, ADOPT, DOWNGRADE, GATHER, RELEASE, RENEW
 from locknut.backends.redis.waiting import Waiting
 from locknut.core.values import (
     Answer,
@@ -50,6 +40,10 @@ from locknut.core.values import (
     Heard,
     Renewal,
 )
+from locknut.drivers.redis import wire
+from locknut.drivers.redis.confirmations import Confirmation, Unconfirmed
+from locknut.drivers.redis.lua_scripts import Script
+from locknut.drivers.redis.settings import Settings
 from locknut.errors import BackendError
 from locknut.runtimes.clock import now
 

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from locknut.backends.redis import sentinel, settings
 from locknut.backends.redis.aio import AsyncioBackend
-from locknut.backends.redis.clients import place_of
-from locknut.backends.redis.cluster import routing
 from locknut.backends.redis.cluster.aio import AsyncioClusterBackend
-from locknut.backends.redis.cluster.routing import Cluster
 from locknut.backends.redis.cluster.sync import ClusterBackend
-from locknut.backends.redis.layouts import FOREIGN
+from locknut.backends.redis.layouts import FOREIGN, Layout
 from locknut.backends.redis.layouts.aio import AsyncioForeign
 from locknut.backends.redis.layouts.sync import BlockingForeign
-from locknut.backends.redis.places import Known, Single
-from locknut.backends.redis.pools import Pool
-from locknut.backends.redis.sentinel import Sentinels
 from locknut.backends.redis.sync import BlockingBackend
+from locknut.core import doors
 from locknut.core.ports import Runtime
 from locknut.core.values import Customs
+from locknut.drivers.redis import sentinel, settings
+from locknut.drivers.redis.client_settings import place_of
+from locknut.drivers.redis.cluster import routing
+from locknut.drivers.redis.cluster.routing import Cluster
+from locknut.drivers.redis.endpoints import Known, Single
+from locknut.drivers.redis.pools import Pool
+from locknut.drivers.redis.sentinel import Sentinels
 from locknut.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
 class RedisEngine:
     """One database of one server at a time, in the layout that the URL names."""
 
-    def __init__(self, place: Known, id: str):  # noqa: A002  # the name of the option
+    def __init__(self, place: Known, id: str, layout: Layout | None = None):  # noqa: A002  # the name of the option
         self._place = place
-        self._layout = layout = FOREIGN.get(place.settings.layout)
+        self._layout = layout
         self._id = id
         self.customs = Customs() if layout is None else layout.customs
         self.id = id if layout is None else f"{id}?layout={layout.name}"
@@ -48,7 +49,7 @@ class RedisEngine:
 
     def anew(self) -> RedisEngine:
         """What was learned of the server is the parent's, and its mutex may be held there."""
-        return RedisEngine(self._place.anew(), self._id)
+        return RedisEngine(self._place.anew(), self._id, self._layout)
 
 
 class ClusterEngine:
@@ -74,26 +75,38 @@ def adopt(client: Any) -> RedisEngine | ClusterEngine:
     place = place_of(client)
     if isinstance(place, Cluster):
         return ClusterEngine(place)
-    if isinstance(place, Sentinels):
-        return _sentinel(place)
-    return _single(place)
+    return _server(place)
 
 
 def open_url(url: Url) -> RedisEngine | ClusterEngine:
     """The engine for any of the URLs that lead to a Redis or Valkey."""
+    behind_sentinels = url.scheme.endswith("+sentinel")
+    known = (*sentinel.OPTIONS, *settings.OPTIONS) if behind_sentinels else settings.OPTIONS
+    doors.check_options("redis", url.options, (*known, "layout"))
+    options = dict(url.options)
+    layout = _layout(url, options.pop("layout", ""))
+    url = type(url)(url.scheme, url.netloc, url.path, options)
     if url.scheme.endswith("+cluster"):
-        if "layout" in url.options:
-            message = "layout= is for one server or Sentinels: in a cluster it is not supported"
-            raise ConfigurationError(message, backend="redis")
         return ClusterEngine(routing.read(url))
-    if url.scheme.endswith("+sentinel"):
-        return _sentinel(sentinel.read(url))
-    return _single(Single(settings.read(url)))
+    place = sentinel.read(url) if behind_sentinels else Single(settings.read(url))
+    return _server(place, layout)
 
 
-def _sentinel(place: Sentinels) -> RedisEngine:
-    return RedisEngine(place, f"redis+sentinel:{place.service}/{place.settings.db}")
+def _layout(url: Url, wanted: str) -> Layout | None:
+    """The layout that the URL names; None for our own."""
+    message = ""
+    if "layout" in url.options and url.scheme.endswith("+cluster"):
+        message = "layout= is for one server or Sentinels: in a cluster it is not supported"
+    elif wanted and wanted not in FOREIGN:
+        message = f"layout must be {' or '.join(FOREIGN)}, or not be given; got {wanted!r}"
+    elif wanted and "wait_replicas" in url.options:
+        message = "wait_replicas= is for our own layout: with layout= it is not supported"
+    if message:
+        raise ConfigurationError(message, backend="redis")
+    return FOREIGN.get(wanted)
 
 
-def _single(place: Single) -> RedisEngine:
-    return RedisEngine(place, f"redis:{place.settings.place}/{place.settings.db}")
+def _server(place: Single | Sentinels, layout: Layout | None = None) -> RedisEngine:
+    if isinstance(place, Sentinels):
+        return RedisEngine(place, f"redis+sentinel:{place.service}/{place.settings.db}", layout)
+    return RedisEngine(place, f"redis:{place.settings.place}/{place.settings.db}", layout)

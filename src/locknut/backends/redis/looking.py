@@ -9,10 +9,12 @@ from typing import Any, Final
 
 from hiredis import ReplyError
 
-from locknut.backends.redis import naming, recipe, wire
+from locknut.backends.redis import naming, recipe
 from locknut.backends.redis.recipe import Recipe
-from locknut.backends.redis.scripts import INSPECT, Script
+from locknut.backends.redis.scripts import INSPECT
 from locknut.core.values import LockInfo
+from locknut.drivers.redis import wire
+from locknut.drivers.redis.lua_scripts import Script
 from locknut.errors import BackendError, BackendUnavailable
 
 log = logging.getLogger("locknut.redis")

@@ -9,6 +9,10 @@ broken. A semaphore of that name has the same with `:permits` in between.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+
+from locknut.core.values import Claim, Mode
+from locknut.drivers.redis.cluster.hash_slots import slot_of
 
 SEMAPHORE = ":permits"
 _OURS = re.compile(rb"([A-Za-z0-9_.-]+):\{([^{}]+)\}(:permits)?(?:|:line)", re.DOTALL)
@@ -20,6 +24,16 @@ def hold_key(key: str, *, permits: bool) -> bytes:
     if "%" in name or "{" in name or "}" in name:
         name = name.replace("%", "%25").replace("{", "%7B").replace("}", "%7D")
     return f"{namespace}:{{{name}}}{SEMAPHORE if permits else ''}".encode()
+
+
+def hold_key_of(claim: Claim) -> bytes:
+    """The first key of the lock, or of the semaphore, that this claim is for."""
+    return hold_key(claim.key, permits=claim.mode is Mode.PERMIT)
+
+
+def one_slot(claims: Iterable[Claim]) -> bool:
+    """Whether all these locks are in the same slot of a cluster: no script reaches into two."""
+    return len({slot_of(hold_key_of(claim)) for claim in claims}) == 1
 
 
 def packed(hold: bytes) -> bytes:

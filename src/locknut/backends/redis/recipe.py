@@ -21,9 +21,9 @@ from locknut.backends.redis.scripts import (
     INSPECT,
     RELEASE,
     RENEW,
-    Script,
 )
 from locknut.core.values import Claim, Holder, LockInfo, Mode
+from locknut.drivers.redis.lua_scripts import Script
 
 K = TypeVar("K")
 V = TypeVar("V")

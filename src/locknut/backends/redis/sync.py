@@ -12,13 +12,13 @@ from hiredis import ReplyError
 
 from locknut.backends.redis.backend import RedisBackend
 from locknut.backends.redis.recipe import Recipe, bulk
-from locknut.backends.redis.scripts import Script
-from locknut.backends.redis.settings import Settings
-from locknut.backends.redis.sockets import Connection
 from locknut.backends.redis.waiting import Waiting
-from locknut.backends.redis.wire import NOTHING
 from locknut.core.ports import Signal
 from locknut.core.values import Answer, Busy, Claim, Granted, Renewal
+from locknut.drivers.redis.connections import Connection
+from locknut.drivers.redis.lua_scripts import Script
+from locknut.drivers.redis.settings import Settings
+from locknut.drivers.redis.wire import NOTHING
 from locknut.errors import BackendError, BackendUnavailable
 from locknut.runtimes import stalling
 from locknut.runtimes.clock import now

@@ -8,8 +8,6 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
-from locknut.backends.redis.links import drop
-from locknut.backends.redis.replies import Reply
 from locknut.backends.redlock.asking import Heard, Until
 from locknut.backends.redlock.backend import RedlockBackend
 from locknut.backends.redlock.channels import Channel
@@ -18,6 +16,8 @@ from locknut.backends.redlock.recipe import Recipe
 from locknut.backends.redlock.sets import Set
 from locknut.backends.redlock.waiting import GRACE, Waiting
 from locknut.core.ports import Signal
+from locknut.drivers.redis.inline_future import Reply
+from locknut.drivers.redis.links import drop
 from locknut.runtimes.clock import now
 
 

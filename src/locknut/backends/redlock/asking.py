@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from hiredis import ReplyError
 
-from locknut.backends.redis import wire
 from locknut.backends.redlock import ballots
 from locknut.backends.redlock.ballots import VOTES, Round
 from locknut.backends.redlock.questions import Question
 from locknut.backends.redlock.recipe import Recipe, Words
 from locknut.backends.redlock.sets import Set
+from locknut.drivers.redis import wire
 from locknut.errors import BackendUnavailable
 from locknut.runtimes.clock import now
 from locknut.runtimes.deadlines import time_left

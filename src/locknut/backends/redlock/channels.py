@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from locknut.backends.redis import wire
-from locknut.backends.redis.links import Link, LoopDial
-from locknut.backends.redis.streams import Stream
 from locknut.backends.redlock.lines import Line
 from locknut.backends.redlock.nodes import Node
 from locknut.backends.redlock.questions import (
@@ -20,12 +17,15 @@ from locknut.backends.redlock.questions import (
     script_load,
 )
 from locknut.backends.redlock.scripts import VOTE
+from locknut.drivers.redis import wire
+from locknut.drivers.redis.links import Link, LoopDial
+from locknut.drivers.redis.streams import Stream
 from locknut.errors import LocknutError
 from locknut.runtimes.clock import now
 
 if TYPE_CHECKING:
-    from locknut.backends.redis.scripts import Script
     from locknut.backends.redlock.aio import AsyncioBackend
+    from locknut.drivers.redis.lua_scripts import Script
 
 
 _FEW: Final = 8

@@ -14,10 +14,10 @@ from contextlib import suppress
 from ipaddress import ip_address
 from typing import Any
 
-from locknut.backends.redis.places import Single
-from locknut.backends.redis.settings import Settings
 from locknut.backends.redlock.groups import located
 from locknut.backends.redlock.nodes import Node
+from locknut.drivers.redis.endpoints import Single
+from locknut.drivers.redis.settings import Settings
 from locknut.errors import LocknutError
 from locknut.runtimes import sockets
 

@@ -6,8 +6,6 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from locknut.backends.redis import settings
-from locknut.backends.redis.places import Known, Single
 from locknut.backends.redlock import groups, operating
 from locknut.backends.redlock.aio import AsyncioBackend
 from locknut.backends.redlock.recipe import Recipe
@@ -17,6 +15,8 @@ from locknut.core import doors
 from locknut.core.ports import Runtime
 from locknut.core.spelling import spell
 from locknut.core.values import NodeInfo
+from locknut.drivers.redis import settings
+from locknut.drivers.redis.endpoints import Known, Single
 from locknut.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from locknut.backends.redis import sentinel, settings
-from locknut.backends.redis.places import Known, Place, Single
-from locknut.backends.redis.settings import Settings
-from locknut.backends.redis.sockets import Blocking, Connection
+from locknut.drivers.redis import sentinel, settings
+from locknut.drivers.redis.connections import Blocking, Connection
+from locknut.drivers.redis.endpoints import Known, Place, Single
+from locknut.drivers.redis.settings import Settings
 from locknut.errors import ConfigurationError
 from locknut.runtimes.threads import run
 

@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from locknut.backends.redis import naming, wire
+from locknut.backends.redis import naming
 from locknut.backends.redis.recipe import person
-from locknut.backends.redis.scripts import Script
 from locknut.backends.redlock import ballots
 from locknut.backends.redlock.recipe import PARTS, SUFFIX, Words
 from locknut.core.values import Holder, LockInfo, Vote
+from locknut.drivers.redis import wire
+from locknut.drivers.redis.lua_scripts import Script
 
 _NONE = Script(b"", b"")
 View = Sequence[Any]

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final
 
-from locknut.backends.redis.places import Place
-from locknut.backends.redis.wire import Welcome
 from locknut.backends.redlock.groups import name_of
 from locknut.core.values import Claim
+from locknut.drivers.redis.endpoints import Place
+from locknut.drivers.redis.wire import Welcome
 from locknut.errors import BackendUnavailable, ConfigurationError, LocknutError
 from locknut.runtimes.clock import now
 

@@ -8,10 +8,6 @@ from typing import Any
 
 from hiredis import ReplyError
 
-from locknut.backends.redis import wire
-from locknut.backends.redis.places import Place
-from locknut.backends.redis.settings import Settings
-from locknut.backends.redis.sockets import Connection
 from locknut.backends.redlock.ballots import OTHER_MAX_TTL, OTHER_SET
 from locknut.backends.redlock.groups import located, name_of
 from locknut.backends.redlock.lines import Line
@@ -19,6 +15,10 @@ from locknut.backends.redlock.questions import in_full, run_of
 from locknut.backends.redlock.recipe import GUARD, MARKER, Recipe
 from locknut.backends.redlock.watching import machine
 from locknut.core.values import NodeInfo
+from locknut.drivers.redis import wire
+from locknut.drivers.redis.connections import Connection
+from locknut.drivers.redis.endpoints import Place
+from locknut.drivers.redis.settings import Settings
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
 
 

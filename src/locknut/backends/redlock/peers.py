@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hiredis import HiredisError, PushNotification, ReplyError
 
-from locknut.backends.redis import wire
-from locknut.backends.redis.scripts import Script
 from locknut.backends.redlock.dialing import Dial, address_of, connecting
 from locknut.backends.redlock.lines import Line
 from locknut.backends.redlock.nodes import Node
@@ -30,6 +28,8 @@ from locknut.backends.redlock.questions import (
 )
 from locknut.backends.redlock.recipe import UNSAID
 from locknut.backends.redlock.scripts import VOTE
+from locknut.drivers.redis import wire
+from locknut.drivers.redis.lua_scripts import Script
 from locknut.errors import LocknutError
 from locknut.runtimes.clock import now
 

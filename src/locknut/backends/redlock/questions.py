@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from locknut.backends.redis import wire
-from locknut.backends.redis.scripts import Script
 from locknut.backends.redlock.recipe import Words
 from locknut.backends.redlock.scripts import ALL
 from locknut.core.values import Claim
+from locknut.drivers.redis import wire
+from locknut.drivers.redis.lua_scripts import Script
 from locknut.errors import BackendError
 
 

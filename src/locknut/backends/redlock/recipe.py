@@ -10,7 +10,6 @@ from typing import Final
 from locknut.backends.redis import naming
 from locknut.backends.redis.recipe import Recipe as RedisRecipe
 from locknut.backends.redis.recipe import bulk, kept, mode_of
-from locknut.backends.redis.scripts import Script
 from locknut.backends.redlock.lines import Line
 from locknut.backends.redlock.scripts import (
     ADOPT,
@@ -24,6 +23,7 @@ from locknut.backends.redlock.scripts import (
     WITHDRAW,
 )
 from locknut.core.values import Claim, Mode
+from locknut.drivers.redis.lua_scripts import Script
 
 MARKER: Final = b"locknut:redlock"
 SUFFIX: Final = b":redlock"

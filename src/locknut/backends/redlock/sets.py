@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Sequence
 
-from locknut.backends.redis.places import Place, Single
-from locknut.backends.redis.settings import Settings
 from locknut.backends.redlock.ballots import (
     NOT_COUNTED,
     OTHER_MAX_TTL,
@@ -22,6 +20,8 @@ from locknut.backends.redlock.ballots import (
 )
 from locknut.backends.redlock.claims import Ballot
 from locknut.backends.redlock.nodes import Node
+from locknut.drivers.redis.endpoints import Place, Single
+from locknut.drivers.redis.settings import Settings
 from locknut.runtimes.clock import now
 
 

@@ -9,14 +9,14 @@ from typing import Any, cast
 
 from hiredis import Reader, ReplyError
 
-from locknut.backends.redis import wire
-from locknut.backends.redis.confirming import Confirmation
-from locknut.backends.redis.places import Place, overtaken
-from locknut.backends.redis.scripts import Script
-from locknut.backends.redis.settings import Settings
 from locknut.backends.redis.sync import BlockingBackend, Inbox
 from locknut.backends.redis.waiting import Waiting
 from locknut.core.ports import Signal
+from locknut.drivers.redis import wire
+from locknut.drivers.redis.confirmations import Confirmation
+from locknut.drivers.redis.endpoints import Place, overtaken
+from locknut.drivers.redis.lua_scripts import Script
+from locknut.drivers.redis.settings import Settings
 from locknut.errors import BackendError, BackendUnavailable
 from locknut.testing.process import Process
 from locknut.testing.redis.lines import SETTINGS, LineEnd, connected, place_for

@@ -8,10 +8,11 @@ from typing import Any
 from hiredis import Reader
 
 from locknut.backends.redis.backend import RedisBackend
-from locknut.backends.redis.confirming import Unconfirmed
-from locknut.backends.redis.scripts import RELEASE, Script
+from locknut.backends.redis.scripts import RELEASE
 from locknut.backends.redis.waiting import Waiting
-from locknut.backends.redis.wire import pack
+from locknut.drivers.redis.confirmations import Unconfirmed
+from locknut.drivers.redis.lua_scripts import Script
+from locknut.drivers.redis.wire import pack
 from locknut.testing.bugs import Bug
 from locknut.testing.redis.faults import Edit, RedisFaults
 from locknut.testing.redis.lasting import CONFIRMED, LASTING

@@ -11,10 +11,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from locknut.backends import redis
 from locknut.backends.redis import engine as _engine  # noqa: F401  # all modules are loaded by it
-from locknut.backends.redis import settings, wire
-from locknut.backends.redis.places import Latest, Single
+from locknut.drivers.redis import settings, wire
+from locknut.drivers.redis.endpoints import Latest, Single
 from locknut.runtimes import deadlines
 from locknut.testing.node import EPOCH
 from locknut.testing.process import Process
@@ -97,7 +96,11 @@ def instead(package: str, replaced: Mapping[str, Callable[[object], Any]]) -> tu
     )
 
 
-CLOCKS = (*instead(redis.__name__, REPLACED), Patch(deadlines, "now", _by_our_clock))
+CLOCKS = (
+    *instead("locknut.backends.redis", REPLACED),
+    *instead("locknut.drivers.redis", REPLACED),
+    Patch(deadlines, "now", _by_our_clock),
+)
 """Also the clock of deadlines, or what a seed leads to would depend on the machine's own."""
 
 

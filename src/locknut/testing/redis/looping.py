@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from locknut.backends.redis.aio import AsyncioBackend
-from locknut.backends.redis.settings import Settings
-from locknut.backends.redis.streams import Stream
+from locknut.drivers.redis.settings import Settings
+from locknut.drivers.redis.streams import Stream
 from locknut.testing.process import Process
 from locknut.testing.redis.lines import LineEnd, connected, place_for
 from locknut.testing.redis.server import RedisNode

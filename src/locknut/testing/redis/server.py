@@ -8,8 +8,8 @@ from functools import cache
 from typing import Any
 
 from locknut.backends.redis import scripts
-from locknut.backends.redis.places import Latest
 from locknut.core.values import LockInfo
+from locknut.drivers.redis.endpoints import Latest
 from locknut.testing.history import Kind
 from locknut.testing.network import Faults, Network
 from locknut.testing.node import EPOCH, NOBODY, Node, Order, SimStore, bare

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from locknut.backends.redis.places import Latest
-from locknut.backends.redis.settings import Settings
+from locknut.drivers.redis.endpoints import Latest
+from locknut.drivers.redis.settings import Settings
 from locknut.testing.bugs import Bug
 from locknut.testing.history import Kind
 from locknut.testing.network import Faults

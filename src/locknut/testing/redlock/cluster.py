@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import NamedTuple
 
-from locknut.backends.redis import settings
 from locknut.backends.redlock import recipe as recipes
 from locknut.backends.redlock.ballots import majority
 from locknut.backends.redlock.lines import Line
 from locknut.backends.redlock.questions import Question
 from locknut.backends.redlock.recipe import Packed, Recipe, milliseconds
 from locknut.backends.redlock.sets import Set
+from locknut.drivers.redis import settings
 from locknut.testing.network import Faults, Network
 from locknut.testing.process import Process
 from locknut.testing.redis.faults import Edit

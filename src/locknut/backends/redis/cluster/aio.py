@@ -8,25 +8,25 @@ known of their age: then they only ring, and the lock is asked for again.
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from hiredis import ReplyError
 
-from locknut.backends.redis import naming, wire
+from locknut.backends.redis import naming
 from locknut.backends.redis.aio import LoopBackend
-from locknut.backends.redis.cluster.routing import Answers, Cluster, Routes
-from locknut.backends.redis.cluster.slots import Address, one_slot
-from locknut.backends.redis.confirming import Confirmation
-from locknut.backends.redis.links import Joint, Link, LoopDial
 from locknut.backends.redis.looking import SendMany
 from locknut.backends.redis.recipe import BROKEN, bulk
-from locknut.backends.redis.scripts import Script
-from locknut.backends.redis.streams import Stream
 from locknut.backends.redis.waiting import ID, Waiting
 from locknut.core.values import Answer, Claim, Mode
+from locknut.drivers.redis import wire
+from locknut.drivers.redis.cluster.node_links import Links
+from locknut.drivers.redis.cluster.routing import Cluster
+from locknut.drivers.redis.confirmations import Confirmation
+from locknut.drivers.redis.links import Link, LoopDial
+from locknut.drivers.redis.lua_scripts import Script
+from locknut.drivers.redis.streams import Stream
 from locknut.errors import BackendError, BackendUnavailable
 
 _NO_SHARDS: Final = ("ERR unknown command", "NOPERM")
@@ -35,81 +35,14 @@ MOST_CHANNELS: Final = 1000
 """How many a stream listens to before those that nobody needs any more are left."""
 
 
-class Links(Routes):
-    """The streams of one backend, to all nodes."""
-
-    def __init__(self, cluster: Cluster, backend: AsyncioClusterBackend, *channels: bytes):
-        super().__init__(cluster)
-        self._channels = channels
-        self._dial = LoopDial(backend._pushed, backend._lost)
-        self._links: dict[Address, Link] = {}
-        self._refreshing = Joint(self._refreshed)
-
-    async def stream_for(self, packed: bytes) -> Stream:
-        address = await self.owner_of(packed)
-        try:
-            return await self._at(address).connected()
-        except BackendError:
-            self.cluster.suspect(address)
-            raise
-
-    def known_stream_for(self, packed: bytes) -> Stream | None:
-        """Where it would be sent now, if that needs no question."""
-        address = self.known_owner_of(packed)
-        link = None if address is None else self._links.get(address)
-        return None if link is None else link.stream
-
-    async def masters(self) -> list[Link]:
-        await self.look()
-        return [self._at(address) for address in self.cluster.map.masters()]
-
-    def known(self) -> list[Link]:
-        return list(self._links.values())
-
-    async def close(self) -> None:
-        for link in self.known():
-            await link.close()
-
-    def forked(self) -> None:
-        self._refreshing.forked()
-        for link in self._links.values():
-            link.forked()
-
-    async def _refresh(self) -> None:
-        await self._refreshing.done()
-
-    async def _refreshed(self) -> None:
-        await self.cluster.refresh(self._dial)
-        for address in self._links.keys() - set(self.cluster.map.masters()):
-            self._links.pop(address).forget()
-
-    async def _together(self, sent: Mapping[Address, Sequence[bytes]]) -> Answers:
-        work = [_answered(self._at(address), packed) for address, packed in sent.items()]
-        return dict(zip(sent, await asyncio.gather(*work), strict=True))
-
-    def _at(self, address: Address) -> Link:
-        link = self._links.get(address)
-        if link is None:
-            link = self._links[address] = Link(
-                self.cluster.node(address), self._dial, self._channels
-            )
-        return link
-
-
-async def _answered(link: Link, packed: Sequence[bytes]) -> list[Any] | BackendError:
-    try:
-        return await link.send_many(packed)
-    except BackendError as error:
-        return error
-
-
 class AsyncioClusterBackend(LoopBackend):
     """All tasks share one connection per node."""
 
     def __init__(self, cluster: Cluster):
         super().__init__(cluster.settings)
-        self._links = Links(cluster, self, BROKEN)
-        self._slow_links = Links(cluster, self)
+        dial = LoopDial(self._pushed, self._lost)
+        self._links = Links(cluster, dial, BROKEN)
+        self._slow_links = Links(cluster, dial)
         self._name = os.urandom(8).hex().encode()
         self._sharded = True
 
@@ -130,10 +63,10 @@ class AsyncioClusterBackend(LoopBackend):
         return [*self._links.known(), *self._slow_links.known()]
 
     def _in_reach(self, claims: Sequence[Claim]) -> bool:
-        return one_slot(claims)
+        return naming.one_slot(claims)
 
     def scatter(self, claims: Sequence[Claim]) -> Sequence[object]:
-        return self._links.scatter(claims)
+        return self._links.owners_of(map(naming.hold_key_of, claims))
 
     async def _servers(self) -> list[SendMany]:
         return [link.send_many for link in await self._links.masters()]

@@ -8,16 +8,16 @@ from typing import Any
 
 from hiredis import ReplyError
 
-from locknut.backends.redis import wire
 from locknut.backends.redis.aio import AsyncioBackend
 from locknut.backends.redis.layouts.layout import Layout
 from locknut.backends.redis.layouts.verbs import ForeignVerbs
-from locknut.backends.redis.places import Place
 from locknut.backends.redis.recipe import BROKEN
-from locknut.backends.redis.replies import Reply
-from locknut.backends.redis.streams import Stream
 from locknut.core.ports import Signal
 from locknut.core.values import Answer, Claim
+from locknut.drivers.redis import wire
+from locknut.drivers.redis.endpoints import Place
+from locknut.drivers.redis.inline_future import Reply
+from locknut.drivers.redis.streams import Stream
 from locknut.errors import BackendError
 
 

@@ -7,9 +7,9 @@ from urllib.parse import quote
 
 from locknut.backends.redis import recipe
 from locknut.backends.redis.layouts.layout import CLAIMS, Layout, beside
-from locknut.backends.redis.scripts import Script
-from locknut.backends.redis.wire import pack
 from locknut.core.values import Claim, Holder, LockInfo
+from locknut.drivers.redis.lua_scripts import Script
+from locknut.drivers.redis.wire import pack
 
 
 class ForeignRecipe:

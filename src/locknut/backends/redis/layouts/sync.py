@@ -9,14 +9,14 @@ from typing import Any, Final
 
 from hiredis import HiredisError, ReplyError
 
-from locknut.backends.redis import wire
 from locknut.backends.redis.layouts.layout import Layout
 from locknut.backends.redis.layouts.verbs import ForeignVerbs
-from locknut.backends.redis.pools import Pool
-from locknut.backends.redis.sockets import Connection
 from locknut.backends.redis.sync import BlockingBackend
 from locknut.core.ports import Signal
 from locknut.core.values import Claim
+from locknut.drivers.redis import wire
+from locknut.drivers.redis.connections import Connection
+from locknut.drivers.redis.pools import Pool
 from locknut.runtimes.clock import now
 from locknut.runtimes.deadlines import within
 from locknut.runtimes.threads import run

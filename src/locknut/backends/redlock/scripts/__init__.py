@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from locknut.backends.redis.scripts import load
+from locknut.drivers.redis.lua_scripts import load
 
 VOTE = load(__name__, "vote")
 RAISE = load(__name__, "raise")

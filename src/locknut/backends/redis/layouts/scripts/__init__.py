@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import NamedTuple
 
-from locknut.backends.redis.scripts import Script, script
+from locknut.drivers.redis.lua_scripts import Script, script
 
 _INCLUDE = "-- include claims\n"
 

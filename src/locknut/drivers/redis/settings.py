@@ -12,7 +12,6 @@ from urllib.parse import quote, urlencode
 
 from redis import connection
 
-from locknut.backends.redis.layouts import FOREIGN
 from locknut.core import doors
 from locknut.errors import BackendUnavailable, ConfigurationError
 from locknut.runtimes.deadlines import hurried, share
@@ -45,7 +44,6 @@ _TLS: Final = (
 )
 OPTIONS: Final = (
     "db",
-    "layout",
     "socket_timeout",
     "socket_connect_timeout",
     "wait_replicas",
@@ -68,8 +66,6 @@ class Settings:
     replicas: int = 0
     """How many have to confirm a grant before it counts."""
     replicas_limit: float = 0.0
-    layout: str = ""
-    """Empty for our own."""
     username: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
     tls: ssl.SSLContext | None = field(default=None, repr=False)
@@ -157,7 +153,6 @@ def read(url: Url, port: int = 6379) -> Settings:
         connect_limit=_limit(url, "socket_connect_timeout", limit),
         replicas=_replicas(url),
         replicas_limit=_replicas_limit(url, limit),
-        layout=_layout(url),
         username=known.get("username") or "",
         password=known.get("password") or "",
         tls=_context(url.options) if scheme == "rediss" else None,
@@ -175,17 +170,6 @@ def _parsed(url: Url, scheme: str) -> dict[str, Any]:
         return dict(_parse_url(f"{scheme}://{url.netloc}{quote(url.path)}{query}"))
     except ValueError as error:
         raise ConfigurationError(f"the redis: URL is wrong: {error}", backend="redis") from None
-
-
-def _layout(url: Url) -> str:
-    wanted = url.options.get("layout", "")
-    if wanted and wanted not in FOREIGN:
-        message = f"layout must be {' or '.join(FOREIGN)}, or not be given; got {wanted!r}"
-        raise ConfigurationError(message, backend="redis")
-    if wanted and "wait_replicas" in url.options:
-        message = "wait_replicas= is for our own layout: with layout= it is not supported"
-        raise ConfigurationError(message, backend="redis")
-    return wanted
 
 
 def _limit(url: Url, option: str, default: float) -> float:

@@ -14,10 +14,10 @@ from typing import Any, Final, Protocol, cast
 
 from hiredis import HiredisError, PushNotification, ReplyError
 
-from locknut.backends.redis import wire
-from locknut.backends.redis.recovering import keep_alive
-from locknut.backends.redis.replies import Reply
-from locknut.backends.redis.settings import Settings
+from locknut.drivers.redis import wire
+from locknut.drivers.redis.inline_future import Reply
+from locknut.drivers.redis.recovery import keep_alive
+from locknut.drivers.redis.settings import Settings
 from locknut.runtimes import sockets
 from locknut.runtimes.clock import now
 

@@ -13,8 +13,8 @@ import threading
 from contextlib import suppress
 from time import monotonic
 
-from locknut.backends.redis import wire
-from locknut.backends.redis.settings import Settings
+from locknut.drivers.redis import wire
+from locknut.drivers.redis.settings import Settings
 
 _PING = wire.pack(b"PING")
 

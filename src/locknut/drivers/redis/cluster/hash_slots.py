@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hiredis import ReplyError
 
-from locknut.backends.redis import naming
-from locknut.backends.redis.settings import Settings
-from locknut.core.values import Claim, Mode
+from locknut.drivers.redis.settings import Settings
 
 if TYPE_CHECKING:
-    from locknut.backends.redis.cluster.views import View
+    from locknut.drivers.redis.cluster.views import View
 
 SLOTS: Final = 16384
 Address = tuple[str, int]
@@ -30,18 +28,8 @@ def slot_of(key: bytes) -> int:
     return crc_hqx(key, 0) % SLOTS
 
 
-def one_slot(claims: Iterable[Claim]) -> bool:
-    """Whether all these locks are in the same slot: no script reaches into two."""
-    return len(set(map(slot_of_claim, claims))) == 1
-
-
-def slot_of_claim(claim: Claim) -> int:
-    """That of its lock: all its keys are in one."""
-    return slot_of(naming.hold_key(claim.key, permits=claim.mode is Mode.PERMIT))
-
-
 def key_of(packed: bytes) -> bytes | None:
-    """The first key of a command: all keys of a lock are in one slot. None: it has no key."""
+    """The first key of a command: all its keys are in one slot. None: it has no key."""
     words = packed.split(b"\r\n", 8)
     if words[2] == b"EVALSHA":  # *n $7 EVALSHA $40 sha $1 5 $length key
         return words[8][: int(words[7][1:])]

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from locknut.backends.redis.cluster.slots import Address
+from locknut.drivers.redis.cluster.hash_slots import Address
 from locknut.errors import BackendError, BackendUnavailable
 
 if TYPE_CHECKING:
-    from locknut.backends.redis.cluster.slots import SlotMap
-    from locknut.backends.redis.settings import Settings
+    from locknut.drivers.redis.cluster.hash_slots import SlotMap
+    from locknut.drivers.redis.settings import Settings
 
 _ENOUGH: Final = 2
 

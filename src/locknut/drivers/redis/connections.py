@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any, Final, NoReturn
 
-from locknut.backends.redis import wire
-from locknut.backends.redis.dialing import open_socket, set_limit
-from locknut.backends.redis.settings import Settings
+from locknut.drivers.redis import wire
+from locknut.drivers.redis.dialing import open_socket, set_limit
+from locknut.drivers.redis.settings import Settings
 from locknut.runtimes.deadlines import current as deadline
 from locknut.runtimes.deadlines import time_left
 

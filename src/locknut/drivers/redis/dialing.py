@@ -6,8 +6,8 @@ import socket
 import ssl
 import struct
 
-from locknut.backends.redis.recovering import keep_alive
-from locknut.backends.redis.settings import Settings
+from locknut.drivers.redis.recovery import keep_alive
+from locknut.drivers.redis.settings import Settings
 from locknut.runtimes import sockets
 from locknut.runtimes.deadlines import time_left
 

@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 
 from hiredis import Reader, ReplyError
 
-from locknut.backends.redis import scripts
-from locknut.backends.redis.settings import Settings
+from locknut.drivers.redis import lua_scripts
+from locknut.drivers.redis.settings import Settings
 from locknut.errors import BackendError, BackendUnavailable
 from locknut.runtimes.deadlines import hurried
 
@@ -119,7 +119,7 @@ def _denied(text: str) -> str:
     if command is not None:
         missing = f"+{command[1].lower()}"
     elif place is not None and "command or" in text:  # before 7.2 it only says where
-        missing = f"+{scripts.called_at(place[1], int(place[2]))}"
+        missing = f"+{lua_scripts.called_at(place[1], int(place[2]))}"
     elif "channel" in text:
         missing = "&locknut:*"
     else:

@@ -12,12 +12,12 @@ from typing import Any, Final
 
 from hiredis import HiredisError, ReplyError
 
-from locknut.backends.redis import wire
-from locknut.backends.redis.owing import Owing
-from locknut.backends.redis.places import LONG_IDLE, SLOW_TO_OPEN, Place, overtaken
-from locknut.backends.redis.recovering import Recovery
-from locknut.backends.redis.settings import Settings
-from locknut.backends.redis.sockets import DIAL, Connection
+from locknut.drivers.redis import wire
+from locknut.drivers.redis.connections import DIAL, Connection
+from locknut.drivers.redis.endpoints import LONG_IDLE, SLOW_TO_OPEN, Place, overtaken
+from locknut.drivers.redis.owed_answers import Owing
+from locknut.drivers.redis.recovery import Recovery
+from locknut.drivers.redis.settings import Settings
 from locknut.errors import BackendError, BackendUnavailable
 from locknut.runtimes.deadlines import current as deadline
 from locknut.runtimes.deadlines import hurried, time_left

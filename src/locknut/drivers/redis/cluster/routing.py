@@ -8,27 +8,25 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from hiredis import HiredisError, ReplyError
 
-from locknut.backends.redis import settings as reading
-from locknut.backends.redis import wire
-from locknut.backends.redis.cluster.slots import (
+from locknut.drivers.redis import settings as reading
+from locknut.drivers.redis import wire
+from locknut.drivers.redis.cluster.hash_slots import (
     Address,
     SlotMap,
     key_of,
     redirect,
     slot_of,
-    slot_of_claim,
 )
-from locknut.backends.redis.cluster.views import Survey, View, view
-from locknut.backends.redis.confirming import Confirmation, Unconfirmed
-from locknut.backends.redis.places import BRIEFLY, Dial, Latest, Looked, P
-from locknut.backends.redis.recovering import Recovery
-from locknut.backends.redis.settings import Settings
-from locknut.core.values import Claim
+from locknut.drivers.redis.cluster.views import Survey, View, view
+from locknut.drivers.redis.confirmations import Confirmation, Unconfirmed
+from locknut.drivers.redis.endpoints import BRIEFLY, Dial, Latest, Looked, P
+from locknut.drivers.redis.recovery import Recovery
+from locknut.drivers.redis.settings import Settings
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
 from locknut.runtimes.clock import now
 from locknut.runtimes.deadlines import has_time, hurried
@@ -180,9 +178,9 @@ class Routes(ABC):
         stale = self.cluster.map.stale
         return None if stale or key is None else self.cluster.map.owner(slot_of(key))
 
-    def scatter(self, claims: Sequence[Claim]) -> list[Address | None]:
-        """Which node has each of these locks, as far as is known."""
-        return [self.cluster.map.owner(slot_of_claim(claim)) for claim in claims]
+    def owners_of(self, keys: Iterable[bytes]) -> list[Address | None]:
+        """Which node has each of these keys, as far as is known."""
+        return [self.cluster.map.owner(slot_of(key)) for key in keys]
 
     async def route(
         self, packed: Sequence[bytes], confirmation: Confirmation | None = None

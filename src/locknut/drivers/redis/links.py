@@ -10,12 +10,12 @@ from typing import Any, Generic, TypeVar
 
 from hiredis import HiredisError
 
-from locknut.backends.redis import wire
-from locknut.backends.redis.places import LONG_IDLE, SLOW_TO_OPEN, Place, overtaken
-from locknut.backends.redis.recovering import Recovery
-from locknut.backends.redis.replies import Reply
-from locknut.backends.redis.settings import Settings
-from locknut.backends.redis.streams import Stream
+from locknut.drivers.redis import wire
+from locknut.drivers.redis.endpoints import LONG_IDLE, SLOW_TO_OPEN, Place, overtaken
+from locknut.drivers.redis.inline_future import Reply
+from locknut.drivers.redis.recovery import Recovery
+from locknut.drivers.redis.settings import Settings
+from locknut.drivers.redis.streams import Stream
 from locknut.errors import BackendUnavailable
 from locknut.runtimes.clock import now
 

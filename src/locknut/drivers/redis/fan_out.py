@@ -9,8 +9,8 @@ from typing import Any
 
 from hiredis import HiredisError
 
-from locknut.backends.redis.pools import Pool
-from locknut.backends.redis.sockets import Connection
+from locknut.drivers.redis.connections import Connection
+from locknut.drivers.redis.pools import Pool
 from locknut.errors import BackendError
 from locknut.runtimes.deadlines import time_left
 

@@ -11,8 +11,8 @@ from time import monotonic
 
 from hiredis import HiredisError
 
-from locknut.backends.redis import wire
-from locknut.backends.redis.sockets import Connection
+from locknut.drivers.redis import wire
+from locknut.drivers.redis.connections import Connection
 
 
 class Owing:

@@ -10,10 +10,10 @@ import ssl
 from collections.abc import Mapping
 from typing import Any, Final
 
-from locknut.backends.redis.cluster.routing import Cluster
-from locknut.backends.redis.places import Single
-from locknut.backends.redis.sentinel import Sentinels
-from locknut.backends.redis.settings import COMMAND_LIMIT, Settings, bounded
+from locknut.drivers.redis.cluster.routing import Cluster
+from locknut.drivers.redis.endpoints import Single
+from locknut.drivers.redis.sentinel import Sentinels
+from locknut.drivers.redis.settings import COMMAND_LIMIT, Settings, bounded
 from locknut.errors import ConfigurationError
 
 _REFUSED: Final = (

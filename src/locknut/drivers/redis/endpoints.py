@@ -12,8 +12,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Final, Protocol, TypeVar
 
-from locknut.backends.redis.settings import Settings
-from locknut.backends.redis.wire import Welcome
+from locknut.drivers.redis.settings import Settings
+from locknut.drivers.redis.wire import Welcome
 from locknut.errors import BackendError, BackendUnavailable
 
 LONG_IDLE: Final = 0.25

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hiredis import HiredisError, ReplyError
 
-from locknut.backends.redis import settings as reading
-from locknut.backends.redis import wire
-from locknut.backends.redis.places import BRIEFLY, Dial, Latest, Looked, P
-from locknut.backends.redis.settings import Settings
 from locknut.core import doors
+from locknut.drivers.redis import settings as reading
+from locknut.drivers.redis import wire
+from locknut.drivers.redis.endpoints import BRIEFLY, Dial, Latest, Looked, P
+from locknut.drivers.redis.settings import Settings
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
 from locknut.runtimes.clock import now
 from locknut.runtimes.deadlines import hurried

@@ -12,8 +12,8 @@ from typing import Any
 
 from hiredis import ReplyError
 
-from locknut.backends.redis import wire
-from locknut.backends.redis.settings import Settings
+from locknut.drivers.redis import wire
+from locknut.drivers.redis.settings import Settings
 from locknut.errors import BackendUnavailable
 
 

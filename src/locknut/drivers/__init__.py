@@ -1,0 +1,1 @@
+"""How servers are spoken to: connections, and nothing that knows of locks."""

@@ -1,0 +1,1 @@
+"""Our own connections to Redis and Valkey: one server, one behind Sentinels, a cluster."""
