@@ -25,7 +25,7 @@ SHORT_LIST = [
 """What depends on the interpreter most: the algorithm, the contract, and the two faces."""
 QUICK = ["-m", "not slow and not root"]
 REST = ["-m", "slow or root"]
-WORKERS = os.environ.get("LOCKNUT_TEST_WORKERS", "4")
+WORKERS = os.environ.get("LOCKNUT_TEST_WORKERS", "6")
 """Files of tests that run at once, each with servers of its own: most tests wait for something."""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -56,6 +57,23 @@ def alone() -> None:
             _lasting.update(left)  # of a test that failed: waited for once, the test may still pass
             return
         time.sleep(0.05)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    if config.getoption("dist") != "loadfile":
+        return None
+    from tests.scheduling import ByPart  # not before xdist has asked for it: it may be switched off
+
+    return ByPart(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):
+        from tests.scheduling import longest_first  # as above
+
+        longest_first(items)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -1,0 +1,55 @@
+"""Which worker runs which tests: a file at a time, the longest first, the contract by its colour.
+
+Most tests wait for something, so several files run at once. A file stays on one worker, which then
+starts each server once. What takes longest has to begin first, or a run ends with one worker at
+work and all the others idle. The conformance suite of an engine is two halves that do not need
+each other, one for each colour: they may run on two workers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
+
+SECONDS = {
+    "tests/conformance/test_redlock.py": 150,
+    "tests/backends/redlock/test_interrupted.py": 250,
+    "tests/conformance/test_redlock_failing.py": 120,
+    "tests/conformance/test_zookeeper.py": 80,
+    "tests/conformance/test_redis_layouts.py": 80,
+    "tests/backends/redis/test_imitation.py": 80,
+    "tests/api/test_whose_hold.py": 80,
+}
+"""What each part of these takes by itself, roughly: only the order counts."""
+EACH = 0.1
+"""What any other test takes, on the average."""
+
+
+def part(nodeid: str) -> str:
+    """What one worker runs in one go: a file, or the half of a conformance suite."""
+    file, _, test = nodeid.partition("::")
+    if file.startswith("tests/conformance/") and "asyncio" in test.partition("[")[2]:
+        return f"{file} on asyncio"
+    return file
+
+
+def longest_first(items: list[pytest.Item]) -> None:
+    """Sort them by what their part takes; every worker has to come to the same order."""
+    seconds: dict[str, float] = {}
+    for name, count in Counter(part(item.nodeid) for item in items).items():
+        seconds[name] = SECONDS.get(name.partition(" ")[0], count * EACH)
+    items.sort(key=lambda item: (-seconds[part(item.nodeid)], part(item.nodeid)))
+
+
+class ByPart(LoadFileScheduling):  # type: ignore[misc]  # xdist shows no types
+    """pytest-xdist's `loadfile`, with parts in place of files, in the order they are sorted in."""
+
+    def __init__(self, config: pytest.Config, log: Producer | None = None):
+        super().__init__(config, log)
+        config.option.loadscopereorder = False  # xdist's own order goes by the number of tests
+
+    def _split_scope(self, nodeid: str) -> str:
+        return part(nodeid)
