@@ -362,8 +362,8 @@ def test_a_caller_that_is_closed_closes_it(tell: Callable[[Story], None]) -> Non
     tell(story)
 
 
-class _Caller:
-    out: Any = None
+class _Sender:
+    unfinished: Any = None
 
 
 def test_what_takes_too_long_is_left_and_finished_behind(tell: Callable[[Story], None]) -> None:
@@ -379,12 +379,12 @@ def test_what_takes_too_long_is_left_and_finished_behind(tell: Callable[[Story],
                 done.append(await (runtime.finish(waiting) if inner else waiting))
                 done.append(await _later(2))
 
-            caller = _Caller()
+            sender = _Sender()
             with pytest.raises(BackendUnavailable):
-                await runtime.finish(work(), runtime.now() + 0.01, caller)
+                await runtime.finish(work(), runtime.now() + 0.01, sender)
             assert done == []
             answer.set_result(1)
-            await caller.out
+            await sender.unfinished
             assert done == [1, 2]
 
     tell(story)
@@ -396,10 +396,10 @@ def test_there_was_no_time_at_all(tell: Callable[[Story], None]) -> None:
             return 1
 
         assert await runtime.finish(at_once(), runtime.now() - 1) == 1
-        caller = _Caller()
+        sender = _Sender()
         with pytest.raises(BackendUnavailable):
-            await runtime.finish(_later(1, 30.0), runtime.now() - 1, caller)
-        caller.out.cancel()
+            await runtime.finish(_later(1, 30.0), runtime.now() - 1, sender)
+        sender.unfinished.cancel()
 
     tell(story)
 
@@ -418,12 +418,12 @@ def test_the_answer_comes_as_the_time_is_over(tell: Callable[[Story], None]) -> 
                 done.append(await answer)
                 return done[0]
 
-            caller = _Caller()
+            sender = _Sender()
             try:
-                assert await runtime.finish(work(), runtime.now() + 0.001, caller) == microseconds
+                assert await runtime.finish(work(), runtime.now() + 0.001, sender) == microseconds
             except BackendUnavailable:
-                if caller.out is not None:
-                    await caller.out
+                if sender.unfinished is not None:
+                    await sender.unfinished
             await asyncio.sleep(0.001)
             assert done == [microseconds]
 
@@ -433,19 +433,19 @@ def test_the_answer_comes_as_the_time_is_over(tell: Callable[[Story], None]) -> 
 def test_a_cancelled_caller_leaves_what_takes_long(tell: Callable[[Story], None]) -> None:
     async def story(runtime: LoopRuntime) -> None:
         answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        caller, done = _Caller(), []
+        sender, done = _Sender(), []
 
         async def work() -> None:
             done.append(await answer)
 
-        task = asyncio.ensure_future(_await(runtime.finish(work(), caller=caller)))
+        task = asyncio.ensure_future(_await(runtime.finish(work(), sender=sender)))
         await asyncio.sleep(0)
         task.cancel("enough")
         with pytest.raises(asyncio.CancelledError, match="enough"):
             await task
         assert done == []
         answer.set_result(1)
-        await caller.out
+        await sender.unfinished
         assert done == [1]
 
     tell(story)

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class LeftBehind:
-    """A `ports.Caller`."""
+class PlainSender:
+    """A `ports.Sender`."""
 
-    __slots__ = ("out",)
+    __slots__ = ("unfinished",)
 
     def __init__(self) -> None:
-        self.out: Awaitable[object] | None = None
+        self.unfinished: Awaitable[object] | None = None
 
 
 class Turn:
@@ -40,8 +40,8 @@ class Turn:
         "limit",
         "line",
         "mine",
-        "out",
         "unanswered",
+        "unfinished",
         "until",
         "waiter",
     )
@@ -51,8 +51,8 @@ class Turn:
         self.until = until
         self.limit = pacing.returns_at(asked, until)
         """When the caller returns even if a command is not answered."""
-        self.out: Awaitable[object] | None = None
-        """The end of a command that was left behind: see `ports.Caller`."""
+        self.unfinished: Awaitable[object] | None = None
+        """The end of a command that was left behind: see `ports.Sender`."""
         self.line: Line | None = None
         self.waiter: Waiter | None = None
         self.claim: Claim | None = None
@@ -125,14 +125,14 @@ async def ask_again(
         await runtime.signal().wait(min(again, give_up))
         client.ensure_open()  # closing hangs up: that is no outage
         sent = runtime.now()
-        if turn.out is not None or sent >= turn.limit:
+        if turn.unfinished is not None or sent >= turn.limit:
             raise error
         tries += 1
         turn.unanswered += 1
         try:
             answer = await runtime.finish(command(), turn.limit, turn)
         except BackendUnavailable as repeated:
-            if turn.out is None:  # one that was left behind tells nothing of what is wrong
+            if turn.unfinished is None:  # one that was left behind tells nothing of what is wrong
                 error = repeated
             if runtime.now() >= give_up:
                 raise error from None

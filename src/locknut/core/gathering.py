@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from locknut.core import forking, pacing
-from locknut.core.acquiring import LeftBehind
+from locknut.core.acquiring import PlainSender
 from locknut.core.entering import acquire, tell_timed_out
 from locknut.core.leaving import release_again
 from locknut.core.together import gathers, give_back, take
@@ -80,13 +80,13 @@ async def acquire_all(parts: Sequence[Part], until: float, made: list[Any]) -> b
 
 async def _give_up(runtime: Runtime, made: list[Any], limit: float) -> None:
     """In the caller's time as far as there is any: the rest behind him."""
-    taken, behind = made[:], LeftBehind()
+    taken, behind = made[:], PlainSender()
     try:
         with suppress(BackendUnavailable):
             until = min(limit, runtime.now() + pacing.GRACE)
             await runtime.finish(roll_back(taken), until, behind)
     finally:
-        made[:] = [] if behind.out is not None else taken
+        made[:] = [] if behind.unfinished is not None else taken
 
 
 async def _at_once(parts: Sequence[Part], until: float, made: list[Any]) -> bool | None:

@@ -69,11 +69,11 @@ class Signal(Protocol):
         """Wait for a ring and use it up; False once `until` has passed without one."""
 
 
-class Caller(Protocol):
+class Sender(Protocol):
     """Whoever awaits a command."""
 
-    out: Awaitable[object] | None
-    """The end of a command that this caller left behind; None: there is none."""
+    unfinished: Awaitable[object] | None
+    """The end of a command that its sender left behind, if there is one."""
 
 
 class Guard(AbstractContextManager[Any], Protocol):
@@ -97,12 +97,12 @@ class Runtime(Protocol):
         """A new one. Real in both colours."""
 
     def finish(
-        self, work: Coroutine[Any, Any, T], until: float = NEVER, caller: Caller | None = None
+        self, work: Coroutine[Any, Any, T], until: float = NEVER, sender: Sender | None = None
     ) -> Awaitable[T]:
         """Run a command to its end even if the caller is cancelled meanwhile; then tell him.
 
         At `until`, or soon after the cancellation, he is told before: BackendUnavailable. What is
-        left of the work is then done behind him, where that is possible (`Caller.out`).
+        left of the work is then done behind him, where that is possible (`Sender.unfinished`).
         """
 
     async def settle(self, until: float) -> None:

@@ -74,9 +74,9 @@ async def _withdraw(client: Client, turn: Turn) -> None:
     claim = turn.claim
     if claim is None:
         return
-    if turn.out is not None:
+    if turn.unfinished is not None:
         try:
-            await turn.out
+            await turn.unfinished
         except BaseException:
             client.keeper.undo(claim, doubtful=True)
             raise
@@ -90,7 +90,7 @@ def _leave_claim(client: Client, line: Line, want: Want, turn: Turn) -> Waiter |
     if turn.claim is None and line.left is not None:
         turn.inherit(line.left)
     line.left = None
-    if turn.claim is None or not turn.claim.waits or turn.out is not None:
+    if turn.claim is None or not turn.claim.waits or turn.unfinished is not None:
         return None  # a mere try has no place to leave, nor is a claim two callers' at a time
     if not line.waiters or next(iter(line.waiters)).terms != want.terms:
         return None

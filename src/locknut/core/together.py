@@ -116,7 +116,7 @@ async def _leave(client: Client, wants: Sequence[Want], turns: list[Turn]) -> No
     unanswered = max((turn.unanswered for turn in turns), default=0)
     for want, turn in zip(wants, turns, strict=True):
         turn.unanswered = unanswered
-        turn.out = turns[0].out  # they were all asked for in one command, which may be out
+        turn.unfinished = turns[0].unfinished  # one command asked for all
         await retreat(client, want, turn)
 
 

@@ -17,7 +17,7 @@ from locknut.core.pacing import GRACE
 from locknut.errors import BackendUnavailable
 
 if TYPE_CHECKING:
-    from locknut.core.ports import Caller
+    from locknut.core.ports import Sender
 
 T = TypeVar("T")
 Behind = set[asyncio.Task[None]]
@@ -111,7 +111,7 @@ class _Shield:
 
 @types.coroutine
 def finish(  # noqa: C901, PLR0912, PLR0915  # one path, and each call of its own would cost
-    work: Coroutine[Any, Any, T], seconds: float, caller: Caller | None, behind: Behind
+    work: Coroutine[Any, Any, T], seconds: float, sender: Sender | None, behind: Behind
 ) -> Generator[Any, None, T]:
     """In the caller's own task, behind a shield: a task for every command would cost more than
     the command. A cancellation is told at its end, in its stead.
@@ -156,8 +156,8 @@ def finish(  # noqa: C901, PLR0912, PLR0915  # one path, and each call of its ow
         if not task.done():  # an eager one may be
             behind.add(task)
             task.add_done_callback(behind.discard)
-            if caller is not None:
-                caller.out = task
+            if sender is not None:
+                sender.unfinished = task
         if not shield.cancelled():
             raise BackendUnavailable("no answer before the caller's time was over")
     raise shield.cancellation()

@@ -37,7 +37,7 @@ from locknut.runtimes.finishing import Behind, finish
 from locknut.runtimes.threads import Aside, Guard
 
 if TYPE_CHECKING:
-    from locknut.core.ports import Caller
+    from locknut.core.ports import Sender
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -184,10 +184,10 @@ class LoopRuntime:
         return Guard()
 
     def finish(
-        self, work: Coroutine[Any, Any, T], until: float = math.inf, caller: Caller | None = None
+        self, work: Coroutine[Any, Any, T], until: float = math.inf, sender: Sender | None = None
     ) -> Awaitable[T]:
         seconds = until if until == math.inf else until - self.now()
-        return finish(work, seconds, caller, self._behind)
+        return finish(work, seconds, sender, self._behind)
 
     async def settle(self, until: float) -> None:
         """Until the end of what was left behind, or that time."""

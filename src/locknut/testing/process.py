@@ -11,7 +11,7 @@ from locknut.testing.history import Kind
 from locknut.testing.stepping import Died, Future, Left, Shield, Task, to_the_end
 
 if TYPE_CHECKING:
-    from locknut.core.ports import Caller
+    from locknut.core.ports import Sender
     from locknut.testing.world import World
 
 T = TypeVar("T")
@@ -211,7 +211,7 @@ class SimRuntime:
         return SimGuard(self._world)
 
     async def finish(
-        self, work: Coroutine[Any, Any, T], until: float = math.inf, caller: Caller | None = None
+        self, work: Coroutine[Any, Any, T], until: float = math.inf, sender: Sender | None = None
     ) -> T:
         if self._process.dead:
             work.close()
@@ -224,8 +224,8 @@ class SimRuntime:
         finally:
             shield.call_off()
         ended: Future[None] = Future()
-        if caller is not None:
-            caller.out = ended
+        if sender is not None:
+            sender.unfinished = ended
         self._process.spawn(to_the_end(work, why.awaited, ended), "left behind")
         raise why.told
 
