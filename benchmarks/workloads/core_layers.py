@@ -71,7 +71,7 @@ def slices(url: str, layer: str) -> Slice:
     steps: dict[str, Callable[[], object]] = {
         "nothing": lambda: None,
         "new_id": locks._client.runtime.new_id,
-        "claim": partial(locks._client.claim, lock._want, locks._client.runtime.mine()),
+        "claim": partial(locks._client.claim, lock._want, locks._client.runtime.caller()),
         "engine": partial(_engine, lock),
         "core": partial(_core, lock),
         "calls": partial(_calls, lock),
@@ -89,7 +89,7 @@ def _timed(step: Callable[[], object], count: int) -> Sample:
 
 def _engine(lock: locknut.Lock) -> None:
     client, want = lock._client, lock._want
-    claim = client.claim(want, client.runtime.mine())
+    claim = client.claim(want, client.runtime.caller())
     run(client.backend.attempt(claim, 0.0))
     run(client.backend.release(claim))
 
@@ -97,7 +97,7 @@ def _engine(lock: locknut.Lock) -> None:
 def _core(lock: locknut.Lock) -> None:
     made: list[Any] = []
     client = lock._client
-    carry_out(acquire(client, lock._want, client.runtime.mine(), float("inf"), made))
+    carry_out(acquire(client, lock._want, client.runtime.caller(), float("inf"), made))
     carry_out(release(client, made[0]))
 
 

@@ -98,7 +98,7 @@ def left_by(locks: locknut.Locks, patience: float) -> str:
         if time.monotonic() > give_up:
             return found
         time.sleep(0.0002)
-    mine = [kept for what, kept in client.runtime.mine().items() if what != GATHERED]
+    mine = [kept for what, kept in client.runtime.caller().items() if what != GATHERED]
     return f"mine {mine}" if any(map(_kept, mine)) else ""
 
 
@@ -127,7 +127,7 @@ def settled(url: str, work: Work, at: int) -> Iterator[locknut.Locks]:
 
 
 def forget_all(locks: locknut.Locks) -> None:
-    locks._client.runtime.mine().clear()
+    locks._client.runtime.caller().clear()
 
 
 def told(frame: FrameType | None) -> str:

@@ -124,7 +124,7 @@ def test_a_permit_of_a_dead_thread_comes_back(locks: locknut.Locks) -> None:
 
 
 def test_nothing_is_kept_of_permits_that_were_released(locks: locknut.Locks) -> None:
-    mine = locks._client.runtime.mine()
+    mine = locks._client.runtime.caller()
     before = dict(mine)
     for number in range(3):
         leases = [locks.semaphore(f"x{number}", 2).acquire() for _ in range(2)]

@@ -14,7 +14,7 @@ from locknut.runtimes.loop import LoopRuntime
 if TYPE_CHECKING:
     from locknut.aio.lease import Lease, Leases, Scope
     from locknut.core.client import Client, Want
-    from locknut.core.holding import LeaseCore, Mine
+    from locknut.core.holding import Caller, LeaseCore
     from locknut.core.ports import Runtime
 
 L = TypeVar("L", bound="Lease | Leases")
@@ -23,14 +23,14 @@ Entered = list[tuple[L, "Scope"]]
 asynchronous generator, a fixture or an exit stack may be left in another task."""
 
 
-def caller(runtime: Runtime) -> Mine | None:
+def caller_or_none(runtime: Runtime) -> Caller | None:
     """Who calls, and has it from now on: None outside of any task of this loop."""
-    return runtime.caller()  # type: ignore[attr-defined,no-any-return]  # a LoopRuntime
+    return runtime.caller_or_none()  # type: ignore[attr-defined,no-any-return]  # a LoopRuntime
 
 
 def here(client: Client) -> None:
     """Raise on another loop than the one it belongs to, before anything is said to the engine."""
-    client.runtime.mine()
+    client.runtime.caller()
 
 
 def loop_is_gone(client: Client) -> bool:
@@ -38,27 +38,27 @@ def loop_is_gone(client: Client) -> bool:
     return cast("LoopRuntime", client.runtime).gone
 
 
-def pass_on(client: Client, leases: Sequence[LeaseCore], to: Mine | None, code: CodeType) -> None:
+def pass_on(client: Client, leases: Sequence[LeaseCore], to: Caller | None, code: CodeType) -> None:
     """A task that was made for nothing but this acquire is about to end: what it got belongs to the
     task that called acquire (`create_task(lock.acquire())`; `wait_for` does that on 3.11).
     """
     runtime = cast("LoopRuntime", client.runtime)
-    mine = runtime.mine()
-    if getattr(mine.task().get_coro(), "cr_code", None) is not code:
+    caller = runtime.caller()
+    if getattr(caller.task().get_coro(), "cr_code", None) is not code:
         return  # the task goes on, and has it itself
     alive = to is not None and runtime.alive(to)
     if to is None or not alive or any(_has_another(to, lease._slot) for lease in leases):
         to = runtime.outside  # nobody enters that again, and anybody may release it
     with client.guard:
-        gathered = [each for each in mine.get(gathering.GATHERED, ()) if each[1] in leases]
+        gathered = [each for each in caller.get(gathering.GATHERED, ()) if each[1] in leases]
         if gathered:
             to.setdefault(gathering.GATHERED, []).extend(gathered)
         for lease in leases:
             lease._belong(to, alone=to is not runtime.outside)
 
 
-def _has_another(mine: Mine, slot: object) -> bool:
-    kept = mine.get(slot)
+def _has_another(caller: Caller, slot: object) -> bool:
+    kept = caller.get(slot)
     return kept is not None and not isinstance(kept, list) and kept._ended is None
 
 
@@ -74,22 +74,22 @@ def left_behind(client: Client, want: Want, kept: Iterable[LeaseCore]) -> LeaseC
         and lease._slot == want.slot
         and lease.mode is want.terms.mode
         and lease._ended in (None, State.LOST)
-        and not runtime.alive(lease._mine())
+        and not runtime.alive(lease._caller())
     ]
     held = [lease for lease in ours if lease._ended is None]
     return next(iter(held or ours), None)
 
 
-def pop_entered(entered: Entered[L], runtime: Runtime, mine: Mine | None) -> tuple[L, Scope]:
+def pop_entered(entered: Entered[L], runtime: Runtime, caller: Caller | None) -> tuple[L, Scope]:
     """What this task entered last and has not left yet; or else what another one entered: one that
     has ended, if there is one, for somebody has to leave for it.
     """
     if not entered:
         raise NotHeld("left an 'async with' that was not entered")
-    if mine is not None and entered[-1][0]._mine() is mine:
+    if caller is not None and entered[-1][0]._caller() is caller:
         return entered.pop()  # as a rule
-    owners = [what._mine() for what, _ in entered]
-    own = [at for at, owner in enumerate(owners) if owner is not None and owner is mine]
+    owners = [what._caller() for what, _ in entered]
+    own = [at for at, owner in enumerate(owners) if owner is not None and owner is caller]
     ended = [at for at, owner in enumerate(owners) if not runtime.alive(owner)]
     return entered.pop((own or ended or [-1])[-1])
 

@@ -77,7 +77,7 @@ class Lease(LeaseCore):
 
     async def __aenter__(self) -> Self:
         self.check()
-        scope = Scope(self._client.runtime.mine().task)
+        scope = Scope(self._client.runtime.caller().task)
         self.on_lost(scope.cancel)
         if not hasattr(self, "_scopes"):
             self._scopes = []
@@ -91,7 +91,7 @@ class Lease(LeaseCore):
         trace: TracebackType | None,
     ) -> None:
         scope = self._scopes.pop()
-        if belonging.caller(self._client.runtime) is None:
+        if belonging.caller_or_none(self._client.runtime) is None:
             belonging.abandon([self])
             return
         await leave(self, error, scope)
@@ -151,13 +151,13 @@ def tell(lost: LeaseLost, error: BaseException | None, *, ours: bool) -> None:
 class Leases:
     """Several holds that were taken together and are released together."""
 
-    __slots__ = ("_leases", "_made", "_mine", "_parts", "_scope")
+    __slots__ = ("_caller", "_leases", "_made", "_parts", "_scope")
 
     def __init__(self, parts: list[gathering.Part], made: list[Any]):
         self._parts = parts
         self._made = made
         self._leases: tuple[Lease, ...] = tuple(made)
-        self._mine = self._leases[0]._mine
+        self._caller = self._leases[0]._caller
         self._scope: Scope | None = None
 
     @property
@@ -183,7 +183,7 @@ class Leases:
     async def release(self) -> None:
         """Release all of them."""
         belonging.here(self._parts[0][0])
-        gathering.let_go(self._parts, self._mine())
+        gathering.let_go(self._parts, self._caller())
         await gathering.release_all(self._made)
 
     __reduce__ = doors.refuse_copy
@@ -201,7 +201,7 @@ class Leases:
 
     def _watched(self) -> Scope:
         """Cancel the caller's body when one of them is lost."""
-        scope = Scope(self._parts[0][0].runtime.mine().task)
+        scope = Scope(self._parts[0][0].runtime.caller().task)
         for lease in self._leases:
             lease.on_lost(scope.cancel)
         return scope

@@ -19,7 +19,7 @@ from locknut.faces.options import chosen, timed_out, until
 from locknut.runtimes.loop import coroutine_function
 
 if TYPE_CHECKING:
-    from locknut.core.holding import Mine
+    from locknut.core.holding import Caller
     from locknut.core.ports import Runtime
 
 
@@ -50,21 +50,21 @@ class Together(pickling.Named):
         self, blocking: bool = True, timeout: doors.Duration | None = None
     ) -> Coroutine[Any, Any, Leases | None]:  # as Lock.acquire
         """Return all the leases, or None if the timeout expired first."""
-        mine = belonging.caller(self._runtime)
-        return self._acquire_for(nobody if mine is None else mine.weakly, blocking, timeout)
+        caller = belonging.caller_or_none(self._runtime)
+        return self._acquire_for(nobody if caller is None else caller.weakly, blocking, timeout)
 
     async def _acquire_for(
         self,
-        caller: Callable[[], Mine | None],
+        caller_ref: Callable[[], Caller | None],
         blocking: object,
         timeout: doors.Duration | None,
     ) -> Leases | None:
         made: list[Any] = []
         try:
             leases = await self._acquire(chosen(blocking, timeout, self._timeout), made)
-            if leases is not None and caller is not leases._mine:
-                belonging.pass_on(made[0]._client, made, caller(), _ACQUIRE_ALL)
-                leases._mine = leases._leases[0]._mine
+            if leases is not None and caller_ref is not leases._caller:
+                belonging.pass_on(made[0]._client, made, caller_ref(), _ACQUIRE_ALL)
+                leases._caller = leases._leases[0]._caller
         except BaseException:
             await gathering.roll_back(made)
             raise
@@ -100,9 +100,9 @@ class Together(pickling.Named):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        mine = belonging.caller(self._runtime)
-        leases, scope = pop_entered(self._entered, self._runtime, mine)
-        if mine is None:
+        caller = belonging.caller_or_none(self._runtime)
+        leases, scope = pop_entered(self._entered, self._runtime, caller)
+        if caller is None:
             belonging.abandon(leases)
             return
         await leave(leases, error, scope)

@@ -13,7 +13,7 @@ from locknut.aio.lease import Lease
 from locknut.aio.lock_group import Together
 from locknut.aio.primitives import Lock, RWLock, Semaphore
 from locknut.core import closing, doors, gathering, looking, moving, pinging
-from locknut.core.holding import Mine, nobody
+from locknut.core.holding import Caller, nobody
 from locknut.core.ports import Backend, Engine, Runtime
 from locknut.core.values import Capability, Event, LockInfo, Mode, Ping
 from locknut.faces import misuse
@@ -224,15 +224,15 @@ class Locks(opening.Opened):
     @coroutine_function
     def attach(self, text: str) -> Coroutine[Any, Any, Lease]:
         """Take over a hold that was detached elsewhere. Only the first to attach it succeeds."""
-        mine = belonging.caller(self._client.runtime)
-        return self._attach(nobody if mine is None else mine.weakly, text)
+        caller = belonging.caller_or_none(self._client.runtime)
+        return self._attach(nobody if caller is None else caller.weakly, text)
 
-    async def _attach(self, caller: Callable[[], Mine | None], text: str) -> Lease:
+    async def _attach(self, caller_ref: Callable[[], Caller | None], text: str) -> Lease:
         made: list[Any] = []
         try:
             lease: Any = await moving.attach(self._client, text, made)
-            if caller is not lease._mine:
-                belonging.pass_on(self._client, made, caller(), _ATTACH)
+            if caller_ref is not lease._caller:
+                belonging.pass_on(self._client, made, caller_ref(), _ATTACH)
         except BaseException:
             await gathering.roll_back(made)
             raise

@@ -25,7 +25,7 @@ from locknut.runtimes.loop import coroutine_function
 
 if TYPE_CHECKING:
     from locknut.core.client import Client
-    from locknut.core.holding import Mine, Terms
+    from locknut.core.holding import Caller, Terms
 
 
 @misuse.answering_acquire
@@ -73,29 +73,29 @@ class Lock(Named):
         self, blocking: bool = True, timeout: doors.Duration | None = None
     ) -> Coroutine[Any, Any, Lease | None]:  # threading's own signature
         """Return the lease, or None if the timeout expired first (`timeout=-1` waits forever)."""
-        mine = belonging.caller(self._client.runtime)
-        return self._acquire(nobody if mine is None else mine.weakly, blocking, timeout)
+        caller = belonging.caller_or_none(self._client.runtime)
+        return self._acquire(nobody if caller is None else caller.weakly, blocking, timeout)
 
     async def _acquire(
         self,
-        caller: Callable[[], Mine | None],
+        caller_ref: Callable[[], Caller | None],
         blocking: object,
         timeout: doors.Duration | None,
     ) -> Lease | None:
         made: list[Any] = []
         client = self._here()
-        mine = client.runtime.mine()
+        caller = client.runtime.caller()
         wait = self._wait
         try:
             if timeout is not None or not blocking:
                 wait = doors.wait(chosen(blocking, timeout, self._timeout))
-            await acquire(client, self._want, mine, self._until(wait), made)
+            await acquire(client, self._want, caller, self._until(wait), made)
             if not made:
                 return None
             lease = self._acquired(made[0])
             self._keep(lease)
-            if caller is not mine.weakly:
-                belonging.pass_on(client, made, caller(), _ACQUIRE)
+            if caller_ref is not caller.weakly:
+                belonging.pass_on(client, made, caller_ref(), _ACQUIRE)
         except BaseException:
             await self._undo(made)
             raise
@@ -133,14 +133,16 @@ class Lock(Named):
     @coroutine_function
     def release(self) -> Coroutine[Any, Any, None]:
         """Release what this task holds; raises NotHeld (a RuntimeError) if it holds nothing."""
-        mine = belonging.caller(self._client.runtime)
-        return self._release(nobody if mine is None else mine.weakly)
+        caller = belonging.caller_or_none(self._client.runtime)
+        return self._release(nobody if caller is None else caller.weakly)
 
-    async def _release(self, caller: Callable[[], Mine | None]) -> None:
-        mine = self._client.runtime.mine()
-        lease: Any = self._current(mine)
-        if lease is None and caller is not mine.weakly:  # a task that was made for this, as above
-            lease = self._current(caller())
+    async def _release(self, caller_ref: Callable[[], Caller | None]) -> None:
+        caller = self._client.runtime.caller()
+        lease: Any = self._current(caller)
+        if (
+            lease is None and caller_ref is not caller.weakly
+        ):  # a task that was made for this, as above
+            lease = self._current(caller_ref())
         if lease is None:
             lease = belonging.left_behind(self._here(), self._want, self._kept)
         if lease is None:
@@ -149,8 +151,8 @@ class Lock(Named):
         if rest is not None:
             await rest
 
-    def _current(self, mine: Mine | None) -> Lease | None:
-        lease: Any = None if mine is None else mine.get(self._want.slot)
+    def _current(self, caller: Caller | None) -> Lease | None:
+        lease: Any = None if caller is None else caller.get(self._want.slot)
         if isinstance(lease, list):
             lease = lease[-1] if lease else None
         if lease is not None and lease.mode is not self._want.terms.mode:
@@ -161,8 +163,8 @@ class Lock(Named):
     @property
     def held(self) -> bool:
         """Whether this task holds the lock."""
-        mine = belonging.caller(self._client.runtime)
-        lease = None if mine is None else mine.get(self._want.slot)
+        caller = belonging.caller_or_none(self._client.runtime)
+        lease = None if caller is None else caller.get(self._want.slot)
         if isinstance(lease, list):
             return any(each.held for each in lease)
         return lease is not None and bool(lease.held)
@@ -184,13 +186,13 @@ class Lock(Named):
     async def __aenter__(self) -> Lease:
         made: list[Any] = []
         client = self._here()
-        mine = client.runtime.mine()
+        caller = client.runtime.caller()
         try:
-            await acquire(client, self._want, mine, self._until(self._wait), made)
+            await acquire(client, self._want, caller, self._until(self._wait), made)
             if not made:
                 raise await self._timed_out()
             lease = self._acquired(made[0])
-            scope = Scope(mine.task)
+            scope = Scope(caller.task)
             if self._on_lost != "ignore":
                 on_lost(client, lease, scope.cancel)
             self._entered.append((lease, scope))
@@ -205,10 +207,10 @@ class Lock(Named):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        mine = belonging.caller(self._client.runtime)
-        lease, scope = pop_entered(self._entered, self._client.runtime, mine)
+        caller = belonging.caller_or_none(self._client.runtime)
+        lease, scope = pop_entered(self._entered, self._client.runtime, caller)
         ours = scope.leave(error)
-        if mine is None:
+        if caller is None:
             belonging.abandon([lease])
             return
         try:

@@ -130,13 +130,13 @@ def tell(lost: LeaseLost, error: BaseException | None) -> None:
 class Leases:
     """Several holds that were taken together and are released together."""
 
-    __slots__ = ("_leases", "_made", "_mine", "_parts")
+    __slots__ = ("_caller", "_leases", "_made", "_parts")
 
     def __init__(self, parts: list[gathering.Part], made: list[Any]):
         self._parts = parts
         self._made = made
         self._leases: tuple[Lease, ...] = tuple(made)
-        self._mine = self._leases[0]._mine
+        self._caller = self._leases[0]._caller
 
     @property
     def fences(self) -> dict[str, int]:
@@ -161,7 +161,7 @@ class Leases:
     def release(self) -> None:
         """Release all of them."""
         try:
-            gathering.let_go(self._parts, self._mine())
+            gathering.let_go(self._parts, self._caller())
             run(gathering.release_all(self._made))
         except BaseException as error:
             on_interrupt(error, self._release_again)
@@ -169,7 +169,7 @@ class Leases:
 
     def _release_again(self) -> None:
         """What was not released yet is released."""
-        gathering.let_go(self._parts, self._mine())
+        gathering.let_go(self._parts, self._caller())
         run(gathering.roll_back(self._made))
 
     __reduce__ = doors.refuse_copy

@@ -63,15 +63,15 @@ class Together(pickling.Named):
 
     def __enter__(self) -> Leases:
         made: list[Any] = []
-        mine = self._runtime.mine()
-        before = mine.get(self)
+        caller = self._runtime.caller()
+        before = caller.get(self)
         try:
             leases = self._acquire(self._timeout, made)
             if leases is None:
                 raise self._timed_out()
-            mine[self] = (leases, before)
+            caller[self] = (leases, before)
         except BaseException:
-            restore_entered(self, mine, before)
+            restore_entered(self, caller, before)
             run(gathering.roll_back(made))
             raise
         return leases

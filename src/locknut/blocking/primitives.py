@@ -31,7 +31,7 @@ from locknut.runtimes.threads import carry_out, run
 
 if TYPE_CHECKING:
     from locknut.core.client import Client
-    from locknut.core.holding import Mine, Terms
+    from locknut.core.holding import Caller, Terms
 
 
 @misuse.answering_acquire
@@ -66,24 +66,24 @@ class Lock(Named):
     ) -> Lease | None:  # threading's own signature
         """Return the lease, or None if the timeout expired first (`timeout=-1` waits forever)."""
         made: list[Any] = []
-        mine = self._client.runtime.mine()
+        caller = self._client.runtime.caller()
         try:
             if blocking and timeout is None:
-                return self._acquire(self._wait, mine, made)
-            return self._acquire(doors.wait(chosen(blocking, timeout, self._timeout)), mine, made)
+                return self._acquire(self._wait, caller, made)
+            return self._acquire(doors.wait(chosen(blocking, timeout, self._timeout)), caller, made)
         except BaseException:
             self._undo(made)
             raise
 
-    def _acquire(self, wait: float, mine: Mine, made: list[Any]) -> Lease | None:
+    def _acquire(self, wait: float, caller: Caller, made: list[Any]) -> Lease | None:
         client = self._client
         if client.closed:
             client = self._client = here(client)
         deadline = wait if wait == FOREVER else client.runtime.now() + wait
-        task = running_task(again=self._want.slot in mine)
+        task = running_task(again=self._want.slot in caller)
         if task is not None:
-            refuse_other_task(client, self._want, mine, task)
-        carry_out(acquire(client, self._want, mine, deadline, made))
+            refuse_other_task(client, self._want, caller, task)
+        carry_out(acquire(client, self._want, caller, deadline, made))
         if not made:
             return None
         lease: Lease = made[0]
@@ -116,7 +116,7 @@ class Lock(Named):
             run(release_again(lease._client, lease, count or lease._count))
 
     def _current(self) -> Lease:
-        lease = self._client.runtime.mine().get(self._want.slot)
+        lease = self._client.runtime.caller().get(self._want.slot)
         if isinstance(lease, list):
             lease = lease[-1] if lease else None
         if lease is not None and lease.mode is not self._want.terms.mode:
@@ -129,7 +129,7 @@ class Lock(Named):
     @property
     def held(self) -> bool:
         """Whether this thread holds the lock."""
-        lease = self._client.runtime.mine().get(self._want.slot)
+        lease = self._client.runtime.caller().get(self._want.slot)
         if isinstance(lease, list):
             return any(each.held for each in lease)
         return lease is not None and bool(lease.held)
@@ -156,9 +156,9 @@ class Lock(Named):
         lease = None
         for _ in range(entered):
             lease = self.acquire(timeout=-1)
-        mine = self._client.runtime.mine()
-        if self in mine:  # the `with` around it leaves with the new hold
-            mine[self] = exchanged(mine[self], before, lease)
+        caller = self._client.runtime.caller()
+        if self in caller:  # the `with` around it leaves with the new hold
+            caller[self] = exchanged(caller[self], before, lease)
 
     def locked(self) -> bool:
         """Return whether anybody holds the lock, in this process or elsewhere."""
@@ -170,15 +170,15 @@ class Lock(Named):
 
     def __enter__(self) -> Lease:
         made: list[Any] = []
-        mine = self._client.runtime.mine()
-        before = mine.get(self)
+        caller = self._client.runtime.caller()
+        before = caller.get(self)
         try:
-            lease = self._acquire(self._wait, mine, made)
+            lease = self._acquire(self._wait, caller, made)
             if lease is None:
                 raise self._timed_out()
-            mine[self] = (lease, before)
+            caller[self] = (lease, before)
         except BaseException:
-            restore_entered(self, mine, before)
+            restore_entered(self, caller, before)
             self._undo(made)
             raise
         return lease

@@ -17,7 +17,7 @@ from locknut.errors import DeadlockDetected
 if TYPE_CHECKING:
     from locknut.blocking.lease import Lease
     from locknut.core.client import Client, Want
-    from locknut.core.holding import Mine
+    from locknut.core.holding import Caller
 
 
 _LOOKING_COSTS = sys.version_info < (3, 12)
@@ -51,9 +51,9 @@ def _greenlet() -> object | None:
     return None if current is None else current()
 
 
-def refuse_other_task(client: Client, want: Want, mine: Mine, task: object) -> None:
+def refuse_other_task(client: Client, want: Want, caller: Caller, task: object) -> None:
     """Raise if another task of this thread is inside what is to be entered again."""
-    lease: Any = mine.get(want.slot)
+    lease: Any = caller.get(want.slot)
     if lease is None or isinstance(lease, list) or lease._ended is not None:
         return
     inside = getattr(lease, "_inside", None)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
     from locknut.core.client import Client, Want
-    from locknut.core.holding import Hold, Mine
+    from locknut.core.holding import Caller, Hold
     from locknut.core.queueing import Line, Waiter
 
 T = TypeVar("T")
@@ -34,20 +34,20 @@ class Turn:
     """How far one caller has got, so that whatever interrupts it can be undone."""
 
     __slots__ = (
+        "caller",
         "claim",
         "ended",
         "hold",
         "limit",
         "line",
-        "mine",
         "unanswered",
         "unfinished",
         "until",
         "waiter",
     )
 
-    def __init__(self, mine: Mine, until: float, asked: float):
-        self.mine = mine
+    def __init__(self, caller: Caller, until: float, asked: float):
+        self.caller = caller
         self.until = until
         self.limit = pacing.returns_at(asked, until)
         """When the caller returns even if a command is not answered."""

@@ -21,7 +21,7 @@ from locknut.errors import ConfigurationError, DeadlockDetected
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from locknut.core.holding import LeaseCore, Mine, Terms
+    from locknut.core.holding import Caller, LeaseCore, Terms
     from locknut.core.looking import Question
     from locknut.core.ports import Backend, Ear, Runtime, Signal
     from locknut.core.queueing import Line, Waiter
@@ -184,12 +184,12 @@ class Client:
         ttl = self.backend.default_ttl if terms.ttl is None else terms.ttl
         return Want(key, terms, self.slot(key, terms), lined=lined, ttl=ttl)
 
-    def claim(self, want: Want, mine: Mine, *, waits: bool = True) -> Claim:
-        """A new one, for whoever `mine` belongs to."""
+    def claim(self, want: Want, caller: Caller, *, waits: bool = True) -> Claim:
+        """A new one, for whoever `caller` belongs to."""
         ttl, mode, permits, fair, owner = want.facts
         new = (
             want.key, self.runtime.new_id(), ttl, mode, permits, fair, owner,
-            mine.who, self.label, waits, not want.terms.hand_over,
+            caller.who, self.label, waits, not want.terms.hand_over,
         )  # fmt: skip
         return _new_tuple(Claim, new)  # half the price of Claim(...), and every attempt makes one
 
@@ -298,14 +298,14 @@ class Client:
             del self.lines[line.key]
         return waiter
 
-    def lend(self, hold: Hold, mine: Mine, slot: object, made: list[Any]) -> LeaseCore:
+    def lend(self, hold: Hold, caller: Caller, slot: object, made: list[Any]) -> LeaseCore:
         """The caller has it from now on; a semaphore's permits add up instead of nesting."""
-        lease: LeaseCore = self.lease_type(self, hold, mine, slot)
+        lease: LeaseCore = self.lease_type(self, hold, caller, slot)
         made.append(lease)
         if hold.claim.mode is _PERMIT:
-            mine.setdefault(slot, []).append(lease)
+            caller.setdefault(slot, []).append(lease)
         else:
-            mine[slot] = lease
+            caller[slot] = lease
         return lease
 
     def held_here(self, key: str, mode: Mode) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from locknut.core import forking, pacing
 from locknut.core.acquiring import Turn, ask_again, attempt, wait
-from locknut.core.holding import Hold, LeaseCore, Mine
+from locknut.core.holding import Caller, Hold, LeaseCore
 from locknut.core.leaving import release, withdraw
 from locknut.core.queueing import Line
 from locknut.core.retreating import give_up
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from top to bottom
-    client: Client, want: Want, mine: Mine, until: float, made: list[Any]
+    client: Client, want: Want, caller: Caller, until: float, made: list[Any]
 ) -> None:
     """A lease in `made`, or none at `until`. It is put there the moment it exists, so that a caller
     who is interrupted right then can still release it.
@@ -34,18 +34,18 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
         client = forking.here(client)
     if client.in_guard() or client.in_engine():
         client.refuse_nested()
-    if want.slot in mine and _enter_again(client, want, mine, made):
+    if want.slot in caller and _enter_again(client, want, caller, made):
         return
     if client.closed:
         client.ensure_open()
     runtime = client.runtime
     asked = sent = runtime.now()
-    turn = Turn(mine, until, asked)
+    turn = Turn(caller, until, asked)
     try:
         if want.lined:
             join(client, want, turn)
         if turn.waiter is None:
-            claim = turn.claim = client.claim(want, mine, waits=until > asked)
+            claim = turn.claim = client.claim(want, caller, waits=until > asked)
             turn.unanswered = 1
             try:
                 patience = client.patience(until - asked) if client.patient else 0.0
@@ -63,7 +63,7 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
             await give_up(client, want, turn)
             tell_timed_out(client, want, runtime.now() - asked)
             return
-        lease = lend(client, want, hold, mine, made)
+        lease = lend(client, want, hold, caller, made)
         if client.closed and lease is not None:
             # Meanwhile: either closing has seen this hold, or we see here that it is closed.
             await _give_back(client, lease)
@@ -75,7 +75,7 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
             error.placed(client.bare(want.key), client.backend.name)
         raise
     if lease is None:  # handed over to us, and over before we woke up
-        await acquire(client, want, mine, until, made)
+        await acquire(client, want, caller, until, made)
         return
     kind = "granted" if lease._number == 0 else "handed_over"
     now = runtime.now()
@@ -105,9 +105,9 @@ def _plain(client: Client, want: Want, turn: Turn, answer: Answer, sent: float) 
     return turn.hold
 
 
-def _enter_again(client: Client, want: Want, mine: Mine, made: list[Any]) -> bool:
+def _enter_again(client: Client, want: Want, caller: Caller, made: list[Any]) -> bool:
     """Re-entry costs no round trip and keeps the fence; False if there is nothing to re-enter."""
-    lease: LeaseCore | None = mine.get(want.slot)
+    lease: LeaseCore | None = caller.get(want.slot)
     if lease is None or want.terms.mode is Mode.PERMIT or not lease.held:
         return False  # a semaphore's permits add up instead of nesting
     client = lease._client  # in a forked child not the one that was asked
@@ -135,7 +135,7 @@ def _read_inside(client: Client, write: LeaseCore, made: list[Any]) -> None:
             inner._count += 1
         else:
             known = hold.lease
-            inner = client.lease_type(client, hold, client.runtime.mine(), write._slot)
+            inner = client.lease_type(client, hold, client.runtime.caller(), write._slot)
             hold.lease = known
             inner._number = write._number
             inner._outer = write
@@ -235,7 +235,7 @@ async def _ask(client: Client, want: Want, turn: Turn) -> tuple[Answer, float]:
     sent = client.runtime.now()
     claim = turn.claim
     if claim is None:
-        claim = turn.claim = client.claim(want, turn.mine, waits=turn.until > sent)
+        claim = turn.claim = client.claim(want, turn.caller, waits=turn.until > sent)
     turn.unanswered += 1
     try:
         patience = client.patience(turn.until - sent) if client.patient else 0.0
@@ -265,11 +265,13 @@ async def _give_back(client: Client, lease: LeaseCore) -> None:
         await client.runtime.finish(release(client, lease))
 
 
-def lend(client: Client, want: Want, hold: Hold, mine: Mine, made: list[Any]) -> LeaseCore | None:
+def lend(
+    client: Client, want: Want, hold: Hold, caller: Caller, made: list[Any]
+) -> LeaseCore | None:
     """Make the lease, from here on the caller's to release; None if the hold is already over."""
     if hold.number == 0:
-        lease = client.lend(hold, mine, want.slot, made)
+        lease = client.lend(hold, caller, want.slot, made)
         client.begin(hold)
         return lease
     with client.guard:  # handed over: others know it already, and may be ending it
-        return None if hold.ending else client.lend(hold, mine, want.slot, made)
+        return None if hold.ending else client.lend(hold, caller, want.slot, made)

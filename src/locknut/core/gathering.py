@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from locknut.core.client import Client, Want
-    from locknut.core.holding import LeaseCore, Mine
+    from locknut.core.holding import Caller, LeaseCore
     from locknut.core.ports import Runtime
 
 Part = tuple["Client", "Want"]
@@ -59,8 +59,8 @@ async def acquire_all(parts: Sequence[Part], until: float, made: list[Any]) -> b
     """Take all of them into `made`; False at `until`, with none of them held."""
     parts = [(forking.here(client), want) for client, want in parts]
     runtime = parts[0][0].runtime
-    mine, limit = runtime.mine(), pacing.returns_at(runtime.now(), until)
-    _refuse_deadlock(parts, mine)
+    caller, limit = runtime.caller(), pacing.returns_at(runtime.now(), until)
+    _refuse_deadlock(parts, caller)
     try:
         taken = await _at_once(parts, until, made)
         if taken is None:
@@ -74,7 +74,7 @@ async def acquire_all(parts: Sequence[Part], until: float, made: list[Any]) -> b
         await _give_up(runtime, made, limit)
         raise
     held = zip(map(order, parts), made, strict=True)
-    mine.setdefault(GATHERED, []).extend(held)
+    caller.setdefault(GATHERED, []).extend(held)
     return True
 
 
@@ -107,7 +107,7 @@ async def _in_turn(parts: Sequence[Part], until: float, made: list[Any]) -> bool
     for client, want in parts:
         one: list[Any] = []
         try:
-            await acquire(client, want, client.runtime.mine(), until, one)
+            await acquire(client, want, client.runtime.caller(), until, one)
         finally:
             made.extend(one)
         if not one:
@@ -145,9 +145,9 @@ def _releasable_together(made: list[Any]) -> list[LeaseCore]:
     return made[others[-1] + 1 if others else 0 :]
 
 
-def let_go(parts: Sequence[Part], mine: Mine | None) -> None:
+def let_go(parts: Sequence[Part], caller: Caller | None) -> None:
     """This thread or task does not hold these through `all` any more."""
-    held = [] if mine is None else mine.get(GATHERED, [])
+    held = [] if caller is None else caller.get(GATHERED, [])
     over = set(map(order, parts))
     held[:] = [each for each in held if each[0] not in over]
 
@@ -160,13 +160,13 @@ async def roll_back(made: list[Any]) -> None:
         return
 
 
-def _refuse_deadlock(parts: Sequence[Part], mine: Mine) -> None:
-    gathered = mine.get(GATHERED, [])
+def _refuse_deadlock(parts: Sequence[Part], caller: Caller) -> None:
+    gathered = caller.get(GATHERED, [])
     # Released one by one, lost, or closed with their Locks: over, whoever ended them.
     gathered[:] = [each for each in gathered if each[1].held]
     held_through_all = [key for key, _ in gathered]
     for client, want in parts:
-        lease = mine.get(want.slot)
+        lease = caller.get(want.slot)
         if lease is not None and not isinstance(lease, list) and lease.held:
             message = "already held by this caller: ask for all of them in one call"
             raise DeadlockDetected(message, key=lease.name, backend=lease.backend)

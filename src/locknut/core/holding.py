@@ -121,7 +121,7 @@ def nobody() -> None:
     """
 
 
-class Mine(dict[object, Any]):
+class Caller(dict[object, Any]):
     """What belongs to one thread or task. It keeps its leases; they refer to it weakly, so that a
     thread that ends without releasing lets them go at once (L11).
     """
@@ -142,12 +142,12 @@ class LeaseCore:
     __slots__ = (
         "__weakref__",
         "_callbacks",
+        "_caller",
         "_client",
         "_count",
         "_ended",
         "_hold",
         "_inner",
-        "_mine",
         "_number",
         "_outer",
         "_reason",
@@ -160,12 +160,12 @@ class LeaseCore:
         self,
         client: Client,
         hold: Hold,
-        mine: Mine,
+        caller: Caller,
         slot: object,
     ):
         self._client = client
         self._hold = hold
-        self._mine = mine.weakly
+        self._caller = caller.weakly
         self._slot = slot
         self._number = hold.number
         self._since = hold.since
@@ -266,38 +266,38 @@ class LeaseCore:
         """Under the guard: the write around this read ended, the read stands on its own."""
         self._outer = write._inner = None
         self._hold.lease = weakref.ref(self)
-        mine = self._mine()
-        if mine is not None:
-            mine[self._slot] = self
+        caller = self._caller()
+        if caller is not None:
+            caller[self._slot] = self
 
     def _who(self) -> str:
         """The thread or task that has it, for people; the one that asked, where that is gone."""
-        mine = self._mine()
-        return self._hold.claim.who if mine is None else mine.who
+        caller = self._caller()
+        return self._hold.claim.who if caller is None else caller.who
 
     def _forget(self) -> None:
         """The thread or task that acquired it has it no longer."""
-        mine = self._mine()
-        if mine is None:
+        caller = self._caller()
+        if caller is None:
             return
-        kept = mine.get(self._slot)
+        kept = caller.get(self._slot)
         if isinstance(kept, list) and self in kept:
             kept.remove(self)
             if not kept:
-                del mine[self._slot]
+                del caller[self._slot]
         elif kept is self:
-            del mine[self._slot]
+            del caller[self._slot]
 
-    def _belong(self, mine: Mine, *, alone: bool = True) -> None:
+    def _belong(self, caller: Caller, *, alone: bool = True) -> None:
         """Under the guard: this thread or task has it now, as if it had acquired it. `alone`: it
         has at most one in this place, and enters that again.
         """
         self._forget()
-        self._mine = mine.weakly
+        self._caller = caller.weakly
         if alone and self.mode is not Mode.PERMIT:
-            mine[self._slot] = self
+            caller[self._slot] = self
             return
-        others = mine.setdefault(self._slot, [])
+        others = caller.setdefault(self._slot, [])
         others[:] = [*(each for each in others if each._ended is None), self]
 
     def _no_longer_held(self) -> LeaseLost | NotHeld:

@@ -149,8 +149,8 @@ async def attach(client: Client, text: str, made: list[Any]) -> LeaseCore:
     terms = Terms(
         ttl, auto_renew, max_hold, False, owner, Mode(mode), permits, False
     )  # a tuple's fields
-    want, mine = client.want(client.bare(key), terms), client.runtime.mine()
-    claim = client.claim(want, mine)
+    want, caller = client.want(client.bare(key), terms), client.runtime.caller()
+    claim = client.claim(want, caller)
     parked = claim._replace(id=parked_id, ttl=parked_for)
     try:
         granted, sent = await _adopt(client, parked, claim)
@@ -164,6 +164,6 @@ async def attach(client: Client, text: str, made: list[Any]) -> LeaseCore:
     hold = Hold(claim, terms, granted, sent, None)
     hold.raw, hold.number = raw, number
     client.begin(hold)
-    lease = client.lend(hold, mine, want.slot, made)
+    lease = client.lend(hold, caller, want.slot, made)
     client.tell("granted", lease, reason="attached")
     return lease

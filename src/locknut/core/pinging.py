@@ -34,9 +34,9 @@ async def ping(client: Client, timeout: doors.Duration) -> float:
     runtime = client.runtime
     began = runtime.now()
     want = client.want(NAME, _terms(client))
-    turn = Turn(runtime.mine(), began + doors.seconds(timeout, "timeout"), began)
+    turn = Turn(runtime.caller(), began + doors.seconds(timeout, "timeout"), began)
     turn.limit = turn.until
-    turn.claim = client.claim(want, turn.mine, waits=False)
+    turn.claim = client.claim(want, turn.caller, waits=False)
     try:
         await _take(client, turn, turn.claim)
         command = client.backend.release(turn.claim, doubtful=False)

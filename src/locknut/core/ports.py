@@ -47,7 +47,7 @@ from locknut.core.values import (
 )
 
 if TYPE_CHECKING:
-    from locknut.core.holding import Mine
+    from locknut.core.holding import Caller
 
 T = TypeVar("T")
 NEVER = float("inf")
@@ -114,10 +114,10 @@ class Runtime(Protocol):
     def deadline(self) -> float:
         """Until when the calling thread can wait for what it is doing; tasks can leave it."""
 
-    def mine(self) -> Mine:
+    def caller(self) -> Caller:
         """What belongs to the calling thread or task alone, and its name; gone when it is gone."""
 
-    def alive(self, mine: Mine | None) -> bool:
+    def alive(self, caller: Caller | None) -> bool:
         """Whether somebody still running owns this: False once its task has finished (L10)."""
 
     def at_home(self) -> bool:

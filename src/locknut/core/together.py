@@ -42,8 +42,8 @@ async def take(
         return None
     client.ensure_open()
     asked = client.runtime.now()
-    mine = client.runtime.mine()
-    turns = [Turn(mine, until, asked) for _ in wants]
+    caller = client.runtime.caller()
+    turns = [Turn(caller, until, asked) for _ in wants]
     try:
         # Those who wait in this process are not overtaken; nor do we wait while we have a turn.
         ours = all(_have_turn(client, want, turn) for want, turn in zip(wants, turns, strict=True))
@@ -53,7 +53,7 @@ async def take(
             return answer
         for want, turn in zip(wants, turns, strict=True):
             if turn.hold is not None:
-                lend(client, want, turn.hold, mine, made)
+                lend(client, want, turn.hold, caller, made)
     except BaseException as error:
         rest = slice(len(made), None)
         await _give_up(client, wants[rest], turns[rest])
@@ -77,7 +77,7 @@ async def _ask(
     client: Client, engine: Gathers, wants: Sequence[Want], turns: list[Turn]
 ) -> list[Granted] | Busy | None:
     for want, turn in zip(wants, turns, strict=True):
-        turn.claim = client.claim(want, turn.mine)
+        turn.claim = client.claim(want, turn.caller)
     claims = [turn.claim for turn in turns if turn.claim is not None]
     first, sent = turns[0], client.runtime.now()
     first.unanswered += 1

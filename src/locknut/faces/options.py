@@ -13,7 +13,7 @@ from locknut.errors import AcquireTimeout, ConfigurationError, NotHeld
 
 if TYPE_CHECKING:
     from locknut.core.client import Client, Want
-    from locknut.core.holding import Mine
+    from locknut.core.holding import Caller
     from locknut.core.ports import Runtime
 
 OnLost = Callable[[Any], object] | Literal["ignore"] | None
@@ -106,8 +106,8 @@ def timed_out(
 
 def pop_entered(lock: object, runtime: Runtime) -> Any:  # what __enter__ put there
     """What this thread or task entered last with this lock and has not left yet."""
-    mine = runtime.mine()
-    entered = mine.get(lock)
+    caller = runtime.caller()
+    entered = caller.get(lock)
     if entered is None:
         message = (
             "left a 'with' that this thread or task did not enter (after a fork, what was entered "
@@ -117,18 +117,18 @@ def pop_entered(lock: object, runtime: Runtime) -> Any:  # what __enter__ put th
     # No call from here on: an interrupt (Ctrl-C) comes after calls, and would lose it.
     last, before = entered
     if before is None:
-        del mine[lock]
+        del caller[lock]
     else:
-        mine[lock] = before
+        caller[lock] = before
     return last
 
 
-def restore_entered(lock: object, mine: Mine, before: object) -> None:
+def restore_entered(lock: object, caller: Caller, before: object) -> None:
     """As if this `with` had not been entered."""
     if before is None:
-        mine.pop(lock, None)
+        caller.pop(lock, None)
     else:
-        mine[lock] = before
+        caller[lock] = before
 
 
 def exchanged(entered: Any, before: object, after: object) -> Any:  # what __enter__ put there

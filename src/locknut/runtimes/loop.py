@@ -2,10 +2,10 @@
 
 A runtime belongs to the loop that first used it. Where a call comes from decides what it may do:
 
-1. *From a task of that loop*, the usual case: the task is the caller (`mine`), and waiting suspends
-   it.
+1. *From a task of that loop*, the usual case: the task is the `caller`, and waiting suspends it.
 2. *From that loop's thread, but outside of any task* (a callback, a finalizer): it may ring, which
-   takes effect at once. There is nobody to suspend, so `mine` refuses and `caller` says None.
+   takes effect at once. There is no task to suspend, so `caller` refuses and
+   `caller_or_none` returns None.
 3. *From another thread*, such as the keeper's: it may ring, which is passed on to the loop.
 4. *From another loop*, or when its own was closed: using it is refused. A ring is forgotten; a
    signal says `gone`, so that the engine drops the claim that waited; users' callbacks run on a
@@ -30,7 +30,7 @@ from contextlib import suppress
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from locknut.core.holding import Mine, nobody
+from locknut.core.holding import Caller, nobody
 from locknut.errors import ConfigurationError
 from locknut.runtimes import clock
 from locknut.runtimes.finishing import Behind, finish
@@ -44,8 +44,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 LONGEST_TIMER = 86400.0
 """Seconds. A longer wait wakes up in between, and whoever waits looks again."""
 _owners: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
-"""The tasks that carry a `Mine`. It hangs on the task itself: in a table beside the tasks, whatever
-a task owns that leads back to the task (a callback, say) would keep both for ever."""
+"""The tasks that carry a `Caller`. It hangs on the task itself: in a table beside the tasks,
+whatever a task owns that leads back to the task (a callback, say) would keep both for ever."""
 
 
 def coroutine_function(function: F) -> F:
@@ -61,14 +61,14 @@ def is_coroutine_function(function: object) -> bool:
     return inspect.iscoroutinefunction(function) or hasattr(function, "_is_coroutine")
 
 
-def _mine_of(task: asyncio.Task[Any]) -> Mine:
+def _caller_of(task: asyncio.Task[Any]) -> Caller:
     try:
-        mine: Mine = task._locknut  # type: ignore[attr-defined]  # put there below
+        caller: Caller = task._locknut  # type: ignore[attr-defined]  # put there below
     except AttributeError:
-        mine = Mine(f"task {task.get_name()}", weakref.ref(task))
-        task._locknut = mine  # type: ignore[attr-defined]
+        caller = Caller(f"task {task.get_name()}", weakref.ref(task))
+        task._locknut = caller  # type: ignore[attr-defined]
         _owners.add(task)
-    return mine
+    return caller
 
 
 class LoopSignal:
@@ -136,7 +136,7 @@ class LoopRuntime:
         self._aside = Aside()
         self._behind: Behind = set()
         self._running: set[asyncio.Future[Any]] = set()
-        self.outside = Mine("outside of any task")
+        self.outside = Caller("outside of any task")
         """Keeps what was acquired for code that no task of this loop runs, until it is released."""
 
     @property
@@ -201,16 +201,16 @@ class LoopRuntime:
     def deadline(self) -> float:
         return math.inf
 
-    def mine(self) -> Mine:
+    def caller(self) -> Caller:
         # Asking for the running loop is a system call; on its thread only our own runs our tasks.
         task = current_task(self._loop) if get_ident() == self._thread else None
         if task is None:
             task = current_task(self.loop)
         if task is None:
             raise ConfigurationError("the asyncio API must be used inside a task")
-        return _mine_of(task)
+        return _caller_of(task)
 
-    def caller(self) -> Mine | None:
+    def caller_or_none(self) -> Caller | None:
         """The same, for whoever may be outside of any task, or on another loop: None."""
         loop = self._loop if get_ident() == self._thread else None
         task = None if loop is None else current_task(loop)
@@ -219,10 +219,10 @@ class LoopRuntime:
             if loop is None or self._loop not in (None, loop):
                 return None
             task = current_task(loop)
-        return None if task is None else _mine_of(task)
+        return None if task is None else _caller_of(task)
 
-    def alive(self, mine: Mine | None) -> bool:
-        task = None if mine is None else mine.task()
+    def alive(self, caller: Caller | None) -> bool:
+        task = None if caller is None else caller.task()
         return task is not None and not task.done()
 
     def at_home(self) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from locknut.core.holding import Mine
+from locknut.core.holding import Caller
 from locknut.runtimes import clock, stalling
 from locknut.runtimes.deadlines import current, within
 
@@ -148,15 +148,15 @@ class ThreadRuntime:
     def deadline(self) -> float:
         return current.until
 
-    def mine(self) -> Mine:
+    def caller(self) -> Caller:
         try:
-            mine: Mine = _local.mine
+            caller: Caller = _local.caller
         except AttributeError:
-            mine = _local.mine = Mine(f"thread {threading.current_thread().name}")
-        return mine
+            caller = _local.caller = Caller(f"thread {threading.current_thread().name}")
+        return caller
 
-    def alive(self, mine: Mine | None) -> bool:
-        return mine is not None
+    def alive(self, caller: Caller | None) -> bool:
+        return caller is not None
 
     def at_home(self) -> bool:
         return os.getpid() == self._pid

@@ -51,7 +51,7 @@ class Customer:
         try:
             want = self.client.want(name, terms)
             await entering.acquire(
-                self.client, want, self.runtime.mine(), self.runtime.now() + timeout, made
+                self.client, want, self.runtime.caller(), self.runtime.now() + timeout, made
             )
         except Cancelled:
             await self._give_up(made, name, story)
@@ -103,7 +103,7 @@ class Customer:
         ]
         gone = ""
         try:
-            gathering.let_go(parts, self.runtime.mine())
+            gathering.let_go(parts, self.runtime.caller())
             await gathering.release_all(list(leases))
         except LeaseLost as error:
             gone = error.key or ""
@@ -120,7 +120,7 @@ class Customer:
         """Enter once more and leave again: the same lease, no round trip."""
         made: list[Any] = []
         want = Want(lease._hold.claim.key, lease._hold.terms, lease._slot, lined=False)
-        await entering.acquire(self.client, want, self.runtime.mine(), self.runtime.now(), made)
+        await entering.acquire(self.client, want, self.runtime.caller(), self.runtime.now(), made)
         if made != [lease]:
             raise AssertionError("re-entry gave another lease")
         try:
@@ -165,7 +165,7 @@ class Customer:
         (write,) = mine
         made: list[Any] = []
         want = self.client.want(write.name, terms)
-        await entering.acquire(self.client, want, self.runtime.mine(), self.runtime.now(), made)
+        await entering.acquire(self.client, want, self.runtime.caller(), self.runtime.now(), made)
         mine[:] = made
         read: Visit = made[0]
         read.story = write.story
@@ -239,7 +239,7 @@ class Customer:
         """What this task hears from now on is of this call."""
         current = self.process.world.current
         if current is not None:
-            current.mine["story"] = story
+            current.caller["story"] = story
 
     def _acquired(self, lease: Visit, story: str) -> Visit:
         until = self.process.true(lease._hold.ends_at())
@@ -263,6 +263,6 @@ class Customer:
         world = self.process.world
         world.seen[event.kind if event.kind != "lost" else f"lost: {event.reason}"] += 1
         if event.kind == "waiting" and world.current is not None:
-            story = world.current.mine.get("story")
+            story = world.current.caller.get("story")
             if story is not None:  # or else it is told aside, after an event of the keeper's
                 self.process.tell(Kind.WAITING, event.name, story)

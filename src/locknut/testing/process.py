@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from locknut.core.holding import Mine
+from locknut.core.holding import Caller
 from locknut.testing.history import Kind
 from locknut.testing.stepping import Died, Future, Left, Shield, Task, to_the_end
 
@@ -199,7 +199,7 @@ class SimRuntime:
     def __init__(self, process: Process) -> None:
         self._process = process
         self._world = process.world
-        self._nobody = Mine(process.name)
+        self._nobody = Caller(process.name)
 
     def now(self) -> float:
         return self._process.now()
@@ -238,11 +238,11 @@ class SimRuntime:
     def deadline(self) -> float:
         return math.inf
 
-    def mine(self) -> Mine:
-        return self._world.current.mine if self._world.current else self._nobody
+    def caller(self) -> Caller:
+        return self._world.current.caller if self._world.current else self._nobody
 
-    def alive(self, mine: Mine | None) -> bool:
-        return any(task.mine is mine and not task.done for task in self._process.tasks)
+    def alive(self, caller: Caller | None) -> bool:
+        return any(task.caller is caller and not task.done for task in self._process.tasks)
 
     def at_home(self) -> bool:
         return True

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from locknut.core.holding import Mine
+from locknut.core.holding import Caller
 from locknut.core.pacing import GRACE
 from locknut.errors import BackendUnavailable
 
@@ -69,7 +69,7 @@ class Task:
     def __init__(self, process: Process, work: Coroutine[Any, Any, Any], name: str) -> None:
         self.process = process
         self.name = name
-        self.mine = Mine(name)
+        self.caller = Caller(name)
         self.done = False
         self.error: BaseException | None = None
         self.suspensions = 0
@@ -122,7 +122,7 @@ class Task:
             world.current = None
             world.no_guard_is_held(self.name)
             if self.done:
-                self.mine = Mine(
+                self.caller = Caller(
                     self.name
                 )  # gone with the task, and what it held is abandoned (L11)
 
