@@ -13,7 +13,7 @@ import pytest
 
 import locknut
 from locknut import aio
-from locknut.backends.file import notes
+from locknut.backends.file import burial
 from tests.cli.harness import Shell, until
 from tests.cli.test_contention import HOLD, hold, let_go, waiting
 
@@ -84,16 +84,16 @@ def test_a_note_is_for_its_own_grants_and_never_half_read(tmp_path: Path) -> Non
     path.touch()
     fd = os.open(path, os.O_RDWR)
     try:
-        assert notes.read(fd, 5) == ""
-        with notes.passed_on(fd, 3, 5, "why\x1b\u00e9" + 300 * "x") as sent:
+        assert burial.read_note(fd, 5) == ""
+        with burial.note_to_holders(fd, 3, 5, "why\x1b\u00e9" + 300 * "x") as sent:
             sent.stays = True
-        assert notes.read(fd, 5).startswith("why\x1b\u00e9xxx")
-        assert (notes.read(fd, 2), notes.read(fd, 6)) == ("", "")
+        assert burial.read_note(fd, 5).startswith("why\x1b\u00e9xxx")
+        assert (burial.read_note(fd, 2), burial.read_note(fd, 6)) == ("", "")
         os.pwrite(fd, b"?", 300)  # torn
-        assert notes.read(fd, 5) == ""
-        with pytest.raises(KeyError), notes.passed_on(fd, 3, 5, "called off"):
+        assert burial.read_note(fd, 5) == ""
+        with pytest.raises(KeyError), burial.note_to_holders(fd, 3, 5, "called off"):
             raise KeyError
-        assert notes.read(fd, 5) == ""
+        assert burial.read_note(fd, 5) == ""
     finally:
         os.close(fd)
 

@@ -45,7 +45,7 @@ class TestPlainFile(
 
     @pytest.fixture
     def engine_url(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-        monkeypatch.setattr("locknut.backends.file.kernel.works", lambda _: False)
+        monkeypatch.setattr("locknut.backends.file.ofd_locks.works", lambda _: False)
         return f"file://{tmp_path}"
 
 

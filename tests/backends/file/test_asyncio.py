@@ -76,7 +76,7 @@ def test_more_rings_in_one_turn_than_a_socket_has_room_for_all_arrive(
     some 60 rings, so that the descriptors of an ordinary user (1024) are enough, of which other
     tests' servers have some.
     """
-    monkeypatch.setattr("locknut.backends.file.waiting._FIRST", (3600.0,) * 3)
+    monkeypatch.setattr("locknut.backends.file.line._FIRST", (3600.0,) * 3)
     monkeypatch.setattr("locknut.backends.file.bells._MANY", 40)
     backend, blocking = engine.asyncio(LoopRuntime()), engine.blocking(ThreadRuntime())
     small = blocking._recipe.ringer._open()
@@ -105,7 +105,7 @@ def test_more_rings_in_one_turn_than_a_socket_has_room_for_all_arrive(
 def test_a_ring_comes_without_the_net(
     engine: FileEngine, child: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("locknut.backends.file.waiting._FIRST", (3600.0,) * 3)
+    monkeypatch.setattr("locknut.backends.file.line._FIRST", (3600.0,) * 3)
     other, wanted, again = child(), claim(), claim()
     other.ask("attempt")
 

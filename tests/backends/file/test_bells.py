@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from locknut.backends.file import descriptors
+from locknut.backends.file import this_process
 from locknut.backends.file.bells import _MANY as MANY
 from locknut.backends.file.bells import Ringer
 from locknut.backends.file.sync import PollBell
@@ -119,7 +119,7 @@ def test_an_interrupted_ringer_rings_again(bell: PollBell, monkeypatch: pytest.M
         bell.notify()
         run(bell.wait(now() + LONG))
         bell._attend()
-    close = descriptors.close_socket
+    close = this_process.close_socket
 
     def interrupted(made: socket.socket) -> None:
         close(made)
@@ -130,7 +130,7 @@ def test_an_interrupted_ringer_rings_again(bell: PollBell, monkeypatch: pytest.M
             ringer.ring(bell._address)
 
     with monkeypatch.context() as patched:
-        patched.setattr(descriptors, "close_socket", interrupted)
+        patched.setattr(this_process, "close_socket", interrupted)
         with pytest.raises(KeyboardInterrupt):
             ring_until_it_is_full()
     for _ in range(MANY):

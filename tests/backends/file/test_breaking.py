@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from locknut.backends.file import burying, layout, slots
+from locknut.backends.file import burial, file_layout, holder_slots
 from locknut.backends.file.backend import FileBackend
-from locknut.backends.file.files import LockFile
+from locknut.backends.file.lock_files import LockFile
 from locknut.core.values import Claim, Renewal
 from locknut.runtimes.threads import ThreadRuntime
 from tests.backends.file.driving import (
@@ -53,7 +53,7 @@ def _after_grave(patch: pytest.MonkeyPatch, happens: Callable[[], object]) -> No
     def in_between() -> None:
         _once(patch, LockFile, "glance", happens)
 
-    _once(patch, layout, "grave", in_between)
+    _once(patch, file_layout, "grave", in_between)
 
 
 def test_a_grant_that_is_written_into_a_broken_file_does_not_count(
@@ -100,8 +100,8 @@ def test_a_break_that_meets_a_successor_breaks_nothing(
     def look_while_buried() -> None:
         told.extend(run(backend.renew([successor])))
 
-    _once(monkeypatch, layout, "grave", change_hands)
-    _once(monkeypatch, burying, "_call_off", look_while_buried)
+    _once(monkeypatch, file_layout, "grave", change_hands)
+    _once(monkeypatch, burial, "_call_off", look_while_buried)
     assert run(breaker.break_hold("ns:a", raw)) is None
     assert told == [True, Renewal.HELD]
     assert run(backend.renew([successor])) == [Renewal.HELD]
@@ -142,7 +142,7 @@ def test_without_a_fence_whoever_holds_is_put_out(
         release(backend, target)
         take(backend, successor)
 
-    _once(monkeypatch, layout, "grave", change_hands)
+    _once(monkeypatch, file_layout, "grave", change_hands)
     assert run(breaker.break_hold("ns:a", None))
     assert run(backend.renew([successor])) == [Renewal.LOST]
     take(breaker, claim())
@@ -156,8 +156,8 @@ def test_a_break_that_was_killed_spares_the_successor(
     raw = take(backend, held)
     path = next(directory.glob("*.lock"))
     with path.open("r+b") as file:
-        file.seek(layout.GRAVE)
-        file.write(layout.grave(raw - 1))
+        file.seek(file_layout.GRAVE)
+        file.write(file_layout.grave(raw - 1))
     assert run(backend.renew([held])) == [Renewal.HELD]
     assert busy(engine_in(directory).blocking(ThreadRuntime()), claim())
     assert run(backend.renew([held])) == [Renewal.HELD]
@@ -175,7 +175,7 @@ def test_a_hold_that_is_broken_while_it_changes_is_lost(
     )
     held = claim()
     raw = take(backend, held)
-    _once(monkeypatch, slots, "Meta", lambda: run(breaker.break_hold("ns:a", raw)))
+    _once(monkeypatch, holder_slots, "Meta", lambda: run(breaker.break_hold("ns:a", raw)))
     change = backend.downgrade(held) if verb == "downgrade" else backend.park(held, 60.0)
     assert run(change) is False
     assert run(backend.renew([held])) == [Renewal.LOST]
@@ -243,8 +243,8 @@ def test_the_number_is_carried_over_a_break_that_was_killed(
         release(backend, held)
     path = next(directory.glob("*.lock"))
     with path.open("r+b") as file:
-        file.seek(layout.GRAVE)
-        file.write(layout.grave(raw))
+        file.seek(file_layout.GRAVE)
+        file.write(file_layout.grave(raw))
     (directory / "ns=a.lock.new").write_bytes(b"half a draft")
     assert take(backend, claim()) == raw + 1
     assert not list(directory.glob("*.new"))
@@ -266,7 +266,7 @@ def test_the_count_never_overtakes_the_clock(
     for _ in range(500):
         held = make()
         last, raw = raw, take(backend, held)
-        assert last < raw <= time.time_ns() // layout.RAW_STEP
+        assert last < raw <= time.time_ns() // file_layout.RAW_STEP
         release(backend, held)
     next(directory.iterdir()).unlink()
     assert take(engine_in(directory).blocking(ThreadRuntime()), make()) > raw

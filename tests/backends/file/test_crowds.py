@@ -94,8 +94,8 @@ def test_a_closed_loop_leaves_no_ghost_in_the_line(
         _waiting_in_a_closed_loop(engine, [make() for _ in range(12)], new_loop)
         (info,) = run(other.inspect("ns:a"))
         assert info.waiters == ()
-        assert not engine._recipe.places
-        assert not engine._recipe.anteroom._rooms
+        assert not engine._recipe.states
+        assert not engine._recipe.waiting_room._rooms
     finally:
         gc.enable()
     release(other, held)

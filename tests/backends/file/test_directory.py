@@ -12,7 +12,7 @@ import pytest
 
 import locknut
 from locknut.backends.file import directory as directories
-from locknut.backends.file import identity, kernel
+from locknut.backends.file import ofd_locks, this_process
 from locknut.core.values import Renewal
 from locknut.errors import BackendError, ConfigurationError, Unsupported
 from locknut.runtimes.threads import ThreadRuntime
@@ -164,9 +164,9 @@ def test_no_inodes_left_is_told_as_one_of_our_errors(
 
 def test_the_probe_asks_who_holds_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a machine with another byte order the answer would be misread."""
-    assert kernel.works(str(tmp_path))
-    monkeypatch.setattr(kernel, "_KIND", 1)
-    assert not kernel.works(str(tmp_path))
+    assert ofd_locks.works(str(tmp_path))
+    monkeypatch.setattr(ofd_locks, "_KIND", 1)
+    assert not ofd_locks.works(str(tmp_path))
 
 
 def test_without_proc_nothing_is_detached_and_what_is_detached_is_believed(
@@ -176,7 +176,7 @@ def test_without_proc_nothing_is_detached_and_what_is_detached_is_believed(
     backend, held = engine_in(directory).blocking(ThreadRuntime()), claim()
     take(backend, held)
     assert run(backend.park(held, 60.0))
-    monkeypatch.setattr(identity, "_BOOT_ID", "/nonexistent")
+    monkeypatch.setattr(this_process, "_BOOT_ID", "/nonexistent")
     other, own = engine_in(directory).blocking(ThreadRuntime()), claim("ns:own")
     assert busy(other, claim())
     take(other, own)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from locknut.backends.file import layout, open_engine
+from locknut.backends.file import file_layout, open_engine
 from locknut.backends.file.backend import FileBackend
 from locknut.core.values import Capability, Renewal
 from locknut.runtimes.loop import LoopRuntime
@@ -58,7 +58,7 @@ def test_numbers_grow_and_read_as_time(backend: FileBackend) -> None:
         raws.append(take(backend, held))
         release(backend, held)
     assert raws == sorted(set(raws))
-    assert abs(raws[-1] * layout.RAW_STEP / 1e9 - time.time()) < 60
+    assert abs(raws[-1] * file_layout.RAW_STEP / 1e9 - time.time()) < 60
 
 
 def test_numbers_go_on_when_the_clock_goes_back(

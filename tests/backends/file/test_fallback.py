@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from locknut.backends.file import layout, open_engine, whole
-from locknut.backends.file.fallback import FallbackBackend, FallbackEngine
+from locknut.backends.file import file_layout, flock, open_engine
+from locknut.backends.file.flock import FlockFile
+from locknut.backends.file.flock_engine import FlockBackend, FlockEngine
 from locknut.backends.file.folder import Folder
 from locknut.core.values import Busy, Capability, Claim, Granted, Renewal
 from locknut.errors import BackendError, Unsupported
@@ -33,19 +34,19 @@ from tests.backends.file.driving import (
 
 
 @pytest.fixture
-def engine(directory: Path, monkeypatch: pytest.MonkeyPatch) -> FallbackEngine:
-    monkeypatch.setattr("locknut.backends.file.kernel.works", lambda _: False)
+def engine(directory: Path, monkeypatch: pytest.MonkeyPatch) -> FlockEngine:
+    monkeypatch.setattr("locknut.backends.file.ofd_locks.works", lambda _: False)
     made = open_engine(Place(str(directory)))
-    assert isinstance(made, FallbackEngine)
+    assert isinstance(made, FlockEngine)
     return made
 
 
 @pytest.fixture
-def backend(engine: FallbackEngine) -> FallbackBackend:
+def backend(engine: FlockEngine) -> FlockBackend:
     return engine.blocking(ThreadRuntime())
 
 
-def test_it_promises_less(backend: FallbackBackend) -> None:
+def test_it_promises_less(backend: FlockBackend) -> None:
     assert backend.capabilities == {
         Capability.FENCING,
         Capability.SHARED,
@@ -62,7 +63,7 @@ def test_it_promises_less(backend: FallbackBackend) -> None:
             run(command)
 
 
-def test_one_holds_at_a_time_with_growing_numbers(backend: FallbackBackend) -> None:
+def test_one_holds_at_a_time_with_growing_numbers(backend: FlockBackend) -> None:
     before, first, second = open_descriptors(), claim(), claim()
     raw = take(backend, first)
     assert take(backend, first) == raw
@@ -77,7 +78,7 @@ def test_one_holds_at_a_time_with_growing_numbers(backend: FallbackBackend) -> N
     assert open_descriptors() <= before
 
 
-def test_readers_share(backend: FallbackBackend) -> None:
+def test_readers_share(backend: FlockBackend) -> None:
     one, two = reader(), reader()
     assert take(backend, one) != take(backend, two)
     assert busy(backend, claim())
@@ -88,7 +89,7 @@ def test_readers_share(backend: FallbackBackend) -> None:
     assert busy(backend, reader())
 
 
-def test_a_broken_hold_is_told(backend: FallbackBackend) -> None:
+def test_a_broken_hold_is_told(backend: FlockBackend) -> None:
     held, label = claim(label="nightly"), "nightly"
     raw = take(backend, held)
     assert run(backend.inspect())[0].holders[0].label == label
@@ -111,14 +112,14 @@ def _once(patch: pytest.MonkeyPatch, owner: object, name: str, before: object) -
     patch.setattr(owner, name, first)
 
 
-def _another(directory: Path) -> FallbackBackend:
+def _another(directory: Path) -> FlockBackend:
     made = open_engine(Place(str(directory)))
-    assert isinstance(made, FallbackEngine)
+    assert isinstance(made, FlockEngine)
     return made.blocking(ThreadRuntime())
 
 
 def test_a_file_is_removed_only_by_one_who_is_alone(
-    backend: FallbackBackend, directory: Path, monkeypatch: pytest.MonkeyPatch
+    backend: FlockBackend, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One who finds a grave looks whether the path still leads there, and is held up: meanwhile
     somebody else removes that file, and a new one is held.
@@ -127,8 +128,8 @@ def test_a_file_is_removed_only_by_one_who_is_alone(
     raw = take(backend, broken)
     path = next(directory.glob("*.flock"))
     with path.open("r+b") as file:
-        file.seek(layout.GRAVE)
-        file.write(layout.grave(raw))  # by one who was killed before it took the name away
+        file.seek(file_layout.GRAVE)
+        file.write(file_layout.grave(raw))  # by one who was killed before it took the name away
     _once(monkeypatch, Folder, "replace", lambda: attempt(other, holder))
     assert isinstance(run(late.attempt(claim(), 0.0)), (Busy, Granted))
     inside = [one for one in (other, late) for claimed in one._engine.holds if claimed]
@@ -137,7 +138,7 @@ def test_a_file_is_removed_only_by_one_who_is_alone(
 
 
 def test_a_grant_that_is_written_into_a_broken_file_does_not_count(
-    backend: FallbackBackend, directory: Path, monkeypatch: pytest.MonkeyPatch
+    backend: FlockBackend, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     breaker, former, third = _another(directory), claim(), claim()
     raw = take(backend, former)
@@ -147,13 +148,13 @@ def test_a_grant_that_is_written_into_a_broken_file_does_not_count(
         assert run(breaker.break_hold("ns:a", raw))
         take(breaker, third)
 
-    _once(monkeypatch, FallbackBackend, "_stamp", break_and_take)
+    _once(monkeypatch, FlockFile, "write_grant", break_and_take)
     assert busy(backend, claim())
     assert run(breaker.renew([third])) == [Renewal.HELD]
 
 
 def test_a_break_that_meets_a_successor_breaks_nothing(
-    backend: FallbackBackend, directory: Path, monkeypatch: pytest.MonkeyPatch
+    backend: FlockBackend, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     breaker, target, successor = _another(directory), claim(), claim()
     raw = take(backend, target)
@@ -162,7 +163,7 @@ def test_a_break_that_meets_a_successor_breaks_nothing(
         assert release(backend, target)
         take(backend, successor)
 
-    _once(monkeypatch, layout, "grave", change_hands)
+    _once(monkeypatch, file_layout, "grave", change_hands)
     assert run(breaker.break_hold("ns:a", raw)) is None
     assert run(backend.renew([successor])) == [Renewal.HELD]
     assert release(backend, successor)
@@ -170,14 +171,14 @@ def test_a_break_that_meets_a_successor_breaks_nothing(
 
 @pytest.mark.parametrize("make", [claim, reader])
 def test_an_attempt_that_fails_after_the_lock_lets_go(
-    backend: FallbackBackend, monkeypatch: pytest.MonkeyPatch, make: Callable[[], Claim]
+    backend: FlockBackend, monkeypatch: pytest.MonkeyPatch, make: Callable[[], Claim]
 ) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     before = open_descriptors()
     with monkeypatch.context() as patch:
-        patch.setattr(whole, "write_at", full)
+        patch.setattr(flock, "write_at", full)
         with pytest.raises(BackendError, match="No space left"):
             take(backend, make())
     run(backend.close())
@@ -186,18 +187,18 @@ def test_an_attempt_that_fails_after_the_lock_lets_go(
 
 
 def test_the_count_never_overtakes_the_clock(
-    backend: FallbackBackend, monkeypatch: pytest.MonkeyPatch
+    backend: FlockBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moments = itertools.count(time.time_ns(), 100)
     monkeypatch.setattr(time, "time_ns", lambda: next(moments))
     for _ in range(200):
         held = claim()
-        assert take(backend, held) <= time.time_ns() // layout.RAW_STEP
+        assert take(backend, held) <= time.time_ns() // file_layout.RAW_STEP
         release(backend, held)
 
 
 def test_one_bad_file_does_not_keep_the_others_from_being_listed(
-    backend: FallbackBackend, directory: Path
+    backend: FlockBackend, directory: Path
 ) -> None:
     take(backend, claim())
     (directory / "bad.flock").mkdir()
@@ -207,7 +208,7 @@ def test_one_bad_file_does_not_keep_the_others_from_being_listed(
         run(backend.inspect("ns:b"))
 
 
-def test_unused_files_are_removed_and_held_ones_stay(engine: FallbackEngine) -> None:
+def test_unused_files_are_removed_and_held_ones_stay(engine: FlockEngine) -> None:
     backend, held, free = engine.blocking(ThreadRuntime()), claim("ns:a"), claim("ns:b")
     take(backend, held)
     raw = take(backend, free)
@@ -218,7 +219,7 @@ def test_unused_files_are_removed_and_held_ones_stay(engine: FallbackEngine) -> 
     assert run(backend.inspect("ns:none")) == []
 
 
-def test_a_forked_child_closes_and_never_unlocks(backend: FallbackBackend) -> None:
+def test_a_forked_child_closes_and_never_unlocks(backend: FlockBackend) -> None:
     held = claim()
     take(backend, held)
     pid = os.fork()
@@ -229,7 +230,7 @@ def test_a_forked_child_closes_and_never_unlocks(backend: FallbackBackend) -> No
     assert busy(backend, claim())
 
 
-def test_a_foreign_file_is_never_written_over(engine: FallbackEngine) -> None:
+def test_a_foreign_file_is_never_written_over(engine: FlockEngine) -> None:
     path = Path(engine.files.folder.path("ns=a.flock"))
     path.write_text("my diary")
     with pytest.raises(BackendError, match="does not begin like a lock file"):

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import locknut
-from locknut.backends.file import layout, notes, open_engine
-from locknut.backends.file.fallback import FallbackEngine
+from locknut.backends.file import burial, file_layout, open_engine
+from locknut.backends.file.flock_engine import FlockEngine
 from locknut.backends.file.folder import EVERY
 from locknut.core.values import Claim, Renewal
 from locknut.errors import ConfigurationError
@@ -34,12 +34,12 @@ from tests.backends.file.users import by_user, shared_directory
 
 @pytest.fixture(autouse=True)
 def _plainer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("locknut.backends.file.kernel.works", lambda _: False)
+    monkeypatch.setattr("locknut.backends.file.ofd_locks.works", lambda _: False)
 
 
-def engine_in(directory: Path) -> FallbackEngine:
+def engine_in(directory: Path) -> FlockEngine:
     made = open_engine(Place(str(directory)))
-    assert isinstance(made, FallbackEngine)
+    assert isinstance(made, FlockEngine)
     return made
 
 
@@ -185,9 +185,9 @@ def test_a_note_that_cannot_be_written_or_read_hinders_nothing(
     backend = engine_in(directory).blocking(ThreadRuntime())
     held = claim()
     raw = take(backend, held)
-    monkeypatch.setattr(notes, "_write", fails)
+    monkeypatch.setattr(burial, "_write_note", fails)
     assert run(backend.break_with_note("ns:a", raw, "stuck"))
-    monkeypatch.setattr(notes, "_read", fails)
+    monkeypatch.setattr(burial, "_parse_note", fails)
     assert run(backend.renew([held])) == [Renewal.LOST]
 
 
@@ -243,8 +243,8 @@ def test_a_burial_that_its_finder_may_not_finish_is_called_off() -> None:
 
         assert by_user(1001, use) is True
         with _file(directory).open("r+b") as file:
-            file.seek(layout.GRAVE)
-            file.write(layout.REMOVED)
+            file.seek(file_layout.GRAVE)
+            file.write(file_layout.REMOVED)
         by_user(1002, use)  # whoever finds it may be told so, but only once
         assert by_user(1002, use) is True
 
@@ -265,7 +265,7 @@ def test_who_may_not_look_is_not_told_that_it_is_free() -> None:
 # -- old files
 
 
-def _use(engine: FallbackEngine, name: str) -> None:
+def _use(engine: FlockEngine, name: str) -> None:
     held = claim(name)
     take(engine.blocking(ThreadRuntime()), held)
     release(engine.blocking(ThreadRuntime()), held)
@@ -283,7 +283,7 @@ def old(directory: Path) -> Iterator[Callable[[], int]]:
     run(engine.blocking(ThreadRuntime()).close())
 
 
-def _use_new(engine: FallbackEngine, directory: Path, name: int) -> None:
+def _use_new(engine: FlockEngine, directory: Path, name: int) -> None:
     """Its file goes at once, so that looks always find old ones."""
     _use(engine, f"ns:new-{name}")
     for path in directory.glob("*new-*"):

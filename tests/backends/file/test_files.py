@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from locknut.backends.file import directory as directories
-from locknut.backends.file import kernel, layout, naming
+from locknut.backends.file import file_layout, ofd_locks
 from locknut.backends.file.backend import FileBackend
 from locknut.core.values import Capability, Mode, Renewal
 from locknut.errors import BackendError, ConfigurationError
@@ -123,7 +123,9 @@ def test_different_names_have_different_files() -> None:
         unicodedata.normalize("NFD", "ns:ä"),
         "ns:İ", "ns:i̇", "ns:\udcff", "ns:\0", "con", "ns:%", "-", "ns:" + "日本" * 100,
     ]  # fmt: skip
-    names = [naming.file_name(key, mode) for key in keys for mode in (Mode.SHARED, Mode.PERMIT)]
+    names = [
+        directories.file_name(key, mode) for key in keys for mode in (Mode.SHARED, Mode.PERMIT)
+    ]
     folded = {unicodedata.normalize("NFC", name).casefold() for name in names}
     assert len(folded) == 2 * len(keys)
     for name in names:
@@ -131,7 +133,7 @@ def test_different_names_have_different_files() -> None:
         assert name.isascii()
         assert "/" not in name
         assert not name.startswith(".")
-    assert naming.file_name("jobs:nightly", Mode.EXCLUSIVE) == "jobs=nightly.lock"
+    assert directories.file_name("jobs:nightly", Mode.EXCLUSIVE) == "jobs=nightly.lock"
 
 
 def test_any_name_is_listed_as_it_was_given(backend: FileBackend) -> None:
@@ -150,7 +152,7 @@ def test_a_name_too_long_for_a_file_is_refused(backend: FileBackend) -> None:
 
 
 def _file_of(key: str, directory: Path) -> Path:
-    return directory / naming.file_name(key, Mode.EXCLUSIVE)
+    return directory / directories.file_name(key, Mode.EXCLUSIVE)
 
 
 def test_a_foreign_file_is_never_written_over(backend: FileBackend, directory: Path) -> None:
@@ -253,8 +255,8 @@ def test_a_try_does_not_take_a_cleaner_for_a_holder(
     release(backend, held)
     cleaner = backend._recipe.files.open_existing("ns=a.lock")
     assert cleaner is not None
-    assert kernel.take(cleaner.fd, kernel.WRITE, 0, kernel.END)
-    monkeypatch.setattr(os, "sched_yield", lambda: kernel.drop_all(cleaner.fd))
+    assert ofd_locks.take(cleaner.fd, ofd_locks.WRITE, 0, ofd_locks.END)
+    monkeypatch.setattr(os, "sched_yield", lambda: ofd_locks.drop_all(cleaner.fd))
     take(backend, wanted)
     os.close(cleaner.fd)
 
@@ -308,21 +310,21 @@ def test_constant_removal_lets_nobody_in_twice(directory: Path, tmp_path: Path) 
 def test_the_probe_says_what_the_kernel_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert kernel.works(str(tmp_path))
-    monkeypatch.setattr(kernel, "take", lambda *_: True)
-    assert not kernel.works(str(tmp_path))
+    assert ofd_locks.works(str(tmp_path))
+    monkeypatch.setattr(ofd_locks, "take", lambda *_: True)
+    assert not ofd_locks.works(str(tmp_path))
 
 
 def test_a_record_survives_the_way_through_bytes() -> None:
-    record = layout.Record(
-        layout.OWNED, 1, 2, 3, 4, 5, 6, 7, b"8" * 8, b"9" * 16, b"a" * 16,
-        layout.words("h", "w", "l", "o"),
+    record = file_layout.Record(
+        file_layout.OWNED, 1, 2, 3, 4, 5, 6, 7, b"8" * 8, b"9" * 16, b"a" * 16,
+        file_layout.words("h", "w", "l", "o"),
     )  # fmt: skip
-    data = layout.encode(record)
-    assert len(data) == layout.RECORD
-    assert layout.decode(data) == record
+    data = file_layout.encode(record)
+    assert len(data) == file_layout.RECORD
+    assert file_layout.decode(data) == record
     assert record.told() == ("h", "w", "l", "o")
-    before, behind = layout.parts(record)
-    assert layout.assemble(before, 5, 6, behind) == data
+    before, behind = file_layout.parts(record)
+    assert file_layout.assemble(before, 5, 6, behind) == data
     for at in range(len(data)):
-        assert layout.decode(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]) is None
+        assert file_layout.decode(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]) is None

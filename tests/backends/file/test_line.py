@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from locknut.backends.file import kernel, line
-from locknut.backends.file.kernel import READ, WRITE
-from locknut.backends.file.layout import LOCK, QUEUE
+from locknut.backends.file import line, ofd_locks
+from locknut.backends.file.file_layout import LOCK, QUEUE
+from locknut.backends.file.ofd_locks import READ, WRITE
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_the_lowest_ticket_is_found_in_whatever_order_they_came(fds: list[int]) 
 def test_a_holder_that_came_through_the_line_is_not_a_waiter(fds: list[int]) -> None:
     looking, holder, one, other, *_ = fds
     assert line.join(holder, WRITE, QUEUE + 100)
-    assert kernel.take(holder, WRITE, LOCK, QUEUE + 100 - LOCK)
+    assert ofd_locks.take(holder, WRITE, LOCK, QUEUE + 100 - LOCK)
     assert line.first(looking) is None
     assert line.ahead(looking, QUEUE + 500) == 0
     line.join(other, READ, QUEUE + 300)
@@ -50,5 +50,5 @@ def test_a_holder_that_came_through_the_line_is_not_a_waiter(fds: list[int]) -> 
 
 def test_a_moment_covered_by_a_later_holder_is_not_to_be_had(fds: list[int]) -> None:
     holder, late, *_ = fds
-    assert kernel.take(holder, WRITE, LOCK, line.now_ticket() + 1 - LOCK)
+    assert ofd_locks.take(holder, WRITE, LOCK, line.now_ticket() + 1 - LOCK)
     assert line.join(late, WRITE, QUEUE + 5) > QUEUE + 5

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from locknut.backends.file import line, parking, slots
+from locknut.backends.file import holder_slots, holds, line
 from locknut.backends.file.backend import FileBackend
 from locknut.core.values import Busy, Claim, Mode, Renewal
 from locknut.errors import Unsupported
@@ -140,7 +140,7 @@ def test_an_adopted_hold_is_not_parked_again_by_the_next_one(backend: FileBacken
     assert run(backend.adopt(first, adopter))
     release(backend, adopter)
     take(backend, second)
-    backend._recipe.places[second.id].file.hint = 7  # as if readers had the other slots before
+    backend._recipe.states[second.id].file.hint = 7  # as if readers had the other slots before
     run(backend.park(second, 60.0))
     assert run(backend.adopt(first, claim())) is None
     assert run(backend.adopt(second, claim()))
@@ -160,8 +160,8 @@ def test_an_adopter_gets_past_those_who_look_at_the_deadline(
     held, adopter = claim(), claim()
     take(backend, held)
     run(backend.park(held, 60.0))
-    real, refusals = parking._lock, iter([False, False])
-    monkeypatch.setattr(parking, "_lock", lambda *a: next(refusals, True) and real(*a))
+    real, refusals = holds._lock, iter([False, False])
+    monkeypatch.setattr(holds, "_lock", lambda *a: next(refusals, True) and real(*a))
     assert run(backend.adopt(held, adopter))
 
 
@@ -259,15 +259,15 @@ def test_a_parked_hold_can_be_broken(backend: FileBackend) -> None:
 def test_a_break_that_was_killed_half_way_is_finished_by_the_next(
     backend: FileBackend, directory: Path
 ) -> None:
-    from locknut.backends.file import layout
+    from locknut.backends.file import file_layout
 
     held = claim()
     take(backend, held)
     release(backend, held)
     path = next(directory.glob("*.lock"))
     with path.open("r+b") as file:
-        file.seek(layout.GRAVE)
-        file.write(layout.REMOVED)
+        file.seek(file_layout.GRAVE)
+        file.write(file_layout.REMOVED)
     take(backend, claim())
 
 
@@ -378,7 +378,7 @@ def test_long_and_strange_words_are_cut_not_refused(backend: FileBackend) -> Non
 def test_a_lock_stopped_inside_its_few_microseconds_is_asked_again(backend: FileBackend) -> None:
     held, wanted = reader(), reader()
     take(backend, held)
-    fd = backend._recipe.places[held.id].file.fd
-    with slots.Meta(fd):
+    fd = backend._recipe.states[held.id].file.fd
+    with holder_slots.Meta(fd):
         assert isinstance(attempt(backend, wanted), Busy)
     take(backend, wanted)

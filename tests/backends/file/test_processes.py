@@ -71,7 +71,7 @@ def test_the_end_of_the_holder_rings_without_the_net(
     backend: FileBackend, child: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a net of an hour, only the pidfd can end this wait."""
-    monkeypatch.setattr("locknut.backends.file.waiting._FIRST", (3600.0,) * 3)
+    monkeypatch.setattr("locknut.backends.file.line._FIRST", (3600.0,) * 3)
     holder, wanted = child(), claim()
     holder.ask("attempt")
     assert run(acquire(backend, wanted, on_wait=holder.kill))
@@ -80,7 +80,7 @@ def test_the_end_of_the_holder_rings_without_the_net(
 def test_a_release_rings_without_the_net(
     backend: FileBackend, child: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("locknut.backends.file.waiting._FIRST", (3600.0,) * 3)
+    monkeypatch.setattr("locknut.backends.file.line._FIRST", (3600.0,) * 3)
     holder, wanted = child(), claim()
     holder.ask("attempt")
     assert run(acquire(backend, wanted, on_wait=lambda: holder.send("release")))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from locknut.backends.file import descriptors, kernel, layout, slots
+from locknut.backends.file import file_layout, holder_slots, ofd_locks, this_process
 from locknut.backends.file.backend import FileBackend
 from locknut.core.values import Claim, Mode
 from locknut.errors import Unsupported
@@ -33,8 +33,8 @@ NEVER = 3600.0
 @pytest.fixture
 def no_net(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody in this process wakes by himself: a lost ring is a hang."""
-    monkeypatch.setattr("locknut.backends.file.waiting._FIRST", (NEVER,) * 3)
-    monkeypatch.setattr("locknut.backends.file.waiting._LONGEST", (NEVER,) * 3)
+    monkeypatch.setattr("locknut.backends.file.line._FIRST", (NEVER,) * 3)
+    monkeypatch.setattr("locknut.backends.file.line._LONGEST", (NEVER,) * 3)
 
 
 # -- readers
@@ -275,15 +275,15 @@ def test_the_last_co_owner_wakes_who_waits(backend: FileBackend, child: Start) -
 def test_meta_is_not_taken_from_who_has_the_descriptor_next(backend: FileBackend) -> None:
     """Ctrl-C at its end leaves it to whoever drops everything; not to the collector, later."""
     file, other = (backend._recipe.files.open("ns:a", Mode.PERMIT) for _ in range(2))
-    interrupted = slots.Meta(file.fd)
+    interrupted = holder_slots.Meta(file.fd)
     interrupted.__enter__()
-    kernel.drop_all(file.fd)
-    with slots.Meta(file.fd):
+    ofd_locks.drop_all(file.fd)
+    with holder_slots.Meta(file.fd):
         del interrupted
         gc.collect()
-        assert not kernel.take(other.fd, kernel.WRITE, layout.META, 1)
+        assert not ofd_locks.take(other.fd, ofd_locks.WRITE, file_layout.META, 1)
     for each in (file, other):
-        descriptors.close(each.fd)
+        this_process.close_fd(each.fd)
 
 
 @pytest.mark.parametrize("verb", ["downgrade", "park"])
@@ -296,10 +296,10 @@ def test_an_interrupted_holder_that_holds_on_keeps_nobody_from_meta(
     held = claim("ns:a")
     take(backend, held)
     with monkeypatch.context() as patched:
-        patched.setattr(slots.Meta, "__exit__", interrupted)
+        patched.setattr(holder_slots.Meta, "__exit__", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run(backend.downgrade(held) if verb == "downgrade" else backend.park(held, 5.0))
     other = backend._recipe.files.open("ns:a", Mode.EXCLUSIVE)
-    assert kernel.take(other.fd, kernel.WRITE, layout.META, 1)
-    descriptors.close(other.fd)
+    assert ofd_locks.take(other.fd, ofd_locks.WRITE, file_layout.META, 1)
+    this_process.close_fd(other.fd)
     release(backend, held)

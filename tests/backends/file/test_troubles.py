@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import locknut
-from locknut.backends.file import identity, layout
+from locknut.backends.file import file_layout, this_process
 from locknut.backends.file.backend import FileBackend
 from locknut.backends.file.folder import EVERY
 from locknut.core.values import Claim, Granted, Renewal
@@ -55,8 +55,8 @@ def test_permits_are_counted_whatever_became_of_the_file(
         take(backend, one)
     path = next(directory.iterdir())
     content = path.read_bytes()
-    os.truncate(path, layout.SLOTS)
-    path.write_bytes(content[: layout.SLOTS])
+    os.truncate(path, file_layout.SLOTS)
+    path.write_bytes(content[: file_layout.SLOTS])
     assert busy(backend, permit(3))
 
 
@@ -77,9 +77,9 @@ def _bad_files(directory: Path) -> None:
     (directory / "loop.lock").symlink_to("loop.lock")
     (directory / "folder.lock").mkdir()
     os.mkfifo(directory / "pipe.lock")
-    content = bytearray(layout.KEY + 16)
-    content[layout.KEY : layout.KEY + 4] = (3).to_bytes(4, "little")
-    content[layout.KEY + 4 : layout.KEY + 7] = b"\xff\xfe\xfd"
+    content = bytearray(file_layout.KEY + 16)
+    content[file_layout.KEY : file_layout.KEY + 4] = (3).to_bytes(4, "little")
+    content[file_layout.KEY + 4 : file_layout.KEY + 7] = b"\xff\xfe\xfd"
     (directory / "key.lock").write_bytes(bytes(content))
     (directory / "key.lock").chmod(0o600)
 
@@ -113,8 +113,8 @@ def test_a_number_that_no_clock_says_is_no_number(backend: FileBackend, director
     raw = take(backend, held)
     release(backend, held)
     path = next(directory.iterdir())
-    record = layout.encode(layout.Record(mode=layout.EXCLUSIVE, raw=2**64 - 1))
-    path.write_bytes(record + path.read_bytes()[layout.RECORD :])
+    record = file_layout.encode(file_layout.Record(mode=file_layout.EXCLUSIVE, raw=2**64 - 1))
+    path.write_bytes(record + path.read_bytes()[file_layout.RECORD :])
     assert take(backend, claim()) > raw
 
 
@@ -127,7 +127,7 @@ def full(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     real = os.pwrite
 
     def pwrite(fd: int, data: bytes, offset: int) -> int:
-        if offset >= layout.WAITERS:
+        if offset >= file_layout.WAITERS:
             raise OSError(28, "No space left on device")
         return real(fd, data, offset)
 
@@ -154,7 +154,7 @@ def test_on_a_full_disk_a_known_lock_can_be_shared(
     release(backend, exclusive)
     path = Path(backend._recipe.files.folder.directory.path)
     for each in path.iterdir():
-        os.truncate(each, layout.WAITERS)
+        os.truncate(each, file_layout.WAITERS)
     full()
     held, other = make(), make()
     take(backend, held)
@@ -252,8 +252,8 @@ def test_a_burial_that_its_finder_may_not_finish_is_called_off() -> None:
         assert by_user(1001, use) is True
         path = next(directory.iterdir())
         with path.open("r+b") as file:
-            file.seek(layout.GRAVE)
-            file.write(layout.REMOVED)
+            file.seek(file_layout.GRAVE)
+            file.write(file_layout.REMOVED)
         by_user(1002, use)  # whoever finds it may be told so, but only once
         assert by_user(1002, use) is True
 
@@ -276,13 +276,13 @@ def test_a_detached_hold_is_seen_from_another_time_namespace(
     (tmp_path / "shifts").write_text(f"monotonic {ahead} 0\nboottime {ahead} 0\n")
     assert busy(backend, first)
     try:
-        monkeypatch.setattr(identity, "_SHIFTS", str(tmp_path / "shifts"))
+        monkeypatch.setattr(this_process, "_SHIFTS", str(tmp_path / "shifts"))
         monkeypatch.setattr(time, "clock_gettime_ns", lambda clock: real[0](clock) + shift)
         monkeypatch.setattr(time, "monotonic_ns", lambda: real[1]() + shift)
-        identity._shift.cache_clear()
+        this_process._shift.cache_clear()
         assert busy(other, last)
         tickets = [
-            one._recipe.places[wanted.id].ticket
+            one._recipe.states[wanted.id].ticket
             for one, wanted in ((backend, first), (other, last))
         ]
         assert tickets == sorted(tickets, key=lambda ticket: ticket or 0)
@@ -291,7 +291,7 @@ def test_a_detached_hold_is_seen_from_another_time_namespace(
         assert answer.raw == raw
     finally:
         monkeypatch.undo()
-        identity._shift.cache_clear()
+        this_process._shift.cache_clear()
 
 
 # -- ttl

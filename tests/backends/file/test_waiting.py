@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from locknut.backends.file import descriptors, line, slots, ways
-from locknut.backends.file.anteroom import IN_LINE
+from locknut.backends.file import grants, holder_slots, line, this_process
 from locknut.backends.file.backend import FileBackend
 from locknut.backends.file.bells import Bell
+from locknut.backends.file.waiters import IN_LINE
 from locknut.core.values import Busy, Claim
 from locknut.runtimes.clock import now
 from locknut.runtimes.loop import LoopRuntime
@@ -39,8 +39,8 @@ from tests.backends.file.driving import (
 @pytest.fixture(autouse=True)
 def nets(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_FIRST", "_LONGEST"):
-        monkeypatch.setattr(f"locknut.backends.file.waiting.{name}", (3600.0, 3600.0))
-    monkeypatch.setattr("locknut.backends.file.waiting._FAR", 3600.0)
+        monkeypatch.setattr(f"locknut.backends.file.line.{name}", (3600.0, 3600.0))
+    monkeypatch.setattr("locknut.backends.file.line._FAR", 3600.0)
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_more_than_a_few_of_one_process_keep_their_places(
                 assert busy(their, another)
             take(backend, wanted)
             release(backend, wanted)
-    assert not one._recipe.anteroom._rooms
+    assert not one._recipe.waiting_room._rooms
 
 
 @pytest.mark.parametrize("how", ["gives up", "gets in"])
@@ -159,8 +159,8 @@ def test_who_gives_up_outside_of_the_line_leaves_nothing(backend: FileBackend) -
         release(backend, held)
         take(backend, wanted[9])
         release(backend, wanted[9])
-    assert not backend._recipe.anteroom._rooms
-    assert not backend._recipe.places
+    assert not backend._recipe.waiting_room._rooms
+    assert not backend._recipe.states
 
 
 # -- rings
@@ -221,8 +221,8 @@ def test_who_steps_back_rings_the_head_it_kept_out(
 
         return step
 
-    monkeypatch.setattr(ways, "_in_turn", refused(ways._in_turn))
-    monkeypatch.setattr(ways, "_refuse_parked", refused(ways._refuse_parked))
+    monkeypatch.setattr(grants, "_in_turn", refused(grants._in_turn))
+    monkeypatch.setattr(grants, "_refuse_parked", refused(grants._refuse_parked))
     assert busy(backend, make())
     assert asked
     assert _rung(bell)
@@ -277,7 +277,7 @@ def test_a_mere_try_turns_nobody_away(backend: FileBackend, fair: bool) -> None:
     assert isinstance(answer, Busy)
     assert not answer.lined
     assert run(backend.inspect("ns:a"))[0].waiters == ()
-    assert list(backend._recipe.places) == [held.id]
+    assert list(backend._recipe.states) == [held.id]
     take(backend, other)
 
 
@@ -300,7 +300,7 @@ def test_a_try_while_others_wait_leaves_the_line_as_it_was(
 def test_pauses_grow_behind_one_who_is_stopped_amid_a_change(backend: FileBackend) -> None:
     held, wanted = reader(), reader()
     take(backend, held)
-    with slots.Meta(backend._recipe.places[held.id].file.fd):
+    with holder_slots.Meta(backend._recipe.states[held.id].file.fd):
         pauses = [attempt(backend, wanted) for _ in range(8)]
     assert all(isinstance(answer, Busy) for answer in pauses)
     lengths = [answer.retry_in for answer in pauses if isinstance(answer, Busy)]
@@ -311,24 +311,24 @@ def test_pauses_grow_behind_one_who_is_stopped_amid_a_change(backend: FileBacken
 def test_a_try_does_not_look_again_and_again_behind_a_stopped_cleaner(
     backend: FileBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from locknut.backends.file import kernel
+    from locknut.backends.file import ofd_locks
 
     held = claim()
     take(backend, held)
     release(backend, held)
     cleaner = backend._recipe.files.open_existing("ns=a.lock")
     assert cleaner is not None
-    assert kernel.take(cleaner.fd, kernel.WRITE, 0, kernel.END)
-    opened, real = [], descriptors.open_file
+    assert ofd_locks.take(cleaner.fd, ofd_locks.WRITE, 0, ofd_locks.END)
+    opened, real = [], this_process.open_file
 
     def counted(*arguments: Any, **named: Any) -> int:
         opened.append(arguments)
         return real(*arguments, **named)
 
-    monkeypatch.setattr(descriptors, "open_file", counted)
+    monkeypatch.setattr(this_process, "open_file", counted)
     assert busy(backend, claim(waits=False))
     assert len(opened) < 50
-    descriptors.close(cleaner.fd)
+    this_process.close_fd(cleaner.fd)
 
 
 # -- no descriptor, or no sockets
@@ -339,8 +339,8 @@ def no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused() -> None:
         raise OSError(97, "Address family not supported by protocol")
 
-    monkeypatch.setattr(descriptors, "open_socket", refused)
-    monkeypatch.setattr("locknut.backends.file.waiting._FIRST", (0.01, 0.01))
+    monkeypatch.setattr(this_process, "open_socket", refused)
+    monkeypatch.setattr("locknut.backends.file.line._FIRST", (0.01, 0.01))
 
 
 @pytest.mark.usefixtures("no_sockets")
@@ -393,7 +393,7 @@ def test_a_release_wakes_by_the_net_when_no_socket_is_left(
     def none_left() -> None:
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(descriptors, "open_socket", none_left)
+    monkeypatch.setattr(this_process, "open_socket", none_left)
     assert release(backend, held)
     take(other, wanted)
 

@@ -13,7 +13,7 @@ from locknut.errors import BackendError, ConfigurationError
 if TYPE_CHECKING:
     from locknut.backends.file.directory import Directory
     from locknut.backends.file.engine import FileEngine
-    from locknut.backends.file.fallback import FallbackEngine
+    from locknut.backends.file.flock_engine import FlockEngine
 
 __all__ = ["open_engine"]
 
@@ -33,7 +33,7 @@ class Url(Protocol):
     def options(self) -> dict[str, str]: ...
 
 
-def open_engine(url: Url) -> FileEngine | FallbackEngine:
+def open_engine(url: Url) -> FileEngine | FlockEngine:
     """`file:` is this user's own directory, `file:///path` any other."""
     doors.check_options("file", url.options, _OPTIONS)
     for option, value in url.options.items():
@@ -73,13 +73,13 @@ def _has_fcntl() -> bool:
     return True
 
 
-def _engine_in(directory: Directory, *, network: bool) -> FileEngine | FallbackEngine:
+def _engine_in(directory: Directory, *, network: bool) -> FileEngine | FlockEngine:
     """The best engine this system can have: which one, is asked of the system itself."""
     if _has_fcntl():
-        from locknut.backends.file import engine, kernel
+        from locknut.backends.file import engine, ofd_locks
 
         try:
-            works = kernel.works(directory.path)
+            works = ofd_locks.works(directory.path)
         except OSError as error:
             message = (
                 f"cannot use {directory.path} for lock files: {error.strerror}; "
@@ -88,6 +88,6 @@ def _engine_in(directory: Directory, *, network: bool) -> FileEngine | FallbackE
             raise BackendError(message, backend="file") from error
         if works:
             return engine.FileEngine(directory, network=network)
-    from locknut.backends.file.fallback import FallbackEngine
+    from locknut.backends.file.flock_engine import FlockEngine
 
-    return FallbackEngine(directory)
+    return FlockEngine(directory)

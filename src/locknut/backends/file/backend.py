@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, suppress
 from types import TracebackType
 from typing import Final
 
-from locknut.backends.file import breaking, holding, inspecting, parking
+from locknut.backends.file import holders, holds
 from locknut.backends.file.bells import Bell, Ringer
 from locknut.backends.file.outcomes import Crowded, failed
 from locknut.backends.file.recipe import Recipe
@@ -60,7 +60,7 @@ class FileBackend:
 
     async def renew(self, claims: Sequence[Claim]) -> list[Renewed]:
         try:
-            return holding.renew(self._recipe, claims)
+            return holds.renew(self._recipe, claims)
         except OSError as error:
             raise failed(error, None) from error
 
@@ -72,7 +72,7 @@ class FileBackend:
 
     async def downgrade(self, claim: Claim) -> bool:
         try:
-            return holding.downgrade(self._recipe, claim)
+            return holds.downgrade(self._recipe, claim)
         except (OSError, Crowded) as error:
             raise failed(error, claim.key) from error
 
@@ -81,13 +81,13 @@ class FileBackend:
             message = "a detached hold is counted by one machine's clock: not with ?network=allow"
             raise Unsupported(message, key=claim.key, backend=self.name)
         try:
-            return parking.park(self._recipe, claim, ttl)
+            return holds.park(self._recipe, claim, ttl)
         except (OSError, Crowded) as error:
             raise failed(error, claim.key) from error
 
     async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
         try:
-            return parking.adopt(self._recipe, parked, claim)
+            return holds.adopt(self._recipe, parked, claim)
         except (OSError, Crowded) as error:
             raise failed(error, claim.key) from error
 
@@ -96,13 +96,13 @@ class FileBackend:
 
     async def break_with_note(self, key: str, raw: int | None, note: str) -> LockInfo | None:
         try:
-            return breaking.break_hold(self._recipe, key, raw, note)
+            return holders.break_hold(self._recipe, key, raw, note)
         except (OSError, Crowded) as error:
             raise failed(error, key) from error
 
     async def inspect(self, key: str | None = None) -> list[LockInfo]:
         try:
-            return inspecting.inspect(self._recipe.files, key, self._recipe.me)
+            return holders.inspect(self._recipe.files, key, self._recipe.me)
         except OSError as error:
             raise failed(error, key) from error
 
@@ -129,12 +129,12 @@ class Watch:
         self, recipe: Recipe, claim: Claim, bell: MakeBell, signal: Callable[[], Signal]
     ) -> None:
         self._recipe = recipe
-        self._place = recipe.place(claim)
+        self._state = recipe.state_of(claim)
         self._bell = bell(recipe.ringer, signal, _Withdrawal(recipe, claim))
 
     def __enter__(self) -> Bell:
-        with self._place.mutex:
-            self._place.watch(self._bell)
+        with self._state.mutex:
+            self._state.watch(self._bell)
         return self._bell
 
     def __exit__(
@@ -143,13 +143,13 @@ class Watch:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        place, bell = self._place, self._bell
-        with place.mutex:
-            place.watch(None)
-            if place.raw is None or place.claim.id not in self._recipe.places:
+        state, bell = self._state, self._bell
+        with state.mutex:
+            state.watch(None)
+            if state.raw is None or state.claim.id not in self._recipe.states:
                 bell.close()
             elif not bell.close_later():
-                place.used = bell
+                state.used = bell
 
 
 class _Withdrawal:

@@ -18,7 +18,7 @@ from contextlib import suppress
 from errno import EADDRINUSE, EAGAIN, ENOBUFS
 from typing import TYPE_CHECKING, Final
 
-from locknut.backends.file import descriptors
+from locknut.backends.file import this_process
 from locknut.core.ports import Signal
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Ringer:
         self._socket = None
 
     def _open(self) -> socket.socket:
-        self._socket = descriptors.open_socket()
+        self._socket = this_process.open_socket()
         self._sent = 0
         return self._socket
 
@@ -79,7 +79,7 @@ class Ringer:
         # Forgotten first: an interrupt in between must not leave a closed one to ring with.
         used, self._socket = self._socket, None
         if used is not None:
-            descriptors.close_socket(used)
+            this_process.close_socket(used)
 
 
 class Bell(ABC):
@@ -101,7 +101,7 @@ class Bell(ABC):
             return
         self._take_down()
         with suppress(OSError):
-            self._socket = made = descriptors.open_socket()
+            self._socket = made = this_process.open_socket()
             self._listen_to(made.fileno())
             self._address = _bound(made, at)
         if not self._address:
@@ -153,7 +153,7 @@ class Bell(ABC):
 
     def _open(self, pid: int) -> bool:
         try:
-            pidfd = descriptors.opened(lambda: os.pidfd_open(pid))
+            pidfd = this_process.open_owned(lambda: os.pidfd_open(pid))
         except ProcessLookupError:
             self._gone.add(pid)
             return False
@@ -166,7 +166,7 @@ class Bell(ABC):
     def _unfollow(self, pid: int) -> None:
         pidfd = self._pidfds.pop(pid)
         self._stop_listening_to(pidfd)
-        descriptors.close(pidfd)
+        this_process.close_fd(pidfd)
 
     def _ended(self, pidfd: int) -> None:
         for pid in [pid for pid, its in self._pidfds.items() if its == pidfd]:
@@ -178,7 +178,7 @@ class Bell(ABC):
         if used is not None:
             self._early = True  # a ring in the old one may be lost: ring once for it
             self._stop_listening_to(used.fileno())
-            descriptors.close_socket(used)
+            this_process.close_socket(used)
         self._socket = None
         self._address = b""
 

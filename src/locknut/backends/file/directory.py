@@ -1,23 +1,40 @@
-"""Which directory holds the lock files, and whether it can be trusted with them.
+"""Which directory holds the lock files, whether it can be trusted, and the file name of each key.
 
-The default is the same for a shell, a cron job and a service of one user, survives logout, and is
-this user's alone; where it cannot be used, that is an error, and no other is taken. A directory
-that strangers may write to is refused (they could swap the files), and so is a network file system
-unless asked for: its locks are only as good as its server.
+*The default directory* is the same for a shell, a cron job and a service of one user, survives
+logout, and belongs to this user alone. Where it cannot be used, that is an error, and no other
+directory is taken instead.
+
+*Trust*: a directory that strangers may write to is refused, because they could swap the files. A
+network file system is refused unless the user asks for it: its locks are only as good as its
+server.
+
+*File names* are readable where they can be and hashed where they must be, and never the same for
+two keys, also where the file system folds case or normalizes Unicode: what stays readable has
+neither.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-from locknut.backends.file import descriptors
+from locknut.backends.file import this_process
+from locknut.backends.file.digests import blake2b
+from locknut.backends.file.file_layout import KEY_ROOM, encode_key
+from locknut.core.values import Mode
 from locknut.errors import BackendError, ConfigurationError
 
+LOCKS: Final = ".lock"
+SEMAPHORES: Final = ".permits"
+
+_PLAIN = re.compile(r"[a-z0-9_:-][a-z0-9._:-]{0,119}", re.ASCII)
+_UNREADABLE = re.compile(r"[^a-z0-9_=-]+", re.ASCII)
+_READABLE = 60
 # From linux/magic.h and the file systems' own sources.
 _NETWORK: Final = {
     0x6969: "NFS",
@@ -62,7 +79,7 @@ def open_directory(path: str, *, network: bool = False) -> Directory:
             os.makedirs(wanted, mode=0o700, exist_ok=True)
         return Directory(os.path.realpath(wanted))  # no owners and modes to check on this system
     found, fd = _open(wanted, private=private, network=network)
-    descriptors.close(fd)
+    this_process.close_fd(fd)
     return found
 
 
@@ -74,7 +91,7 @@ def open_again(before: Directory) -> tuple[Directory, int]:
     found, fd = _open(before.path, private=before.private, network=before.network)
     if found.owner in (before.owner, os.geteuid(), 0):
         return found, fd
-    descriptors.close(fd)
+    this_process.close_fd(fd)
     message = f"{before.path} was replaced by a directory of another user (uid {found.owner})"
     raise ConfigurationError(message, backend="file")
 
@@ -85,11 +102,11 @@ def _open(wanted: str, *, private: bool, network: bool) -> tuple[Directory, int]
         if private:
             _refuse_link(wanted)
         real = os.path.realpath(wanted)
-        fd = descriptors.open_file(real, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        fd = this_process.open_file(real, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         return _checked(fd, real, private=private, network=network), fd
     except BaseException:
-        descriptors.close(fd)
+        this_process.close_fd(fd)
         raise
 
 
@@ -193,3 +210,21 @@ def _kind(fd: int) -> int:
     if ctypes.CDLL(None, use_errno=True).fstatfs(fd, buffer) != 0:
         return 0
     return int(ctypes.c_long.from_buffer(buffer).value) & 0xFFFFFFFF
+
+
+def file_name(key: str, mode: Mode) -> str:
+    """A lock and a semaphore of one name are different things, in different files."""
+    return stem(key) + (SEMAPHORES if mode is Mode.PERMIT else LOCKS)
+
+
+def stem(key: str) -> str:
+    """`:` is written `=`, which is never plain; a hash is set off by `~`, which never is either."""
+    readable = key.replace(":", "=")
+    if _PLAIN.fullmatch(key):
+        return readable
+    data = encode_key(key)
+    if len(data) > KEY_ROOM:
+        message = f"name is too long: {len(data)} bytes, at most {KEY_ROOM} fit in a lock file"
+        raise ConfigurationError(message, key=key[:60] + "...", backend="file")
+    prefix = _UNREADABLE.sub("_", readable.lower())[:_READABLE]
+    return f"{prefix}~{blake2b(data, digest_size=16).hexdigest()}"

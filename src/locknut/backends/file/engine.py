@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 from weakref import WeakValueDictionary
 
-from locknut.backends.file import cleaning
+from locknut.backends.file import cleanup
 from locknut.backends.file.backend import ACROSS_MACHINES, LOCAL, FileBackend
 from locknut.backends.file.directory import Directory
-from locknut.backends.file.files import Files
+from locknut.backends.file.lock_files import Files
 from locknut.backends.file.recipe import Recipe
 from locknut.backends.file.sync import PollBell
 from locknut.core.ports import Runtime
@@ -36,4 +36,4 @@ class FileEngine:
 
     def clean(self, unused_for: float = CLEAN_AFTER) -> int:
         """Remove the files of names nobody holds, waits for, or had granted for so many seconds."""
-        return cleaning.clean(self._recipe.files, self._recipe.me, unused_for)
+        return cleanup.clean(self._recipe.files, self._recipe.me, unused_for)

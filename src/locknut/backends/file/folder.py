@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from locknut.backends.file import descriptors
+from locknut.backends.file import this_process
 from locknut.backends.file.directory import Directory, open_again
 from locknut.errors import BackendError
 
@@ -54,7 +54,7 @@ class Folder:
         """A descriptor of this file; None if there is none."""
         with self._mutex, suppress(FileNotFoundError), self._named(name):
             found, here = self._at(name)
-            return descriptors.open_file(found, os.O_RDWR | NOFOLLOW, dir_fd=here)
+            return this_process.open_file(found, os.O_RDWR | NOFOLLOW, dir_fd=here)
         return None
 
     def open_or_create(self, name: str) -> tuple[int, bool]:
@@ -90,7 +90,7 @@ class Folder:
                     os.rename(new, old, src_dir_fd=here, dst_dir_fd=here)
                     done = True
             finally:
-                descriptors.close(fd)
+                this_process.close_fd(fd)
                 if not done:
                     self.unlink(draft)
             return done
@@ -104,7 +104,7 @@ class Folder:
         with self._mutex:
             used, self._fd = self._fd, None
             if used is not None:
-                descriptors.close(used)
+                this_process.close_fd(used)
 
     def forget(self) -> None:
         """In a forked child: the descriptor is closed already."""
@@ -142,7 +142,7 @@ def _open_or_create(path: str, mode: int, dir_fd: int | None) -> tuple[int, bool
     # First without O_CREAT: in a sticky directory it fails on others' files (protected_regular).
     for _ in range(_OPENS):
         with suppress(FileNotFoundError):
-            return descriptors.open_file(path, os.O_RDWR | NOFOLLOW, dir_fd=dir_fd), False
+            return this_process.open_file(path, os.O_RDWR | NOFOLLOW, dir_fd=dir_fd), False
         with suppress(FileExistsError):
             return _create(path, mode, dir_fd), True
     raise BackendError(f"{path} comes and goes", backend="file")
@@ -150,7 +150,7 @@ def _open_or_create(path: str, mode: int, dir_fd: int | None) -> tuple[int, bool
 
 def _create(path: str, mode: int, dir_fd: int | None) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | NOFOLLOW
-    fd = descriptors.open_file(path, flags, mode, dir_fd=dir_fd)
+    fd = this_process.open_file(path, flags, mode, dir_fd=dir_fd)
     if mode & 0o077:
         os.fchmod(fd, mode)  # whatever the umask: the directory says who shares
     return fd

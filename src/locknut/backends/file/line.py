@@ -1,18 +1,38 @@
-"""The waiters' line: every waiter locks one byte, its ticket, at the time it came.
+"""The line of waiters in a lock file: tickets, who waits with them, and how long each one sleeps.
 
-The kernel keeps the line, so there are no ghosts: a killed waiter's ticket goes with it. A writer
-enters by locking everything from the lock to its ticket: refused while anybody before it conflicts.
-Readers' tickets are read locks, so readers pass each other and never a writer that came before.
+1. *Tickets.* Every waiter locks one byte, its ticket, at the offset of the time when it came. The
+   kernel keeps the line, so there are no ghosts: the ticket of a killed waiter goes with it.
+2. *Order.* A writer enters by locking everything from the lock up to its ticket, so the kernel
+   refuses it while anybody in front of it conflicts. The tickets of readers are read locks: readers
+   pass each other, and never a writer that came before them.
+3. *Names.* A waiter writes down who it is before it takes its ticket, for people who inspect the
+   lock. These records decide nothing.
+4. *Sleep.* A refused claim that goes to sleep is woken by its bell. `settle` decides how long it
+   sleeps if no bell rings, and which processes the first in line watches.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Final
 
-from locknut.backends.file.identity import monotonic_clock
-from locknut.backends.file.kernel import (
+from locknut.backends.file import file_layout, holder_slots
+from locknut.backends.file.claim_state import ClaimState
+from locknut.backends.file.file_layout import (
+    EXCLUSIVE,
+    LOCK,
+    QUEUE,
+    RECORD,
+    WAITER_ROOM,
+    WAITERS,
+    WAITING,
+    Record,
+)
+from locknut.backends.file.lock_files import LockFile
+from locknut.backends.file.ofd_locks import (
     END,
     READ,
     WRITE,
@@ -24,11 +44,22 @@ from locknut.backends.file.kernel import (
     start_in_the_way,
     take,
 )
-from locknut.backends.file.layout import LOCK, QUEUE
-from locknut.backends.file.outcomes import Crowded
+from locknut.backends.file.outcomes import Crowded, Orphaned
+from locknut.backends.file.this_process import ProcessIdentity, monotonic_clock
 
 ANYBODY: Final = asked(WRITE, QUEUE, END)
 _JOINS: Final = 300
+_FIRST: Final = (0.1, 0.05)
+"""Seconds to the first look without a ring; then twice as long each time ..."""
+_LONGEST: Final = (1.0, 0.2)
+"""... up to these, for the first in line (it watches the holder's process) and the second (the
+first may get the lock and die with nobody to ring us)."""
+_FAR: Final = 3.0
+_SPREAD_NS: Final = 1_000_000_000
+"""The others look after 3 to 4 seconds, by what their ticket says, so not all at once: a hundred of
+them are a hundred processes woken for nothing, however often the lock changes hands meanwhile."""
+_MOST_SLOTS: Final = 64
+_ROOMS_TRIED: Final = 16
 
 
 def _nobody(_ticket: int) -> bool:
@@ -150,3 +181,77 @@ def _lowest(fd: int, low: int, high: int, found: Span | None) -> Span | None:
             break
         found = in_the_way(fd, WRITE, low, high - low if high != END else END)
     return best
+
+
+def settle(state: ClaimState, me: ProcessIdentity) -> bool:
+    """Get ready to sleep; False if a holder is seen to be gone, so that asking again is better."""
+    file, ticket = state.file, state.ticket
+    if file.dead():
+        raise Orphaned  # what is in the way holds nothing any more
+    if ticket is None:
+        return True
+    before = ahead(file.fd, ticket)
+    if before > 1:
+        state.net = _FAR + ticket % _SPREAD_NS / 1e9
+        return True
+    last = file.glance()
+    changed = last.raw != state.known
+    state.known = last.raw
+    state.net = _FIRST[before] if changed else min(state.net * 2, _LONGEST[before])
+    bell = state.bell
+    if before or bell is None:
+        return True
+    return bell.follow(_pids(file, last, me), anew=changed)
+
+
+class WaiterNote:
+    """Writes down who waits, in a room by ticket."""
+
+    __slots__ = ("_me", "_patience", "_state")
+
+    def __init__(self, state: ClaimState, me: ProcessIdentity) -> None:
+        self._state = state
+        self._me = me
+        self._patience = 0 if state.former else _ROOMS_TRIED
+
+    def __call__(self, ticket: int) -> bool:
+        """False if somebody else who waits is written down there: another moment has another room.
+
+        Where most rooms are taken we write over him: a hundred waiters shall not look for room all
+        day, and who keeps his place from a former file has no other moment.
+        """
+        state, at = self._state, _waiter_at(ticket)
+        fd = state.file.fd
+        if self._patience:
+            self._patience -= 1
+            other = file_layout.number(os.pread(fd, RECORD, at))
+            if other and waits(fd, other):
+                return False
+        told = state.stamp if state.mode == EXCLUSIVE else state.told
+        with suppress(OSError):  # for people only: a full disk keeps nobody from waiting
+            os.pwrite(fd, told(WAITING, ticket, time.time_ns(), self._me), at)
+        return True
+
+
+def waiter_record(fd: int, ticket: int) -> Record | None:
+    """Who has this ticket, if he was not written over."""
+    record = file_layout.decode(os.pread(fd, RECORD, _waiter_at(ticket)))
+    return record if record is not None and record.raw == ticket else None
+
+
+def _waiter_at(ticket: int) -> int:
+    return WAITERS + ticket % WAITER_ROOM * RECORD
+
+
+def _pids(file: LockFile, last: Record, me: ProcessIdentity) -> set[int]:
+    """The holders' processes, as far as their pids mean anything here."""
+    if last.mode == EXCLUSIVE:
+        records = [last]
+    else:
+        table = holder_slots.table(file.fd)[:_MOST_SLOTS]
+        records = [
+            one for slot, one in enumerate(table) if one and holder_slots.taken(file.fd, slot)
+        ]
+    return {one.pid for one in records if one.pid_space == me.pid_space and one.boot == me.boot} - {
+        me.pid
+    }

@@ -1,27 +1,30 @@
-"""The plainer file engine, for systems without open-file-description locks (macOS, Windows).
+"""The flock engine, for systems without open-file-description locks (macOS, Windows).
 
-One lock per file, exclusive or shared, by `flock`. There is no line and no bell: whoever is refused
-asks again after a while. Fewer capabilities are declared, and nothing is silently weaker. A lock of
-this kind and one of the other do not see each other, so its files have names of their own.
+Every name has one file with one lock, exclusive or shared, by `flock`. There is no line and no
+bell: a refused claim asks again after a while. The engine declares fewer capabilities, so nothing
+is silently weaker. A lock of this engine and one of the other do not see each other, so its files
+have names of their own. One mutex for the whole directory guards the moments in which a file's name
+is taken away.
 """
 
 from __future__ import annotations
 
+import os
 import random
+import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Final, NoReturn
+from weakref import finalize
 
-from locknut.backends.file import burying, descriptors, layout, notes, plain, whole
+from locknut.backends.file import burial, file_layout, flock, this_process
 from locknut.backends.file.directory import Directory
-from locknut.backends.file.files import foreign
-from locknut.backends.file.folder import Folder
-from locknut.backends.file.identity import record_of, this_process
-from locknut.backends.file.layout import EXCLUSIVE, SHARED
-from locknut.backends.file.numbering import number_after
+from locknut.backends.file.file_layout import ahead_of_clock
+from locknut.backends.file.flock import SUFFIX, FlockFile, file_name, open_existing
+from locknut.backends.file.folder import AT_ONCE, EVERY, UNUSED_FOR, Folder
 from locknut.backends.file.outcomes import Crowded, failed
-from locknut.backends.file.plain import PlainFile, PlainFiles
+from locknut.backends.file.this_process import own_identity
 from locknut.core.ports import Runtime, Signal
 from locknut.core.values import (
     Answer,
@@ -39,33 +42,100 @@ from locknut.errors import BackendError, Unsupported
 
 _SOONEST, _LATEST = 0.001, 0.05
 _TRIES: Final = 1000
+_STAMPING: Final = "stamping.mutex"
 _BARRED: Final = 1000
 _PLAIN: Final = {
     Capability.FENCING,
     Capability.SESSION,
     Capability.NO_EVICTION,
-    *({Capability.SHARED} if whole.SHARED else ()),
+    *({Capability.SHARED} if flock.CAN_SHARE else ()),
 }
 
 
-class FallbackEngine:
+class FlockFiles:
+    """The lock files of one directory, and the mutex of those who take names away."""
+
+    def __init__(self, directory: Directory) -> None:
+        self.folder = Folder(directory)
+        self._made = random.randrange(EVERY)  # noqa: S311 -- processes that make one file count too
+        finalize(self, self.folder.close).atexit = False
+
+    def clean(self, unused_for: float = 3600.0, most: int | None = None) -> int:
+        """Remove those nobody holds or had granted for so many seconds; at most so many."""
+        return sum(self._clean_one(name, unused_for) for name in self.names(most))
+
+    def names(self, most: int | None = None) -> list[str]:
+        return self.folder.names((SUFFIX,), most)
+
+    def open(self, key: str) -> FlockFile:
+        name = file_name(key)
+        fd, new = self.folder.open_or_create(name)
+        self._made += new
+        if self._made >= EVERY:
+            self._made = 0
+            with suppress(OSError):
+                self.clean(UNUSED_FOR, AT_ONCE)
+        return FlockFile(fd, self.folder, name, key)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Where a name is taken from a file, and where readers number their grants."""
+        fd, _new = self.folder.open_or_create(_STAMPING)
+        mutex = FlockFile(fd, self.folder, _STAMPING)
+        try:
+            for _ in range(_TRIES):
+                if flock.lock(fd, False):
+                    break
+                threading.Event().wait(0)
+            else:
+                raise Crowded
+            yield
+        finally:
+            mutex.close()
+
+    def _clean_one(self, name: str, unused_for: float) -> bool:
+        with suppress(OSError, BackendError, Crowded):
+            about = self.folder.about(name)
+            if about.st_mtime > time.time() - unused_for or not self.folder.may_remove(about):
+                return False
+            file = open_existing(self.folder, name)
+            if file is not None:
+                try:
+                    return self._remove(file, unused_for)
+                finally:
+                    file.close()
+        return False
+
+    def _remove(self, file: FlockFile, unused_for: float) -> bool:
+        if not flock.lock(file.fd, False) or not file.alive():
+            return False
+        used = os.fstat(file.fd).st_mtime > time.time() - unused_for
+        head = flock.read_at(file.fd, file_layout.HEAD, 0)
+        if used or file_layout.foreign(head) or ahead_of_clock(file.glance().raw):
+            return False
+        with self.alone():
+            burial.remove(file)
+        return True
+
+
+class FlockEngine:
     """The holds of one directory in this process, by whole-file locks."""
 
     def __init__(self, directory: Directory) -> None:
         self.id = f"file:{directory.path}"
-        self.files = PlainFiles(directory)
-        self.holds: dict[str, tuple[PlainFile, int]] = {}
+        self.files = FlockFiles(directory)
+        self.holds: dict[str, tuple[FlockFile, int]] = {}
         """By claim id: the file and the number."""
         self.refusals: dict[str, int] = {}
         self.barred: dict[str, None] = {}
-        self.me = this_process()
-        descriptors.tell_after_fork(self)
+        self.me = own_identity()
+        this_process.forget_after_fork(self)
 
-    def blocking(self, runtime: Runtime) -> FallbackBackend:  # noqa: ARG002  # its parts ask the clock themselves
-        return FallbackBackend(self)
+    def blocking(self, runtime: Runtime) -> FlockBackend:  # noqa: ARG002  # soon
+        return FlockBackend(self)
 
-    def asyncio(self, runtime: Runtime) -> FallbackBackend:  # noqa: ARG002  # its parts ask the clock themselves
-        return FallbackBackend(self)
+    def asyncio(self, runtime: Runtime) -> FlockBackend:  # noqa: ARG002  # soon
+        return FlockBackend(self)
 
     def clean(self, unused_for: float = 3600.0) -> int:
         """Remove the files of names nobody holds or had granted for so many seconds."""
@@ -82,10 +152,10 @@ class FallbackEngine:
         self.files.folder.forget()
         self.holds = {}
         self.refusals = {}
-        self.me = this_process()
+        self.me = own_identity()
 
 
-class FallbackBackend:
+class FlockBackend:
     """Asks, and says when to ask again."""
 
     name = "file"
@@ -95,7 +165,7 @@ class FallbackBackend:
     max_ttl = 10 * 365 * 86400.0
     heartbeat: float | None = 1.0
 
-    def __init__(self, engine: FallbackEngine) -> None:
+    def __init__(self, engine: FlockEngine) -> None:
         self._engine = engine
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002 -- never waits
@@ -155,34 +225,34 @@ class FallbackBackend:
 
     async def break_with_note(self, key: str, raw: int | None, note: str) -> LockInfo | None:
         try:
-            return self._break(plain.file_name(key), raw, note)
+            return self._break(file_name(key), raw, note)
         except (OSError, Crowded) as error:
             raise failed(error, key) from error
 
     def _break(self, name: str, raw: int | None, note: str) -> LockInfo | None:
         folder = self._engine.files.folder
         with self._engine.files.alone():
-            file = plain.open_existing(folder, name)
+            file = open_existing(folder, name)
             if file is None:
                 return None
             try:
                 last = file.glance().raw  # first: who comes in later has a higher number
-                info = plain.look(folder, name)
+                info = flock.lock_info(folder, name)
                 if info is None or raw not in (None, info.holders[0].raw):
                     return None
-                with notes.passed_on(file.fd, 0, last, note) as sent:
-                    sent.stays = burying.bury(file, last, whoever=raw is None)
+                with burial.note_to_holders(file.fd, 0, last, note) as sent:
+                    sent.stays = burial.bury(file, last, whoever=raw is None)
                 return info if sent.stays else None
             finally:
-                descriptors.close(file.fd)
+                this_process.close_fd(file.fd)
 
     async def inspect(self, key: str | None = None) -> list[LockInfo]:
         if key is None:
             files = self._engine.files
-            found = [_look_in_passing(files.folder, name) for name in files.names()]
+            found = [flock.lock_info_or_none(files.folder, name) for name in files.names()]
         else:
             try:
-                found = [plain.look(self._engine.files.folder, plain.file_name(key))]
+                found = [flock.lock_info(self._engine.files.folder, file_name(key))]
             except OSError as error:
                 raise failed(error, key) from error
         return [info for info in found if info is not None]
@@ -210,33 +280,20 @@ class FallbackBackend:
                 if file.alive():
                     return None
                 with self._engine.files.alone():
-                    burying.finish(file)
+                    burial.finish(file)
             finally:
                 if claim.id not in self._engine.holds:
                     file.close()
         raise BackendError("the lock file is removed again and again", key=claim.key)
 
-    def _lock(self, claim: Claim, file: PlainFile) -> int | None:
+    def _lock(self, claim: Claim, file: FlockFile) -> int | None:
         shared = claim.mode is Mode.SHARED
-        if not whole.lock(file.fd, shared) or not file.alive():
+        if not flock.lock(file.fd, shared) or not file.alive():
             return None
         with self._engine.files.alone() if shared else nullcontext():
-            raw = self._stamp(claim, file)
+            raw = file.write_grant(claim, self._engine.me)
         # Once more: whoever buried the file since we looked may not have seen our record.
         return raw if file.alive() else None
-
-    def _stamp(self, claim: Claim, file: PlainFile) -> int:
-        head = whole.read_at(file.fd, layout.HEAD, 0)
-        if layout.foreign(head):
-            raise foreign(file.path, claim.key)
-        if not any(head):
-            whole.write_at(file.fd, layout.encode_key(claim.key), layout.KEY)
-        now = time.time_ns()
-        raw = number_after(file.glance().raw, now)
-        mode = SHARED if claim.mode is Mode.SHARED else EXCLUSIVE
-        record = record_of(claim, mode, bytes(16), raw, now, self._engine.me)
-        whole.write_at(file.fd, layout.encode(record), 0)
-        return raw
 
     def _renewal(self, claim: Claim) -> Heard:
         hold = self._engine.holds.get(claim.id)
@@ -245,16 +302,9 @@ class FallbackBackend:
         file, raw = hold
         if file.holds(raw):
             return Renewal.HELD
-        note = notes.read(file.fd, raw)
+        note = burial.read_note(file.fd, raw)
         return Broken(note) if note else Renewal.LOST
 
     def _unsupported(self, what: str, key: str) -> NoReturn:
         message = f"{what} need open-file-description locks, which this system does not have"
         raise Unsupported(message, key=key, backend=self.name)
-
-
-def _look_in_passing(folder: Folder, name: str) -> LockInfo | None:
-    """One bad file, or another user's, does not keep the others from being listed."""
-    with suppress(OSError, BackendError):
-        return plain.look(folder, name)
-    return None

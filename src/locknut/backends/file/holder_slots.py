@@ -10,12 +10,12 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
-from locknut.backends.file import kernel, layout
-from locknut.backends.file.files import LockFile
-from locknut.backends.file.identity import Identity, boot_clock, same_boot
-from locknut.backends.file.kernel import WRITE, in_the_way, take
-from locknut.backends.file.layout import BROKEN, MAX_SLOTS, META, RECORD, SLOT, SLOTS, Record
+from locknut.backends.file import file_layout, ofd_locks
+from locknut.backends.file.file_layout import BROKEN, MAX_SLOTS, META, RECORD, SLOT, SLOTS, Record
+from locknut.backends.file.lock_files import LockFile
+from locknut.backends.file.ofd_locks import WRITE, in_the_way, take
 from locknut.backends.file.outcomes import Crowded
+from locknut.backends.file.this_process import ProcessIdentity, boot_clock, same_boot
 
 LISTED: Final = 256
 """So many readers or co-owners of one name are listed; more may hold it."""
@@ -45,22 +45,22 @@ class Meta:
         raise Crowded
 
     def __exit__(self, *_: object) -> None:
-        kernel.drop(self._fd, META, 1)
+        ofd_locks.drop(self._fd, META, 1)
 
 
 def table(fd: int) -> list[Record | None]:
     """All slots' records; None where there is none that can be read."""
     room = max(0, os.fstat(fd).st_size - SLOTS)
     data = os.pread(fd, min(room, MAX_SLOTS * RECORD), SLOTS)
-    return [layout.decode(data[at : at + RECORD]) for at in range(0, len(data), RECORD)]
+    return [file_layout.decode(data[at : at + RECORD]) for at in range(0, len(data), RECORD)]
 
 
 def read(fd: int, slot: int) -> Record | None:
-    return layout.decode(os.pread(fd, RECORD, SLOTS + slot * RECORD))
+    return file_layout.decode(os.pread(fd, RECORD, SLOTS + slot * RECORD))
 
 
 def write(fd: int, slot: int, record: Record) -> None:
-    os.pwrite(fd, layout.encode(record), SLOTS + slot * RECORD)
+    os.pwrite(fd, file_layout.encode(record), SLOTS + slot * RECORD)
 
 
 def tell(fd: int, slot: int, record: Record) -> None:
@@ -79,7 +79,7 @@ def taken(fd: int, slot: int) -> bool:
     return in_the_way(fd, WRITE, SLOT + slot, 1) is not None
 
 
-def parked(fd: int, last: Record, me: Identity) -> dict[int, Record]:
+def parked(fd: int, last: Record, me: ProcessIdentity) -> dict[int, Record]:
     """The slots whose hold lives on without a process. Those of an earlier boot do not."""
     if not last.until or not same_boot(last, me) or last.until <= boot_clock():
         return {}
@@ -91,12 +91,12 @@ def parked(fd: int, last: Record, me: Identity) -> dict[int, Record]:
     }
 
 
-def still_parked(last: Record, me: Identity) -> int:
+def still_parked(last: Record, me: ProcessIdentity) -> int:
     """What a new grant's record says of parked holds: as before, unless all have run out."""
     return last.until if same_boot(last, me) and last.until > boot_clock() else 0
 
 
-def take_listed(file: LockFile, last: Record, me: Identity) -> int | None:
+def take_listed(file: LockFile, last: Record, me: ProcessIdentity) -> int | None:
     """A slot for a reader or co-owner; None: none was found, and the hold will not be listed."""
     kept = parked(file.fd, last, me)
     for probe in range(_PROBES):
@@ -107,7 +107,7 @@ def take_listed(file: LockFile, last: Record, me: Identity) -> int | None:
     return None
 
 
-def take_permit(file: LockFile, permits: int, last: Record, me: Identity) -> int | None:
+def take_permit(file: LockFile, permits: int, last: Record, me: ProcessIdentity) -> int | None:
     """A slot, if fewer than `permits` are held by whatever limit; None if not."""
     limit = min(permits, MAX_SLOTS)
     if last.flags & BROKEN or still_parked(last, me):
@@ -117,7 +117,7 @@ def take_permit(file: LockFile, permits: int, last: Record, me: Identity) -> int
         return None
     if limit == MAX_SLOTS or not in_the_way(file.fd, WRITE, SLOT + limit, MAX_SLOTS - limit):
         return slot
-    kernel.drop(file.fd, SLOT + slot, 1)
+    ofd_locks.drop(file.fd, SLOT + slot, 1)
     return _take_counting(file, limit, last, me)
 
 
@@ -131,7 +131,7 @@ def _take_below(file: LockFile, limit: int) -> int | None:
     return None
 
 
-def _take_counting(file: LockFile, limit: int, last: Record, me: Identity) -> int | None:
+def _take_counting(file: LockFile, limit: int, last: Record, me: ProcessIdentity) -> int | None:
     records = table(file.fd)
     kept = parked(file.fd, last, me)
     inside = {slot for slot in _all_taken(file.fd, 0, MAX_SLOTS) if slot not in kept}

@@ -1,4 +1,4 @@
-"""What this process knows of one claim: its descriptor, its place in the line, its hold."""
+"""What this process knows of one claim: its descriptor, its ticket in the line, its hold."""
 
 from __future__ import annotations
 
@@ -6,13 +6,9 @@ import threading
 import weakref
 from typing import Final
 
-from locknut.backends.file import layout
-from locknut.backends.file.anteroom import ELSEWHERE
+from locknut.backends.file import file_layout
 from locknut.backends.file.bells import Bell
-from locknut.backends.file.files import LockFile
-from locknut.backends.file.identity import Identity, record_of
-from locknut.backends.file.kernel import WRITE, asked
-from locknut.backends.file.layout import (
+from locknut.backends.file.file_layout import (
     EXCLUSIVE,
     LOCK,
     OWNED,
@@ -22,15 +18,22 @@ from locknut.backends.file.layout import (
     Record,
     assemble,
 )
+from locknut.backends.file.lock_files import LockFile
+from locknut.backends.file.ofd_locks import WRITE, asked
+from locknut.backends.file.this_process import ProcessIdentity, record_of
 from locknut.core.values import Claim, Mode
 
+ELSEWHERE: Final = 0
+OUTSIDE: Final = 1
+INSIDE: Final = 2
+"""Where a claim is counted: nowhere, in the waiting room, or in the line."""
 BARGE: Final = asked(WRITE, LOCK, 1)
 _NOTHING: Final = bytes(16)
 _ALONE: Final = Mode.EXCLUSIVE
 _MODES: Final = {Mode.EXCLUSIVE: EXCLUSIVE, Mode.SHARED: SHARED, Mode.PERMIT: PERMIT}
 
 
-class Place:
+class ClaimState:
     """One claim, from its first attempt to its release.
 
     Its mutex is held over each command: the keeper's thread may renew or release while the acquirer
@@ -81,7 +84,7 @@ class Place:
         """The bell of one who waits no more, to be closed when there is time."""
         self.which = file.which
         self.counted = ELSEWHERE
-        """Whether it is in the line, or in the anteroom."""
+        """Whether it is in the line, or in the waiting room."""
         self.hung: int | None = None
         """The ticket its bell is named after."""
         self.watched = False
@@ -110,9 +113,9 @@ class Place:
         self.mode = _MODES[claim.mode]
         if claim.owner is not None and claim.mode is Mode.EXCLUSIVE:
             self.mode = OWNED
-            self.owner_digest = layout.digest(claim.owner)
+            self.owner_digest = file_layout.digest(claim.owner)
 
-    def stamp(self, mode: int, raw: int, now: int, me: Identity) -> bytes:
+    def stamp(self, mode: int, raw: int, now: int, me: ProcessIdentity) -> bytes:
         """The record of an exclusive grant, or of who waits for one, encoded."""
         claim, kept = self.claim, _parts[mode]
         who = claim.who
@@ -121,18 +124,18 @@ class Place:
             if len(kept) >= _MOST_PARTS:
                 kept.clear()
             plain = record_of(claim, mode, _NOTHING, 0, 0, me)
-            found = kept[who] = (me, claim.label, *layout.parts(plain))
+            found = kept[who] = (me, claim.label, *file_layout.parts(plain))
         return assemble(found[2], raw, now // 1000, found[3])
 
-    def told(self, mode: int, raw: int, now: int, me: Identity) -> bytes:
+    def told(self, mode: int, raw: int, now: int, me: ProcessIdentity) -> bytes:
         """The same for every other claim."""
-        return layout.encode(self.record(mode, raw, now, me))
+        return file_layout.encode(self.record(mode, raw, now, me))
 
-    def record(self, mode: int, raw: int, now: int, me: Identity) -> Record:
+    def record(self, mode: int, raw: int, now: int, me: ProcessIdentity) -> Record:
         return record_of(self.claim, mode, self.owner_digest, raw, now, me)
 
 
-_parts: Final[dict[int, dict[str, tuple[Identity, str, bytes, bytes]]]] = {
+_parts: Final[dict[int, dict[str, tuple[ProcessIdentity, str, bytes, bytes]]]] = {
     EXCLUSIVE: {},
     WAITING: {},
 }

@@ -13,41 +13,41 @@ import time
 from contextlib import suppress
 from typing import Final
 
-from locknut.backends.file import burying, descriptors, kernel, layout, slots
-from locknut.backends.file.files import Files, LockFile
+from locknut.backends.file import burial, file_layout, holder_slots, ofd_locks, this_process
+from locknut.backends.file.directory import LOCKS, SEMAPHORES
+from locknut.backends.file.file_layout import ahead_of_clock
 from locknut.backends.file.folder import AT_ONCE, UNUSED_FOR
-from locknut.backends.file.identity import Identity
-from locknut.backends.file.kernel import END, WRITE
-from locknut.backends.file.naming import LOCKS, SEMAPHORES
-from locknut.backends.file.numbering import ahead_of_clock
+from locknut.backends.file.lock_files import Files, LockFile
+from locknut.backends.file.ofd_locks import END, WRITE
+from locknut.backends.file.this_process import ProcessIdentity
 from locknut.errors import BackendError
 
-_THE_LOCK: Final = kernel.asked(WRITE, layout.LOCK, 1)
+_THE_LOCK: Final = ofd_locks.asked(WRITE, file_layout.LOCK, 1)
 
 
-def clean(files: Files, me: Identity, unused_for: float, most: int | None = None) -> int:
+def clean(files: Files, me: ProcessIdentity, unused_for: float, most: int | None = None) -> int:
     """Remove the files without a grant for so long among `most`; how many were removed."""
-    names = lock_files(files, most)
+    names = lock_file_names(files, most)
     return sum(_clean_one(files, name, me, unused_for) for name in names)
 
 
-def in_passing(files: Files, me: Identity) -> None:
+def clean_some(files: Files, me: ProcessIdentity) -> None:
     """Now and then, when files are made, look at some and remove the unused."""
     files.created = 0
     with suppress(OSError):
         clean(files, me, UNUSED_FOR, AT_ONCE)
 
 
-def lock_files(files: Files, most: int | None = None) -> list[str]:
+def lock_file_names(files: Files, most: int | None = None) -> list[str]:
     return files.folder.names((LOCKS, SEMAPHORES), most)
 
 
 def in_progress(fd: int) -> bool:
     """Whether what refused us was a cleaner, which nobody should call busy."""
-    return kernel.start_in_the_way(fd, _THE_LOCK) == 0
+    return ofd_locks.start_in_the_way(fd, _THE_LOCK) == 0
 
 
-def _clean_one(files: Files, name: str, me: Identity, unused_for: float) -> bool:
+def _clean_one(files: Files, name: str, me: ProcessIdentity, unused_for: float) -> bool:
     with suppress(OSError, BackendError):
         about = files.folder.about(name)
         if about.st_mtime > time.time() - unused_for or not files.folder.may_remove(about):
@@ -57,20 +57,20 @@ def _clean_one(files: Files, name: str, me: Identity, unused_for: float) -> bool
             try:
                 return _remove(file, me, unused_for)
             finally:
-                kernel.drop_all(file.fd)
-                descriptors.close(file.fd)
+                ofd_locks.drop_all(file.fd)
+                this_process.close_fd(file.fd)
     return False
 
 
-def _remove(file: LockFile, me: Identity, unused_for: float) -> bool:
-    if not kernel.take(file.fd, WRITE, 0, END):
+def _remove(file: LockFile, me: ProcessIdentity, unused_for: float) -> bool:
+    if not ofd_locks.take(file.fd, WRITE, 0, END):
         return False
-    about, head = os.fstat(file.fd), os.pread(file.fd, layout.HEAD, 0)
-    last = layout.decode(head) or layout.BLANK
-    if layout.foreign(head) or about.st_mtime > time.time() - unused_for:
+    about, head = os.fstat(file.fd), os.pread(file.fd, file_layout.HEAD, 0)
+    last = file_layout.decode(head) or file_layout.BLANK
+    if file_layout.foreign(head) or about.st_mtime > time.time() - unused_for:
         return False
     # While its number is ahead of the clock, the file keeps the fence from going back (S11).
-    if ahead_of_clock(last.raw) or slots.parked(file.fd, last, me):
+    if ahead_of_clock(last.raw) or holder_slots.parked(file.fd, last, me):
         return False
-    burying.remove(file)
+    burial.remove(file)
     return True

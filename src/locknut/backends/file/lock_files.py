@@ -14,12 +14,11 @@ import threading
 import time
 from typing import Final
 
-from locknut.backends.file import descriptors, layout
+from locknut.backends.file import file_layout, this_process
 from locknut.backends.file.digests import blake2b
-from locknut.backends.file.directory import Directory
+from locknut.backends.file.directory import SEMAPHORES, Directory, file_name
+from locknut.backends.file.file_layout import ALIVE, BLANK, GONE, GRAVE, HEAD, Record
 from locknut.backends.file.folder import EVERY, Folder
-from locknut.backends.file.layout import ALIVE, BLANK, GONE, GRAVE, HEAD, Record
-from locknut.backends.file.naming import SEMAPHORES, file_name
 from locknut.backends.file.outcomes import Orphaned
 from locknut.core.values import Mode
 from locknut.errors import BackendError
@@ -95,16 +94,16 @@ class LockFile:
         """`look`, and the whole record."""
         self.look(now)
         if self.record is None:
-            self.record = layout.decode(self.seen or b"") or BLANK
+            self.record = file_layout.decode(self.seen or b"") or BLANK
         return self.record
 
     def glance(self) -> Record:
         """The last grant as it stands, for those who hold no lock: may be torn or out of date."""
-        return layout.decode(os.pread(self.fd, layout.RECORD, 0)) or BLANK
+        return file_layout.decode(os.pread(self.fd, file_layout.RECORD, 0)) or BLANK
 
     def write(self, record: Record) -> None:
         """One write of fixed width: torn or lost, the clock decides the next fence (U14)."""
-        self.write_plain(layout.encode(record), record.raw)
+        self.write_plain(file_layout.encode(record), record.raw)
         self.until = record.until
         self.record = record
 
@@ -164,7 +163,7 @@ class LockFile:
         return False
 
     def _study(self, data: bytes) -> None:
-        numbers = layout.numbers(data)
+        numbers = file_layout.numbers(data)
         if numbers is None or data[GRAVE:] != ALIVE:
             self._doubt(data)
         self.raw, self.until = numbers or (0, 0)
@@ -177,7 +176,7 @@ class LockFile:
         """
         if data[GRAVE:] not in (ALIVE, b""):
             raise Orphaned
-        if layout.foreign(data):
+        if file_layout.foreign(data):
             raise foreign(self.path, self.key)
         if not any(data):
             self._begin()
@@ -191,8 +190,8 @@ class LockFile:
         if os.fstat(self.fd).st_nlink > 1:
             message = f"{self.path} is empty and has another name elsewhere: remove it"
             raise BackendError(message, key=self.key, backend="file")
-        os.pwrite(self.fd, bytes(layout.HEAD), 0)
-        os.pwrite(self.fd, layout.encode_key(self.key), layout.KEY)
+        os.pwrite(self.fd, bytes(file_layout.HEAD), 0)
+        os.pwrite(self.fd, file_layout.encode_key(self.key), file_layout.KEY)
 
 
 class _NoFile(LockFile):
@@ -209,7 +208,7 @@ class _NoFile(LockFile):
 
 NO_FILE: Final = _NoFile()
 OUTSIDE_FILE: Final = _NoFile()
-"""What a claim has that waits outside of the line, in the anteroom."""
+"""What a claim has that waits outside of the line, in the waiting room."""
 
 
 class Files:
@@ -255,10 +254,13 @@ class Files:
             about = os.fstat(fd)
             check_plain(about, self.folder.path(name))
             if key is None:
-                key = layout.decode_key(os.pread(fd, layout.KEY_ROOM, layout.KEY)) or name
+                key = (
+                    file_layout.decode_key(os.pread(fd, file_layout.KEY_ROOM, file_layout.KEY))
+                    or name
+                )
             return LockFile(fd, self.folder, name, key, about)
         except BaseException:
-            descriptors.close(fd)
+            this_process.close_fd(fd)
             raise
 
     def close_idle(self) -> None:
@@ -286,12 +288,12 @@ class Files:
         for which in list(self._idle)[:1] if spare is None else ():
             spare = self._idle.pop(which, None)
         if spare is not None:
-            descriptors.close(spare.fd)
+            this_process.close_fd(spare.fd)
 
 
-def bell_name(place: str, name: str) -> str:
+def bell_name(where: str, name: str) -> str:
     """What the bells of this file's waiters are called; the same when the file is made anew."""
-    return blake2b((place + name).encode(), digest_size=12).hexdigest()
+    return blake2b((where + name).encode(), digest_size=12).hexdigest()
 
 
 def check_plain(about: os.stat_result, path: str) -> None:

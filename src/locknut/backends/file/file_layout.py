@@ -1,26 +1,30 @@
 """What lies where in a lock file (layout HF1): the bytes that are written, and those only locked.
 
 One file per name. The data is small and never decides who holds: it carries the fence, and tells
-people who is who. What decides are kernel locks on bytes far behind the data, so that whatever a
-dead process held or waited for is gone with it.
+people who is who. What decides are kernel locks on bytes far behind the data, so whatever a dead
+process held or waited for is gone with it.
 
     data                                        bytes that are only locked
     0       the last grant       (a record)     SLOT + i   slot i: a reader, a permit, a co-owner
     256     the grave: not 0 = dead file        META       a short mutex around shared changes
-    264     a note of who broke it (`notes`)
+    264     a note of who broke it (`burial`)
     512     the key this file is for            OWNERS     read-locked by every co-owner
     4096    who waits, by ticket (64 records)   READERS    read-locked by every reader
     20480   the slots            (records)      LOCK       the lock
                                                 QUEUE + t  the ticket of who came at t (in ns)
 
 The record of the last grant and the slots change only under LOCK for writing, or under LOCK for
-reading and META (in a semaphore's file: META). A hold taken out of the processes (`park`) is a slot
-whose record says until when; the first record sums up until when there can be any.
+reading and META (in a semaphore's file: META). A detached hold is a slot whose record says until
+when; the first record sums up until when there can be any.
+
+The number of a grant, its raw fence, goes by the clock (`number_after`), so a file that is removed
+takes no number along.
 """
 
 from __future__ import annotations
 
 import struct
+import time
 from functools import lru_cache
 from typing import Final, NamedTuple
 from zlib import crc32
@@ -48,6 +52,8 @@ RAW_STEP: Final = 16_000
 """Nanoseconds in one step of the raw fence: about as long as the fastest pair of grant and release
 takes, so that waiting for the clock costs next to nothing."""
 _MOST_RAW: Final = 2**62
+_LOOKS: Final = 2000
+"""How often we look at a clock that stands still before we count on: longer than one step takes."""
 
 ALIVE: Final = bytes(8)
 """The grave of a file in use. Of a broken lock it has the number of the last grant ..."""
@@ -208,3 +214,25 @@ def _clean(text: str) -> bytes:
 
 def _text(data: bytes) -> str:
     return data.decode("utf-8", "ignore")
+
+
+def number_after(last: int, now: int) -> int:
+    """The clock's step, or the next one: the count never overtakes the clock, so that a new file
+    can begin at the clock. By count where the clock was set back (S11).
+
+    In a new file (`last` is 0) it is the next step: another file of this name may have been removed
+    within this one.
+    """
+    raw = now // RAW_STEP
+    last = last or raw
+    if raw == last:
+        for _ in range(_LOOKS):
+            raw = time.time_ns() // RAW_STEP
+            if raw != last:
+                break
+    return max(raw, last + 1)
+
+
+def ahead_of_clock(raw: int) -> bool:
+    """Whether a new file would begin below this number."""
+    return raw >= time.time_ns() // RAW_STEP

@@ -1,0 +1,186 @@
+"""This process: how its records identify it, and which descriptors are its own.
+
+*Identity*: host, pid, pid namespace and boot, as other processes may read them.
+
+*Descriptors* (S17): a forked child shares the kernel locks of its parent. Unlocking in the child
+would free the parent's lock, and keeping the descriptor would hold the lock after the parent was
+killed. So every descriptor is opened, registered and closed under one mutex. The fork takes that
+mutex, and the child closes every registered descriptor without unlocking. (A child that foreign C
+code forked does not pass here: it keeps the lock until it exits or calls exec.)
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from weakref import WeakSet
+
+from locknut.backends.file.file_layout import Record, digest, words
+from locknut.core.values import Claim
+from locknut.runtimes.descriptors import away_from_standard
+
+if TYPE_CHECKING:
+    import socket
+
+_BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
+_SHIFTS: Final = "/proc/self/timens_offsets"
+
+
+UNKNOWN_BOOT: Final = bytes(8)
+"""Where `/proc` is missing: nothing can be parked, and what others parked is believed until it runs
+out by the clock."""
+
+
+class ProcessIdentity(NamedTuple):
+    """What the records of this process say of it."""
+
+    host: str
+    pid: int
+    pid_space: int
+    boot: bytes
+
+
+def own_identity() -> ProcessIdentity:
+    return ProcessIdentity(os.uname().nodename, os.getpid(), _pid_space(), _boot())
+
+
+def same_boot(record: Record, me: ProcessIdentity) -> bool:
+    """Whether the record's times count by a clock that we can read."""
+    return me.boot in (record.boot, UNKNOWN_BOOT)
+
+
+def record_of(
+    claim: Claim, mode: int, owner: bytes, raw: int, now: int, me: ProcessIdentity
+) -> Record:
+    """What is written down of a grant to this claim; `now` in nanoseconds since the epoch."""
+    return Record(
+        mode=mode,
+        pid=me.pid,
+        pid_space=me.pid_space,
+        permits=claim.permits,
+        raw=raw,
+        since=now // 1000,
+        boot=me.boot,
+        owner_digest=owner,
+        words=words(me.host, claim.who, claim.label, claim.owner or ""),
+    )
+
+
+def boot_clock() -> int:
+    """Nanoseconds since this boot, suspended time included: what a parked hold is counted by."""
+    now = time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+    return now - _shift("boottime")
+
+
+def monotonic_clock() -> int:
+    """Nanoseconds of the monotonic clock: the moment one came, which is one's place in the line."""
+    return time.monotonic_ns() - _shift("monotonic")
+
+
+@cache
+def _shift(clock: str) -> int:
+    """How far this process's time namespace has shifted that clock, so that processes of different
+    namespaces can compare what they read.
+    """
+    with suppress(OSError, ValueError), open(_SHIFTS, encoding="ascii") as file:
+        for name, seconds, nanoseconds in map(str.split, file):
+            if name == clock:
+                return int(seconds) * 10**9 + int(nanoseconds)
+    return 0
+
+
+def _pid_space() -> int:
+    with suppress(OSError):
+        return os.stat("/proc/self/ns/pid").st_ino & 0xFFFFFFFF
+    return 0
+
+
+def _boot() -> bytes:
+    with suppress(OSError), open(_BOOT_ID, encoding="ascii") as file:
+        return digest(file.read())[:8]
+    return UNKNOWN_BOOT
+
+
+class ForkAware(Protocol):
+    """Something that remembers descriptors, and must forget them in a forked child."""
+
+    def forget(self) -> None: ...
+
+
+# Re-entrant: the collector may drop an engine, and close its descriptors, amid an open.
+_mutex = threading.RLock()
+_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
+_owned: dict[int, socket.socket | None] = {}
+_rememberers: WeakSet[ForkAware] = WeakSet()
+
+
+def open_owned(open_one: Callable[[], int]) -> int:
+    """Open a descriptor and own it, with no fork in between."""
+    with _mutex:
+        fd = away_from_standard(open_one())
+        _owned[fd] = None
+        return fd
+
+
+def open_file(path: str, flags: int, mode: int = 0o600, dir_fd: int | None = None) -> int:
+    return open_owned(lambda: os.open(path, flags | _CLOEXEC, mode, dir_fd=dir_fd))
+
+
+def open_socket() -> socket.socket:
+    """An unbound unix datagram socket that never blocks."""
+    try:
+        import socket  # here: most programs on `file:` never wait, and it takes long to import
+    except ImportError as error:  # the interpreter is on its way out
+        raise OSError("no socket can be had any more") from error
+    with _mutex:
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        _owned[made.fileno()] = made
+        return made
+
+
+def close_fd(fd: int) -> None:
+    # Together: a child forked between the two would close a number that is somebody else's by then.
+    with _mutex:
+        if fd in _owned:
+            del _owned[fd]
+            os.close(fd)
+
+
+def close_socket(made: socket.socket) -> None:
+    with _mutex:
+        _owned.pop(made.fileno(), None)
+        made.close()
+
+
+def forget_after_fork(rememberer: ForkAware) -> None:
+    _rememberers.add(rememberer)
+
+
+def _in_child() -> None:
+    global _mutex  # noqa: PLW0603 -- the inherited one is held by a thread that is not here
+    _mutex = threading.RLock()
+    for fd, made in _owned.items():
+        if made is not None:
+            made.detach()  # or its finalizer would close whatever has the number then
+        with suppress(OSError):
+            os.close(fd)
+    _owned.clear()
+    for rememberer in list(_rememberers):
+        rememberer.forget()
+
+
+def _before() -> None:
+    _mutex.acquire()
+
+
+def _in_parent() -> None:
+    _mutex.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
