@@ -89,7 +89,7 @@ def test_drivers_are_known_to_their_engine_alone(source: Source) -> None:
     assert not [name for _, name in source.imports if name.split(".")[0] in DRIVERS]
 
 
-SHARED = {"redlock": ("locknut.backends.redis.naming", "locknut.backends.redis.recipe")}
+SHARED = {"redlock": ("locknut.backends.redis.lock_keys", "locknut.backends.redis.recipe")}
 """What an engine takes from another: a vote at a node of a Redlock is named, and written, as a hold
 of `redis:` is."""
 

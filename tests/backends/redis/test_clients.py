@@ -15,7 +15,7 @@ import redis.sentinel
 
 import locknut
 from locknut import aio
-from locknut.drivers.redis.client_settings import place_of
+from locknut.drivers.redis.client_settings import endpoint_of
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
 from tests.backends.redis.conftest import PATIENCE
 from tests.backends.redis.test_addresses import use
@@ -60,7 +60,7 @@ def test_tls_and_a_password(
         pytest.raises(BackendError, match="certificate"),
     ):
         locks.info("x")
-    assert "s3cret" not in repr(place_of(kind(**where)).settings)
+    assert "s3cret" not in repr(endpoint_of(kind(**where)).settings)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_tls_and_a_password(
     ],
 )
 def test_a_certificate_is_verified_as_the_client_does(chosen: Any, verifies: bool) -> None:
-    tls = place_of(redis.Redis(ssl=True, ssl_cert_reqs=chosen)).settings.tls
+    tls = endpoint_of(redis.Redis(ssl=True, ssl_cert_reqs=chosen)).settings.tls
     assert tls is not None
     assert (tls.verify_mode is ssl.CERT_REQUIRED) is verifies
     assert tls.check_hostname is verifies

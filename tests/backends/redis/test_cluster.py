@@ -14,7 +14,7 @@ from hiredis import ReplyError
 
 import locknut
 from locknut import aio
-from locknut.backends.redis import naming
+from locknut.backends.redis import lock_keys
 from locknut.backends.redis.cluster import aio as on_a_loop
 from locknut.backends.redis.cluster.aio import AsyncioClusterBackend
 from locknut.backends.redis.cluster.sync import ClusterBackend
@@ -52,7 +52,7 @@ def fresh(name: str = "x") -> str:
 
 
 def slot_named(name: str) -> int:
-    return slot_of(naming.hold_key(f"t:{name}", permits=False))
+    return slot_of(lock_keys.hold_key(f"t:{name}", permits=False))
 
 
 def another(cluster: RedisCluster, slot: int) -> Node:
@@ -72,7 +72,7 @@ def test_slots_are_counted_as_the_server_does(redis_cluster: RedisCluster, key: 
 @pytest.mark.parametrize("name", ["x", "with\r\nlines", "{braces}", "x" * 2000])
 def test_the_key_of_a_command(name: str) -> None:
     mine = claim(name)
-    hold = naming.hold_key(mine.key, permits=False)
+    hold = lock_keys.hold_key(mine.key, permits=False)
     recipe = Recipe()
     assert key_of(recipe.acquire(mine, b"$2\r\nl0\r\n")) == hold
     assert key_of(recipe.release(mine, doubtful=False)) == hold
@@ -192,7 +192,7 @@ def test_renewals_work_in_all_stages_of_a_move(
     name = fresh()
     slot = slot_named(name)
     source, target = cluster.node_of(slot), another(cluster, slot)
-    hold = naming.hold_key(f"t:{name}", permits=False)
+    hold = lock_keys.hold_key(f"t:{name}", permits=False)
 
     async def story() -> None:
         port: Any = (
@@ -619,7 +619,7 @@ def test_a_planned_failover_is_followed_though_replicas_are_waited_for(
     """The old master says MOVED, and then that WAIT is not for replicas: the former counts."""
     replicated.wait_until_whole()
     mine = claim(fresh())
-    slot = slot_of(naming.hold_key(mine.key, permits=False))
+    slot = slot_of(lock_keys.hold_key(mine.key, permits=False))
     old = replicated.node_of(slot)
     (replica,) = [
         each

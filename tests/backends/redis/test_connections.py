@@ -13,7 +13,7 @@ from hiredis import ReplyError
 from locknut import aio
 from locknut.core import renewing
 from locknut.drivers.redis import wire
-from locknut.drivers.redis.endpoints import Single
+from locknut.drivers.redis.endpoints import FixedEndpoint
 from locknut.drivers.redis.links import LoopDial
 from locknut.drivers.redis.pools import Pool
 from locknut.drivers.redis.settings import read
@@ -32,7 +32,7 @@ PING = wire.pack(b"PING")
 
 def test_an_interrupted_command_takes_its_connection_with_it(server: RedisServer) -> None:
     """Ctrl-C between sending and reading: the answer must never be the next command's."""
-    pool = Pool(Single(read(parse(server.url))))
+    pool = Pool(FixedEndpoint(read(parse(server.url))))
     assert pool.send(wire.pack(b"ECHO", b"first")) == b"first"
 
     def interrupted(_size: int, _flags: int = 0) -> bytes:
@@ -47,7 +47,7 @@ def test_an_interrupted_command_takes_its_connection_with_it(server: RedisServer
 
 
 def test_a_closed_pool_keeps_nothing(server: RedisServer) -> None:
-    pool = Pool(Single(read(parse(server.url))))
+    pool = Pool(FixedEndpoint(read(parse(server.url))))
     pool.close()
     assert pool.send(PING) == b"PONG"
     assert not pool._idle

@@ -10,7 +10,7 @@ import pytest
 
 import locknut
 from locknut import aio
-from locknut.backends.redis.looking import Looking
+from locknut.backends.redis.inspector import Looking
 from locknut.errors import AcquireTimeout
 from locknut.runtimes.threads import ThreadRuntime, run
 from tests.backends.redis.conftest import engine, eventually

@@ -10,7 +10,7 @@ import pytest
 
 import locknut
 from locknut import aio
-from locknut.backends.redis import waiting
+from locknut.backends.redis import waiting_claims
 from locknut.core import pacing
 from locknut.core.values import Answer, Busy, Claim, Granted, Mode
 from locknut.runtimes import clock
@@ -131,7 +131,7 @@ def test_a_message_of_another_claim_or_an_older_grant_is_dropped(
     message: str, believed: bool
 ) -> None:
     mine = claim()
-    place = waiting.Waiting(mine)
+    place = waiting_claims.WaitingClaim(mine)
     place.not_yet(10.0, 7, 1.0)
     assert place.told(message.format(id=mine.id, other="f" * 32).encode(), 10.0) is believed
     assert (place.pushed is not None) is believed
@@ -139,7 +139,7 @@ def test_a_message_of_another_claim_or_an_older_grant_is_dropped(
 
 def test_a_grant_that_ran_out_before_the_last_question_is_forgotten() -> None:
     mine = claim()
-    place = waiting.Waiting(mine)
+    place = waiting_claims.WaitingClaim(mine)
     place.not_yet(10.0, 7, 1.0)
     assert place.told(f"{mine.id}8".encode(), 10.0)
     place.not_yet(14.0, 8, 1.0)

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import locknut
-from locknut.backends.redis import naming
+from locknut.backends.redis import lock_keys
 from locknut.core.values import Busy, Granted
 from locknut.errors import ConfigurationError
 from locknut.runtimes.clock import now
@@ -22,15 +22,15 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=4
 
 @given(NAMES, st.booleans())
 def test_a_name_is_read_back(name: str, permits: bool) -> None:
-    key = naming.hold_key(f"ns:{name}", permits=permits)
-    assert naming.key_of(key) == (f"ns:{name}", permits)
-    assert naming.key_of(key + b":line") == (f"ns:{name}", permits)
-    assert naming.key_of(key + b":fence") is None
+    key = lock_keys.hold_key(f"ns:{name}", permits=permits)
+    assert lock_keys.key_of(key) == (f"ns:{name}", permits)
+    assert lock_keys.key_of(key + b":line") == (f"ns:{name}", permits)
+    assert lock_keys.key_of(key + b":fence") is None
 
 
 @given(NAMES, st.booleans())
 def test_all_keys_of_a_name_share_the_hash_tag(name: str, permits: bool) -> None:
-    key = naming.hold_key(f"ns:{name}", permits=permits)
+    key = lock_keys.hold_key(f"ns:{name}", permits=permits)
     start, end = key.index(b"{"), key.index(b"}")
     assert (key.count(b"{"), key.count(b"}")) == (1, 1)
     assert end > start + 1

@@ -9,7 +9,7 @@ import pytest
 
 import locknut
 from locknut.drivers.redis import wire
-from locknut.drivers.redis.endpoints import Single
+from locknut.drivers.redis.endpoints import FixedEndpoint
 from locknut.drivers.redis.pools import Pool
 from locknut.drivers.redis.settings import read
 from locknut.urls import parse
@@ -45,7 +45,7 @@ def test_waits_that_time_out_need_few_connections(
 
 @pytest.fixture
 def pool(server: RedisServer) -> Iterator[Pool]:
-    pool = Pool(Single(read(parse(f"{server.url}?socket_timeout=1"))))
+    pool = Pool(FixedEndpoint(read(parse(f"{server.url}?socket_timeout=1"))))
     yield pool
     pool.close()
 
@@ -76,11 +76,11 @@ def test_it_is_used_again_when_its_answer_has_come(pool: Pool) -> None:
 
 def test_it_is_closed_when_its_answer_does_not_come(pool: Pool) -> None:
     leave_asleep(pool, 600)
-    assert len(pool._owing) == 1
+    assert len(pool._owed) == 1
     time.sleep(pool.settings.limit)
     with pool.lent() as first, pool.lent():
         assert first.send(PING) == b"PONG"
-    assert len(pool._owing) == 0
+    assert len(pool._owed) == 0
 
 
 def test_it_is_closed_when_the_server_hangs_up(pool: Pool, server: RedisServer) -> None:
@@ -90,7 +90,7 @@ def test_it_is_closed_when_the_server_hangs_up(pool: Pool, server: RedisServer) 
     def forgotten() -> bool:
         with pool.lent() as first, pool.lent():
             assert first.send(PING) == b"PONG"
-        return not pool._owing
+        return not pool._owed
 
     eventually(forgotten, "a connection that was cut is kept")
 
@@ -98,5 +98,5 @@ def test_it_is_closed_when_the_server_hangs_up(pool: Pool, server: RedisServer) 
 def test_closing_closes_it(pool: Pool, server: RedisServer) -> None:
     leave_asleep(pool, 600)
     pool.close()
-    assert len(pool._owing) == 0
+    assert len(pool._owed) == 0
     eventually(lambda: b"cmd=blpop" not in server.ask("CLIENT", "LIST"), "somebody sleeps there")  # type: ignore[operator]

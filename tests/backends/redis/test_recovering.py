@@ -11,7 +11,7 @@ import pytest
 from locknut.backends.redis.aio import AsyncioBackend
 from locknut.backends.redis.sync import BlockingBackend
 from locknut.drivers.redis import recovery, streams, wire
-from locknut.drivers.redis.endpoints import Single
+from locknut.drivers.redis.endpoints import FixedEndpoint
 from locknut.drivers.redis.pools import Pool
 from locknut.drivers.redis.settings import read
 from locknut.errors import BackendUnavailable
@@ -24,7 +24,7 @@ COLOURS = pytest.mark.parametrize("colour", ["blocking", "asyncio"])
 CALLERS = 500
 
 
-class Counting(Single):
+class Counting(FixedEndpoint):
     """A place that knows how often it was sought."""
 
     tried = 0
@@ -97,7 +97,7 @@ def test_a_server_that_does_not_read_is_left(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(streams, "MOST_UNSENT", 100_000)
 
     async def story(server: RedisServer) -> None:
-        port = AsyncioBackend(Single(read(parse(f"{server.url}?socket_timeout=60"))))
+        port = AsyncioBackend(FixedEndpoint(read(parse(f"{server.url}?socket_timeout=60"))))
         await port.inspect("t:x")
         stream: Any = port._link.stream
         server.stop()
@@ -119,14 +119,14 @@ def test_the_kernel_looks_after_idle_connections(server: RedisServer) -> None:
         return bool(sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)) and idle == 15
 
     async def story() -> None:
-        port = AsyncioBackend(Single(read(parse(server.url))))
+        port = AsyncioBackend(FixedEndpoint(read(parse(server.url))))
         await port.inspect("t:x")
         stream: Any = port._link.stream
         assert kept(stream._transport.get_extra_info("socket"))
         await port.close()
 
     asyncio.run(story())
-    pool = Pool(Single(read(parse(server.url))))
+    pool = Pool(FixedEndpoint(read(parse(server.url))))
     with pool.lent() as connection:
         assert kept(connection._socket)
     pool.close()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from locknut.drivers.redis import wire
-from locknut.drivers.redis.inline_future import Reply
+from locknut.drivers.redis.inline_future import InlineFuture
 from locknut.drivers.redis.links import LoopDial
 from locknut.drivers.redis.settings import read
 from locknut.drivers.redis.streams import Stream
@@ -47,7 +47,7 @@ def test_who_awaits_it_goes_on_at_once_in_his_own_context() -> None:
     seen: list[object] = []
 
     async def story() -> None:
-        reply = Reply(asyncio.get_running_loop())
+        reply = InlineFuture(asyncio.get_running_loop())
 
         async def waits() -> None:
             place.set("inside")
@@ -69,13 +69,13 @@ def test_who_awaits_it_goes_on_at_once_in_his_own_context() -> None:
 def test_it_can_be_waited_for_with_a_limit() -> None:
     async def story() -> None:
         loop = asyncio.get_running_loop()
-        first, second = Reply(loop), Reply(loop)
+        first, second = InlineFuture(loop), InlineFuture(loop)
         in_no_task(lambda: first.set_result(1))
         assert await first == 1
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(second, 0.001)
         assert second.cancelled()
-        failing = Reply(loop)
+        failing = InlineFuture(loop)
         in_no_task(lambda: failing.set_exception(ValueError("no")))
         with pytest.raises(ValueError, match="no"):
             await failing
@@ -89,7 +89,7 @@ def test_what_goes_wrong_in_a_callback_is_told_to_the_loop() -> None:
     async def story() -> None:
         loop, problems = asyncio.get_running_loop(), []
         loop.set_exception_handler(lambda _, problem: problems.append(problem["exception"]))
-        reply = Reply(loop)
+        reply = InlineFuture(loop)
         calls: list[Any] = []
         reply.add_done_callback(lambda _: calls.remove("nothing"))
         reply.add_done_callback(calls.append)

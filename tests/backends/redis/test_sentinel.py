@@ -17,7 +17,7 @@ from locknut import aio
 from locknut.backends.redis import sync
 from locknut.backends.redis.sync import BlockingBackend
 from locknut.core.values import Busy, Granted
-from locknut.drivers.redis.endpoints import Latest, Place, Single
+from locknut.drivers.redis.endpoints import Endpoint, FixedEndpoint, Latest
 from locknut.drivers.redis.pools import Pool
 from locknut.drivers.redis.sentinel import Sentinels, read
 from locknut.drivers.redis.settings import read as read_one
@@ -350,7 +350,9 @@ class Switch:
 
     def __init__(self, *servers: RedisServer):
         self.latest = Latest()
-        self.places: list[Place] = [Single(read_one(parse(server.url))) for server in servers]
+        self.places: list[Endpoint] = [
+            FixedEndpoint(read_one(parse(server.url))) for server in servers
+        ]
         self.settings = self.places[0].settings
 
     async def reach(self, dial: Any) -> Any:

@@ -11,7 +11,7 @@ import pytest
 
 import locknut
 from locknut import aio, opening
-from locknut.backends.redis import attending, looking
+from locknut.backends.redis import attendance, inspector
 from locknut.backends.redis.layouts import redis_py, redisson
 from locknut.core import pacing, planning
 from locknut.drivers.redis import endpoints, recovery, streams
@@ -27,9 +27,9 @@ DAY = 86_400.0
 
 
 def test_they_are_what_the_page_says() -> None:
-    assert (attending.BEAT, attending.NET) == (1.0, 60.0)
+    assert (attendance.BEAT, attendance.NET) == (1.0, 60.0)
     assert planning.CONFIRM_AFTER == 0.05
-    assert looking.BATCH == 500
+    assert inspector.BATCH == 500
     assert (endpoints.LONG_IDLE, endpoints.SLOW_TO_OPEN, endpoints.BRIEFLY) == (0.25, 0.1, 0.25)
     assert recovery.LONGEST_PAUSE == 0.25
     assert streams.MOST_UNSENT == 16 * 1024 * 1024

@@ -9,15 +9,15 @@ from typing import Any, Final
 
 from hiredis import ReplyError
 
-from locknut.backends.redis import attending
+from locknut.backends.redis import attendance
 from locknut.backends.redis.backend import RedisBackend
 from locknut.backends.redis.recipe import BROKEN, bulk
-from locknut.backends.redis.waiting import ID, Waiting
+from locknut.backends.redis.waiting_claims import ID, WaitingClaim
 from locknut.core.ports import Signal
 from locknut.core.values import Broken, Busy, Heard, Renewal
 from locknut.drivers.redis import wire
 from locknut.drivers.redis.confirmations import Confirmation, Gathered
-from locknut.drivers.redis.endpoints import Place
+from locknut.drivers.redis.endpoints import Endpoint
 from locknut.drivers.redis.links import Link, LoopDial, drop
 from locknut.drivers.redis.lua_scripts import Script
 from locknut.drivers.redis.settings import Settings
@@ -56,18 +56,18 @@ class LoopBackend(RedisBackend):
     async def _confirmed(self, packed: Sequence[bytes], confirmation: Confirmation) -> list[object]:
         """Send them with the question, not on the stream for everything else: WAIT holds it up."""
 
-    def _signal(self, waiting: Waiting, plain: Callable[[], Signal]) -> Signal:  # noqa: ARG002 -- `_pushed` rings
+    def _signal(self, waiting: WaitingClaim, plain: Callable[[], Signal]) -> Signal:  # noqa: ARG002 -- `_pushed` rings
         return plain()
 
-    def _ring(self, waiting: Waiting) -> None:
+    def _ring(self, waiting: WaitingClaim) -> None:
         if waiting.signal is not None:
             waiting.signal.notify()
 
-    def _until_asked(self, waiting: Waiting, busy: Busy) -> Busy:
+    def _until_asked(self, waiting: WaitingClaim, busy: Busy) -> Busy:
         """Who does not ask for all is rung for whatever happens: by its grant, by the end of the
         connection, by whoever asked and leaves.
         """
-        if not self._another_asks(waiting) or busy.retry_in < attending.BEAT:
+        if not self._another_asks(waiting) or busy.retry_in < attendance.BEAT:
             return busy
         return Busy(max(busy.retry_in, waiting.ask_at - now()))
 
@@ -114,13 +114,13 @@ class LoopBackend(RedisBackend):
 class AsyncioBackend(LoopBackend):
     """All tasks share one connection; a caller that gives up never disturbs another's answer."""
 
-    def __init__(self, place: Place):
-        super().__init__(place.settings)
+    def __init__(self, endpoint: Endpoint):
+        super().__init__(endpoint.settings)
         channel = b"locknut:" + os.urandom(16).hex().encode()
         dial = LoopDial(self._pushed, self._lost)
-        place.latest.listen(self._moved)
-        self._link = Link(place, dial, (channel, BROKEN))
-        self._slow_link = Link(place, dial)
+        endpoint.latest.listen(self._moved)
+        self._link = Link(endpoint, dial, (channel, BROKEN))
+        self._slow_link = Link(endpoint, dial)
         self._told_on = bulk(b"c" + channel)
         """Outlives a connection: a channel is listened to by all, so none can eat a message."""
 
@@ -156,7 +156,7 @@ class AsyncioBackend(LoopBackend):
             self._slow_link.forget()
         return wire.failed(reply)
 
-    def _reply_to(self, waiting: Waiting | None) -> bytes:  # noqa: ARG002 -- all on one channel
+    def _reply_to(self, waiting: WaitingClaim | None) -> bytes:  # noqa: ARG002 -- all on one channel
         return self._told_on
 
     async def close(self) -> None:

@@ -11,7 +11,7 @@ Every verb is one script, and one round trip. `attempt` has three ways to a gran
    last time sends the question and the `BLPOP` behind it together (`_ask_and_sleep`).
 
 A message may be lost, come too late to be believed, or tell of an older grant. So a claim in line
-asks again now and then (`attending`), and the script then finds the claim's own grant (S8). With
+asks again now and then (`attendance`), and the script then finds the claim's own grant (S8). With
 `wait_replicas` a message is never enough: the grant is asked for, and confirmed (S19).
 """
 
@@ -25,11 +25,11 @@ from typing import Any, Final
 from hiredis import ReplyError
 
 from locknut.backends.redis import recipe
-from locknut.backends.redis.attending import Attending, net
-from locknut.backends.redis.looking import BATCH, Looking, SendMany
+from locknut.backends.redis.attendance import Attending, net
+from locknut.backends.redis.inspector import BATCH, Looking, SendMany
 from locknut.backends.redis.recipe import Recipe
 from locknut.backends.redis.scripts import ACQUIRE, ADOPT, DOWNGRADE, GATHER, RELEASE, RENEW
-from locknut.backends.redis.waiting import Waiting
+from locknut.backends.redis.waiting_claims import WaitingClaim
 from locknut.core.values import (
     Answer,
     Broken,
@@ -103,7 +103,7 @@ class RedisBackend(Looking, Attending):
         return confirmation.judge(await self._send_many([*packed, confirmation.question]))
 
     @abstractmethod
-    def _reply_to(self, waiting: Waiting | None) -> bytes:
+    def _reply_to(self, waiting: WaitingClaim | None) -> bytes:
         """Where the server shall tell of a grant, packed."""
 
     @abstractmethod
@@ -141,7 +141,7 @@ class RedisBackend(Looking, Attending):
         if not claim.waits:
             return Busy(retry_ms / 1000, lined=False)
         if waiting is None:
-            waiting = self._waiting[claim.id] = Waiting(claim)
+            waiting = self._waiting[claim.id] = WaitingClaim(claim)
         waiting.not_yet(sent, last_raw, retry_ms / 1000, era)
         waiting.ask_at = sent + net()
         # On a loop, "not yet" and the grant may be read in one piece, before this task runs.

@@ -15,10 +15,10 @@ from locknut.core import doors
 from locknut.core.ports import Runtime
 from locknut.core.values import Customs
 from locknut.drivers.redis import sentinel, settings
-from locknut.drivers.redis.client_settings import place_of
+from locknut.drivers.redis.client_settings import endpoint_of
 from locknut.drivers.redis.cluster import routing
 from locknut.drivers.redis.cluster.routing import Cluster
-from locknut.drivers.redis.endpoints import Known, Single
+from locknut.drivers.redis.endpoints import ConfiguredEndpoint, FixedEndpoint
 from locknut.drivers.redis.pools import Pool
 from locknut.drivers.redis.sentinel import Sentinels
 from locknut.errors import ConfigurationError
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 class RedisEngine:
     """One database of one server at a time, in the layout that the URL names."""
 
-    def __init__(self, place: Known, id: str, layout: Layout | None = None):  # noqa: A002  # the name of the option
-        self._place = place
+    def __init__(self, endpoint: ConfiguredEndpoint, id: str, layout: Layout | None = None):  # noqa: A002  # the name of the option
+        self._endpoint = endpoint
         self._layout = layout
         self._id = id
         self.customs = Customs() if layout is None else layout.customs
@@ -39,17 +39,17 @@ class RedisEngine:
 
     def blocking(self, runtime: Runtime) -> BlockingBackend:  # noqa: ARG002  # its parts ask the clock themselves
         if self._layout is not None:
-            return BlockingForeign(Pool(self._place), self._layout)
-        return BlockingBackend(Pool(self._place))
+            return BlockingForeign(Pool(self._endpoint), self._layout)
+        return BlockingBackend(Pool(self._endpoint))
 
     def asyncio(self, runtime: Runtime) -> AsyncioBackend:  # noqa: ARG002  # its parts ask the clock themselves
         if self._layout is not None:
-            return AsyncioForeign(self._place, self._layout)
-        return AsyncioBackend(self._place)
+            return AsyncioForeign(self._endpoint, self._layout)
+        return AsyncioBackend(self._endpoint)
 
     def anew(self) -> RedisEngine:
         """What was learned of the server is the parent's, and its mutex may be held there."""
-        return RedisEngine(self._place.anew(), self._id, self._layout)
+        return RedisEngine(self._endpoint.anew(), self._id, self._layout)
 
 
 class ClusterEngine:
@@ -72,10 +72,10 @@ class ClusterEngine:
 
 def adopt(client: Any) -> RedisEngine | ClusterEngine:
     """The engine that a user's own client leads to."""
-    place = place_of(client)
-    if isinstance(place, Cluster):
-        return ClusterEngine(place)
-    return _server(place)
+    endpoint = endpoint_of(client)
+    if isinstance(endpoint, Cluster):
+        return ClusterEngine(endpoint)
+    return _server(endpoint)
 
 
 def open_url(url: Url) -> RedisEngine | ClusterEngine:
@@ -88,8 +88,8 @@ def open_url(url: Url) -> RedisEngine | ClusterEngine:
     url = type(url)(url.scheme, url.netloc, url.path, options)
     if url.scheme.endswith("+cluster"):
         return ClusterEngine(routing.read(url))
-    place = sentinel.read(url) if behind_sentinels else Single(settings.read(url))
-    return _server(place, layout)
+    endpoint = sentinel.read(url) if behind_sentinels else FixedEndpoint(settings.read(url))
+    return _server(endpoint, layout)
 
 
 def _layout(url: Url, wanted: str) -> Layout | None:
@@ -106,7 +106,9 @@ def _layout(url: Url, wanted: str) -> Layout | None:
     return FOREIGN.get(wanted)
 
 
-def _server(place: Single | Sentinels, layout: Layout | None = None) -> RedisEngine:
-    if isinstance(place, Sentinels):
-        return RedisEngine(place, f"redis+sentinel:{place.service}/{place.settings.db}", layout)
-    return RedisEngine(place, f"redis:{place.settings.place}/{place.settings.db}", layout)
+def _server(endpoint: FixedEndpoint | Sentinels, layout: Layout | None = None) -> RedisEngine:
+    if isinstance(endpoint, Sentinels):
+        return RedisEngine(
+            endpoint, f"redis+sentinel:{endpoint.service}/{endpoint.settings.db}", layout
+        )
+    return RedisEngine(endpoint, f"redis:{endpoint.settings.place}/{endpoint.settings.db}", layout)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
-from locknut.backends.redis import naming
+from locknut.backends.redis import lock_keys
 from locknut.backends.redis.scripts import (
     ACQUIRE,
     ADOPT,
@@ -149,9 +149,9 @@ class Recipe:
     def _set_time(self, claim: Claim, ttl: float, how: bytes, whole: bool) -> bytes:
         """A plain hold is one key, and names no other, unless the whole lock has to be seen to."""
         # Of ten thousand leases each is renewed once in a while: to keep its words would cost more.
-        hold = naming.hold_key(claim.key, permits=claim.mode is Mode.PERMIT)
+        hold = lock_keys.hold_key(claim.key, permits=claim.mode is Mode.PERMIT)
         if whole or claim.mode is not Mode.EXCLUSIVE or claim.owner is not None:
-            head, place = _RENEW, naming.packed(hold)
+            head, place = _RENEW, lock_keys.packed(hold)
         else:
             head, place = _RENEW_ONE, b"$%d\r\n%b\r\n" % (len(hold), hold)
         left = _milliseconds(ttl)
@@ -182,7 +182,7 @@ class Recipe:
 
     def inbox(self, claim: Claim, generation: int) -> bytes:
         """Where a pushed grant is left, as granting.lua names it."""
-        hold = naming.hold_key(claim.key, permits=claim.mode is Mode.PERMIT)
+        hold = lock_keys.hold_key(claim.key, permits=claim.mode is Mode.PERMIT)
         return b"%b:inbox:%b%d" % (hold, claim.id[:16].encode(), generation)
 
     def pop(self, claim: Claim, generation: int, seconds: float) -> bytes:
@@ -202,7 +202,7 @@ class Recipe:
         """The five keys of a lock, packed."""
         known = self._places.get((key, permits))
         if known is None:
-            known = naming.packed(naming.hold_key(key, permits=permits))
+            known = lock_keys.packed(lock_keys.hold_key(key, permits=permits))
             kept(self._places, (key, permits), known)
         return known
 

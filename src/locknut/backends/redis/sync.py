@@ -12,7 +12,7 @@ from hiredis import ReplyError
 
 from locknut.backends.redis.backend import RedisBackend
 from locknut.backends.redis.recipe import Recipe, bulk
-from locknut.backends.redis.waiting import Waiting
+from locknut.backends.redis.waiting_claims import WaitingClaim
 from locknut.core.ports import Signal
 from locknut.core.values import Answer, Busy, Claim, Granted, Renewal
 from locknut.drivers.redis.connections import Connection
@@ -28,7 +28,7 @@ SLICE: Final = 1.0
 """The longest BLPOP: after it the claim is shown to be alive again."""
 _LATE: Final = 0.005
 """How late the end of a BLPOP may be told where somebody's time runs out. A busy server tells it at
-once, an idle one looks only ten times a second: then its answer is left for later (`Owing`)."""
+once, an idle one looks only ten times a second: then its answer is owed (`OwedAnswers`)."""
 _REST: Final = 0.5
 """Seconds by which a caller may be rung early, and those by which it is sent to sleep for longer
 than a slice. So a slice that nobody is in a hurry for ends by the server's answer."""
@@ -102,19 +102,19 @@ class BlockingBackend(RedisBackend):
     def _era(self, packed: bytes) -> object:
         return self._pool.era_of(packed)
 
-    def _reply_to(self, waiting: Waiting | None) -> bytes:
+    def _reply_to(self, waiting: WaitingClaim | None) -> bytes:
         if waiting is None or waiting.generation == 0:
             return _FIRST_INBOX
         return bulk(b"l%d" % waiting.generation)
 
-    def _signal(self, waiting: Waiting, plain: Callable[[], Signal]) -> Signal:
+    def _signal(self, waiting: WaitingClaim, plain: Callable[[], Signal]) -> Signal:
         if self._confirmation is None:
             if len(self._crowded) >= _MOST_CROWDED:
                 self._crowded.clear()
             self._crowded.add(waiting.claim.key)
         return Inbox(self._pool, self._recipe, waiting, plain)
 
-    def _until_asked(self, waiting: Waiting, busy: Busy) -> Busy:
+    def _until_asked(self, waiting: WaitingClaim, busy: Busy) -> Busy:
         """Who does not ask for all sleeps for a whole slice: it looks every second by itself."""
         calm = self._another_asks(waiting) or busy.retry_in >= SLICE
         return Busy(max(SLICE, busy.retry_in) + _REST / 2) if calm else busy
@@ -129,7 +129,7 @@ class BlockingBackend(RedisBackend):
             return await self.attempt(claim, 0.0)
         most, seconds = _slice(patience, self._pool)
         packed = self._recipe.acquire(claim, _BLPOP_FOLLOWS) + self._recipe.pop(claim, 0, most)
-        waiting = Waiting(claim)
+        waiting = WaitingClaim(claim)
         sent = now()
         try:
             answer, popped = await self._send_two(packed, most, seconds)
@@ -203,7 +203,7 @@ class Inbox:
         self,
         pool: Connections,
         recipe: Recipe,
-        waiting: Waiting,
+        waiting: WaitingClaim,
         signal: Callable[[], Signal],
     ):
         self._pool = pool

@@ -16,7 +16,7 @@ from locknut.backends.redlock.recipe import Recipe
 from locknut.backends.redlock.sets import Set
 from locknut.backends.redlock.waiting import GRACE, Waiting
 from locknut.core.ports import Signal
-from locknut.drivers.redis.inline_future import Reply
+from locknut.drivers.redis.inline_future import InlineFuture
 from locknut.drivers.redis.links import drop
 from locknut.runtimes.clock import now
 
@@ -24,7 +24,7 @@ from locknut.runtimes.clock import now
 class AsyncioBackend(RedlockBackend):
     """All tasks share one connection per node."""
 
-    _new_reply: Callable[[Any], Reply] = Reply
+    _new_reply: Callable[[Any], InlineFuture] = InlineFuture
 
     def __init__(self, nodes: Set, recipe: Recipe, limit: float):
         super().__init__(nodes, recipe, limit)
@@ -102,7 +102,7 @@ class AsyncioBackend(RedlockBackend):
         self._waiting.clear()
 
 
-def _look(loop: asyncio.AbstractEventLoop, until: Until, decided: Reply) -> None:
+def _look(loop: asyncio.AbstractEventLoop, until: Until, decided: InlineFuture) -> None:
     """Whether those who have not answered have had their time."""
     patience = until() - now()
     if decided.done():

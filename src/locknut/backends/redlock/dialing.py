@@ -16,7 +16,7 @@ from typing import Any
 
 from locknut.backends.redlock.groups import located
 from locknut.backends.redlock.nodes import Node
-from locknut.drivers.redis.endpoints import Single
+from locknut.drivers.redis.endpoints import FixedEndpoint
 from locknut.drivers.redis.settings import Settings
 from locknut.errors import LocknutError
 from locknut.runtimes import sockets
@@ -28,7 +28,7 @@ Address = tuple[int, Any]
 def address_of(node: Node) -> Address | None:
     """Where to connect to on the spot; None if that has to be found out, or takes more."""
     settings = node.settings
-    if settings.tls is not None or not isinstance(node.place, Single):
+    if settings.tls is not None or not isinstance(node.place, FixedEndpoint):
         return None
     if settings.path:
         return socket.AF_UNIX, settings.path
@@ -115,7 +115,7 @@ class Dial:
             if node.last_address is None:
                 raise
             return node.last_address  # whoever knows the names may be away: it is there perhaps
-        if isinstance(node.place, Single):
+        if isinstance(node.place, FixedEndpoint):
             node.address = node.last_address = found
         return found
 

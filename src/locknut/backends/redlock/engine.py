@@ -16,7 +16,7 @@ from locknut.core.ports import Runtime
 from locknut.core.spelling import spell
 from locknut.core.values import NodeInfo
 from locknut.drivers.redis import settings
-from locknut.drivers.redis.endpoints import Known, Single
+from locknut.drivers.redis.endpoints import ConfiguredEndpoint, FixedEndpoint
 from locknut.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class RedlockEngine:
 
     def __init__(
         self,
-        servers: list[Known],
+        servers: list[ConfiguredEndpoint],
         *,
         max_ttl: float,
         limit: float,
@@ -79,7 +79,7 @@ def open_url(url: Url) -> RedlockEngine:
     own = {str(name): url.options.pop(name) for name in _OWN if name in url.options}
     scheme = "rediss" if url.scheme == "redlocks" else "redis"
     servers = settings.read_hosts(type(url)(scheme, url.netloc, url.path, url.options))
-    return _engine([Single(each) for each in servers], own)
+    return _engine([FixedEndpoint(each) for each in servers], own)
 
 
 def open_urls(urls: Sequence[Url], options: dict[str, str]) -> RedlockEngine:
@@ -88,7 +88,7 @@ def open_urls(urls: Sequence[Url], options: dict[str, str]) -> RedlockEngine:
     return _engine([groups.node_at(url, failover=failover) for url in urls], options)
 
 
-def _engine(servers: list[Known], options: Mapping[str, str]) -> RedlockEngine:
+def _engine(servers: list[ConfiguredEndpoint], options: Mapping[str, str]) -> RedlockEngine:
     return RedlockEngine(
         servers,
         max_ttl=doors.seconds(options.get("max_ttl", MAX_TTL), "max_ttl"),
@@ -106,7 +106,7 @@ def set_of(places: Sequence[str], name: str) -> str:
     return f"{len(places)}-{hashlib.sha256(known.encode()).hexdigest()[:12]}"
 
 
-def _check(servers: list[Known], max_ttl: float, limit: float) -> None:
+def _check(servers: list[ConfiguredEndpoint], max_ttl: float, limit: float) -> None:
     places = [groups.name_of(server) for server in servers]
     twice = {place for place in places if places.count(place) > 1}
     if twice:

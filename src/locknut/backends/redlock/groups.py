@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from locknut.drivers.redis import sentinel, settings
-from locknut.drivers.redis.connections import Blocking, Connection
-from locknut.drivers.redis.endpoints import Known, Place, Single
+from locknut.drivers.redis.connections import BlockingDial, Connection
+from locknut.drivers.redis.endpoints import ConfiguredEndpoint, Endpoint, FixedEndpoint
 from locknut.drivers.redis.settings import Settings
 from locknut.errors import ConfigurationError
 from locknut.runtimes.threads import run
@@ -26,10 +26,10 @@ SINGLE: Final = ("redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+u
 GROUPS: Final = ("redis+sentinel", "rediss+sentinel", "valkey+sentinel", "valkeys+sentinel")
 
 
-def node_at(url: Url, *, failover: bool) -> Known:
+def node_at(url: Url, *, failover: bool) -> ConfiguredEndpoint:
     """Where a node is to be found, if it may be one."""
     if url.scheme in SINGLE:
-        return Single(settings.read(url))
+        return FixedEndpoint(settings.read(url))
     if url.scheme in GROUPS and failover:
         return sentinel.read(url)
     advice = (
@@ -44,22 +44,22 @@ def node_at(url: Url, *, failover: bool) -> Known:
     raise ConfigurationError(message, backend="redlock")
 
 
-def name_of(place: Place) -> str:
+def name_of(place: Endpoint) -> str:
     """What tells one node from another."""
     service: str = getattr(place, "service", "")
     return f"{service} behind Sentinels" if service else place.settings.place
 
 
-def located(place: Place) -> Settings:
+def located(place: Endpoint) -> Settings:
     """Where to connect to now, in the blocking colour: Sentinels are asked, and not for long."""
-    if isinstance(place, Single):
+    if isinstance(place, FixedEndpoint):
         return place.settings
     master: Connection = run(place.reach(_QUICK))
     master.close()
     return place.settings.at(master.settings.host, master.settings.port)
 
 
-class _Quickly(Blocking):
+class _Quickly(BlockingDial):
     async def open(self, settings: Settings, *, curious: bool = False) -> Connection:
         brief = replace(settings, limit=HANDSHAKE, connect_limit=HANDSHAKE)
         return await super().open(brief, curious=curious)

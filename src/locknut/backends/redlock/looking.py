@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from locknut.backends.redis import naming
+from locknut.backends.redis import lock_keys
 from locknut.backends.redis.recipe import person
 from locknut.backends.redlock import ballots
 from locknut.backends.redlock.recipe import PARTS, SUFFIX, Words
@@ -85,6 +85,6 @@ def key_of(found: bytes) -> str | None:
     """The lock that a key of a node belongs to, if any."""
     for part in PARTS:
         if found.endswith(SUFFIX + part):
-            place = naming.key_of(found.removesuffix(SUFFIX + part))
+            place = lock_keys.key_of(found.removesuffix(SUFFIX + part))
             return None if place is None or place[1] else place[0]
     return None

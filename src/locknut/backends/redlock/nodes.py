@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from locknut.backends.redlock.groups import name_of
 from locknut.core.values import Claim
-from locknut.drivers.redis.endpoints import Place
+from locknut.drivers.redis.endpoints import Endpoint
 from locknut.drivers.redis.wire import Welcome
 from locknut.errors import BackendUnavailable, ConfigurationError, LocknutError
 from locknut.runtimes.clock import now
@@ -34,7 +34,7 @@ class NotSent(BackendUnavailable):
 class Node:
     """One server of the set."""
 
-    def __init__(self, at: int, place: Place, max_ttl: float):
+    def __init__(self, at: int, place: Endpoint, max_ttl: float):
         self.at = at
         self.place = place
         self.name = name_of(place)

@@ -17,12 +17,12 @@ from locknut.backends.redlock.watching import machine
 from locknut.core.values import NodeInfo
 from locknut.drivers.redis import wire
 from locknut.drivers.redis.connections import Connection
-from locknut.drivers.redis.endpoints import Place
+from locknut.drivers.redis.endpoints import Endpoint
 from locknut.drivers.redis.settings import Settings
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
 
 
-def look(place: Place, recipe: Recipe) -> NodeInfo:
+def look(place: Endpoint, recipe: Recipe) -> NodeInfo:
     """One node, as it is now; one that cannot be reached is told as such."""
     info = NodeInfo(name_of(place))
     try:
@@ -67,7 +67,7 @@ def _left(marker: dict[bytes, bytes], clock: float, max_ttl: float) -> float:
     return max(0.001, max_ttl * 1.02 - min(passed))
 
 
-def begin(places: Sequence[Place], recipe: Recipe, node: str | None, *, force: bool) -> None:
+def begin(places: Sequence[Endpoint], recipe: Recipe, node: str | None, *, force: bool) -> None:
     """These nodes vote from now on: to be said of nodes that nobody has used, or not for max_ttl.
 
     All of them are told, whatever becomes of one; which failed is told at the end.
@@ -86,8 +86,8 @@ def begin(places: Sequence[Place], recipe: Recipe, node: str | None, *, force: b
 
 
 def _chosen(
-    places: Sequence[Place], recipe: Recipe, node: str | None, *, force: bool
-) -> list[Place]:
+    places: Sequence[Endpoint], recipe: Recipe, node: str | None, *, force: bool
+) -> list[Endpoint]:
     if node is not None:
         found = [place for place in places if name_of(place) == node]
         if not found:
@@ -107,7 +107,7 @@ def _chosen(
     return list(places)
 
 
-def _begin(place: Place, recipe: Recipe, *, force: bool) -> str:
+def _begin(place: Endpoint, recipe: Recipe, *, force: bool) -> str:
     """What went wrong, if anything did."""
     script, packed = recipe.begin(force=force)(Line(0, b""))
     try:

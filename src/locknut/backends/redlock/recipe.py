@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from locknut.backends.redis import naming
+from locknut.backends.redis import lock_keys
 from locknut.backends.redis.recipe import Recipe as RedisRecipe
 from locknut.backends.redis.recipe import bulk, kept, mode_of
 from locknut.backends.redlock.lines import Line
@@ -171,4 +171,4 @@ class Recipe:
 
 
 def hold_key(key: str) -> bytes:
-    return naming.hold_key(key, permits=False) + SUFFIX
+    return lock_keys.hold_key(key, permits=False) + SUFFIX

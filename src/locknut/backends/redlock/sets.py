@@ -20,7 +20,7 @@ from locknut.backends.redlock.ballots import (
 )
 from locknut.backends.redlock.claims import Ballot
 from locknut.backends.redlock.nodes import Node
-from locknut.drivers.redis.endpoints import Place, Single
+from locknut.drivers.redis.endpoints import Endpoint, FixedEndpoint
 from locknut.drivers.redis.settings import Settings
 from locknut.runtimes.clock import now
 
@@ -28,8 +28,10 @@ from locknut.runtimes.clock import now
 class Set:
     """The nodes, their clocks, and the claims under way: one for all connections of a Locks."""
 
-    def __init__(self, settings: Sequence[Settings], max_ttl: float, places: Sequence[Place] = ()):
-        found = places or [Single(each) for each in settings]
+    def __init__(
+        self, settings: Sequence[Settings], max_ttl: float, places: Sequence[Endpoint] = ()
+    ):
+        found = places or [FixedEndpoint(each) for each in settings]
         self.nodes = [Node(at, each, max_ttl) for at, each in enumerate(found)]
         self.clocks = [Clock() for _ in found]
         self.ballots: dict[str, Ballot] = {}

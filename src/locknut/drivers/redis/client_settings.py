@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from locknut.drivers.redis.cluster.routing import Cluster
-from locknut.drivers.redis.endpoints import Single
+from locknut.drivers.redis.endpoints import FixedEndpoint
 from locknut.drivers.redis.sentinel import Sentinels
 from locknut.drivers.redis.settings import COMMAND_LIMIT, Settings, bounded
 from locknut.errors import ConfigurationError
@@ -35,7 +35,7 @@ _VERIFYING: Final[dict[object, bool]] = {
 }
 
 
-def place_of(client: Any) -> Single | Sentinels | Cluster:
+def endpoint_of(client: Any) -> FixedEndpoint | Sentinels | Cluster:
     """Where this client leads: one server, one behind Sentinels, or a cluster."""
     if hasattr(client, "nodes_manager"):
         return _cluster(client.nodes_manager)
@@ -45,7 +45,7 @@ def place_of(client: Any) -> Single | Sentinels | Cluster:
         raise ConfigurationError(message, backend="redis")
     if hasattr(pool, "sentinel_manager"):
         return _sentinels(pool)
-    return Single(_settings(pool.connection_kwargs, tls=_encrypts(pool.connection_class)))
+    return FixedEndpoint(_settings(pool.connection_kwargs, tls=_encrypts(pool.connection_class)))
 
 
 def _sentinels(pool: Any) -> Sentinels:

@@ -11,13 +11,15 @@ import math
 import select
 import socket
 import ssl
+import struct
 from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any, Final, NoReturn
 
 from locknut.drivers.redis import wire
-from locknut.drivers.redis.dialing import open_socket, set_limit
+from locknut.drivers.redis.recovery import keep_alive
 from locknut.drivers.redis.settings import Settings
+from locknut.runtimes import sockets
 from locknut.runtimes.deadlines import current as deadline
 from locknut.runtimes.deadlines import time_left
 
@@ -50,11 +52,11 @@ class Connection:
         self.era: object = None
         """Which of the pool's servers this leads to."""
         self.epoch = 0
-        """The same, for all pools of the place."""
+        """The same, for all pools of the endpoint."""
         self.hurried = False
         """Whether less than the usual limit is kept: the last caller had no more time."""
         self.owes: Callable[[Any], bool] | None = None
-        """Which is the last answer that it owes to somebody who has left: see `Owing`."""
+        """Which is the last answer that it owes to somebody who has left: see `OwedAnswers`."""
         try:
             self._socket = sock = open_socket(settings)
         except OSError as error:
@@ -152,7 +154,7 @@ def _hung_up() -> NoReturn:
     raise ConnectionResetError("the server closed the connection")
 
 
-class Blocking:
+class BlockingDial:
     """How the blocking colour opens a connection and asks something on it."""
 
     async def open(self, settings: Settings, *, curious: bool = False) -> Connection:
@@ -162,4 +164,37 @@ class Blocking:
         return peer.send(packed)
 
 
-DIAL: Final = Blocking()
+DIAL: Final = BlockingDial()
+
+
+def open_socket(settings: Settings) -> socket.socket:
+    if settings.path:
+        sock = sockets.open_socket(socket.AF_UNIX)
+        try:
+            sock.settimeout(time_left(settings.connect_limit))
+            sock.connect(settings.path)
+        except OSError:
+            sock.close()
+            raise
+    else:
+        address = settings.host, settings.port
+        sock = sockets.connected(address, time_left(settings.connect_limit))
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        keep_alive(sock)
+    if settings.tls is not None:
+        sock = sockets.encrypted(sock, settings.tls, settings.host)
+    else:
+        sock.settimeout(None)
+    set_limit(sock, settings.limit)
+    return sock
+
+
+def set_limit(sock: socket.socket, limit: float) -> None:
+    if isinstance(sock, ssl.SSLSocket):
+        sock.settimeout(limit)
+        return
+    # The kernel keeps the time limit: Python's own costs a poll() before every call.
+    seconds = int(limit)
+    packed = struct.pack("ll", seconds, max(1, int((limit - seconds) * 1_000_000)))
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, packed)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, packed)

@@ -1,6 +1,6 @@
 """Where a server is to be found, the same question in both colours: here, one fixed address.
 
-A place is shared by all backends of an engine and keeps no connection. How to open one is the
+An endpoint is shared by all backends of an engine and keeps no connection. How to open one is the
 colour's affair: it hands in a `Dial`, and in the blocking colour nothing here suspends.
 """
 
@@ -17,8 +17,8 @@ from locknut.drivers.redis.wire import Welcome
 from locknut.errors import BackendError, BackendUnavailable
 
 LONG_IDLE: Final = 0.25
-"""Seconds without a word after which a watched place is asked who the master is: a server that was
-frozen for longer may have been succeeded, and not know it yet."""
+"""Seconds without a word after which a watched endpoint is asked who the master is: a server that
+was frozen for longer may have been succeeded, and not know it yet."""
 SLOW_TO_OPEN: Final = 0.1
 """The same for a new connection, which the kernel accepts for a frozen server."""
 BRIEFLY: Final = 0.25
@@ -50,7 +50,7 @@ class Dial(Protocol[P]):
 
 
 class Follower(Protocol):
-    """Somebody with connections to the place."""
+    """Somebody with connections to the endpoint."""
 
     def overtaken(self) -> None:
         """From any thread: another server has been reached there, or will be."""
@@ -75,7 +75,7 @@ class Latest:
         self._followers.add(follower)
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Have it called, from any thread, when the holds of this place may be at stake."""
+        """Have it called, from any thread, when the holds of this endpoint may be at stake."""
         self._listeners.append(listener)
 
     def reached(self, peer: Any) -> None:
@@ -110,7 +110,7 @@ def overtaken(settings: Settings) -> BackendUnavailable:
     return BackendUnavailable(message, backend="redis")
 
 
-class Place(Protocol):
+class Endpoint(Protocol):
     """Who is to be spoken to: one server at a time, though not always the same."""
 
     settings: Settings
@@ -126,14 +126,14 @@ class Place(Protocol):
         """Have it noticed (by `latest`) if another is the master by now."""
 
 
-class Known(Place, Protocol):
-    """A place that a user named."""
+class ConfiguredEndpoint(Endpoint, Protocol):
+    """An endpoint that a user named."""
 
-    def anew(self) -> Known:
-        """The same place, of which nothing was learned yet: a forked child has one of its own."""
+    def anew(self) -> ConfiguredEndpoint:
+        """The same endpoint, of which nothing was learned yet: a forked child has its own."""
 
 
-class Looked:
+class EvictionCheck:
     """What is looked at once per server, by whoever connects there first: eviction."""
 
     def __init__(self) -> None:
@@ -154,7 +154,7 @@ class Looked:
         return peer
 
 
-class Single:
+class FixedEndpoint:
     """One server, always the same."""
 
     watched = False
@@ -162,12 +162,12 @@ class Single:
     def __init__(self, settings: Settings):
         self.settings = settings
         self.latest = Latest()
-        self._looked = Looked()
+        self._eviction_check = EvictionCheck()
         self._served = False
         """Whether a master was reached here: then it will be again, as at a name that moves."""
 
     async def reach(self, dial: Dial[P]) -> P:
-        peer = await self._looked.open(dial, self.settings)
+        peer = await self._eviction_check.open(dial, self.settings)
         if peer.welcome.role != "replica":
             self._served = True
             return peer
@@ -181,5 +181,5 @@ class Single:
     async def confirm(self, dial: Dial[Any]) -> None:
         """Nobody else knows."""
 
-    def anew(self) -> Single:
-        return Single(self.settings)
+    def anew(self) -> FixedEndpoint:
+        return FixedEndpoint(self.settings)

@@ -15,7 +15,7 @@ from locknut.errors import BackendError
 from locknut.runtimes.deadlines import time_left
 
 
-def together(
+def ask_all(
     work: Sequence[tuple[Pool, Sequence[bytes]]],
 ) -> list[list[Any] | BackendError]:
     """Several servers asked at the same time, by one thread: their answers, or why there are none.
@@ -28,7 +28,7 @@ def together(
             return [pool.send_many(packed)]
         except BackendError as error:
             return [error]
-    return _Together(work).answers()
+    return _FanOut(work).answers()
 
 
 def _time_left(limit: float) -> float:
@@ -38,7 +38,7 @@ def _time_left(limit: float) -> float:
         return 0.0
 
 
-class _Together:
+class _FanOut:
     """Commands under way to several servers."""
 
     def __init__(self, work: Sequence[tuple[Pool, Sequence[bytes]]]):

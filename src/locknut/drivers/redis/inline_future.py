@@ -15,7 +15,7 @@ from typing import Any
 Callback = Callable[[Any], object]
 
 
-class Reply:
+class InlineFuture:
     """To a task it is a future (`asyncio.isfuture` tells by the mark); not to `asyncio.gather`."""
 
     __slots__ = ("_asyncio_future_blocking", "_callbacks", "_done", "_error", "_loop", "_result")

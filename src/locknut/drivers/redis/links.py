@@ -1,4 +1,4 @@
-"""The one stream of a loop to one place: made by who needs it first, and again when it is lost."""
+"""The one stream of a loop to one endpoint: opened by its first user, and again when it is lost."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any, Generic, TypeVar
 from hiredis import HiredisError
 
 from locknut.drivers.redis import wire
-from locknut.drivers.redis.endpoints import LONG_IDLE, SLOW_TO_OPEN, Place, overtaken
-from locknut.drivers.redis.inline_future import Reply
+from locknut.drivers.redis.endpoints import LONG_IDLE, SLOW_TO_OPEN, Endpoint, overtaken
+from locknut.drivers.redis.inline_future import InlineFuture
 from locknut.drivers.redis.recovery import Recovery
 from locknut.drivers.redis.settings import Settings
 from locknut.drivers.redis.streams import Stream
@@ -22,8 +22,8 @@ from locknut.runtimes.clock import now
 T = TypeVar("T")
 
 
-class Joint(Generic[T]):
-    """Work that whoever needs it first begins, in a task of its own, and all who need it await.
+class SharedTask(Generic[T]):
+    """A task started by its first user and awaited by all of them.
 
     So its time limits are its own, and a caller that gives up takes it from nobody.
     """
@@ -89,7 +89,7 @@ class _Asked:
 
     def __init__(self, packed: bytes):
         self.packed = packed
-        self.answer: Reply | None = None
+        self.answer: InlineFuture | None = None
         """Since it was sent."""
 
 
@@ -106,19 +106,19 @@ def drop(links: Iterable[Link], *, closed: bool) -> None:
 class Link:
     """A stream as long as there is one."""
 
-    def __init__(self, place: Place, dial: LoopDial, channels: tuple[bytes, ...] = ()):
-        self._place = place
+    def __init__(self, endpoint: Endpoint, dial: LoopDial, channels: tuple[bytes, ...] = ()):
+        self._endpoint = endpoint
         self._dial = dial
         self._channels = channels
-        self._connecting = Joint(self._connect)
-        self._confirming = Joint(self._confirm)
+        self._connecting = SharedTask(self._connect)
+        self._confirming = SharedTask(self._confirm)
         self._recovery = Recovery()
         self.stream: Stream | None = None
         self._unsent: list[_Asked] = []
         """What is asked while there is no stream: it goes out before what comes later."""
-        self.watched = place.watched
+        self.watched = endpoint.watched
         """Whether `ask` is to be used: somebody can tell who the master is."""
-        place.latest.follow(self)
+        endpoint.latest.follow(self)
 
     async def connected(self) -> Stream:
         stream = self.stream
@@ -130,25 +130,25 @@ class Link:
         self._recovery.ensure_time()
         begun = now()
         try:
-            stream = await self._place.reach(self._dial)
+            stream = await self._endpoint.reach(self._dial)
         except BackendUnavailable as error:
             self._recovery.failed(error)
             raise
         except (OSError, HiredisError) as error:
-            unreachable = wire.unreachable(self._place.settings, error)
+            unreachable = wire.unreachable(self._endpoint.settings, error)
             if isinstance(unreachable, BackendUnavailable):
                 self._recovery.failed(unreachable)
             raise unreachable from error
         self._recovery.reached()
         await stream.subscribe(*self._channels)
-        latest = self._place.latest
+        latest = self._endpoint.latest
         latest.reached(stream.peer)
         epoch = latest.epoch
         if self.watched and now() - begun > SLOW_TO_OPEN:  # it was frozen, perhaps, and deposed
-            await self._place.confirm(self._dial)
+            await self._endpoint.confirm(self._dial)
         if epoch != latest.epoch:
             stream.close()
-            raise overtaken(self._place.settings)
+            raise overtaken(self._endpoint.settings)
         self.stream = stream
         unsent, self._unsent = self._unsent, []
         for asked in unsent:
@@ -179,7 +179,7 @@ class Link:
         return await stream.send_many(packed)
 
     async def ask(self, packed: bytes) -> Any:
-        """One command, at a place that is watched."""
+        """One command, at an endpoint that is watched."""
         (reply,) = await self._ask([packed])
         return reply
 
@@ -196,11 +196,11 @@ class Link:
         if now() - sent > LONG_IDLE:
             await self._confirming.done()
         if stream is not self.stream:
-            raise overtaken(self._place.settings)
+            raise overtaken(self._endpoint.settings)
         return replies
 
     async def _confirm(self) -> None:
-        await self._place.confirm(self._dial)
+        await self._endpoint.confirm(self._dial)
         await asyncio.sleep(0)  # `overtaken` has its say
 
     def overtaken(self) -> None:
@@ -235,6 +235,6 @@ class Link:
         """The loop and its selector are the parent's too: not even closing is for us."""
         self.stream = None
         self._unsent = []
-        self._place.latest.forked()
+        self._endpoint.latest.forked()
         self._connecting.forked()
         self._confirming.forked()

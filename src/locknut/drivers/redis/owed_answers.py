@@ -15,7 +15,7 @@ from locknut.drivers.redis import wire
 from locknut.drivers.redis.connections import Connection
 
 
-class Owing:
+class OwedAnswers:
     """The connections of one pool that owe their last answer."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The idle connections of the blocking colour to one place: kept, checked, left when in doubt.
+"""The idle connections of the blocking colour to one endpoint: kept, checked, left when in doubt.
 
 A connection is dropped after any doubt: an answer that comes late is never another's.
 """
@@ -14,8 +14,8 @@ from hiredis import HiredisError, ReplyError
 
 from locknut.drivers.redis import wire
 from locknut.drivers.redis.connections import DIAL, Connection
-from locknut.drivers.redis.endpoints import LONG_IDLE, SLOW_TO_OPEN, Place, overtaken
-from locknut.drivers.redis.owed_answers import Owing
+from locknut.drivers.redis.endpoints import LONG_IDLE, SLOW_TO_OPEN, Endpoint, overtaken
+from locknut.drivers.redis.owed_answers import OwedAnswers
 from locknut.drivers.redis.recovery import Recovery
 from locknut.drivers.redis.settings import Settings
 from locknut.errors import BackendError, BackendUnavailable
@@ -30,14 +30,14 @@ has hung up, and a release that is sent to nobody is a release in doubt."""
 
 
 class Pool:
-    """The idle connections of one backend to one place."""
+    """The idle connections of one backend to one endpoint."""
 
-    def __init__(self, place: Place):
-        self._place = place
-        self._latest = place.latest
-        self._watched = place.watched
+    def __init__(self, endpoint: Endpoint):
+        self._endpoint = endpoint
+        self._latest = endpoint.latest
+        self._watched = endpoint.watched
         self._idle: list[Connection] = []
-        self._owing = Owing()
+        self._owed = OwedAnswers()
         self.era = object()
         """Another one whenever the server may be another: what one server said, its successor need
         not keep, so a grant that was read in one era is not counted from an answer of another."""
@@ -52,7 +52,7 @@ class Pool:
 
     @property
     def settings(self) -> Settings:
-        return self._place.settings
+        return self._endpoint.settings
 
     @property
     def idle(self) -> bool:
@@ -95,7 +95,7 @@ class Pool:
         """Raise if what was just read is the answer of a server that was succeeded by another."""
         long = LONG_IDLE if long is None else long
         if self._watched and monotonic() - connection.used > long:
-            run(self._place.confirm(DIAL))
+            run(self._endpoint.confirm(DIAL))
         if connection.epoch != self._latest.epoch:
             raise overtaken(connection.settings)
 
@@ -128,7 +128,7 @@ class Pool:
         idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
-        self._owing.close()
+        self._owed.close()
 
     def take(self) -> Connection:
         if deadline.until != math.inf:
@@ -136,7 +136,7 @@ class Pool:
         while (connection := self._next()) is not None:
             used, connection.used = connection.used, monotonic()
             if self._watched and connection.used - used > LONG_IDLE:
-                run(self._place.confirm(DIAL))
+                run(self._endpoint.confirm(DIAL))
             if connection.era is self.era and (
                 connection.used - used < IDLE_UNCHECKED or connection.alive()
             ):
@@ -148,7 +148,7 @@ class Pool:
         try:
             return self._idle.pop()
         except IndexError:
-            return self._owing.settled() if self._owing else None
+            return self._owed.settled() if self._owed else None
 
     def _ensure_time(self) -> None:
         """What there is no time for is not begun, and harms no connection."""
@@ -161,12 +161,12 @@ class Pool:
         self._recovery.ensure_time()
         begun = monotonic()
         try:
-            connection = run(self._place.reach(DIAL))
+            connection = run(self._endpoint.reach(DIAL))
         except BackendUnavailable as error:
             self._recovery.failed(error)
             raise
         except (OSError, HiredisError) as error:
-            unreachable = wire.unreachable(self._place.settings, error)
+            unreachable = wire.unreachable(self._endpoint.settings, error)
             passing = isinstance(unreachable, BackendUnavailable)
             if passing and not (wire.timed_out(error) and hurried()):
                 self._recovery.failed(unreachable)
@@ -193,8 +193,8 @@ class Pool:
 
     def give_back(self, connection: Connection) -> None:
         if connection.owes is not None and connection.era is self.era:
-            kept = len(self._owing) < self._kept
-            self._owing.add(connection) if kept else connection.close()
+            kept = len(self._owed) < self._kept
+            self._owed.add(connection) if kept else connection.close()
         elif connection.era is self.era and len(self._idle) < self._kept:
             connection.used = monotonic()
             self._idle.append(connection)

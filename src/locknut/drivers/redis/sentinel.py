@@ -15,7 +15,7 @@ from hiredis import HiredisError, ReplyError
 from locknut.core import doors
 from locknut.drivers.redis import settings as reading
 from locknut.drivers.redis import wire
-from locknut.drivers.redis.endpoints import BRIEFLY, Dial, Latest, Looked, P
+from locknut.drivers.redis.endpoints import BRIEFLY, Dial, EvictionCheck, Latest, P
 from locknut.drivers.redis.settings import Settings
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
 from locknut.runtimes.clock import now
@@ -48,7 +48,7 @@ class Sentinels:
         self.settings = settings
         self._sentinels = sentinels
         self._question = wire.pack(b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", service.encode())
-        self._looked = Looked()
+        self._eviction_check = EvictionCheck()
         self.latest = Latest()
         self._master = ""
         """Where it was when it was reached last."""
@@ -82,7 +82,7 @@ class Sentinels:
 
     async def _open(self, dial: Dial[P], found: Settings) -> P:
         try:
-            return await self._looked.open(dial, found)
+            return await self._eviction_check.open(dial, found)
         except BackendError:
             raise
         except (OSError, HiredisError) as error:

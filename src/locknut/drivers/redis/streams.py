@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, cast
 from hiredis import HiredisError, PushNotification, ReplyError
 
 from locknut.drivers.redis import wire
-from locknut.drivers.redis.inline_future import Reply
+from locknut.drivers.redis.inline_future import InlineFuture
 from locknut.drivers.redis.recovery import keep_alive
 from locknut.drivers.redis.settings import Settings
 from locknut.runtimes import sockets
@@ -52,7 +52,7 @@ class Answer(Protocol):
 class Stream(asyncio.BufferedProtocol):
     """One connection, shared by all tasks of a loop."""
 
-    _new_reply: Callable[[Any], Reply] = Reply
+    _new_reply: Callable[[Any], InlineFuture] = InlineFuture
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Stream(asyncio.BufferedProtocol):
         self.anchor = float("-inf")
         """When the command was sent whose answer came last: a message after it is younger (S1)."""
 
-    def send(self, packed: bytes) -> Reply:
+    def send(self, packed: bytes) -> InlineFuture:
         """The answer is awaited by a task."""
         answer = self._new_reply(self._loop)
         self.ask(packed, answer)

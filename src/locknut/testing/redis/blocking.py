@@ -10,11 +10,11 @@ from typing import Any, cast
 from hiredis import Reader, ReplyError
 
 from locknut.backends.redis.sync import BlockingBackend, Inbox
-from locknut.backends.redis.waiting import Waiting
+from locknut.backends.redis.waiting_claims import WaitingClaim
 from locknut.core.ports import Signal
 from locknut.drivers.redis import wire
 from locknut.drivers.redis.confirmations import Confirmation
-from locknut.drivers.redis.endpoints import Place, overtaken
+from locknut.drivers.redis.endpoints import Endpoint, overtaken
 from locknut.drivers.redis.lua_scripts import Script
 from locknut.drivers.redis.settings import Settings
 from locknut.errors import BackendError, BackendUnavailable
@@ -127,7 +127,7 @@ class Pool:
     def __init__(self, process: Process, node: RedisNode) -> None:
         self.dial = Dial(process, node)
         self.settings = SETTINGS
-        self._place: Place = place_for(process, node)
+        self._place: Endpoint = place_for(process, node)
         self._latest = self._place.latest
         self._idle: list[Connection] = []
         self.era = object()
@@ -258,7 +258,7 @@ class SimBlocking(BlockingBackend):
     async def _send_two(self, packed: bytes, most: float, within: float) -> tuple[Any, Any]:
         return await self._connections.send_two(packed, most, within)
 
-    def _signal(self, waiting: Waiting, plain: Callable[[], Signal]) -> Signal:
+    def _signal(self, waiting: WaitingClaim, plain: Callable[[], Signal]) -> Signal:
         super()._signal(waiting, plain)
         return SimInbox(self._pool, self._recipe, waiting, plain)
 

@@ -9,7 +9,7 @@ from hiredis import Reader
 
 from locknut.backends.redis.backend import RedisBackend
 from locknut.backends.redis.scripts import RELEASE
-from locknut.backends.redis.waiting import Waiting
+from locknut.backends.redis.waiting_claims import WaitingClaim
 from locknut.drivers.redis.confirmations import Unconfirmed
 from locknut.drivers.redis.lua_scripts import Script
 from locknut.drivers.redis.wire import pack
@@ -25,7 +25,7 @@ from locknut.testing.variant import Patch
 def counted_from_delivery(told: Callable[..., bool]) -> Callable[..., bool]:
     """A pushed grant counts from when it is read (S1)."""
 
-    def counted(waiting: Waiting, message: bytes, _: float) -> bool:
+    def counted(waiting: WaitingClaim, message: bytes, _: float) -> bool:
         return told(waiting, message, now())
 
     return counted
@@ -255,7 +255,7 @@ BUGS: dict[str, Bug] = {
         only=("fair",),
     ),
     "redis-push-from-delivery": believed(
-        Patch(Waiting, "told", counted_from_delivery),
+        Patch(WaitingClaim, "told", counted_from_delivery),
         rules="ad",
         faults=_STOPS,
         only=("fair", "mutex"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from locknut.backends.redis import naming
+from locknut.backends.redis import lock_keys
 from locknut.core.values import Claim, Mode
 from locknut.testing.redis.keys import Hash, Keys, ZSet
 
@@ -23,7 +23,7 @@ class Seen(NamedTuple):
 
 def holds(keys: Keys) -> Iterator[Seen]:
     for name in keys.names():
-        found = naming.key_of(name)
+        found = lock_keys.key_of(name)
         if found is None or name.endswith(b":line"):
             continue
         if keys.kind(name) == "string":
@@ -53,7 +53,7 @@ def _together(keys: Keys, name: bytes, key: str) -> Iterator[Seen]:
 
 def places_in_line(keys: Keys) -> Iterator[tuple[str, str]]:
     for name in keys.names():
-        found = naming.key_of(name)
+        found = lock_keys.key_of(name)
         if found is not None and name.endswith(b":line"):
             for member in keys.make(name, ZSet):
                 yield found[0], member.decode()

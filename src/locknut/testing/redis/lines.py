@@ -13,7 +13,7 @@ from typing import Any
 
 from locknut.backends.redis import engine as _engine  # noqa: F401  # all modules are loaded by it
 from locknut.drivers.redis import settings, wire
-from locknut.drivers.redis.endpoints import Latest, Single
+from locknut.drivers.redis.endpoints import FixedEndpoint, Latest
 from locknut.runtimes import deadlines
 from locknut.testing.node import EPOCH
 from locknut.testing.process import Process
@@ -147,9 +147,9 @@ class InOrder(list[Any]):
         self.append(one)
 
 
-def place_for(process: Process, node: RedisNode) -> Single:
+def place_for(process: Process, node: RedisNode) -> FixedEndpoint:
     """Each backend has its own; which server was reached last, all of a process know."""
-    place, known = Single(SETTINGS), node.latest.get(process.name)
+    place, known = FixedEndpoint(SETTINGS), node.latest.get(process.name)
     if known is None:
         known = node.latest[process.name] = Latest()
         followers: Any = InOrder()

@@ -121,7 +121,7 @@ class Dial:
 
 
 class Joint:
-    """Work that whoever needs it first begins, as `links.Joint`."""
+    """Work that whoever needs it first begins, as `links.SharedTask`."""
 
     def __init__(self, process: Process, work: Callable[[], Coroutine[Any, Any, Stream]]) -> None:
         self._process = process

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from locknut.backends.redis import naming
+from locknut.backends.redis import lock_keys
 from locknut.backends.redlock.recipe import MARKER, SUFFIX
 from locknut.core.values import Claim, Mode
 from locknut.testing.redis import holds as single
@@ -42,6 +42,6 @@ def surplus(keys: Keys) -> Iterator[str]:
 
 
 def _lock(name: bytes) -> str:
-    found = naming.key_of(name.removesuffix(SUFFIX))
+    found = lock_keys.key_of(name.removesuffix(SUFFIX))
     assert found is not None
     return found[0]

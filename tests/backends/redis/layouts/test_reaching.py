@@ -12,7 +12,7 @@ import pytest
 import locknut
 from locknut import aio
 from locknut.backends.redis.layouts import redisson
-from locknut.backends.redis.layouts.layout import CLAIMS, beside, named
+from locknut.backends.redis.layouts.foreign_layout import CLAIMS, beside, named
 from locknut.errors import ConfigurationError
 from locknut.urls import open_engine
 from tests.backends.redis.conftest import PATIENCE, eventually

@@ -14,14 +14,14 @@ from typing import Any, Final
 
 from hiredis import ReplyError
 
-from locknut.backends.redis import naming
+from locknut.backends.redis import lock_keys
 from locknut.backends.redis.aio import LoopBackend
-from locknut.backends.redis.looking import SendMany
+from locknut.backends.redis.inspector import SendMany
 from locknut.backends.redis.recipe import BROKEN, bulk
-from locknut.backends.redis.waiting import ID, Waiting
+from locknut.backends.redis.waiting_claims import ID, WaitingClaim
 from locknut.core.values import Answer, Claim, Mode
 from locknut.drivers.redis import wire
-from locknut.drivers.redis.cluster.node_links import Links
+from locknut.drivers.redis.cluster.node_links import NodeLinks
 from locknut.drivers.redis.cluster.routing import Cluster
 from locknut.drivers.redis.confirmations import Confirmation
 from locknut.drivers.redis.links import Link, LoopDial
@@ -41,8 +41,8 @@ class AsyncioClusterBackend(LoopBackend):
     def __init__(self, cluster: Cluster):
         super().__init__(cluster.settings)
         dial = LoopDial(self._pushed, self._lost)
-        self._links = Links(cluster, dial, BROKEN)
-        self._slow_links = Links(cluster, dial)
+        self._links = NodeLinks(cluster, dial, BROKEN)
+        self._slow_links = NodeLinks(cluster, dial)
         self._name = os.urandom(8).hex().encode()
         self._sharded = True
 
@@ -63,10 +63,10 @@ class AsyncioClusterBackend(LoopBackend):
         return [*self._links.known(), *self._slow_links.known()]
 
     def _in_reach(self, claims: Sequence[Claim]) -> bool:
-        return naming.one_slot(claims)
+        return lock_keys.one_slot(claims)
 
     def scatter(self, claims: Sequence[Claim]) -> Sequence[object]:
-        return self._links.owners_of(map(naming.hold_key_of, claims))
+        return self._links.owners_of(map(lock_keys.hold_key_of, claims))
 
     async def _servers(self) -> list[SendMany]:
         return [link.send_many for link in await self._links.masters()]
@@ -74,7 +74,7 @@ class AsyncioClusterBackend(LoopBackend):
     def _refused(self, reply: ReplyError) -> BackendError:
         return self._links.refused(reply)
 
-    def _reply_to(self, waiting: Waiting | None) -> bytes:  # noqa: ARG002 -- each lock has its channel
+    def _reply_to(self, waiting: WaitingClaim | None) -> bytes:  # noqa: ARG002 -- each lock has its channel
         return bulk((b"s" if self._sharded else b"p") + self._name)
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:
@@ -101,7 +101,7 @@ class AsyncioClusterBackend(LoopBackend):
 
     def _channel(self, claim: Claim) -> bytes:
         """Where this lock's grants are told to us, as granting.lua names it: in the lock's slot."""
-        hold = naming.hold_key(claim.key, permits=claim.mode is Mode.PERMIT)
+        hold = lock_keys.hold_key(claim.key, permits=claim.mode is Mode.PERMIT)
         return b"%b:told:%b" % (hold, self._name)
 
     def _listening(self, channel: bytes) -> bytes:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from locknut.backends.redis import naming
-from locknut.backends.redis.looking import SendMany
+from locknut.backends.redis import lock_keys
+from locknut.backends.redis.inspector import SendMany
 from locknut.backends.redis.sync import BlockingBackend
 from locknut.core.values import Claim
-from locknut.drivers.redis.cluster.node_pools import Pools
+from locknut.drivers.redis.cluster.node_pools import NodePools
 from locknut.drivers.redis.cluster.routing import Cluster
 from locknut.drivers.redis.pools import Pool
 
@@ -17,17 +17,17 @@ class ClusterBackend(BlockingBackend):
     """As on one server; the names of all locks are on all masters together."""
 
     def __init__(self, cluster: Cluster):
-        self._pools = Pools(cluster)
+        self._pools = NodePools(cluster)
         super().__init__(self._pools)
 
     async def _send_confirmed(self, packed: Sequence[bytes]) -> list[object]:
         return await self._pools.route(packed, self._confirmation)
 
     def _in_reach(self, claims: Sequence[Claim]) -> bool:
-        return naming.one_slot(claims)
+        return lock_keys.one_slot(claims)
 
     def scatter(self, claims: Sequence[Claim]) -> Sequence[object]:
-        return self._pools.owners_of(map(naming.hold_key_of, claims))
+        return self._pools.owners_of(map(lock_keys.hold_key_of, claims))
 
     async def _servers(self) -> list[SendMany]:
         return [_asynchronous(pool) for pool in self._pools.masters()]

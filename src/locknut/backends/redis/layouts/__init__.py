@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from locknut.backends.redis.layouts.layout import Layout
+from locknut.backends.redis.layouts.foreign_layout import Layout
 from locknut.backends.redis.layouts.redis_py import REDIS_PY
 from locknut.backends.redis.layouts.redisson import REDISSON
 

@@ -9,14 +9,14 @@ from typing import Any
 from hiredis import ReplyError
 
 from locknut.backends.redis.aio import AsyncioBackend
-from locknut.backends.redis.layouts.layout import Layout
-from locknut.backends.redis.layouts.verbs import ForeignVerbs
+from locknut.backends.redis.layouts.foreign_layout import Layout
+from locknut.backends.redis.layouts.foreign_verbs import ForeignVerbs
 from locknut.backends.redis.recipe import BROKEN
 from locknut.core.ports import Signal
 from locknut.core.values import Answer, Claim
 from locknut.drivers.redis import wire
-from locknut.drivers.redis.endpoints import Place
-from locknut.drivers.redis.inline_future import Reply
+from locknut.drivers.redis.endpoints import Endpoint
+from locknut.drivers.redis.inline_future import InlineFuture
 from locknut.drivers.redis.streams import Stream
 from locknut.errors import BackendError
 
@@ -24,8 +24,8 @@ from locknut.errors import BackendError
 class AsyncioForeign(ForeignVerbs, AsyncioBackend):
     """A subscription goes out on the stream before the question does, and is applied before it."""
 
-    def __init__(self, place: Place, layout: Layout):
-        AsyncioBackend.__init__(self, place)
+    def __init__(self, endpoint: Endpoint, layout: Layout):
+        AsyncioBackend.__init__(self, endpoint)
         self._speak(layout)
         self._ears: dict[bytes, set[Signal]] = {}
         """Who waits, by the channel."""
@@ -66,7 +66,7 @@ class AsyncioForeign(ForeignVerbs, AsyncioBackend):
             self._channels.add(channel)
             stream.send(wire.pack(b"SUBSCRIBE", channel)).add_done_callback(self._told)
 
-    def _told(self, future: Reply) -> None:
+    def _told(self, future: InlineFuture) -> None:
         if not future.cancelled() and future.exception() is None:
             reply = future.result()
             if isinstance(reply, ReplyError):

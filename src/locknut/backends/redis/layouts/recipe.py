@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from locknut.backends.redis import recipe
-from locknut.backends.redis.layouts.layout import CLAIMS, Layout, beside
+from locknut.backends.redis.layouts.foreign_layout import CLAIMS, Layout, beside
 from locknut.core.values import Claim, Holder, LockInfo
 from locknut.drivers.redis.lua_scripts import Script
 from locknut.drivers.redis.wire import pack

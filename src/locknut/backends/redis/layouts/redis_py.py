@@ -6,7 +6,7 @@ from random import random
 from typing import Final
 
 from locknut.backends.redis.layouts import scripts
-from locknut.backends.redis.layouts.layout import CLAIMS, Layout, beside, named
+from locknut.backends.redis.layouts.foreign_layout import CLAIMS, Layout, beside, named
 from locknut.core.values import Capability, Customs, Holder
 
 POLL: Final = 0.1

@@ -11,7 +11,7 @@ from typing import Final
 from uuid import UUID
 
 from locknut.backends.redis.layouts import scripts
-from locknut.backends.redis.layouts.layout import Layout
+from locknut.backends.redis.layouts.foreign_layout import Layout
 from locknut.core.values import Capability, Customs, Holder
 
 NET: Final = 5.0

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from hiredis import HiredisError, ReplyError
 
-from locknut.backends.redis.layouts.layout import Layout
-from locknut.backends.redis.layouts.verbs import ForeignVerbs
+from locknut.backends.redis.layouts.foreign_layout import Layout
+from locknut.backends.redis.layouts.foreign_verbs import ForeignVerbs
 from locknut.backends.redis.sync import BlockingBackend
 from locknut.core.ports import Signal
 from locknut.core.values import Claim

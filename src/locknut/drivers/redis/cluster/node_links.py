@@ -8,12 +8,12 @@ from typing import Any
 
 from locknut.drivers.redis.cluster.hash_slots import Address
 from locknut.drivers.redis.cluster.routing import Answers, Cluster, Routes
-from locknut.drivers.redis.links import Joint, Link, LoopDial
+from locknut.drivers.redis.links import Link, LoopDial, SharedTask
 from locknut.drivers.redis.streams import Stream
 from locknut.errors import BackendError
 
 
-class Links(Routes):
+class NodeLinks(Routes):
     """The streams of one backend, to all nodes."""
 
     def __init__(self, cluster: Cluster, dial: LoopDial, *channels: bytes):
@@ -21,7 +21,7 @@ class Links(Routes):
         self._channels = channels
         self._dial = dial
         self._links: dict[Address, Link] = {}
-        self._refreshing = Joint(self._refreshed)
+        self._refreshing = SharedTask(self._refreshed)
 
     async def stream_for(self, packed: bytes) -> Stream:
         address = await self.owner_of(packed)

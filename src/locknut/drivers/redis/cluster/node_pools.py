@@ -12,7 +12,7 @@ from locknut.drivers.redis.cluster.hash_slots import Address
 from locknut.drivers.redis.cluster.routing import Answers, Cluster, Node, Routes
 from locknut.drivers.redis.cluster.silence import Silence
 from locknut.drivers.redis.connections import DIAL, Connection
-from locknut.drivers.redis.fan_out import together
+from locknut.drivers.redis.fan_out import ask_all
 from locknut.drivers.redis.pools import Pool
 from locknut.drivers.redis.settings import Settings
 from locknut.errors import BackendError, BackendUnavailable
@@ -53,7 +53,7 @@ class NodePool(Pool):
         super().close()
 
 
-class Pools(Routes):
+class NodePools(Routes):
     """The idle connections of one backend, to all nodes: used as a `Pool` is."""
 
     def __init__(self, cluster: Cluster):
@@ -123,7 +123,7 @@ class Pools(Routes):
 
     async def _together(self, sent: Mapping[Address, Sequence[bytes]]) -> Answers:
         work = [(self._at(address), packed) for address, packed in sent.items()]
-        return dict(zip(sent, together(work), strict=True))
+        return dict(zip(sent, ask_all(work), strict=True))
 
     def _at(self, address: Address) -> NodePool:
         pool = self._pools.get(address)

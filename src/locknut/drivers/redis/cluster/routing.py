@@ -24,7 +24,7 @@ from locknut.drivers.redis.cluster.hash_slots import (
 )
 from locknut.drivers.redis.cluster.views import Survey, View, view
 from locknut.drivers.redis.confirmations import Confirmation, Unconfirmed
-from locknut.drivers.redis.endpoints import BRIEFLY, Dial, Latest, Looked, P
+from locknut.drivers.redis.endpoints import BRIEFLY, Dial, EvictionCheck, Latest, P
 from locknut.drivers.redis.recovery import Recovery
 from locknut.drivers.redis.settings import Settings
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
@@ -53,7 +53,7 @@ class Cluster:
         self.map = SlotMap(seeds)
         self._suspects: set[Address] = set()
         self._learned = float("-inf")
-        self._looked = Looked()
+        self._eviction_check = EvictionCheck()
         self._recovery = Recovery()
 
     def anew(self) -> Cluster:
@@ -71,7 +71,7 @@ class Cluster:
         self._suspects.discard(address)
 
     def node(self, address: Address) -> Node:
-        return Node(self.settings.at(*address), self._looked)
+        return Node(self.settings.at(*address), self._eviction_check)
 
     async def refresh(self, dial: Dial[P]) -> None:
         """Ask the nodes who has which slot now, and believe the best of their views."""
@@ -115,17 +115,17 @@ class Cluster:
 
 
 class Node:
-    """One master of the cluster, as a place."""
+    """One master of the cluster, as an endpoint."""
 
     watched = False
 
-    def __init__(self, settings: Settings, looked: Looked):
+    def __init__(self, settings: Settings, looked: EvictionCheck):
         self.settings = settings
         self.latest = Latest()
-        self._looked = looked
+        self._eviction_check = looked
 
     async def reach(self, dial: Dial[P]) -> P:
-        peer = await self._looked.open(dial, self.settings)
+        peer = await self._eviction_check.open(dial, self.settings)
         if peer.welcome.role == "replica":
             peer.close()
             message = f"{self.settings.place} became a replica"

@@ -20,7 +20,7 @@ FRESH: Final = 0.3
 """How long an answer stands for the next question of the same claim, where that is allowed."""
 
 
-class Waiting:
+class WaitingClaim:
     """One claim that stands in line."""
 
     __slots__ = (
@@ -119,7 +119,7 @@ class Watch:
 
     __slots__ = ("_left", "_signal", "_waiting")
 
-    def __init__(self, waiting: Waiting, signal: Signal, left: Callable[[Waiting], None]):
+    def __init__(self, waiting: WaitingClaim, signal: Signal, left: Callable[[WaitingClaim], None]):
         self._waiting = waiting
         self._signal = signal
         self._left = left

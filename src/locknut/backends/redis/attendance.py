@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from locknut.backends.redis.recipe import Recipe
 from locknut.backends.redis.scripts import ATTEND
-from locknut.backends.redis.waiting import Waiting, Watch
+from locknut.backends.redis.waiting_claims import WaitingClaim, Watch
 from locknut.core.ports import Signal
 from locknut.core.values import Answer, Busy, Claim, Mode
 from locknut.drivers.redis.confirmations import Confirmation
@@ -36,17 +36,17 @@ class Attendance:
     __slots__ = ("asks", "claims", "due")
 
     def __init__(self) -> None:
-        self.claims: dict[str, Waiting] = {}
-        self.asks: Waiting | None = None
+        self.claims: dict[str, WaitingClaim] = {}
+        self.asks: WaitingClaim | None = None
         self.due = float("-inf")
         """When it is time for the next question."""
 
-    def join(self, waiting: Waiting) -> None:
+    def join(self, waiting: WaitingClaim) -> None:
         self.claims[waiting.claim.id] = waiting
         if self.asks is None:
             self.asks = waiting
 
-    def leave(self, waiting: Waiting) -> Waiting | None:
+    def leave(self, waiting: WaitingClaim) -> WaitingClaim | None:
         """Who has to ask from now on, if that is another one than before."""
         self.claims.pop(waiting.claim.id, None)
         if self.asks is not waiting:
@@ -55,7 +55,7 @@ class Attendance:
         self.asks = next(iter(list(self.claims.values())), None)
         return self.asks
 
-    def some(self, first: Waiting) -> list[str]:
+    def some(self, first: WaitingClaim) -> list[str]:
         """Who asks, the oldest and the newest: what is lost is nearly always lost for all."""
         known = list(self.claims)
         return list(dict.fromkeys((first.claim.id, *known[:1], *known[-1:])))
@@ -71,7 +71,7 @@ class Attending(ABC):
 
     _recipe: Recipe
     _confirmation: Confirmation | None
-    _waiting: dict[str, Waiting]
+    _waiting: dict[str, WaitingClaim]
     """Claims that stand in line, by id: from the answer "not yet" to the grant or release."""
     _attended: dict[tuple[str, bool], Attendance]
     """By name, and whether it is the semaphore's: who of those that wait asks for all."""
@@ -80,7 +80,7 @@ class Attending(ABC):
     async def _ask(self, script: Script, packed: bytes) -> Any:
         """One script's answer."""
 
-    async def _known(self, waiting: Waiting) -> Answer | None:
+    async def _known(self, waiting: WaitingClaim) -> Answer | None:
         """The answer to a claim that waits, without asking for itself; None: it has to."""
         known = waiting.answer()
         if known is None:
@@ -93,7 +93,7 @@ class Attending(ABC):
     def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
         waiting = self._waiting.get(claim.id)
         if waiting is None:
-            waiting = self._waiting[claim.id] = Waiting(claim)
+            waiting = self._waiting[claim.id] = WaitingClaim(claim)
         self._attendance(claim).join(waiting)
         return Watch(waiting, self._signal(waiting, signal), self._left_watch)
 
@@ -102,11 +102,11 @@ class Attending(ABC):
         known = self._attended.get(place)
         return self._attended.setdefault(place, Attendance()) if known is None else known
 
-    def _another_asks(self, waiting: Waiting) -> bool:
+    def _another_asks(self, waiting: WaitingClaim) -> bool:
         attendance = self._attended.get((waiting.claim.key, waiting.claim.mode is Mode.PERMIT))
         return attendance is not None and attendance.asks not in (None, waiting)
 
-    def _left_watch(self, waiting: Waiting) -> None:
+    def _left_watch(self, waiting: WaitingClaim) -> None:
         attendance = self._attendance(waiting.claim)
         heir = attendance.leave(waiting)
         if not attendance.claims:
@@ -120,14 +120,14 @@ class Attending(ABC):
         self._waiting.clear()
         self._attended.clear()
 
-    def _ring(self, waiting: Waiting) -> None:  # noqa: B027 -- a loop rings
+    def _ring(self, waiting: WaitingClaim) -> None:  # noqa: B027 -- a loop rings
         """Have it ask soon. Who looks every second by itself need not be rung."""
 
-    def _until_asked(self, waiting: Waiting, busy: Busy) -> Busy:  # noqa: ARG002 -- a loop looks
+    def _until_asked(self, waiting: WaitingClaim, busy: Busy) -> Busy:  # noqa: ARG002 -- a loop looks
         """For how long this claim may sleep after it was told "not yet"."""
         return busy
 
-    async def _attend(self, waiting: Waiting) -> Answer | None:
+    async def _attend(self, waiting: WaitingClaim) -> Answer | None:
         """What is known because one claim asks for all; None: this one has to ask for itself."""
         sent = now()
         attendance = self._attendance(waiting.claim)
@@ -160,5 +160,5 @@ class Attending(ABC):
         return None
 
     @abstractmethod
-    def _signal(self, waiting: Waiting, plain: Callable[[], Signal]) -> Signal:
+    def _signal(self, waiting: WaitingClaim, plain: Callable[[], Signal]) -> Signal:
         """What a caller in line sleeps on."""

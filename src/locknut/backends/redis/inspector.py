@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from hiredis import ReplyError
 
-from locknut.backends.redis import naming, recipe
+from locknut.backends.redis import lock_keys, recipe
 from locknut.backends.redis.recipe import Recipe
 from locknut.backends.redis.scripts import INSPECT
 from locknut.core.values import LockInfo
@@ -83,7 +83,7 @@ class Looking(ABC):
     async def _all_places(self, prefix: str) -> set[tuple[str, bool]]:
         """Every lock and semaphore that has a key there and begins so."""
         places: set[tuple[str, bool]] = set()
-        match = b"MATCH", naming.pattern(prefix), b"COUNT", b"1000"
+        match = b"MATCH", lock_keys.pattern(prefix), b"COUNT", b"1000"
         silent: list[BackendError] = []
         servers = await self._servers()
         for send_many in servers:
@@ -92,7 +92,7 @@ class Looking(ABC):
                 while cursor != b"0":
                     (reply,) = await send_many([wire.pack(b"SCAN", cursor or b"0", *match)])
                     cursor, keys = self._checked(reply)
-                    found = map(naming.key_of, keys)
+                    found = map(lock_keys.key_of, keys)
                     places.update(place for place in found if place is not None)
             except BackendError as error:
                 silent.append(error)

@@ -11,9 +11,9 @@ from hiredis import ReplyError
 
 from locknut.backends.redis import backend
 from locknut.backends.redis.backend import RedisBackend
-from locknut.backends.redis.layouts.layout import Layout
+from locknut.backends.redis.inspector import BATCH
+from locknut.backends.redis.layouts.foreign_layout import Layout
 from locknut.backends.redis.layouts.recipe import ForeignRecipe
-from locknut.backends.redis.looking import BATCH
 from locknut.core.values import Answer, Busy, Claim, Granted, Heard, LockInfo
 from locknut.drivers.redis import wire
 from locknut.errors import Unsupported
