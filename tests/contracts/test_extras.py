@@ -28,9 +28,8 @@ except locknut.ConfigurationError as error:
 @pytest.mark.parametrize(
     ("extra", "driver", "url"),
     [
-        ("redis", "redis", "redis://localhost"),
         ("redis", "hiredis", "redis://localhost"),
-        ("redis", "redis", "redlock://a,b,c"),
+        ("redis", "hiredis", "redlock://a,b,c"),
         ("zookeeper", "kazoo", "zookeeper://localhost"),
     ],
 )
@@ -42,6 +41,16 @@ def test_the_command_installs_what_the_extra_has(extra: str, driver: str, url: s
     packages = " ".join(f'"{each}"' for each in PROJECT["optional-dependencies"][extra])
     assert f"a driver that is not installed ({driver}" in said
     assert f"get it with: pip install {packages}" in said
+
+
+@pytest.mark.parametrize("url", ["redis://localhost", "redis+cluster://a,b", "redlock://a,b,c"])
+def test_redis_needs_no_client_library(url: str) -> None:
+    """redis-py is not asked for: connections, and what a URL says, are our own affair."""
+    program = WITHOUT.format(driver="redis", url=url)
+    said = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=True
+    )
+    assert (said.stdout, said.stderr) == ("", "")
 
 
 @pytest.mark.parametrize("extra", sorted(set(PROJECT["optional-dependencies"]) - {"all"}))

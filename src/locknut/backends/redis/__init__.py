@@ -34,6 +34,6 @@ def adopt(client: Any) -> Engine:
 def _not_installed(what: str, error: ImportError) -> ConfigurationError:
     message = (
         f"{what} a driver that is not installed ({error.name}); "
-        'get it with: pip install "redis>=5.0" "hiredis>=3.2"'
+        'get it with: pip install "hiredis>=3.2"'
     )
     return ConfigurationError(message, backend="redis")

@@ -32,7 +32,7 @@ def _engine() -> Any:
     except ImportError as error:
         message = (
             f"redlock: needs a driver that is not installed ({error.name}); "
-            'get it with: pip install "redis>=5.0" "hiredis>=3.2"'
+            'get it with: pip install "hiredis>=3.2"'
         )
         raise ConfigurationError(message, backend="redlock") from error
     return engine

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import math
 import ssl
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
-from redis import connection
-
 from locknut.core import doors
+from locknut.drivers.redis.url_parts import UrlParts, take_apart
 from locknut.errors import BackendUnavailable, ConfigurationError
 from locknut.runtimes.deadlines import hurried, share
 
@@ -23,7 +21,6 @@ COMMAND_LIMIT: Final = 2.0
 """Seconds after which a command counts as unanswered."""
 REPLICAS_LIMIT: Final = 1.0
 MOST_REPLICAS: Final = 100
-_parse_url: Callable[[str], dict[str, Any]] = connection.parse_url
 _SCHEMES: Final = {
     "redis": "redis",
     "rediss": "rediss",
@@ -32,7 +29,7 @@ _SCHEMES: Final = {
     "valkeys": "rediss",
     "valkey+unix": "unix",
 }
-"""What redis-py calls them."""
+"""What such a URL is called where it is taken apart."""
 _TLS: Final = (
     "ssl_ca_certs",
     "ssl_ca_path",
@@ -131,7 +128,7 @@ def read_hosts(url: Url, port: int = 6379) -> list[Settings]:
     found = [read(type(url)(url.scheme, at + first, url.path, url.options), port)]
     for host in others:
         known = _parsed(type(url)(url.scheme, host), _SCHEMES[url.scheme])
-        found.append(found[0].at(known.get("host") or "localhost", known.get("port") or port))
+        found.append(found[0].at(known.host or "localhost", known.port or port))
     return found
 
 
@@ -145,29 +142,28 @@ def read(url: Url, port: int = 6379) -> Settings:
     limit = _limit(url, "socket_timeout", COMMAND_LIMIT)
     known = _parsed(url, scheme)
     return Settings(
-        host=known.get("host") or "localhost",
-        port=known.get("port") or port,
-        path=known.get("path") or "" if scheme == "unix" else "",
-        db=known.get("db") or 0,
+        host=known.host or "localhost",
+        port=known.port or port,
+        path=known.path,
+        db=known.db,
         limit=limit,
         connect_limit=_limit(url, "socket_connect_timeout", limit),
         replicas=_replicas(url),
         replicas_limit=_replicas_limit(url, limit),
-        username=known.get("username") or "",
-        password=known.get("password") or "",
+        username=known.username,
+        password=known.password,
         tls=_context(url.options) if scheme == "rediss" else None,
     )
 
 
-def _parsed(url: Url, scheme: str) -> dict[str, Any]:
-    """redis-py's reading of it: user, password, host, port, path and database."""
+def _parsed(url: Url, scheme: str) -> UrlParts:
     database = url.options.get("db")
     query = f"?{urlencode({'db': database})}" if database is not None else ""
     if scheme != "unix" and not url.path.strip("/").isdecimal() and url.path.strip("/"):
         message = f"the path of a redis: URL is the number of a database, got {url.path!r}"
         raise ConfigurationError(message, backend="redis")
     try:
-        return dict(_parse_url(f"{scheme}://{url.netloc}{quote(url.path)}{query}"))
+        return take_apart(f"{scheme}://{url.netloc}{quote(url.path)}{query}")
     except ValueError as error:
         raise ConfigurationError(f"the redis: URL is wrong: {error}", backend="redis") from None
 
