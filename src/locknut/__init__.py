@@ -62,7 +62,7 @@ from locknut.blocking.lease import Lease, Leases
 from locknut.blocking.lock_group import Together, all_of
 from locknut.blocking.locks import Locks, connect, redlock
 from locknut.blocking.primitives import Lock, RWLock, Semaphore
-from locknut.core.doors import Duration
+from locknut.core.validation import Duration
 from locknut.core.values import (
     Capability,
     Event,

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, ClassVar, Final, NamedTuple, Self, cast
 
 from locknut import pickling, urls
-from locknut.core import doors, exiting, forking
+from locknut.core import exiting, forking, validation
 from locknut.core.client import Client
 from locknut.core.ports import Backend, Ear, Engine, Runtime
 from locknut.core.values import Customs
@@ -137,7 +137,7 @@ def client(
         lease_type=face._lease_type,
         namespace=_namespace(settings, customs),
         label=settings.label,
-        cohort=doors.cohort(settings.cohort),
+        cohort=validation.cohort(settings.cohort),
         id=settings.id or engine.id,
         customs=customs,
         how_to_see=way_to(engine, settings).look,
@@ -156,7 +156,7 @@ def client(
 
 def _namespace(settings: Settings, customs: Customs) -> str:
     given = settings.namespace
-    return customs.namespace if given is None else doors.namespace(given)
+    return customs.namespace if given is None else validation.namespace(given)
 
 
 def _after_fork_in_child() -> None:

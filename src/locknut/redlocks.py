@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from locknut import opening
-from locknut.core import doors
+from locknut.core import validation
 from locknut.core.ports import Engine
 from locknut.core.values import NodeInfo
 from locknut.errors import ConfigurationError
@@ -17,8 +17,8 @@ __all__ = ["begin", "engine", "nodes"]
 
 def engine(
     urls: Iterable[str],
-    max_ttl: doors.Duration,
-    node_timeout: doors.Duration,
+    max_ttl: validation.Duration,
+    node_timeout: validation.Duration,
     *,
     durable: bool,
     failover: bool,
@@ -26,8 +26,8 @@ def engine(
 ) -> tuple[Engine, Origin]:
     """What `locknut.redlock` connects to, and how another process does."""
     options = {
-        "max_ttl": f"{doors.seconds(max_ttl, 'max_ttl')}",
-        "node_timeout": f"{doors.seconds(node_timeout, 'node_timeout')}",
+        "max_ttl": f"{validation.seconds(max_ttl, 'max_ttl')}",
+        "node_timeout": f"{validation.seconds(node_timeout, 'node_timeout')}",
         "durable": str(durable),
         "failover": str(failover),
         "set_name": set_name,

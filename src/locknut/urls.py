@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from locknut.core import doors
+from locknut.core import validation
 from locknut.core.ports import Backend, Engine
 from locknut.errors import ConfigurationError, Unsupported
 
@@ -132,7 +132,7 @@ def open_engine(text: Any) -> tuple[Engine, Url]:
         return _adopt(text), Url("")
     url = parse(chosen(text))
     opener = _opener(url)
-    common = {key: url.options.pop(key) for key in doors.COMMON_OPTIONS if key in url.options}
+    common = {key: url.options.pop(key) for key in validation.COMMON_OPTIONS if key in url.options}
     engine = opener(url)
     return engine, Url(url.scheme, url.netloc, url.path, common)
 
@@ -183,7 +183,7 @@ def _opener(url: Url) -> Callable[[Url], Engine]:
         address = f"{scheme}:{url.path}"
         message = f"{address!r} is an address without a scheme, did you mean 'redis://{address}'?"
         raise ConfigurationError(message)
-    meant = doors.nearest(scheme, known) or f"; there are: {', '.join(_plain(known))}"
+    meant = validation.nearest(scheme, known) or f"; there are: {', '.join(_plain(known))}"
     raise ConfigurationError(f"no engine is installed for {scheme!r} URLs{meant}")
 
 
@@ -195,7 +195,7 @@ def _plain(schemes: list[str]) -> list[str]:
 
 def ensure(backend: Backend, require: Iterable[str]) -> None:
     """Refuse an engine that lacks what the user insists on."""
-    missing = sorted(set(map(doors.capability, require)) - backend.capabilities)
+    missing = sorted(set(map(validation.capability, require)) - backend.capabilities)
     if missing:
         message = f"the {backend.name} engine lacks: {', '.join(missing)}"
         raise Unsupported(message, backend=backend.name)

@@ -19,7 +19,7 @@ import pytest
 
 import locknut
 from locknut import aio
-from locknut.core import doors
+from locknut.core import validation
 from locknut.core.spelling import spell
 from locknut.faces.hints import Way, shown
 from tests.contracts.sources import ROOT
@@ -58,7 +58,7 @@ def test_the_limits_of_a_ttl_are_readable(locks: locknut.Locks) -> None:
 
 @pytest.mark.parametrize("timeout", [0.01, "10ms", timedelta(milliseconds=10)])
 def test_a_timeout_is_told_as_a_duration(
-    locks: locknut.Locks, url: str, timeout: doors.Duration
+    locks: locknut.Locks, url: str, timeout: validation.Duration
 ) -> None:
     with locknut.connect(url) as other, other.lock("x"):
         told = str(busy(locks.lock("x", timeout=timeout)))

@@ -42,11 +42,11 @@ ALLOWED = {
     "backends": ("locknut.urls.Url",),  # the address an engine is opened with
     "drivers": (
         "locknut.urls.Url",  # where the servers are
-        "locknut.core.doors",  # an option of a URL is refused in the same words everywhere
+        "locknut.core.validation",  # an option of a URL is refused in the same words everywhere
     ),
     "cli": (
         "locknut.core.values",  # the vocabulary that `locknut` hands on
-        "locknut.core.doors",  # "1m30s" reads the same everywhere
+        "locknut.core.validation",  # "1m30s" reads the same everywhere
         "locknut.runtimes.clock",  # there is one clock
     ),
     "guards": ("locknut.runtimes.descriptors",),  # no file of ours is ever stdout

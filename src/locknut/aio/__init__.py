@@ -25,7 +25,7 @@ from locknut.aio.lease import Lease, Leases
 from locknut.aio.lock_group import Together, all_of
 from locknut.aio.locks import Locks, connect, redlock
 from locknut.aio.primitives import Lock, RWLock, Semaphore
-from locknut.core.doors import Duration
+from locknut.core.validation import Duration
 from locknut.core.values import LockInfo, Ping
 from locknut.faces.misuse import answered
 from locknut.faces.options import LockOptions, OnBusy, OnLost, check_options

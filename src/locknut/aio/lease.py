@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from locknut.aio import belonging
-from locknut.core import doors, gathering, looking, losing, moving
+from locknut.core import gathering, looking, losing, moving, validation
 from locknut.core.holding import LeaseCore, nobody
 from locknut.core.leaving import release
 from locknut.core.values import LockInfo, State
@@ -33,10 +33,10 @@ class Lost:
         come = "set" if lease._ended is State.LOST else "not set"
         return f"<{type(self).__name__} of {lease.name!r} on {lease.backend}: {come}>"
 
-    async def wait(self, timeout: doors.Duration | None = None) -> bool:
+    async def wait(self, timeout: validation.Duration | None = None) -> bool:
         """Wait for the loss; False when the time is up or the lease ended in another way."""
         belonging.here(self._lease._client)
-        until = self._lease._client.runtime.now() + doors.wait(timeout)
+        until = self._lease._client.runtime.now() + validation.wait(timeout)
         return await losing.wait_lost(self._lease._client, self._lease, until)
 
 
@@ -69,7 +69,7 @@ class Lease(LeaseCore):
         belonging.here(self._client)
         return await looking.info(self._client, self.name)
 
-    async def detach(self, ttl: doors.Duration | None = None) -> str:
+    async def detach(self, ttl: validation.Duration | None = None) -> str:
         """Let the hold go on without this process. Return a secret text for one `attach`."""
         belonging.here(self._client)
         seconds = moving.parking_time(self._client.backend, ttl)
@@ -186,7 +186,7 @@ class Leases:
         gathering.let_go(self._parts, self._caller())
         await gathering.release_all(self._made)
 
-    __reduce__ = doors.refuse_copy
+    __reduce__ = validation.refuse_copy
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {gathering.shown(self._leases)}>"

@@ -11,7 +11,7 @@ from locknut.aio import belonging
 from locknut.aio.belonging import Entered, pop_entered
 from locknut.aio.lease import Leases, leave
 from locknut.aio.primitives import Lock, Semaphore
-from locknut.core import doors, gathering
+from locknut.core import gathering, validation
 from locknut.core.holding import nobody
 from locknut.errors import AcquireTimeout, ConfigurationError
 from locknut.faces.misuse import answering_acquire, for_async_with
@@ -30,8 +30,8 @@ class Together(pickling.Named):
 
     __slots__ = ("__weakref__", "_entered", "_parts", "_timeout")
 
-    def __init__(self, parts: list[gathering.Part], timeout: doors.Duration | None):
-        doors.wait(timeout)
+    def __init__(self, parts: list[gathering.Part], timeout: validation.Duration | None):
+        validation.wait(timeout)
         self._parts = gathering.in_order(parts)
         self._timeout = timeout
         self._entered: Entered[Leases] = []
@@ -47,7 +47,7 @@ class Together(pickling.Named):
 
     @coroutine_function
     def acquire(
-        self, blocking: bool = True, timeout: doors.Duration | None = None
+        self, blocking: bool = True, timeout: validation.Duration | None = None
     ) -> Coroutine[Any, Any, Leases | None]:  # as Lock.acquire
         """Return all the leases, or None if the timeout expired first."""
         caller = belonging.caller_or_none(self._runtime)
@@ -57,7 +57,7 @@ class Together(pickling.Named):
         self,
         caller_ref: Callable[[], Caller | None],
         blocking: object,
-        timeout: doors.Duration | None,
+        timeout: validation.Duration | None,
     ) -> Leases | None:
         made: list[Any] = []
         try:
@@ -70,7 +70,7 @@ class Together(pickling.Named):
             raise
         return leases
 
-    async def _acquire(self, timeout: doors.Duration | None, made: list[Any]) -> Leases | None:
+    async def _acquire(self, timeout: validation.Duration | None, made: list[Any]) -> Leases | None:
         deadline = until(self._parts[0][0], timeout)
         if not await gathering.acquire_all(self._parts, deadline, made):
             return None
@@ -118,7 +118,7 @@ class Together(pickling.Named):
 _ACQUIRE_ALL = Together._acquire_for.__code__
 
 
-def all_of(*locks: Lock, timeout: doors.Duration | None = None) -> Together:
+def all_of(*locks: Lock, timeout: validation.Duration | None = None) -> Together:
     """Take locks of several engines at once: all or none, in one global order."""
     for lock in locks:
         if not isinstance(lock, Lock) or isinstance(lock, Semaphore):

@@ -12,7 +12,7 @@ from locknut.aio.decorator import Decorator, SkippingDecorator, decorator
 from locknut.aio.lease import Lease
 from locknut.aio.lock_group import Together
 from locknut.aio.primitives import Lock, RWLock, Semaphore
-from locknut.core import closing, doors, gathering, looking, moving, pinging
+from locknut.core import closing, gathering, looking, moving, pinging, validation
 from locknut.core.holding import Caller, nobody
 from locknut.core.ports import Backend, Engine, Runtime
 from locknut.core.values import Capability, Event, LockInfo, Mode, Ping
@@ -64,11 +64,11 @@ class Locks(opening.Opened):
     def lock(  # noqa: PLR0913  # the options of a lock, each by name
         self,
         name: str,
-        ttl: doors.Duration | None = None,
-        timeout: doors.Duration | None = None,
+        ttl: validation.Duration | None = None,
+        timeout: validation.Duration | None = None,
         *,
         auto_renew: bool = True,
-        max_hold: doors.Duration | None = None,
+        max_hold: validation.Duration | None = None,
         fair: bool = False,
         owner: str | None = None,
         on_lost: OnLost = None,
@@ -87,11 +87,11 @@ class Locks(opening.Opened):
     def rwlock(
         self,
         name: str,
-        ttl: doors.Duration | None = None,
-        timeout: doors.Duration | None = None,
+        ttl: validation.Duration | None = None,
+        timeout: validation.Duration | None = None,
         *,
         auto_renew: bool = True,
-        max_hold: doors.Duration | None = None,
+        max_hold: validation.Duration | None = None,
         on_lost: OnLost = None,
     ) -> RWLock:
         """Make a lock for many readers or one writer: its `.read()` and `.write()` are locks."""
@@ -113,11 +113,11 @@ class Locks(opening.Opened):
         self,
         name: str,
         permits: int,
-        ttl: doors.Duration | None = None,
-        timeout: doors.Duration | None = None,
+        ttl: validation.Duration | None = None,
+        timeout: validation.Duration | None = None,
         *,
         auto_renew: bool = True,
-        max_hold: doors.Duration | None = None,
+        max_hold: validation.Duration | None = None,
         fair: bool = False,
         on_lost: OnLost = None,
     ) -> Semaphore:
@@ -129,21 +129,21 @@ class Locks(opening.Opened):
             max_hold=max_hold,
             fair=fair,
             mode=Mode.PERMIT,
-            permits=doors.permits(permits),
+            permits=validation.permits(permits),
         )
         return Semaphore(self._client, name, terms, timeout, on_lost)
 
     def all(
         self,
         *names: str,
-        ttl: doors.Duration | None = None,
-        timeout: doors.Duration | None = None,
+        ttl: validation.Duration | None = None,
+        timeout: validation.Duration | None = None,
         auto_renew: bool = True,
-        max_hold: doors.Duration | None = None,
+        max_hold: validation.Duration | None = None,
     ) -> Together:
         """Take several locks at once: all or none, and two callers never deadlock."""
         terms = make_terms(self._client, ttl=ttl, auto_renew=auto_renew, max_hold=max_hold)
-        parts = [(self._client, self._client.want(doors.name(name), terms)) for name in names]
+        parts = [(self._client, self._client.want(validation.name(name), terms)) for name in names]
         return Together(parts, timeout)
 
     @overload
@@ -151,7 +151,7 @@ class Locks(opening.Opened):
         self,
         template: str,
         *,
-        timeout: doors.Duration | None = None,
+        timeout: validation.Duration | None = None,
         on_busy: Literal["skip"],
         **options: Unpack[LockOptions],
     ) -> SkippingDecorator: ...
@@ -161,7 +161,7 @@ class Locks(opening.Opened):
         self,
         template: str,
         *,
-        timeout: doors.Duration | None = None,
+        timeout: validation.Duration | None = None,
         on_busy: Literal["raise", "wait"] = "raise",
         **options: Unpack[LockOptions],
     ) -> Decorator: ...
@@ -170,11 +170,11 @@ class Locks(opening.Opened):
         self,
         template: str,
         *,
-        timeout: doors.Duration | None = None,
+        timeout: validation.Duration | None = None,
         on_busy: OnBusy = "raise",
-        ttl: doors.Duration | None = None,
+        ttl: validation.Duration | None = None,
         auto_renew: bool = True,
-        max_hold: doors.Duration | None = None,
+        max_hold: validation.Duration | None = None,
         fair: bool = False,
         owner: str | None = None,
         on_lost: OnLost = None,
@@ -197,7 +197,7 @@ class Locks(opening.Opened):
     async def info(self, name: str) -> LockInfo:
         """Return who holds the lock of this name and who waits for it."""
         belonging.here(self._client)
-        return await looking.info(self._client, doors.name(name))
+        return await looking.info(self._client, validation.name(name))
 
     async def list(self, pattern: str | None = None) -> list[LockInfo]:
         """Return the locks that are held or waited for, or those that match "order:*"."""
@@ -210,9 +210,9 @@ class Locks(opening.Opened):
         `reason` goes into the event and the log; the holder is told it too, with our label.
         """
         belonging.here(self._client)
-        return await looking.force_release(self._client, doors.name(name), fence, reason)
+        return await looking.force_release(self._client, validation.name(name), fence, reason)
 
-    async def ping(self, timeout: doors.Duration = 5.0) -> Ping:
+    async def ping(self, timeout: validation.Duration = 5.0) -> Ping:
         """Check that the engine works: take a lock and release it within `timeout`.
 
         Raises BackendUnavailable or another BackendError that says what is wrong. The lock's name
@@ -284,7 +284,7 @@ def connect(
     In place of a URL a client of the engine's driver can be given, `redis.Redis(...)` say: its
     settings are used, its connections are not.
     """
-    settings = opening.Settings(namespace, label, doors.required(require), cohort, id)
+    settings = opening.Settings(namespace, label, validation.required(require), cohort, id)
     return Locks(*opening.open_url(url, settings))
 
 
@@ -292,8 +292,8 @@ def connect(
 def redlock(  # noqa: PLR0913  # each by name
     urls: Iterable[str],
     *,
-    max_ttl: doors.Duration = 60.0,
-    node_timeout: doors.Duration = 0.3,
+    max_ttl: validation.Duration = 60.0,
+    node_timeout: validation.Duration = 0.3,
     durable: bool = False,
     failover: bool = False,
     set_name: str = "",
@@ -309,7 +309,7 @@ def redlock(  # noqa: PLR0913  # each by name
     `failover`: a node may be a group behind Sentinels, and lose what the page of `redlock:` says.
     `set_name`: for clients that know the same nodes by different addresses.
     """
-    settings = opening.Settings(namespace, label, doors.required(require), cohort, id)
+    settings = opening.Settings(namespace, label, validation.required(require), cohort, id)
     engine, origin = redlocks.engine(
         urls, max_ttl, node_timeout, durable=durable, failover=failover, set_name=set_name
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from locknut.aio import belonging
 from locknut.aio.belonging import Entered, pop_entered
 from locknut.aio.lease import Lease, Scope, tell
-from locknut.core import doors, forking, looking
+from locknut.core import forking, looking, validation
 from locknut.core.entering import acquire
 from locknut.core.holding import nobody
 from locknut.core.leaving import begin_release
@@ -53,15 +53,15 @@ class Lock(Named):
         client: Client,
         name: str = "",
         terms: Terms | None = None,
-        timeout: doors.Duration | None = None,
+        timeout: validation.Duration | None = None,
         on_lost: OnLost = None,
     ):
         if terms is None:
             raise misuse.made_by(type(self))
-        self.name = doors.name(name)
+        self.name = validation.name(name)
         self._client = client
         self._timeout = timeout
-        self._wait = doors.wait(timeout)
+        self._wait = validation.wait(timeout)
         self._on_lost = checked_on_lost(on_lost)
         self._want = client.want(name, terms)
         self._kept: list[Lease] = []
@@ -70,7 +70,7 @@ class Lock(Named):
 
     @coroutine_function
     def acquire(
-        self, blocking: bool = True, timeout: doors.Duration | None = None
+        self, blocking: bool = True, timeout: validation.Duration | None = None
     ) -> Coroutine[Any, Any, Lease | None]:  # threading's own signature
         """Return the lease, or None if the timeout expired first (`timeout=-1` waits forever)."""
         caller = belonging.caller_or_none(self._client.runtime)
@@ -80,7 +80,7 @@ class Lock(Named):
         self,
         caller_ref: Callable[[], Caller | None],
         blocking: object,
-        timeout: doors.Duration | None,
+        timeout: validation.Duration | None,
     ) -> Lease | None:
         made: list[Any] = []
         client = self._here()
@@ -88,7 +88,7 @@ class Lock(Named):
         wait = self._wait
         try:
             if timeout is not None or not blocking:
-                wait = doors.wait(chosen(blocking, timeout, self._timeout))
+                wait = validation.wait(chosen(blocking, timeout, self._timeout))
             await acquire(client, self._want, caller, self._until(wait), made)
             if not made:
                 return None
@@ -109,7 +109,7 @@ class Lock(Named):
         return client
 
     def _until(self, wait: float) -> float:
-        return wait if wait == doors.FOREVER else self._client.runtime.now() + wait
+        return wait if wait == validation.FOREVER else self._client.runtime.now() + wait
 
     def _acquired(self, lease: Lease) -> Lease:
         if self._on_lost is not None and callable(self._on_lost) and lease._count == 1:

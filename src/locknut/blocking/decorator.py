@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
-from locknut.core.doors import Duration
+from locknut.core.validation import Duration
 from locknut.faces.options import LockOptions, OnBusy, skipped
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Self
 
-from locknut.core import doors, gathering, looking, losing, moving
+from locknut.core import gathering, looking, losing, moving, validation
 from locknut.core.holding import LeaseCore
 from locknut.core.leaving import begin_release, release_again
 from locknut.core.values import LockInfo, State
@@ -32,9 +32,9 @@ class Lost:
         come = "set" if lease._ended is State.LOST else "not set"
         return f"<{type(self).__name__} of {lease.name!r} on {lease.backend}: {come}>"
 
-    def wait(self, timeout: doors.Duration | None = None) -> bool:
+    def wait(self, timeout: validation.Duration | None = None) -> bool:
         """Wait for the loss; False when the time is up or the lease ended in another way."""
-        until = self._lease._client.runtime.now() + doors.wait(timeout)
+        until = self._lease._client.runtime.now() + validation.wait(timeout)
         return run(losing.wait_lost(self._lease._client, self._lease, until))
 
 
@@ -69,7 +69,7 @@ class Lease(LeaseCore):
         """Return who holds this lock and who waits for it; on `redlock:`, what each node says."""
         return run(looking.info(self._client, self.name))
 
-    def detach(self, ttl: doors.Duration | None = None) -> str:
+    def detach(self, ttl: validation.Duration | None = None) -> str:
         """Let the hold go on without this process. Return a secret text for one `attach`."""
         seconds = moving.parking_time(self._client.backend, ttl)
         return run(moving.detach(self._client, self, seconds))
@@ -172,7 +172,7 @@ class Leases:
         gathering.let_go(self._parts, self._caller())
         run(gathering.roll_back(self._made))
 
-    __reduce__ = doors.refuse_copy
+    __reduce__ = validation.refuse_copy
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {gathering.shown(self._leases)}>"

@@ -9,7 +9,7 @@ from locknut import pickling
 from locknut.blocking.lease import Leases, leave, on_interrupt
 from locknut.blocking.primitives import Lock, Semaphore
 from locknut.blocking.tasks import note_task, running_task
-from locknut.core import doors, gathering
+from locknut.core import gathering, validation
 from locknut.errors import AcquireTimeout, ConfigurationError
 from locknut.faces.misuse import answering_acquire, for_with
 from locknut.faces.options import chosen, pop_entered, restore_entered, timed_out, until
@@ -26,8 +26,8 @@ class Together(pickling.Named):
 
     __slots__ = ("__weakref__", "_parts", "_timeout")
 
-    def __init__(self, parts: list[gathering.Part], timeout: doors.Duration | None):
-        doors.wait(timeout)
+    def __init__(self, parts: list[gathering.Part], timeout: validation.Duration | None):
+        validation.wait(timeout)
         self._parts = gathering.in_order(parts)
         self._timeout = timeout
 
@@ -41,7 +41,7 @@ class Together(pickling.Named):
         return [client.bare(want.key) for client, want in self._parts]
 
     def acquire(
-        self, blocking: bool = True, timeout: doors.Duration | None = None
+        self, blocking: bool = True, timeout: validation.Duration | None = None
     ) -> Leases | None:  # as Lock.acquire
         """Return all the leases, or None if the timeout expired first."""
         made: list[Any] = []
@@ -51,7 +51,7 @@ class Together(pickling.Named):
             run(gathering.roll_back(made))  # Ctrl-C after the last grant
             raise
 
-    def _acquire(self, timeout: doors.Duration | None, made: list[Any]) -> Leases | None:
+    def _acquire(self, timeout: validation.Duration | None, made: list[Any]) -> Leases | None:
         deadline = until(self._parts[0][0], timeout)
         if not run(gathering.acquire_all(self._parts, deadline, made)):
             return None
@@ -107,7 +107,7 @@ class Together(pickling.Named):
         return f"<{type(self).__module__}.{type(self).__name__} {self.names}>"
 
 
-def all_of(*locks: Lock, timeout: doors.Duration | None = None) -> Together:
+def all_of(*locks: Lock, timeout: validation.Duration | None = None) -> Together:
     """Take locks of several engines at once: all or none, in one global order."""
     for lock in locks:
         if not isinstance(lock, Lock) or isinstance(lock, Semaphore):

@@ -11,7 +11,7 @@ from locknut.blocking.decorator import Decorator, SkippingDecorator, decorator
 from locknut.blocking.lease import Lease
 from locknut.blocking.lock_group import Together
 from locknut.blocking.primitives import Lock, RWLock, Semaphore
-from locknut.core import closing, doors, gathering, looking, moving, pinging
+from locknut.core import closing, gathering, looking, moving, pinging, validation
 from locknut.core.ports import Backend, Engine, Runtime
 from locknut.core.values import Capability, Event, LockInfo, Mode, Ping
 from locknut.faces import misuse
@@ -62,11 +62,11 @@ class Locks(opening.Opened):
     def lock(  # noqa: PLR0913  # the options of a lock, each by name
         self,
         name: str,
-        ttl: doors.Duration | None = None,
-        timeout: doors.Duration | None = None,
+        ttl: validation.Duration | None = None,
+        timeout: validation.Duration | None = None,
         *,
         auto_renew: bool = True,
-        max_hold: doors.Duration | None = None,
+        max_hold: validation.Duration | None = None,
         fair: bool = False,
         owner: str | None = None,
         on_lost: OnLost = None,
@@ -85,11 +85,11 @@ class Locks(opening.Opened):
     def rwlock(
         self,
         name: str,
-        ttl: doors.Duration | None = None,
-        timeout: doors.Duration | None = None,
+        ttl: validation.Duration | None = None,
+        timeout: validation.Duration | None = None,
         *,
         auto_renew: bool = True,
-        max_hold: doors.Duration | None = None,
+        max_hold: validation.Duration | None = None,
         on_lost: OnLost = None,
     ) -> RWLock:
         """Make a lock for many readers or one writer: its `.read()` and `.write()` are locks."""
@@ -111,11 +111,11 @@ class Locks(opening.Opened):
         self,
         name: str,
         permits: int,
-        ttl: doors.Duration | None = None,
-        timeout: doors.Duration | None = None,
+        ttl: validation.Duration | None = None,
+        timeout: validation.Duration | None = None,
         *,
         auto_renew: bool = True,
-        max_hold: doors.Duration | None = None,
+        max_hold: validation.Duration | None = None,
         fair: bool = False,
         on_lost: OnLost = None,
     ) -> Semaphore:
@@ -127,21 +127,21 @@ class Locks(opening.Opened):
             max_hold=max_hold,
             fair=fair,
             mode=Mode.PERMIT,
-            permits=doors.permits(permits),
+            permits=validation.permits(permits),
         )
         return Semaphore(self._client, name, terms, timeout, on_lost)
 
     def all(
         self,
         *names: str,
-        ttl: doors.Duration | None = None,
-        timeout: doors.Duration | None = None,
+        ttl: validation.Duration | None = None,
+        timeout: validation.Duration | None = None,
         auto_renew: bool = True,
-        max_hold: doors.Duration | None = None,
+        max_hold: validation.Duration | None = None,
     ) -> Together:
         """Take several locks at once: all or none, and two callers never deadlock."""
         terms = make_terms(self._client, ttl=ttl, auto_renew=auto_renew, max_hold=max_hold)
-        parts = [(self._client, self._client.want(doors.name(name), terms)) for name in names]
+        parts = [(self._client, self._client.want(validation.name(name), terms)) for name in names]
         return Together(parts, timeout)
 
     @overload
@@ -149,7 +149,7 @@ class Locks(opening.Opened):
         self,
         template: str,
         *,
-        timeout: doors.Duration | None = None,
+        timeout: validation.Duration | None = None,
         on_busy: Literal["skip"],
         **options: Unpack[LockOptions],
     ) -> SkippingDecorator: ...
@@ -159,7 +159,7 @@ class Locks(opening.Opened):
         self,
         template: str,
         *,
-        timeout: doors.Duration | None = None,
+        timeout: validation.Duration | None = None,
         on_busy: Literal["raise", "wait"] = "raise",
         **options: Unpack[LockOptions],
     ) -> Decorator: ...
@@ -168,11 +168,11 @@ class Locks(opening.Opened):
         self,
         template: str,
         *,
-        timeout: doors.Duration | None = None,
+        timeout: validation.Duration | None = None,
         on_busy: OnBusy = "raise",
-        ttl: doors.Duration | None = None,
+        ttl: validation.Duration | None = None,
         auto_renew: bool = True,
-        max_hold: doors.Duration | None = None,
+        max_hold: validation.Duration | None = None,
         fair: bool = False,
         owner: str | None = None,
         on_lost: OnLost = None,
@@ -194,7 +194,7 @@ class Locks(opening.Opened):
 
     def info(self, name: str) -> LockInfo:
         """Return who holds the lock of this name and who waits for it."""
-        return run(looking.info(self._client, doors.name(name)))
+        return run(looking.info(self._client, validation.name(name)))
 
     def list(self, pattern: str | None = None) -> list[LockInfo]:
         """Return the locks that are held or waited for, or those that match "order:*"."""
@@ -205,9 +205,9 @@ class Locks(opening.Opened):
 
         `reason` goes into the event and the log; the holder is told it too, with our label.
         """
-        return run(looking.force_release(self._client, doors.name(name), fence, reason))
+        return run(looking.force_release(self._client, validation.name(name), fence, reason))
 
-    def ping(self, timeout: doors.Duration = 5.0) -> Ping:
+    def ping(self, timeout: validation.Duration = 5.0) -> Ping:
         """Check that the engine works: take a lock and release it within `timeout`.
 
         Raises BackendUnavailable or another BackendError that says what is wrong. The lock's name
@@ -265,7 +265,7 @@ def connect(
     In place of a URL a client of the engine's driver can be given, `redis.Redis(...)` say: its
     settings are used, its connections are not.
     """
-    settings = opening.Settings(namespace, label, doors.required(require), cohort, id)
+    settings = opening.Settings(namespace, label, validation.required(require), cohort, id)
     return Locks(*opening.open_url(url, settings))
 
 
@@ -273,8 +273,8 @@ def connect(
 def redlock(  # noqa: PLR0913  # each by name
     urls: Iterable[str],
     *,
-    max_ttl: doors.Duration = 60.0,
-    node_timeout: doors.Duration = 0.3,
+    max_ttl: validation.Duration = 60.0,
+    node_timeout: validation.Duration = 0.3,
     durable: bool = False,
     failover: bool = False,
     set_name: str = "",
@@ -290,7 +290,7 @@ def redlock(  # noqa: PLR0913  # each by name
     `failover`: a node may be a group behind Sentinels, and lose what the page of `redlock:` says.
     `set_name`: for clients that know the same nodes by different addresses.
     """
-    settings = opening.Settings(namespace, label, doors.required(require), cohort, id)
+    settings = opening.Settings(namespace, label, validation.required(require), cohort, id)
     engine, origin = redlocks.engine(
         urls, max_ttl, node_timeout, durable=durable, failover=failover, set_name=set_name
     )

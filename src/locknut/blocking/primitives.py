@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from locknut.blocking.lease import Lease, on_interrupt, tell
 from locknut.blocking.tasks import note_task, refuse_other_task, running_task
-from locknut.core import doors, looking
-from locknut.core.doors import FOREVER
+from locknut.core import looking, validation
 from locknut.core.entering import acquire
 from locknut.core.forking import here
 from locknut.core.leaving import begin_release, release_again
+from locknut.core.validation import FOREVER
 from locknut.core.values import LockInfo, Mode
 from locknut.errors import AcquireTimeout, LeaseLost, LocknutError
 from locknut.faces import misuse
@@ -49,20 +49,20 @@ class Lock(Named):
         client: Client,
         name: str = "",
         terms: Terms | None = None,
-        timeout: doors.Duration | None = None,
+        timeout: validation.Duration | None = None,
         on_lost: OnLost = None,
     ):
         if terms is None:
             raise misuse.made_by(type(self))
-        self.name = doors.name(name)
+        self.name = validation.name(name)
         self._client = client
         self._timeout = timeout
-        self._wait = doors.wait(timeout)
+        self._wait = validation.wait(timeout)
         self._on_lost = checked_on_lost(on_lost)
         self._want = client.want(name, terms)
 
     def acquire(
-        self, blocking: bool = True, timeout: doors.Duration | None = None
+        self, blocking: bool = True, timeout: validation.Duration | None = None
     ) -> Lease | None:  # threading's own signature
         """Return the lease, or None if the timeout expired first (`timeout=-1` waits forever)."""
         made: list[Any] = []
@@ -70,7 +70,9 @@ class Lock(Named):
         try:
             if blocking and timeout is None:
                 return self._acquire(self._wait, caller, made)
-            return self._acquire(doors.wait(chosen(blocking, timeout, self._timeout)), caller, made)
+            return self._acquire(
+                validation.wait(chosen(blocking, timeout, self._timeout)), caller, made
+            )
         except BaseException:
             self._undo(made)
             raise

@@ -105,7 +105,7 @@ def _overview() -> str:
 
 def _no_such(word: str) -> int:
     from locknut.cli.exits import Exit
-    from locknut.core.doors import nearest
+    from locknut.core.validation import nearest
 
     problem = f"there is no verb {word!r}" if word else "no verb given"
     known = nearest(word, VERBS) or f"; there are: {', '.join(VERBS)}"

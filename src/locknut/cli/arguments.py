@@ -16,7 +16,7 @@ from locknut.cli.exits import Exit
 from locknut.cli.options import EVERYWHERE, RUN
 from locknut.cli.readings import OnLost
 from locknut.cli.verbs import VERBS
-from locknut.core.doors import nearest
+from locknut.core.validation import nearest
 from locknut.errors import ConfigurationError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from typing import NamedTuple
 
-from locknut.core import doors
+from locknut.core import validation
 from locknut.errors import ConfigurationError
 
 
@@ -32,7 +32,7 @@ _POLICIES = {
 
 def duration(text: str) -> float:
     """0.5, 90, 1m30s."""
-    return doors.seconds(text, "the duration")
+    return validation.seconds(text, "the duration")
 
 
 def flag(text: str) -> bool:
@@ -84,4 +84,4 @@ def on_lost(text: str) -> OnLost:
 
 def capabilities(text: str) -> list[str]:
     """fencing,durable: refused here if there is no such capability."""
-    return [doors.capability(part.strip()).value for part in text.split(",") if part.strip()]
+    return [validation.capability(part.strip()).value for part in text.split(",") if part.strip()]

@@ -12,7 +12,7 @@ from collections import deque
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from locknut.core import doors, losing, planning
+from locknut.core import losing, planning, validation
 from locknut.core.holding import NEW, Hold
 from locknut.core.renewing import Keeper
 from locknut.core.values import Capability, Claim, Customs, Event, Heard, Mode, Renewed
@@ -101,7 +101,7 @@ class Client:
         how_to_see: Callable[[str], str] = str,
         reopen: Callable[[Client], Client] | None = None,
         serial: int = 0,
-        carried: Callable[[Client], tuple[object, ...]] = doors.refuse_copy,
+        carried: Callable[[Client], tuple[object, ...]] = validation.refuse_copy,
         identity: str = "",
     ):
         self.backend = backend

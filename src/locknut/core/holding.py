@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from locknut.core import doors, pacing
+from locknut.core import pacing, validation
 from locknut.core.values import Claim, Granted, Mode, State
 from locknut.errors import LeaseLost, NotHeld
 
@@ -237,7 +237,7 @@ class LeaseCore:
         """Call `callback(lease)` when the hold is lost (at once, if it already is)."""
         self._client.on_lost(self, callback)
 
-    __reduce__ = doors.refuse_copy  # the end of a copy would be taken for the end of the hold
+    __reduce__ = validation.refuse_copy  # the end of a copy would be taken for the end of the hold
 
     def __bool__(self) -> bool:
         return True

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from locknut.core import doors, forking, losing, pacing
+from locknut.core import forking, losing, pacing, validation
 from locknut.core.holding import Hold, Terms
 from locknut.core.leaving import pass_on
 from locknut.core.values import Claim, Granted, Mode, State
@@ -29,10 +29,10 @@ PREFIX = "locknut1."
 DEFAULT_TTL = 30.0
 
 
-def parking_time(backend: Backend, ttl: doors.Duration | None) -> float | None:
+def parking_time(backend: Backend, ttl: validation.Duration | None) -> float | None:
     """How long a detached hold is to live, as it may be; None: as long as it lives now."""
     longest = getattr(backend, "max_parked_ttl", backend.max_ttl)
-    return doors.ttl(ttl, backend.min_ttl, longest)
+    return validation.ttl(ttl, backend.min_ttl, longest)
 
 
 async def detach(client: Client, lease: LeaseCore, ttl: float | None) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from locknut.core import doors
+from locknut.core import validation
 from locknut.core.acquiring import Turn
 from locknut.core.holding import Terms
 from locknut.core.retreating import give_up
@@ -28,13 +28,13 @@ _PAUSE: Final = 0.02
 """Before somebody else who pings is asked for again, where the lock cannot be shared."""
 
 
-async def ping(client: Client, timeout: doors.Duration) -> float:
+async def ping(client: Client, timeout: validation.Duration) -> float:
     """How many seconds it took. Raises BackendUnavailable also when the time is up."""
     client.ensure_open()
     runtime = client.runtime
     began = runtime.now()
     want = client.want(NAME, _terms(client))
-    turn = Turn(runtime.caller(), began + doors.seconds(timeout, "timeout"), began)
+    turn = Turn(runtime.caller(), began + validation.seconds(timeout, "timeout"), began)
     turn.limit = turn.until
     turn.claim = client.claim(want, turn.caller, waits=False)
     try:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
-from locknut.core.doors import nearest
+from locknut.core.validation import nearest
 
 P = ParamSpec("P")
 R = TypeVar("R")

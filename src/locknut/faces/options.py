@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from locknut.core import doors
+from locknut.core import validation
 from locknut.core.holding import Terms
 from locknut.core.spelling import spell
 from locknut.core.values import Event, LockInfo, Mode
@@ -23,9 +23,9 @@ OnBusy = Literal["raise", "skip", "wait"]
 class LockOptions(TypedDict, total=False):
     """The options of `lock`, which are those of `locked` too: a test keeps them equal."""
 
-    ttl: doors.Duration | None
+    ttl: validation.Duration | None
     auto_renew: bool
-    max_hold: doors.Duration | None
+    max_hold: validation.Duration | None
     fair: bool
     owner: str | None
     on_lost: OnLost
@@ -34,9 +34,9 @@ class LockOptions(TypedDict, total=False):
 def make_terms(  # noqa: PLR0913  # the public options of a lock, each by name
     client: Client,
     *,
-    ttl: doors.Duration | None = None,
+    ttl: validation.Duration | None = None,
     auto_renew: bool = True,
-    max_hold: doors.Duration | None = None,
+    max_hold: validation.Duration | None = None,
     fair: bool = False,
     owner: str | None = None,
     mode: Mode = Mode.EXCLUSIVE,
@@ -45,34 +45,34 @@ def make_terms(  # noqa: PLR0913  # the public options of a lock, each by name
 ) -> Terms:
     """The terms of a lock, or an error that names the argument."""
     backend = client.backend
-    doors.able(backend.capabilities, mode, fair=fair, backend=backend.name)
+    validation.able(backend.capabilities, mode, fair=fair, backend=backend.name)
     if owner is not None:
-        doors.name(owner, "owner")
-    seconds = doors.ttl(ttl, backend.min_ttl, backend.max_ttl)
-    longest = doors.max_hold(max_hold)
+        validation.name(owner, "owner")
+    seconds = validation.ttl(ttl, backend.min_ttl, backend.max_ttl)
+    longest = validation.max_hold(max_hold)
     return Terms(seconds, bool(auto_renew), longest, bool(fair), owner, mode, permits, hand_over)
 
 
-def check_options(timeout: doors.Duration | None, options: LockOptions) -> None:
+def check_options(timeout: validation.Duration | None, options: LockOptions) -> None:
     """Refuse what is wrong whatever the engine, while it is not known yet."""
-    doors.wait(timeout)
-    doors.ttl(options.get("ttl"), 0, doors.FOREVER)
-    doors.max_hold(options.get("max_hold"))
+    validation.wait(timeout)
+    validation.ttl(options.get("ttl"), 0, validation.FOREVER)
+    validation.max_hold(options.get("max_hold"))
     if (owner := options.get("owner")) is not None:
-        doors.name(owner, "owner")
+        validation.name(owner, "owner")
     checked_on_lost(options.get("on_lost"))
 
 
-def until(client: Client, timeout: doors.Duration | None) -> float:
+def until(client: Client, timeout: validation.Duration | None) -> float:
     """The deadline of a wait that starts now."""
     if timeout is None:
-        return doors.FOREVER
-    return client.runtime.now() + doors.wait(timeout)
+        return validation.FOREVER
+    return client.runtime.now() + validation.wait(timeout)
 
 
 def chosen(
-    blocking: object, timeout: doors.Duration | None, default: doors.Duration | None
-) -> doors.Duration | None:
+    blocking: object, timeout: validation.Duration | None, default: validation.Duration | None
+) -> validation.Duration | None:
     """What `acquire(blocking, timeout)` means: as in threading, None stands for the lock's own."""
     if blocking:
         return default if timeout is None else timeout
@@ -94,13 +94,13 @@ def skipped(client: Client, name: str, what: str) -> None:
 
 
 def timed_out(
-    client: Client, want: Want, timeout: doors.Duration | None, info: LockInfo | None
+    client: Client, want: Want, timeout: validation.Duration | None, info: LockInfo | None
 ) -> AcquireTimeout:
     """Says who has it, and what to do next."""
     name = client.bare(want.key)
     holders = "" if info is None or not info.holders else f"; held by {info.holders[0]}"
     advice = f"wait longer (timeout=), or {client.how_to_see(name)}"
-    message = f"not acquired within {spell(doors.wait(timeout))}{holders}; {advice}"
+    message = f"not acquired within {spell(validation.wait(timeout))}{holders}; {advice}"
     return AcquireTimeout(message, key=name, backend=client.backend.name)
 
 

@@ -10,7 +10,7 @@ import string
 from collections.abc import Callable
 from typing import Any
 
-from locknut.core import doors
+from locknut.core import validation
 from locknut.errors import ConfigurationError
 
 ON_BUSY = ("raise", "skip", "wait")
@@ -18,7 +18,7 @@ ON_BUSY = ("raise", "skip", "wait")
 
 def namer(template: str, function: Callable[..., Any]) -> Callable[..., str]:
     """A function that makes the lock's name from the arguments of a call."""
-    doors.name(template, "template")
+    validation.name(template, "template")
     signature = inspect.signature(function)
     for reference in _references(template):
         _known(reference, signature, template)
@@ -26,7 +26,7 @@ def namer(template: str, function: Callable[..., Any]) -> Callable[..., str]:
     def make(*args: object, **kwargs: object) -> str:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        return doors.name(template.format(**bound.arguments))
+        return validation.name(template.format(**bound.arguments))
 
     return make
 
@@ -47,13 +47,15 @@ def _known(reference: str, signature: inspect.Signature, template: str) -> None:
         raise ConfigurationError(message)
 
 
-def policy(template: object, on_busy: str, timeout: doors.Duration | None) -> doors.Duration | None:
+def policy(
+    template: object, on_busy: str, timeout: validation.Duration | None
+) -> validation.Duration | None:
     """How long a decorated function waits: not at all, unless it is told to."""
     if callable(template):
         called = getattr(template, "__name__", "report")
         message = f'locked needs the name of a lock, in brackets: @locked("{called}")'
         raise ConfigurationError(message)
-    doors.name(template, "template")
+    validation.name(template, "template")
     if on_busy not in ON_BUSY:
         message = f"on_busy must be one of {', '.join(ON_BUSY)}, got {on_busy!r}"
         raise ConfigurationError(message)

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Final, Protocol
 
 from locknut.backends.file.directory import open_directory
-from locknut.core import doors
+from locknut.core import validation
 from locknut.errors import BackendError, ConfigurationError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Url(Protocol):
 
 def open_engine(url: Url) -> FileEngine | FlockEngine:
     """`file:` is this user's own directory, `file:///path` any other."""
-    doors.check_options("file", url.options, _OPTIONS)
+    validation.check_options("file", url.options, _OPTIONS)
     for option, value in url.options.items():
         if value not in _OPTIONS[option]:
             message = f"{option}={value!r}: expected {' or '.join(_OPTIONS[option])}"

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from locknut.backends.memory.store import Store
-from locknut.core import doors
+from locknut.core import validation
 from locknut.core.values import (
     Answer,
     Busy,
@@ -201,7 +201,7 @@ _naming = threading.Lock()
 
 def open_engine(url: Url) -> MemoryEngine:
     """`memory:` is one engine for the process, `memory:name` another one."""
-    doors.check_options("memory", url.options, ())
+    validation.check_options("memory", url.options, ())
     with _naming:  # or two who come first would have one each, and both the lock
         engine = _named.get(url.path)
         if engine is None:

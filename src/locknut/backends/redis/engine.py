@@ -11,7 +11,7 @@ from locknut.backends.redis.layouts import FOREIGN, Layout
 from locknut.backends.redis.layouts.aio import AsyncioForeign
 from locknut.backends.redis.layouts.sync import BlockingForeign
 from locknut.backends.redis.sync import BlockingBackend
-from locknut.core import doors
+from locknut.core import validation
 from locknut.core.ports import Runtime
 from locknut.core.values import Customs
 from locknut.drivers.redis import sentinel, settings
@@ -82,7 +82,7 @@ def open_url(url: Url) -> RedisEngine | ClusterEngine:
     """The engine for any of the URLs that lead to a Redis or Valkey."""
     behind_sentinels = url.scheme.endswith("+sentinel")
     known = (*sentinel.OPTIONS, *settings.OPTIONS) if behind_sentinels else settings.OPTIONS
-    doors.check_options("redis", url.options, (*known, "layout"))
+    validation.check_options("redis", url.options, (*known, "layout"))
     options = dict(url.options)
     layout = _layout(url, options.pop("layout", ""))
     url = type(url)(url.scheme, url.netloc, url.path, options)

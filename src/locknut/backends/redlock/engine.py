@@ -11,7 +11,7 @@ from locknut.backends.redlock.aio import AsyncioBackend
 from locknut.backends.redlock.recipe import Recipe
 from locknut.backends.redlock.sets import Set
 from locknut.backends.redlock.sync import BlockingBackend
-from locknut.core import doors
+from locknut.core import validation
 from locknut.core.ports import Runtime
 from locknut.core.spelling import spell
 from locknut.core.values import NodeInfo
@@ -75,7 +75,7 @@ class RedlockEngine:
 
 def open_url(url: Url) -> RedlockEngine:
     """`redlock://h1,h2,h3`: all nodes are spoken to in the same way."""
-    doors.check_options("redlock", url.options, (*_OWN, *settings.OPTIONS))
+    validation.check_options("redlock", url.options, (*_OWN, *settings.OPTIONS))
     own = {str(name): url.options.pop(name) for name in _OWN if name in url.options}
     scheme = "rediss" if url.scheme == "redlocks" else "redis"
     servers = settings.read_hosts(type(url)(scheme, url.netloc, url.path, url.options))
@@ -91,8 +91,8 @@ def open_urls(urls: Sequence[Url], options: dict[str, str]) -> RedlockEngine:
 def _engine(servers: list[ConfiguredEndpoint], options: Mapping[str, str]) -> RedlockEngine:
     return RedlockEngine(
         servers,
-        max_ttl=doors.seconds(options.get("max_ttl", MAX_TTL), "max_ttl"),
-        limit=doors.seconds(options.get("node_timeout", NODE_LIMIT), "node_timeout"),
+        max_ttl=validation.seconds(options.get("max_ttl", MAX_TTL), "max_ttl"),
+        limit=validation.seconds(options.get("node_timeout", NODE_LIMIT), "node_timeout"),
         durable=settings.switch(dict(options), "durable", default=False),
         set_name=options.get("set_name", ""),
     )

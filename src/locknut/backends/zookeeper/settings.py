@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from locknut.backends.zookeeper import naming
-from locknut.core import doors
+from locknut.core import validation
 from locknut.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Settings:
 
 def read(url: Url) -> Settings:
     """The settings of a URL; what it should not say is refused here."""
-    doors.check_options("zookeeper", url.options, _OPTIONS)
+    validation.check_options("zookeeper", url.options, _OPTIONS)
     login, hosts = url.servers()
     user, _, password = login.partition(":")
     if login and not (user and password):
@@ -87,7 +87,7 @@ def _root(path: str) -> str:
 
 
 def session_timeout(given: str | float) -> float:
-    timeout = doors.seconds(given, "session_timeout")
+    timeout = validation.seconds(given, "session_timeout")
     if not 1 <= timeout <= 3600:
         raise _wrong(f"session_timeout must be between 1 s and 1 h, got {given!r}")
     return timeout

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hiredis import HiredisError, ReplyError
 
-from locknut.core import doors
+from locknut.core import validation
 from locknut.drivers.redis import settings as reading
 from locknut.drivers.redis import wire
 from locknut.drivers.redis.endpoints import BRIEFLY, Dial, EvictionCheck, Latest, P
@@ -157,7 +157,7 @@ def read(url: Url) -> Sentinels:
         raise ConfigurationError(message, backend="redis")
     make, base = type(url), url.scheme.partition("+")[0]
     login, hosts = url.servers()
-    doors.check_options("redis", url.options, (*OPTIONS, *reading.OPTIONS))
+    validation.check_options("redis", url.options, (*OPTIONS, *reading.OPTIONS))
     rest = {name: value for name, value in url.options.items() if name not in OPTIONS}
     master = reading.read(make(base, f"{login}@" if login else "", f"/{database}", rest))
     encrypted = reading.switch(url.options, "sentinel_tls", default=True)

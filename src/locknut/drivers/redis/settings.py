@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
-from locknut.core import doors
+from locknut.core import validation
 from locknut.drivers.redis.url_parts import UrlParts, take_apart
 from locknut.errors import BackendUnavailable, ConfigurationError
 from locknut.runtimes.deadlines import hurried, share
@@ -134,7 +134,7 @@ def read_hosts(url: Url, port: int = 6379) -> list[Settings]:
 
 def read(url: Url, port: int = 6379) -> Settings:
     """The settings of a URL; what it should not say is refused here."""
-    doors.check_options("redis", url.options, OPTIONS)
+    validation.check_options("redis", url.options, OPTIONS)
     scheme = _SCHEMES[url.scheme]
     if scheme != "rediss" and any(each in url.options for each in _TLS):
         message = "options that begin with ssl_ need a rediss:// URL, or nothing is encrypted"
@@ -170,7 +170,7 @@ def _parsed(url: Url, scheme: str) -> UrlParts:
 
 def _limit(url: Url, option: str, default: float) -> float:
     text = url.options.get(option)
-    limit = default if text is None else doors.seconds(text, option)
+    limit = default if text is None else validation.seconds(text, option)
     return bounded(limit, option)
 
 
@@ -195,7 +195,7 @@ def _replicas_limit(url: Url, limit: float) -> float:
         return min(REPLICAS_LIMIT, limit / 2)
     if "wait_replicas" not in url.options:
         raise ConfigurationError("wait_timeout needs wait_replicas", backend="redis")
-    chosen = doors.seconds(url.options["wait_timeout"], "wait_timeout")
+    chosen = validation.seconds(url.options["wait_timeout"], "wait_timeout")
     if not 0.001 <= chosen <= limit / 2:
         message = f"wait_timeout must be between 1 ms and half of socket_timeout ({limit / 2:g} s)"
         raise ConfigurationError(message, backend="redis")
