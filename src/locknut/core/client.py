@@ -248,8 +248,8 @@ class Client:
         finally:
             untold.popleft()
 
-    def look(self, hold: Hold) -> bool:
-        return losing.look(self, hold)
+    def expire_if_due(self, hold: Hold) -> bool:
+        return losing.expire_if_due(self, hold)
 
     def on_lost(self, lease: LeaseCore, callback: Callable[[Any], object]) -> None:
         losing.on_lost(self, lease, callback)

@@ -173,7 +173,7 @@ async def _wait_in_line(client: Client, want: Want, turn: Turn) -> Hold | None:
             net = runtime.now() + pacing.line_net(runtime.random(), first=first)
             await waiter.signal.wait(min(until, net))
     if waiter.hold is not None:
-        client.look(waiter.hold)  # it may have run out before we woke up
+        client.expire_if_due(waiter.hold)  # it may have run out before we woke up
         return waiter.hold
     if not waiter.turn:
         if line.unheard:

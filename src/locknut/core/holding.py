@@ -204,7 +204,7 @@ class LeaseCore:
     @property
     def state(self) -> State:
         """held, at_risk, lost, released or detached: decided by the clock when asked."""
-        in_time = self._ended is None and self._client.look(self._hold)
+        in_time = self._ended is None and self._client.expire_if_due(self._hold)
         if self._ended is not None:
             return self._ended
         if not in_time:
@@ -214,7 +214,9 @@ class LeaseCore:
     @property
     def held(self) -> bool:
         """Whether the hold is still ours, by our own clock."""
-        return self._ended is None and self._client.look(self._hold) and self._ended is None
+        return (
+            self._ended is None and self._client.expire_if_due(self._hold) and self._ended is None
+        )
 
     @property
     def reason(self) -> str:

@@ -44,7 +44,7 @@ def begin_release(  # noqa: C901, PLR0911  # one path, to be read from top to bo
         _leave_to_keeper(client, lease)
         return None
     if hold.valid_until != NEVER or hold.hold_until != NEVER:
-        losing.look(client, hold)
+        losing.expire_if_due(client, hold)
     heir: Waiter | None = None
     with client.guard:
         if lease._ended is not None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from locknut.core.holding import Hold, LeaseCore
 
 
-def look(client: Client, hold: Hold) -> bool:
+def expire_if_due(client: Client, hold: Hold) -> bool:
     """Compare the hold with the clock, and end it if its time is over: False."""
     now = client.runtime.now()
     if now < hold.valid_until and now < hold.hold_until:
@@ -105,7 +105,7 @@ def renewed(client: Client, hold: Hold, answer: Renewed, sent: float) -> None:
         lose(client, hold, "taken" if answer is Renewal.LOST else broken(answer.note))
         return
     if now >= hold.valid_until or now >= hold.hold_until:
-        look(client, hold)
+        expire_if_due(client, hold)
         return
     with client.guard:
         if hold.ending:

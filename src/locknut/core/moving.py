@@ -40,7 +40,7 @@ async def detach(client: Client, lease: LeaseCore, ttl: float | None) -> str:
     hold = lease._hold
     if client.nested():
         client.refuse_nested()
-    client.look(hold)
+    client.expire_if_due(hold)
     with client.guard:
         if lease._ended is not None:
             raise lease._no_longer_held()

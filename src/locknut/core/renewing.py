@@ -238,7 +238,7 @@ class Keeper:
         renewable: list[Hold] = []
         for hold in due:
             if now >= hold.valid_until or now >= hold.hold_until:
-                self.client.look(hold)
+                self.client.expire_if_due(hold)
             elif planning.interval(hold) != NEVER:
                 renewable.append(hold)
             else:

@@ -36,7 +36,7 @@ class OneIdPerProcess(SimRuntime):
 class LooksNever(SimClient):
     """The state changes when a timer says so, not when the clock does (S20)."""
 
-    def look(self, hold: Hold) -> bool:
+    def expire_if_due(self, hold: Hold) -> bool:
         """Somebody will tell us."""
         return not hold.ending
 
@@ -74,8 +74,8 @@ class RevivesByAnswer(SimClient):
             hold.valid_until = max(hold.valid_until, self.runtime.now() + 0.001)
         super().renewed(hold, answer, sent)
 
-    def look(self, hold: Hold) -> bool:
-        return super().look(hold) if hold.due != float("inf") else not hold.ending
+    def expire_if_due(self, hold: Hold) -> bool:
+        return super().expire_if_due(hold) if hold.due != float("inf") else not hold.ending
 
 
 def counted_from_the_reply(lend: Callable[..., Lent]) -> Callable[..., Lent]:
