@@ -21,7 +21,7 @@ from benchmarks.numbers import Cell
 from benchmarks.plan import Plan
 from benchmarks.reporting import Table
 from benchmarks.slices import Contender, Sample, Slice
-from locknut.core.entering import acquire
+from locknut.core.acquiring import acquire
 from locknut.core.leaving import release
 from locknut.runtimes.threads import carry_out, run
 

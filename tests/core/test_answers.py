@@ -10,7 +10,7 @@ import pytest
 
 import locknut
 from locknut import aio
-from locknut.core import closing, entering, gathering, leaving, moving, pacing
+from locknut.core import acquiring, closing, gathering, leaving, moving, pacing
 from locknut.core.holding import Hold, Terms
 from locknut.core.values import Answer, Busy, Claim, Granted, Kept, Renewal
 from locknut.errors import BackendUnavailable
@@ -195,7 +195,7 @@ def test_an_engine_that_stays_out_of_reach_is_told_to_who_would_wait_for_ever(
     async def story() -> None:
         want = client.want("name", Terms(TTL))
         with pytest.raises(BackendUnavailable):
-            await entering.acquire(client, want, client.runtime.caller(), NEVER, [])
+            await acquiring.acquire(client, want, client.runtime.caller(), NEVER, [])
 
     stage.play(story(), pacing.OUTAGE_PATIENCE + 5.0)
 
@@ -215,7 +215,7 @@ def test_a_grant_that_comes_while_the_client_closes_is_given_back() -> None:
         made: list[Any] = []
         want = client.want("name", Terms(TTL))
         with pytest.raises(locknut.ConfigurationError, match="closed"):
-            await entering.acquire(client, want, client.runtime.caller(), NEVER, made)
+            await acquiring.acquire(client, want, client.runtime.caller(), NEVER, made)
         assert [lease.held for lease in made] == [False]
 
     stage.play(story(), TTL / 2)
@@ -267,7 +267,7 @@ def test_who_waits_asks_no_more_once_the_client_is_closed() -> None:
     async def wait() -> None:
         want = client.want("name", Terms(TTL))
         with pytest.raises(locknut.ConfigurationError, match="closed"):
-            await entering.acquire(client, want, client.runtime.caller(), NEVER, [])
+            await acquiring.acquire(client, want, client.runtime.caller(), NEVER, [])
 
     async def close() -> None:
         await stage.customer.sleep(1.0)

@@ -11,7 +11,7 @@ from locknut.aio import belonging
 from locknut.aio.belonging import Entered, pop_entered
 from locknut.aio.lease import Lease, Scope, tell
 from locknut.core import forking, looking, validation
-from locknut.core.entering import acquire
+from locknut.core.acquiring import acquire
 from locknut.core.holding import nobody
 from locknut.core.leaving import begin_release
 from locknut.core.losing import on_lost

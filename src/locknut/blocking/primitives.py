@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from locknut.blocking.lease import Lease, on_interrupt, tell
 from locknut.blocking.tasks import note_task, refuse_other_task, running_task
 from locknut.core import looking, validation
-from locknut.core.entering import acquire
+from locknut.core.acquiring import acquire
 from locknut.core.forking import here
 from locknut.core.leaving import begin_release, release_again
 from locknut.core.validation import FOREVER

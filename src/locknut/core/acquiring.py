@@ -1,141 +1,277 @@
-"""Ask, wait, ask again: from a claim to its grant, or to the deadline.
+"""From a call of acquire to a lease: re-entry, the line, the engine.
 
-Never decides who may ask (that is the line's), nor what a grant is worth (that is the hold's).
+Whatever interrupts a caller (a timeout, a cancellation, Ctrl-C, an error), `retreating` undoes just
+as much as had been done.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
-from locknut.core import pacing
-from locknut.core.values import Answer, Busy, Claim, Granted
-from locknut.errors import BackendUnavailable
+from locknut.core import forking, pacing
+from locknut.core.asking import Turn, ask_again, attempt, wait
+from locknut.core.holding import Caller, Hold, LeaseCore
+from locknut.core.leaving import release, withdraw
+from locknut.core.queueing import Line
+from locknut.core.retreating import give_up
+from locknut.core.values import Answer, Granted, Mode
+from locknut.errors import BackendUnavailable, DeadlockDetected, LocknutError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
-
     from locknut.core.client import Client, Want
-    from locknut.core.holding import Caller, Hold
-    from locknut.core.queueing import Line, Waiter
-
-T = TypeVar("T")
 
 
-class PlainSender:
-    """A `ports.Sender`."""
+async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from top to bottom
+    client: Client, want: Want, caller: Caller, until: float, made: list[Any]
+) -> None:
+    """A lease in `made`, or none at `until`. It is put there the moment it exists, so that a caller
+    who is interrupted right then can still release it.
 
-    __slots__ = ("unfinished",)
-
-    def __init__(self) -> None:
-        self.unfinished: Awaitable[object] | None = None
-
-
-class Turn:
-    """How far one caller has got, so that whatever interrupts it can be undone."""
-
-    __slots__ = (
-        "caller",
-        "claim",
-        "ended",
-        "hold",
-        "limit",
-        "line",
-        "unanswered",
-        "unfinished",
-        "until",
-        "waiter",
-    )
-
-    def __init__(self, caller: Caller, until: float, asked: float):
-        self.caller = caller
-        self.until = until
-        self.limit = pacing.returns_at(asked, until)
-        """When the caller returns even if a command is not answered."""
-        self.unfinished: Awaitable[object] | None = None
-        """The end of a command that was left behind: see `ports.Sender`."""
-        self.line: Line | None = None
-        self.waiter: Waiter | None = None
-        self.claim: Claim | None = None
-        self.unanswered = 0
-        """Sendings of the claim without an answer: any may still be applied, later (L3)."""
-        self.hold: Hold | None = None
-        self.ended: Hold | None = None
-        """The hold while it is given back: nobody else will."""
-
-    def inherit(self, left: tuple[Claim, int]) -> None:
-        """Take over the claim of somebody who gave up, and with it the place in the engine."""
-        self.claim, self.unanswered = left
-
-    @property
-    def doubtful(self) -> bool:
-        return self.unanswered > 0
-
-
-async def wait(
-    client: Client, want: Want, claim: Claim, turn: Turn, refused: Busy
-) -> tuple[Granted, float] | None:
-    """Asked once and refused: the grant and when it was asked for, None if its time came first."""
-    backend, runtime, until = client.backend, client.runtime, turn.until
-    if until <= runtime.now():
-        if not refused.lined and turn.unanswered == 0:
-            turn.claim = None  # there is nothing to withdraw
-        return None
-    if turn.waiter is None:  # else it has waited already, in the line
-        runtime.begins_to_wait()
-    client.tell_want("waiting", want)
-    # Watch before asking again, or a release could slip in between (port rule 4).
-    with backend.watch(claim, runtime.signal) as wake, client.awake(wake):
-        while True:
-            if client.closed:
-                client.ensure_open()
-            sent = runtime.now()
-            patience = max(0.0, until - sent)
-            turn.unanswered += 1
-            try:
-                answer = await runtime.finish(backend.attempt(claim, patience), turn.limit, turn)
-                turn.unanswered -= 1
-            except BackendUnavailable as error:
-                if runtime.now() >= until:
-                    return None  # it was refused before, and this was the last question
-                answer, sent = await ask_again(client, turn, attempt(client, claim), error)
-            if isinstance(answer, Granted):
-                return answer, sent
-            now = runtime.now()
-            if now >= until:
-                return None
-            await wake.wait(min(until, now + answer.retry_in))
-
-
-def attempt(client: Client, claim: Claim) -> Callable[[], Coroutine[Any, Any, Answer]]:
-    return lambda: client.backend.attempt(claim, 0.0)
-
-
-async def ask_again(
-    client: Client,
-    turn: Turn,
-    command: Callable[[], Coroutine[Any, Any, T]],
-    error: BackendUnavailable,
-) -> tuple[T, float]:
-    """An engine out of reach is asked again, with the same claim, for a while (port rule 2)."""
+    What is free is taken right here, in one command and few calls; `_win` has all the patience.
+    """
+    if client.closed:
+        client = forking.here(client)
+    if client.in_guard() or client.in_engine():
+        client.refuse_nested()
+    if want.slot in caller and _enter_again(client, want, caller, made):
+        return
+    if client.closed:
+        client.ensure_open()
     runtime = client.runtime
-    give_up = min(turn.until, runtime.now() + pacing.OUTAGE_PATIENCE)
-    tries = 0
-    while True:
-        again = runtime.now() + pacing.backoff(tries, runtime.random())
-        await runtime.signal().wait(min(again, give_up))
-        client.ensure_open()  # closing hangs up: that is no outage
-        sent = runtime.now()
-        if turn.unfinished is not None or sent >= turn.limit:
-            raise error
-        tries += 1
-        turn.unanswered += 1
-        try:
-            answer = await runtime.finish(command(), turn.limit, turn)
-        except BackendUnavailable as repeated:
-            if turn.unfinished is None:  # one that was left behind tells nothing of what is wrong
-                error = repeated
-            if runtime.now() >= give_up:
-                raise error from None
+    asked = sent = runtime.now()
+    turn = Turn(caller, until, asked)
+    try:
+        if want.lined:
+            join(client, want, turn)
+        if turn.waiter is None:
+            claim = turn.claim = client.claim(want, caller, waits=until > asked)
+            turn.unanswered = 1
+            try:
+                patience = client.patience(until - asked) if client.patient else 0.0
+                command = client.backend.attempt(claim, patience)
+                answer = await runtime.finish(command, turn.limit, turn)
+                turn.unanswered = 0
+            except BackendUnavailable as error:
+                answer, sent = await ask_again(client, turn, attempt(client, claim), error)
+            hold = _plain(client, want, turn, answer, sent)
+            if hold is None:
+                hold = await _win(client, want, turn, answer, sent)
         else:
-            turn.unanswered -= 1
-            return answer, sent
+            hold = await _wait_in_line(client, want, turn)
+        if hold is None:
+            await give_up(client, want, turn)
+            tell_timed_out(client, want, runtime.now() - asked)
+            return
+        lease = lend(client, want, hold, caller, made)
+        if client.closed and lease is not None:
+            # Meanwhile: either closing has seen this hold, or we see here that it is closed.
+            await _give_back(client, lease)
+            client.ensure_open()
+    except BaseException as error:
+        if not made:
+            await give_up(client, want, turn)
+        if isinstance(error, LocknutError):
+            error.placed(client.bare(want.key), client.backend.name)
+        raise
+    if lease is None:  # handed over to us, and over before we woke up
+        await acquire(client, want, caller, until, made)
+        return
+    kind = "granted" if lease._number == 0 else "handed_over"
+    now = runtime.now()
+    if client.ear.wants(kind, now - asked):
+        lease._since = now
+        client.tell(kind, lease, waited=now - asked)
+
+
+def tell_timed_out(client: Client, want: Want, waited: float | None = None) -> None:
+    """The event of somebody who gave up: it names who has the lock, if that is one of us."""
+    if client.ear.wants("timed_out"):
+        holder = client.held_here(want.key, want.terms.mode)
+        client.tell_want("timed_out", want, waited=waited, holder=holder)
+
+
+def _plain(client: Client, want: Want, turn: Turn, answer: Answer, sent: float) -> Hold | None:
+    """The hold, where the first answer is a grant like most: in time, and if it was pushed, with
+    half of its time left.
+    """
+    if isinstance(answer, Granted) and turn.claim is not None:
+        now, pushed = client.runtime.now(), answer.anchor is not None
+        hold = Hold(turn.claim, want.terms, answer, now if pushed else sent, turn.line)
+        if turn.unanswered:
+            hold.doubtful = True
+        if now < hold.valid_until and not (pushed and _half_used_up(hold, now)):
+            turn.hold = hold
+    return turn.hold
+
+
+def _enter_again(client: Client, want: Want, caller: Caller, made: list[Any]) -> bool:
+    """Re-entry costs no round trip and keeps the fence; False if there is nothing to re-enter."""
+    lease: LeaseCore | None = caller.get(want.slot)
+    if lease is None or want.terms.mode is Mode.PERMIT or not lease.held:
+        return False  # a semaphore's permits add up instead of nesting
+    client = lease._client  # in a forked child not the one that was asked
+    if lease.mode is want.terms.mode:
+        with client.guard:
+            lease._count += 1
+            made.append(lease)
+    elif want.terms.mode is Mode.EXCLUSIVE:
+        message = (
+            "this caller holds it for reading and asks to write: it would wait for itself; "
+            "release the read first, or take the write lock from the start"
+        )
+        raise DeadlockDetected(message, key=client.bare(want.key), backend=client.backend.name)
+    else:
+        _read_inside(client, lease, made)
+    return True
+
+
+def _read_inside(client: Client, write: LeaseCore, made: list[Any]) -> None:
+    """A writer may read: a lease of its own on the same hold, which may outlive the write."""
+    hold = write._hold
+    with client.guard:
+        inner = write._inner
+        if inner is not None:
+            inner._count += 1
+        else:
+            known = hold.lease
+            inner = client.lease_type(client, hold, client.runtime.caller(), write._slot)
+            hold.lease = known
+            inner._number = write._number
+            inner._outer = write
+            write._inner = inner
+        made.append(inner)
+
+
+def join(client: Client, want: Want, turn: Turn) -> None:
+    """Readers, permits, shared owners and fair locks ask for themselves: a fair lock's order is
+    the engine's, and there each waiter needs a place of its own. The rest wait in the line.
+    """
+    turn.line = own = Line(want.key)
+    if client.lines.setdefault(want.key, own) is own:
+        return  # one step that nobody can get between: we are the first
+    with client.guard:
+        turn.line = client.lines.setdefault(want.key, own)
+        if turn.line is not own:
+            turn.waiter = turn.line.join(want.terms, client.runtime.signal())
+
+
+async def _wait_in_line(client: Client, want: Want, turn: Turn) -> Hold | None:
+    """Until the hold is handed over to us, or it is our turn to ask."""
+    runtime, line, waiter, until = client.runtime, turn.line, turn.waiter, turn.until
+    if line is None or waiter is None:
+        return None
+    if until > runtime.now():
+        runtime.begins_to_wait()
+        client.tell_want("waiting", want)
+    with client.awake(waiter.signal):
+        while not waiter.turn and waiter.hold is None and runtime.now() < until:
+            client.ensure_open()
+            # The ring itself may be lost with an interrupted caller: look again now and then.
+            with client.guard:
+                first = line.is_first(waiter)
+            net = runtime.now() + pacing.line_net(runtime.random(), first=first)
+            await waiter.signal.wait(min(until, net))
+    if waiter.hold is not None:
+        client.expire_if_due(waiter.hold)  # it may have run out before we woke up
+        return waiter.hold
+    if not waiter.turn:
+        if line.unheard:
+            raise BackendUnavailable("the engine has not answered whoever asked before, here")
+        return None
+    if line.pause_until:
+        await _step_back(client, line, until)
+    client.ensure_open()  # the turn may have come with the closing
+    answer, sent = await _ask(client, want, turn)
+    return await _win(client, want, turn, answer, sent)
+
+
+async def _step_back(client: Client, line: Line, until: float) -> None:
+    """After a cohort, on an engine without a line, others get a chance first (L14)."""
+    pause_until, line.pause_until = line.pause_until, 0.0
+    if pause_until > client.runtime.now():
+        await client.runtime.signal().wait(min(pause_until, until))
+
+
+async def _win(client: Client, want: Want, turn: Turn, answer: Answer, sent: float) -> Hold | None:
+    """Wait and ask until a grant is worth something: one that came too late is given back.
+
+    The first answer to the claim is known, and when it was asked for.
+    """
+    runtime = client.runtime
+    while turn.claim is not None:
+        claim = turn.claim
+        if not isinstance(answer, Granted):
+            found = await wait(client, want, claim, turn, answer)
+            if found is None:
+                break
+            answer, sent = found
+        hold = Hold(claim, want.terms, answer, sent, turn.line)
+        hold.doubtful = turn.unanswered > 0
+        if answer.anchor is not None and _half_used_up(hold, runtime.now()):
+            # Asked for again it has its full ttl (S1). It may have run out meanwhile, and the claim
+            # been granted once more, under a larger number: a mere renewal would not tell.
+            answer, sent = await _ask(client, want, turn)
+            continue
+        if runtime.now() < hold.valid_until:
+            turn.hold = hold
+            return hold
+        doubtful, turn.claim, turn.unanswered = turn.doubtful, None, 0
+        with suppress(BackendUnavailable):
+            work = withdraw(client, claim, doubtful=doubtful)
+            await runtime.finish(work, turn.limit, turn)
+        if runtime.now() >= turn.until:
+            break
+        answer, sent = await _ask(client, want, turn)
+    return None
+
+
+async def _ask(client: Client, want: Want, turn: Turn) -> tuple[Answer, float]:
+    """The first answer to a claim, and when it was asked for: to a new one, or to one that stands
+    in the engine's line already, because an asker of this process gave up there.
+    """
+    if turn.line is not None and turn.line.left is not None:
+        _inherit(client, turn.line, turn)
+    sent = client.runtime.now()
+    claim = turn.claim
+    if claim is None:
+        claim = turn.claim = client.claim(want, turn.caller, waits=turn.until > sent)
+    turn.unanswered += 1
+    try:
+        patience = client.patience(turn.until - sent) if client.patient else 0.0
+        command = client.backend.attempt(claim, patience)
+        answer = await client.runtime.finish(command, turn.limit, turn)
+    except BackendUnavailable as error:
+        return await ask_again(client, turn, attempt(client, claim), error)
+    turn.unanswered -= 1
+    return answer, sent
+
+
+def _inherit(client: Client, line: Line, turn: Turn) -> None:
+    """An asker that gave up left its claim, and with it our place in the engine's line."""
+    with client.guard:
+        if line.left is not None:
+            turn.inherit(line.left)
+            line.left = None
+
+
+def _half_used_up(hold: Hold, now: float) -> bool:
+    return hold.ttl is not None and hold.valid_until - now < hold.ttl / 2
+
+
+async def _give_back(client: Client, lease: LeaseCore) -> None:
+    """A lease that nobody would renew; closing may have ended it already."""
+    with suppress(LocknutError):
+        await client.runtime.finish(release(client, lease))
+
+
+def lend(
+    client: Client, want: Want, hold: Hold, caller: Caller, made: list[Any]
+) -> LeaseCore | None:
+    """Make the lease, from here on the caller's to release; None if the hold is already over."""
+    if hold.number == 0:
+        lease = client.lend(hold, caller, want.slot, made)
+        client.begin(hold)
+        return lease
+    with client.guard:  # handed over: others know it already, and may be ending it
+        return None if hold.ending else client.lend(hold, caller, want.slot, made)

@@ -12,8 +12,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from locknut.core import forking, pacing
-from locknut.core.acquiring import PlainSender
-from locknut.core.entering import acquire, tell_timed_out
+from locknut.core.acquiring import acquire, tell_timed_out
+from locknut.core.asking import PlainSender
 from locknut.core.leaving import release_again
 from locknut.core.together import gathers, give_back, take
 from locknut.core.values import Busy, State

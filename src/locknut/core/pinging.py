@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from locknut.core import validation
-from locknut.core.acquiring import Turn
+from locknut.core.asking import Turn
 from locknut.core.holding import Terms
 from locknut.core.retreating import give_up
 from locknut.core.values import Capability, Granted, Mode

@@ -14,7 +14,7 @@ from locknut.core.leaving import end, pass_on, withdraw
 from locknut.errors import BackendUnavailable, LocknutError
 
 if TYPE_CHECKING:
-    from locknut.core.acquiring import Turn
+    from locknut.core.asking import Turn
     from locknut.core.client import Client, Want
     from locknut.core.queueing import Line, Waiter
 

@@ -12,8 +12,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from locknut.core import leaving, pacing
-from locknut.core.acquiring import Turn, ask_again
-from locknut.core.entering import join, lend
+from locknut.core.acquiring import join, lend
+from locknut.core.asking import Turn, ask_again
 from locknut.core.holding import NEVER, Hold
 from locknut.core.retreating import retreat
 from locknut.core.values import Busy, Granted
@@ -104,7 +104,7 @@ async def _ask(
 
 
 async def _give_up(client: Client, wants: Sequence[Want], turns: list[Turn]) -> None:
-    """As `entering.give_up`, for all of them."""
+    """As `acquiring.give_up`, for all of them."""
     limit = min((turn.limit for turn in turns), default=NEVER)
     until = min(limit, client.runtime.now() + pacing.GRACE)
     with suppress(BackendUnavailable):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from locknut.core import entering, gathering, leaving, looking, moving
+from locknut.core import acquiring, gathering, leaving, looking, moving
 from locknut.core.client import Want
 from locknut.core.holding import Terms
 from locknut.core.values import Event as CoreEvent
@@ -50,7 +50,7 @@ class Customer:
         made: list[Any] = []
         try:
             want = self.client.want(name, terms)
-            await entering.acquire(
+            await acquiring.acquire(
                 self.client, want, self.runtime.caller(), self.runtime.now() + timeout, made
             )
         except Cancelled:
@@ -120,7 +120,7 @@ class Customer:
         """Enter once more and leave again: the same lease, no round trip."""
         made: list[Any] = []
         want = Want(lease._hold.claim.key, lease._hold.terms, lease._slot, lined=False)
-        await entering.acquire(self.client, want, self.runtime.caller(), self.runtime.now(), made)
+        await acquiring.acquire(self.client, want, self.runtime.caller(), self.runtime.now(), made)
         if made != [lease]:
             raise AssertionError("re-entry gave another lease")
         try:
@@ -165,7 +165,7 @@ class Customer:
         (write,) = mine
         made: list[Any] = []
         want = self.client.want(write.name, terms)
-        await entering.acquire(self.client, want, self.runtime.caller(), self.runtime.now(), made)
+        await acquiring.acquire(self.client, want, self.runtime.caller(), self.runtime.now(), made)
         mine[:] = made
         read: Visit = made[0]
         read.story = write.story

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from locknut.core import (
     acquiring,
-    entering,
     leaving,
     losing,
     pacing,
@@ -121,12 +120,12 @@ BUGS: dict[str, Bug] = {
     "turn-kept-on-loss": Bug(Variant(client=core.KeepsTheTurn), "fg", _STOPS),
     "answer-revives": Bug(Variant(client=core.RevivesByAnswer), "ad", _SLOW),
     "grant-from-reply": Bug(
-        Variant(patches=(Patch(entering, "lend", core.counted_from_the_reply),)), "a", _SLOW
+        Variant(patches=(Patch(acquiring, "lend", core.counted_from_the_reply),)), "a", _SLOW
     ),
     "asks-with-a-released-claim": Bug(
         Variant(
             patches=(
-                Patch(entering, "ask_again", core.releases_and_asks_again),
+                Patch(acquiring, "ask_again", core.releases_and_asks_again),
                 Patch(acquiring, "ask_again", core.releases_and_asks_again),
             )
         ),

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from locknut.core.acquiring import Turn
+from locknut.core.asking import Turn
 from locknut.core.client import Client, Want
 from locknut.core.holding import Hold, LeaseCore
 from locknut.core.queueing import Waiter

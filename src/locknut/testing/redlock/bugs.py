@@ -17,7 +17,7 @@ from locknut.backends.redlock.lines import Line
 from locknut.backends.redlock.questions import Question
 from locknut.backends.redlock.recipe import Recipe
 from locknut.backends.redlock.sets import Set
-from locknut.core import entering, pacing
+from locknut.core import acquiring, pacing
 from locknut.core.values import Answer, Claim, Granted
 from locknut.testing.bugs import Bug, core
 from locknut.testing.redis.faults import Edit
@@ -138,7 +138,7 @@ _KEEP = "redis.call('set', FENCE, text(largest) .. ' ' .. id .. ' ' .. shown)"
 BUGS: dict[str, Bug] = {
     **FORGETFUL,
     "redlock-validity-from-reply": naive(
-        Patch(entering, "lend", core.counted_from_the_reply),
+        Patch(acquiring, "lend", core.counted_from_the_reply),
         rules="ad",
         faults=_STOPS,
         only=("grip",),

@@ -1,0 +1,141 @@
+"""Ask, wait, ask again: from a claim to its grant, or to the deadline.
+
+Never decides who may ask (that is the line's), nor what a grant is worth (that is the hold's).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from locknut.core import pacing
+from locknut.core.values import Answer, Busy, Claim, Granted
+from locknut.errors import BackendUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+
+    from locknut.core.client import Client, Want
+    from locknut.core.holding import Caller, Hold
+    from locknut.core.queueing import Line, Waiter
+
+T = TypeVar("T")
+
+
+class PlainSender:
+    """A `ports.Sender`."""
+
+    __slots__ = ("unfinished",)
+
+    def __init__(self) -> None:
+        self.unfinished: Awaitable[object] | None = None
+
+
+class Turn:
+    """How far one caller has got, so that whatever interrupts it can be undone."""
+
+    __slots__ = (
+        "caller",
+        "claim",
+        "ended",
+        "hold",
+        "limit",
+        "line",
+        "unanswered",
+        "unfinished",
+        "until",
+        "waiter",
+    )
+
+    def __init__(self, caller: Caller, until: float, asked: float):
+        self.caller = caller
+        self.until = until
+        self.limit = pacing.returns_at(asked, until)
+        """When the caller returns even if a command is not answered."""
+        self.unfinished: Awaitable[object] | None = None
+        """The end of a command that was left behind: see `ports.Sender`."""
+        self.line: Line | None = None
+        self.waiter: Waiter | None = None
+        self.claim: Claim | None = None
+        self.unanswered = 0
+        """Sendings of the claim without an answer: any may still be applied, later (L3)."""
+        self.hold: Hold | None = None
+        self.ended: Hold | None = None
+        """The hold while it is given back: nobody else will."""
+
+    def inherit(self, left: tuple[Claim, int]) -> None:
+        """Take over the claim of somebody who gave up, and with it the place in the engine."""
+        self.claim, self.unanswered = left
+
+    @property
+    def doubtful(self) -> bool:
+        return self.unanswered > 0
+
+
+async def wait(
+    client: Client, want: Want, claim: Claim, turn: Turn, refused: Busy
+) -> tuple[Granted, float] | None:
+    """Asked once and refused: the grant and when it was asked for, None if its time came first."""
+    backend, runtime, until = client.backend, client.runtime, turn.until
+    if until <= runtime.now():
+        if not refused.lined and turn.unanswered == 0:
+            turn.claim = None  # there is nothing to withdraw
+        return None
+    if turn.waiter is None:  # else it has waited already, in the line
+        runtime.begins_to_wait()
+    client.tell_want("waiting", want)
+    # Watch before asking again, or a release could slip in between (port rule 4).
+    with backend.watch(claim, runtime.signal) as wake, client.awake(wake):
+        while True:
+            if client.closed:
+                client.ensure_open()
+            sent = runtime.now()
+            patience = max(0.0, until - sent)
+            turn.unanswered += 1
+            try:
+                answer = await runtime.finish(backend.attempt(claim, patience), turn.limit, turn)
+                turn.unanswered -= 1
+            except BackendUnavailable as error:
+                if runtime.now() >= until:
+                    return None  # it was refused before, and this was the last question
+                answer, sent = await ask_again(client, turn, attempt(client, claim), error)
+            if isinstance(answer, Granted):
+                return answer, sent
+            now = runtime.now()
+            if now >= until:
+                return None
+            await wake.wait(min(until, now + answer.retry_in))
+
+
+def attempt(client: Client, claim: Claim) -> Callable[[], Coroutine[Any, Any, Answer]]:
+    return lambda: client.backend.attempt(claim, 0.0)
+
+
+async def ask_again(
+    client: Client,
+    turn: Turn,
+    command: Callable[[], Coroutine[Any, Any, T]],
+    error: BackendUnavailable,
+) -> tuple[T, float]:
+    """An engine out of reach is asked again, with the same claim, for a while (port rule 2)."""
+    runtime = client.runtime
+    give_up = min(turn.until, runtime.now() + pacing.OUTAGE_PATIENCE)
+    tries = 0
+    while True:
+        again = runtime.now() + pacing.backoff(tries, runtime.random())
+        await runtime.signal().wait(min(again, give_up))
+        client.ensure_open()  # closing hangs up: that is no outage
+        sent = runtime.now()
+        if turn.unfinished is not None or sent >= turn.limit:
+            raise error
+        tries += 1
+        turn.unanswered += 1
+        try:
+            answer = await runtime.finish(command(), turn.limit, turn)
+        except BackendUnavailable as repeated:
+            if turn.unfinished is None:  # one that was left behind tells nothing of what is wrong
+                error = repeated
+            if runtime.now() >= give_up:
+                raise error from None
+        else:
+            turn.unanswered -= 1
+            return answer, sent
