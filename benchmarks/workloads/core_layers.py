@@ -22,7 +22,7 @@ from benchmarks.plan import Plan
 from benchmarks.reporting import Table
 from benchmarks.slices import Contender, Sample, Slice
 from locknut.core.acquiring import acquire
-from locknut.core.leaving import release
+from locknut.core.releasing import release
 from locknut.runtimes.threads import carry_out, run
 
 PAIRS = 10_000

@@ -10,7 +10,7 @@ import pytest
 
 import locknut
 from locknut import aio
-from locknut.core import acquiring, closing, gathering, leaving, moving, pacing
+from locknut.core import acquiring, closing, gathering, moving, pacing, releasing
 from locknut.core.holding import Hold, Terms
 from locknut.core.values import Answer, Busy, Claim, Granted, Kept, Renewal
 from locknut.errors import BackendUnavailable
@@ -239,7 +239,7 @@ def test_when_its_time_is_over_a_lease_says_so_whatever_the_engine_believes(aske
         elif asked == "state":
             assert lease.state is locknut.State.LOST
         with pytest.raises(locknut.LeaseLost):
-            await leaving.release(client, lease)
+            await releasing.release(client, lease)
 
     stage.play(story())
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 from locknut.aio import belonging
 from locknut.core import gathering, looking, losing, moving, validation
 from locknut.core.holding import LeaseCore, nobody
-from locknut.core.leaving import release
+from locknut.core.releasing import release
 from locknut.core.values import LockInfo, State
 from locknut.errors import LeaseLost
 from locknut.faces.misuse import for_async_with

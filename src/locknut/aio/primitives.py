@@ -13,8 +13,8 @@ from locknut.aio.lease import Lease, Scope, tell
 from locknut.core import forking, looking, validation
 from locknut.core.acquiring import acquire
 from locknut.core.holding import nobody
-from locknut.core.leaving import begin_release
 from locknut.core.losing import on_lost
+from locknut.core.releasing import begin_release
 from locknut.core.values import LockInfo, Mode
 from locknut.errors import AcquireTimeout, LeaseLost, LocknutError
 from locknut.faces import misuse

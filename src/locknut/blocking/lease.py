@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from locknut.core import gathering, looking, losing, moving, validation
 from locknut.core.holding import LeaseCore
-from locknut.core.leaving import begin_release, release_again
+from locknut.core.releasing import begin_release, release_again
 from locknut.core.values import LockInfo, State
 from locknut.errors import LeaseLost
 from locknut.faces.misuse import for_with

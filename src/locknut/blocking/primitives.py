@@ -11,7 +11,7 @@ from locknut.blocking.tasks import note_task, refuse_other_task, running_task
 from locknut.core import looking, validation
 from locknut.core.acquiring import acquire
 from locknut.core.forking import here
-from locknut.core.leaving import begin_release, release_again
+from locknut.core.releasing import begin_release, release_again
 from locknut.core.validation import FOREVER
 from locknut.core.values import LockInfo, Mode
 from locknut.errors import AcquireTimeout, LeaseLost, LocknutError

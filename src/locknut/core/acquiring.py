@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from locknut.core import forking, pacing
 from locknut.core.asking import Turn, ask_again, attempt, wait
 from locknut.core.holding import Caller, Hold, LeaseCore
-from locknut.core.leaving import release, withdraw
 from locknut.core.queueing import Line
+from locknut.core.releasing import release, withdraw
 from locknut.core.retreating import give_up
 from locknut.core.values import Answer, Granted, Mode
 from locknut.errors import BackendUnavailable, DeadlockDetected, LocknutError

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from locknut.core import forking, losing, pacing
-from locknut.core.leaving import pass_on_turn_of
+from locknut.core.releasing import pass_on_turn_of
 from locknut.core.returning import give_back
 from locknut.core.values import State
 from locknut.errors import BackendUnavailable

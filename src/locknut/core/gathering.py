@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from locknut.core import forking, pacing
 from locknut.core.acquiring import acquire, tell_timed_out
 from locknut.core.asking import PlainSender
-from locknut.core.leaving import release_again
+from locknut.core.releasing import release_again
 from locknut.core.together import gathers, give_back, take
 from locknut.core.values import Busy, State
 from locknut.errors import BackendUnavailable, ConfigurationError, DeadlockDetected, LocknutError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from locknut.core import forking, losing, pacing, validation
 from locknut.core.holding import Hold, Terms
-from locknut.core.leaving import pass_on
+from locknut.core.releasing import pass_on
 from locknut.core.values import Claim, Granted, Mode, State
 from locknut.errors import (
     BackendUnavailable,

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from locknut.core import pacing
-from locknut.core.leaving import end, pass_on, withdraw
+from locknut.core.releasing import end, pass_on, withdraw
 from locknut.errors import BackendUnavailable, LocknutError
 
 if TYPE_CHECKING:

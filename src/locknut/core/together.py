@@ -11,7 +11,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from locknut.core import leaving, pacing
+from locknut.core import pacing, releasing
 from locknut.core.acquiring import join, lend
 from locknut.core.asking import Turn, ask_again
 from locknut.core.holding import NEVER, Hold
@@ -85,7 +85,7 @@ async def _ask(
         answer = await client.runtime.finish(engine.attempt_all(claims), first.limit, first)
         first.unanswered -= 1
     except BackendUnavailable as error:
-        command = lambda: engine.attempt_all(claims)  # noqa: E731  # as in `leaving.end`
+        command = lambda: engine.attempt_all(claims)  # noqa: E731  # as in `releasing.end`
         answer, sent = await ask_again(client, first, command, error)
     if isinstance(answer, list):
         holds = [
@@ -129,14 +129,14 @@ async def give_back(client: Client, leases: Sequence[LeaseCore]) -> None:
     ends: list[LeaseCore] = []
     for lease in leases:
         try:
-            rest = leaving.begin_release(client, lease, None if engine is None else ends)
+            rest = releasing.begin_release(client, lease, None if engine is None else ends)
             if rest is not None:
                 await rest
         except LocknutError as error:
             failed = failed or error
     if ends and engine is not None:
         try:
-            await client.runtime.finish(leaving.end_all(client, engine, ends))
+            await client.runtime.finish(releasing.end_all(client, engine, ends))
         except LocknutError as error:
             failed = failed or error
     if failed is not None:

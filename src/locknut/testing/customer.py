@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from locknut.core import acquiring, gathering, leaving, looking, moving
+from locknut.core import acquiring, gathering, looking, moving, releasing
 from locknut.core.client import Want
 from locknut.core.holding import Terms
 from locknut.core.values import Event as CoreEvent
@@ -127,7 +127,7 @@ class Customer:
             await self.sleep(seconds)
         finally:
             with suppress(LocknutError):
-                await leaving.release(self.client, lease)
+                await releasing.release(self.client, lease)
 
     def check(self, lease: Visit) -> bool:
         """Whether the holder still believes."""
@@ -147,7 +147,7 @@ class Customer:
         name, story = lease.name, lease.story
         self.process.tell(Kind.RELEASE_CALLED, name, story)
         try:
-            await leaving.release(self.client, lease)
+            await releasing.release(self.client, lease)
         except LeaseLost:
             if not lease.told:
                 lease.told = True
@@ -172,7 +172,7 @@ class Customer:
         read.on_lost(self._lost)
         self.process.tell(Kind.DOWNGRADED, write.name, write.story)
         with suppress(BackendError, LeaseLost):
-            await leaving.release(self.client, write)
+            await releasing.release(self.client, write)
 
     async def force(self, name: str) -> None:
         """As an operator would: break whatever holds the name."""
@@ -252,7 +252,7 @@ class Customer:
         self.process.tell(Kind.CANCELLED, name, story)
         for lease in made:
             with suppress(LocknutError):
-                await leaving.release(self.client, lease)
+                await releasing.release(self.client, lease)
 
     def _lost(self, lease: Visit) -> None:
         if not lease.told:

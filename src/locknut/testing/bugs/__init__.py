@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from locknut.core import (
     acquiring,
-    leaving,
     losing,
     pacing,
     queueing,
+    releasing,
     retreating,
     together,
 )
@@ -133,7 +133,7 @@ BUGS: dict[str, Bug] = {
         Faults(late=0.2, reply_lost=0.2),
     ),
     "hand-over-same-fence": Bug(
-        Variant(patches=(Patch(leaving, "_decide", core.same_fence),)), "b"
+        Variant(patches=(Patch(releasing, "_decide", core.same_fence),)), "b"
     ),
     "hand-over-when-over": Bug(
         Variant(
@@ -159,7 +159,7 @@ BUGS: dict[str, Bug] = {
         _PAIR,
     ),
     "second-release-lost": Bug(
-        Variant(patches=(Patch(leaving, "_insist", core.believes_the_second_answer),)),
+        Variant(patches=(Patch(releasing, "_insist", core.believes_the_second_answer),)),
         "d",
         Faults(reply_lost=0.1),
     ),

@@ -172,7 +172,7 @@ def believes_the_second_answer(insist: Callable[..., Awaitable[bool]]) -> Callab
     async def believed(client: Client, command: Any, undo: Hold) -> bool:  # passed on
         found = await insist(client, command, undo)
         if not found:
-            from locknut.core.leaving import _gone  # only this bug needs it
+            from locknut.core.releasing import _gone  # only this bug needs it
 
             raise await _gone(client, undo)
         return found
