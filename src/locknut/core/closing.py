@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from locknut.core import forking, losing, pacing
 from locknut.core.releasing import pass_on_turn_of
-from locknut.core.returning import give_back
+from locknut.core.releasing_many import give_back
 from locknut.core.values import State
 from locknut.errors import BackendUnavailable
 

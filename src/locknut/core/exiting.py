@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from locknut.core import losing, pacing
-from locknut.core.returning import give_back
+from locknut.core.releasing_many import give_back
 from locknut.core.values import Capability, State
 
 if TYPE_CHECKING:

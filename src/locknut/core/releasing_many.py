@@ -29,21 +29,21 @@ async def give_back(
     """
     groups = _groups(backend, left)
     share = SHARE if len(groups) > 1 else NEVER
-    returning = _Returning(backend, runtime, left, until, share)
+    rounds = _Rounds(backend, runtime, left, until, share)
     tries = 0
     while groups:
-        groups = [rest for group in groups if (rest := await returning.unanswered(group))]
+        groups = [rest for group in groups if (rest := await rounds.unanswered(group))]
         tries += 1
         again = runtime.now() + pacing.backoff(tries, runtime.random())
         if not insist or again >= until:
             break
         if groups:
             await runtime.signal().wait(again)
-    if returning.trouble is not None:
-        raise returning.trouble
+    if rounds.trouble is not None:
+        raise rounds.trouble
 
 
-class _Returning:
+class _Rounds:
     """What several groups have in common."""
 
     def __init__(
