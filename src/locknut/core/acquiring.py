@@ -1,6 +1,6 @@
 """From a call of acquire to a lease: re-entry, the line, the engine.
 
-Whatever interrupts a caller (a timeout, a cancellation, Ctrl-C, an error), `retreating` undoes just
+Whatever interrupts a caller (a timeout, a cancellation, Ctrl-C, an error), `giving_up` undoes just
 as much as had been done.
 """
 
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from locknut.core import forking, pacing
 from locknut.core.asking import Turn, ask_again, attempt, wait
+from locknut.core.giving_up import give_up
 from locknut.core.holding import Caller, Hold, LeaseCore
 from locknut.core.queueing import Line
 from locknut.core.releasing import release, withdraw
-from locknut.core.retreating import give_up
 from locknut.core.values import Answer, Granted, Mode
 from locknut.errors import BackendUnavailable, DeadlockDetected, LocknutError
 

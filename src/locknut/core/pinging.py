@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from locknut.core import validation
 from locknut.core.asking import Turn
+from locknut.core.giving_up import give_up
 from locknut.core.holding import Terms
-from locknut.core.retreating import give_up
 from locknut.core.values import Capability, Granted, Mode
 from locknut.errors import BackendUnavailable, LocknutError
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 from locknut.core import pacing, releasing
 from locknut.core.acquiring import join, lend
 from locknut.core.asking import Turn, ask_again
+from locknut.core.giving_up import retreat
 from locknut.core.holding import NEVER, Hold
-from locknut.core.retreating import retreat
 from locknut.core.values import Busy, Granted
 from locknut.errors import BackendUnavailable, LocknutError
 

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from locknut.core import (
     acquiring,
+    giving_up,
     losing,
     pacing,
     queueing,
     releasing,
-    retreating,
     together,
 )
 from locknut.testing.bugs import core, engine
@@ -144,7 +144,7 @@ BUGS: dict[str, Bug] = {
         _STOPS,
     ),
     "turn-not-passed-on": Bug(
-        Variant(patches=(Patch(retreating, "retreat", core.forgets_its_turn),)),
+        Variant(patches=(Patch(giving_up, "retreat", core.forgets_its_turn),)),
         "fg",
         Faults(tasks_cancelled=4),
     ),
