@@ -10,7 +10,7 @@ import pytest
 
 import locknut
 from locknut import aio
-from locknut.core import acquiring, closing, gathering, moving, pacing, releasing
+from locknut.core import acquiring, closing, detaching, gathering, pacing, releasing
 from locknut.core.holding import Hold, Terms
 from locknut.core.values import Answer, Busy, Claim, Granted, Kept, Renewal
 from locknut.errors import BackendUnavailable
@@ -305,9 +305,9 @@ def test_an_attach_after_an_outage_counts_from_its_own_sending() -> None:
         client = stage.customer.client
         lease = await stage.customer.acquire("name", Terms(TTL), 20.0)
         assert lease is not None
-        text = await moving.detach(client, lease, TTL)
+        text = await detaching.detach(client, lease, TTL)
         made: list[Any] = []
-        attached = await moving.attach(client, text, made)
+        attached = await detaching.attach(client, text, made)
         assert attached._hold.valid_until == pacing.validity(sent[-1], TTL)
         client.drop(attached._hold)
 

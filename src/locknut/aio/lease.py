@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from locknut.aio import belonging
-from locknut.core import gathering, looking, losing, moving, validation
+from locknut.core import detaching, gathering, looking, losing, validation
 from locknut.core.holding import LeaseCore, nobody
 from locknut.core.releasing import release
 from locknut.core.values import LockInfo, State
@@ -72,8 +72,8 @@ class Lease(LeaseCore):
     async def detach(self, ttl: validation.Duration | None = None) -> str:
         """Let the hold go on without this process. Return a secret text for one `attach`."""
         belonging.here(self._client)
-        seconds = moving.parking_time(self._client.backend, ttl)
-        return await moving.detach(self._client, self, seconds)
+        seconds = detaching.checked_ttl(self._client.backend, ttl)
+        return await detaching.detach(self._client, self, seconds)
 
     async def __aenter__(self) -> Self:
         self.check()

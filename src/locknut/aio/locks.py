@@ -12,7 +12,7 @@ from locknut.aio.decorator import Decorator, SkippingDecorator, decorator
 from locknut.aio.lease import Lease
 from locknut.aio.lock_group import Together
 from locknut.aio.primitives import Lock, RWLock, Semaphore
-from locknut.core import closing, gathering, looking, moving, pinging, validation
+from locknut.core import closing, detaching, gathering, looking, pinging, validation
 from locknut.core.holding import Caller, nobody
 from locknut.core.ports import Backend, Engine, Runtime
 from locknut.core.values import Capability, Event, LockInfo, Mode, Ping
@@ -230,7 +230,7 @@ class Locks(opening.Opened):
     async def _attach(self, caller_ref: Callable[[], Caller | None], text: str) -> Lease:
         made: list[Any] = []
         try:
-            lease: Any = await moving.attach(self._client, text, made)
+            lease: Any = await detaching.attach(self._client, text, made)
             if caller_ref is not lease._caller:
                 belonging.pass_on(self._client, made, caller_ref(), _ATTACH)
         except BaseException:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Self
 
-from locknut.core import gathering, looking, losing, moving, validation
+from locknut.core import detaching, gathering, looking, losing, validation
 from locknut.core.holding import LeaseCore
 from locknut.core.releasing import begin_release, release_again
 from locknut.core.values import LockInfo, State
@@ -71,8 +71,8 @@ class Lease(LeaseCore):
 
     def detach(self, ttl: validation.Duration | None = None) -> str:
         """Let the hold go on without this process. Return a secret text for one `attach`."""
-        seconds = moving.parking_time(self._client.backend, ttl)
-        return run(moving.detach(self._client, self, seconds))
+        seconds = detaching.checked_ttl(self._client.backend, ttl)
+        return run(detaching.detach(self._client, self, seconds))
 
     def __enter__(self) -> Self:
         try:

@@ -11,7 +11,7 @@ from locknut.blocking.decorator import Decorator, SkippingDecorator, decorator
 from locknut.blocking.lease import Lease
 from locknut.blocking.lock_group import Together
 from locknut.blocking.primitives import Lock, RWLock, Semaphore
-from locknut.core import closing, gathering, looking, moving, pinging, validation
+from locknut.core import closing, detaching, gathering, looking, pinging, validation
 from locknut.core.ports import Backend, Engine, Runtime
 from locknut.core.values import Capability, Event, LockInfo, Mode, Ping
 from locknut.faces import misuse
@@ -219,7 +219,7 @@ class Locks(opening.Opened):
         """Take over a hold that was detached elsewhere. Only the first to attach it succeeds."""
         made: list[Any] = []
         try:
-            return run(moving.attach(self._client, text, made))  # type: ignore[return-value]  # as acquire
+            return run(detaching.attach(self._client, text, made))  # type: ignore[return-value]  # as acquire
         except BaseException:
             run(gathering.roll_back(made))
             raise

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from locknut.core import acquiring, gathering, looking, moving, releasing
+from locknut.core import acquiring, detaching, gathering, looking, releasing
 from locknut.core.client import Want
 from locknut.core.holding import Terms
 from locknut.core.values import Event as CoreEvent
@@ -188,7 +188,7 @@ class Customer:
         until = None if ttl is None else self.process.true(self.runtime.now() + ttl)
         self.process.tell(Kind.DETACHED, lease.name, lease.story, until=until)
         try:
-            return await moving.detach(self.client, lease, ttl)
+            return await detaching.detach(self.client, lease, ttl)
         except LocknutError:
             return None
 
@@ -197,7 +197,7 @@ class Customer:
         story = self._called(name, terms, ATTACHED, of)
         made: list[Any] = []
         try:
-            await moving.attach(self.client, text, made)
+            await detaching.attach(self.client, text, made)
         except Cancelled:
             await self._give_up(made, name, story)
             raise

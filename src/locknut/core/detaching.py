@@ -29,7 +29,7 @@ PREFIX = "locknut1."
 DEFAULT_TTL = 30.0
 
 
-def parking_time(backend: Backend, ttl: validation.Duration | None) -> float | None:
+def checked_ttl(backend: Backend, ttl: validation.Duration | None) -> float | None:
     """How long a detached hold is to live, as it may be; None: as long as it lives now."""
     longest = getattr(backend, "max_parked_ttl", backend.max_ttl)
     return validation.ttl(ttl, backend.min_ttl, longest)
@@ -52,7 +52,7 @@ async def detach(client: Client, lease: LeaseCore, ttl: float | None) -> str:
         lease._forget()
     ttl = ttl or hold.ttl or DEFAULT_TTL
     try:
-        await client.runtime.finish(_park(client, lease, ttl))
+        await client.runtime.finish(_detach(client, lease, ttl))
     except LocknutError:
         raise
     except BaseException:
@@ -62,23 +62,23 @@ async def detach(client: Client, lease: LeaseCore, ttl: float | None) -> str:
     return _text(hold, ttl)
 
 
-async def _park(client: Client, lease: LeaseCore, ttl: float) -> None:
+async def _detach(client: Client, lease: LeaseCore, ttl: float) -> None:
     hold = lease._hold
     try:
-        parked = await client.backend.park(hold.claim, ttl)
+        detached = await client.backend.park(hold.claim, ttl)
     except BaseException:
         client.keeper.undo(hold.claim, doubtful=True)
         raise
     finally:
         if hold.line is not None:
             pass_on(client, hold.line)
-    if not parked:
+    if not detached:
         lease._ended = State.LOST
         lease._reason = "taken"
         raise lease._no_longer_held()
 
 
-def _text(hold: Hold, parked_for: float) -> str:
+def _text(hold: Hold, detached_ttl: float) -> str:
     claim = hold.claim
     facts = [
         claim.key,
@@ -91,7 +91,7 @@ def _text(hold: Hold, parked_for: float) -> str:
         claim.owner,
         hold.terms.auto_renew,
         hold.terms.max_hold,
-        parked_for,
+        detached_ttl,
     ]
     import base64
     import json  # few programs detach, and `import locknut` stays fast
@@ -122,7 +122,7 @@ def _facts(client: Client, text: str) -> list[Any]:
     return facts
 
 
-async def _adopt(client: Client, parked: Claim, claim: Claim) -> tuple[Granted | None, float]:
+async def _attach(client: Client, detached: Claim, claim: Claim) -> tuple[Granted | None, float]:
     """The grant and when it was asked for; an engine out of reach is asked again for a while."""
     runtime = client.runtime
     give_up = runtime.now() + pacing.OUTAGE_PATIENCE
@@ -130,7 +130,7 @@ async def _adopt(client: Client, parked: Claim, claim: Claim) -> tuple[Granted |
     while True:
         sent = runtime.now()
         try:
-            return await runtime.finish(client.backend.adopt(parked, claim)), sent
+            return await runtime.finish(client.backend.adopt(detached, claim)), sent
         except BackendUnavailable:
             tries += 1
             again = runtime.now() + pacing.backoff(tries, runtime.random())
@@ -143,7 +143,7 @@ async def attach(client: Client, text: str, made: list[Any]) -> LeaseCore:
     """Take over a detached hold: its fence goes on, its ttl starts anew."""
     client = forking.here(client)
     client.ensure_open()
-    key, parked_id, raw, number, ttl, mode, permits, owner, auto_renew, max_hold, parked_for = (
+    key, detached_id, raw, number, ttl, mode, permits, owner, auto_renew, max_hold, detached_ttl = (
         _facts(client, text)
     )
     terms = Terms(
@@ -151,12 +151,12 @@ async def attach(client: Client, text: str, made: list[Any]) -> LeaseCore:
     )  # a tuple's fields
     want, caller = client.want(client.bare(key), terms), client.runtime.caller()
     claim = client.claim(want, caller)
-    parked = claim._replace(id=parked_id, ttl=parked_for)
+    detached = claim._replace(id=detached_id, ttl=detached_ttl)
     try:
-        granted, sent = await _adopt(client, parked, claim)
+        granted, sent = await _attach(client, detached, claim)
     except BaseException:
         # It may have been applied, or may be later. What was parked stays so for the next one.
-        client.keeper.undo(claim, doubtful=True, back_to=parked)
+        client.keeper.undo(claim, doubtful=True, back_to=detached)
         raise
     if granted is None:
         message = "the detached hold is gone: attached by somebody else, released, or run out"
