@@ -10,7 +10,7 @@ from typing import Any
 
 import locknut
 from locknut.blocking import decorator
-from locknut.core.gathering import GATHERED
+from locknut.core.acquiring_all import GATHERED
 from tests.api.storm import KINDS as STORMED
 from tests.api.storm import plain
 

@@ -10,7 +10,7 @@ import pytest
 
 import locknut
 from locknut import aio
-from locknut.core import acquiring, closing, detaching, gathering, pacing, releasing
+from locknut.core import acquiring, acquiring_all, closing, detaching, pacing, releasing
 from locknut.core.holding import Hold, Terms
 from locknut.core.values import Answer, Busy, Claim, Granted, Kept, Renewal
 from locknut.errors import BackendUnavailable
@@ -431,7 +431,7 @@ def test_a_refused_gather_with_an_answer_lost_is_withdrawn_with_doubt() -> None:
     async def story() -> None:
         parts = [(client, client.want(name, Terms(TTL))) for name in ("a", "b")]
         made: list[Visit] = []
-        assert not await gathering.acquire_all(parts, stage.process.now(), made)
+        assert not await acquiring_all.acquire_all(parts, stage.process.now(), made)
 
     stage.play(story())
     assert stage.released == [(claim.id, True) for claim in asked[0]]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from types import CodeType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from locknut.core import gathering
+from locknut.core import acquiring_all
 from locknut.core.values import State
 from locknut.errors import NotHeld
 from locknut.runtimes.loop import LoopRuntime
@@ -50,9 +50,9 @@ def pass_on(client: Client, leases: Sequence[LeaseCore], to: Caller | None, code
     if to is None or not alive or any(_has_another(to, lease._slot) for lease in leases):
         to = runtime.outside  # nobody enters that again, and anybody may release it
     with client.guard:
-        gathered = [each for each in caller.get(gathering.GATHERED, ()) if each[1] in leases]
+        gathered = [each for each in caller.get(acquiring_all.GATHERED, ()) if each[1] in leases]
         if gathered:
-            to.setdefault(gathering.GATHERED, []).extend(gathered)
+            to.setdefault(acquiring_all.GATHERED, []).extend(gathered)
         for lease in leases:
             lease._belong(to, alone=to is not runtime.outside)
 

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from locknut.aio import belonging
-from locknut.core import detaching, gathering, looking, losing, validation
+from locknut.core import acquiring_all, detaching, looking, losing, validation
 from locknut.core.holding import LeaseCore, nobody
 from locknut.core.releasing import release
 from locknut.core.values import LockInfo, State
@@ -153,7 +153,7 @@ class Leases:
 
     __slots__ = ("_caller", "_leases", "_made", "_parts", "_scope")
 
-    def __init__(self, parts: list[gathering.Part], made: list[Any]):
+    def __init__(self, parts: list[acquiring_all.Part], made: list[Any]):
         self._parts = parts
         self._made = made
         self._leases: tuple[Lease, ...] = tuple(made)
@@ -183,13 +183,13 @@ class Leases:
     async def release(self) -> None:
         """Release all of them."""
         belonging.here(self._parts[0][0])
-        gathering.let_go(self._parts, self._caller())
-        await gathering.release_all(self._made)
+        acquiring_all.let_go(self._parts, self._caller())
+        await acquiring_all.release_all(self._made)
 
     __reduce__ = validation.refuse_copy
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {gathering.shown(self._leases)}>"
+        return f"<{type(self).__name__} {acquiring_all.shown(self._leases)}>"
 
     def __iter__(self) -> Iterator[Lease]:
         return iter(self._leases)

@@ -11,7 +11,7 @@ from locknut.aio import belonging
 from locknut.aio.belonging import Entered, pop_entered
 from locknut.aio.lease import Leases, leave
 from locknut.aio.primitives import Lock, Semaphore
-from locknut.core import gathering, validation
+from locknut.core import acquiring_all, validation
 from locknut.core.holding import nobody
 from locknut.errors import AcquireTimeout, ConfigurationError
 from locknut.faces.misuse import answering_acquire, for_async_with
@@ -30,9 +30,9 @@ class Together(pickling.Named):
 
     __slots__ = ("__weakref__", "_entered", "_parts", "_timeout")
 
-    def __init__(self, parts: list[gathering.Part], timeout: validation.Duration | None):
+    def __init__(self, parts: list[acquiring_all.Part], timeout: validation.Duration | None):
         validation.wait(timeout)
-        self._parts = gathering.in_order(parts)
+        self._parts = acquiring_all.in_order(parts)
         self._timeout = timeout
         self._entered: Entered[Leases] = []
 
@@ -66,13 +66,13 @@ class Together(pickling.Named):
                 belonging.pass_on(made[0]._client, made, caller_ref(), _ACQUIRE_ALL)
                 leases._caller = leases._leases[0]._caller
         except BaseException:
-            await gathering.roll_back(made)
+            await acquiring_all.roll_back(made)
             raise
         return leases
 
     async def _acquire(self, timeout: validation.Duration | None, made: list[Any]) -> Leases | None:
         deadline = until(self._parts[0][0], timeout)
-        if not await gathering.acquire_all(self._parts, deadline, made):
+        if not await acquiring_all.acquire_all(self._parts, deadline, made):
             return None
         return Leases(self._parts, made)
 
@@ -84,7 +84,7 @@ class Together(pickling.Named):
                 raise self._timed_out()
             self._entered.append((leases, leases._watched()))
         except BaseException:
-            await gathering.roll_back(made)
+            await acquiring_all.roll_back(made)
             raise
         return leases
 

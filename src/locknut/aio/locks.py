@@ -12,7 +12,7 @@ from locknut.aio.decorator import Decorator, SkippingDecorator, decorator
 from locknut.aio.lease import Lease
 from locknut.aio.lock_group import Together
 from locknut.aio.primitives import Lock, RWLock, Semaphore
-from locknut.core import closing, detaching, gathering, looking, pinging, validation
+from locknut.core import acquiring_all, closing, detaching, looking, pinging, validation
 from locknut.core.holding import Caller, nobody
 from locknut.core.ports import Backend, Engine, Runtime
 from locknut.core.values import Capability, Event, LockInfo, Mode, Ping
@@ -234,7 +234,7 @@ class Locks(opening.Opened):
             if caller_ref is not lease._caller:
                 belonging.pass_on(self._client, made, caller_ref(), _ATTACH)
         except BaseException:
-            await gathering.roll_back(made)
+            await acquiring_all.roll_back(made)
             raise
         return lease  # type: ignore[no-any-return]  # as acquire
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Self
 
-from locknut.core import detaching, gathering, looking, losing, validation
+from locknut.core import acquiring_all, detaching, looking, losing, validation
 from locknut.core.holding import LeaseCore
 from locknut.core.releasing import begin_release, release_again
 from locknut.core.values import LockInfo, State
@@ -132,7 +132,7 @@ class Leases:
 
     __slots__ = ("_caller", "_leases", "_made", "_parts")
 
-    def __init__(self, parts: list[gathering.Part], made: list[Any]):
+    def __init__(self, parts: list[acquiring_all.Part], made: list[Any]):
         self._parts = parts
         self._made = made
         self._leases: tuple[Lease, ...] = tuple(made)
@@ -161,21 +161,21 @@ class Leases:
     def release(self) -> None:
         """Release all of them."""
         try:
-            gathering.let_go(self._parts, self._caller())
-            run(gathering.release_all(self._made))
+            acquiring_all.let_go(self._parts, self._caller())
+            run(acquiring_all.release_all(self._made))
         except BaseException as error:
             on_interrupt(error, self._release_again)
             raise
 
     def _release_again(self) -> None:
         """What was not released yet is released."""
-        gathering.let_go(self._parts, self._caller())
-        run(gathering.roll_back(self._made))
+        acquiring_all.let_go(self._parts, self._caller())
+        run(acquiring_all.roll_back(self._made))
 
     __reduce__ = validation.refuse_copy
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {gathering.shown(self._leases)}>"
+        return f"<{type(self).__name__} {acquiring_all.shown(self._leases)}>"
 
     def __iter__(self) -> Iterator[Lease]:
         return iter(self._leases)

@@ -9,7 +9,7 @@ from locknut import pickling
 from locknut.blocking.lease import Leases, leave, on_interrupt
 from locknut.blocking.primitives import Lock, Semaphore
 from locknut.blocking.tasks import note_task, running_task
-from locknut.core import gathering, validation
+from locknut.core import acquiring_all, validation
 from locknut.errors import AcquireTimeout, ConfigurationError
 from locknut.faces.misuse import answering_acquire, for_with
 from locknut.faces.options import chosen, pop_entered, restore_entered, timed_out, until
@@ -26,9 +26,9 @@ class Together(pickling.Named):
 
     __slots__ = ("__weakref__", "_parts", "_timeout")
 
-    def __init__(self, parts: list[gathering.Part], timeout: validation.Duration | None):
+    def __init__(self, parts: list[acquiring_all.Part], timeout: validation.Duration | None):
         validation.wait(timeout)
-        self._parts = gathering.in_order(parts)
+        self._parts = acquiring_all.in_order(parts)
         self._timeout = timeout
 
     @property
@@ -48,12 +48,12 @@ class Together(pickling.Named):
         try:
             return self._acquire(chosen(blocking, timeout, self._timeout), made)
         except BaseException:
-            run(gathering.roll_back(made))  # Ctrl-C after the last grant
+            run(acquiring_all.roll_back(made))  # Ctrl-C after the last grant
             raise
 
     def _acquire(self, timeout: validation.Duration | None, made: list[Any]) -> Leases | None:
         deadline = until(self._parts[0][0], timeout)
-        if not run(gathering.acquire_all(self._parts, deadline, made)):
+        if not run(acquiring_all.acquire_all(self._parts, deadline, made)):
             return None
         task = running_task(again=False)
         if task is not None:
@@ -72,7 +72,7 @@ class Together(pickling.Named):
             caller[self] = (leases, before)
         except BaseException:
             restore_entered(self, caller, before)
-            run(gathering.roll_back(made))
+            run(acquiring_all.roll_back(made))
             raise
         return leases
 

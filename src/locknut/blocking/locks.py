@@ -11,7 +11,7 @@ from locknut.blocking.decorator import Decorator, SkippingDecorator, decorator
 from locknut.blocking.lease import Lease
 from locknut.blocking.lock_group import Together
 from locknut.blocking.primitives import Lock, RWLock, Semaphore
-from locknut.core import closing, detaching, gathering, looking, pinging, validation
+from locknut.core import acquiring_all, closing, detaching, looking, pinging, validation
 from locknut.core.ports import Backend, Engine, Runtime
 from locknut.core.values import Capability, Event, LockInfo, Mode, Ping
 from locknut.faces import misuse
@@ -221,7 +221,7 @@ class Locks(opening.Opened):
         try:
             return run(detaching.attach(self._client, text, made))  # type: ignore[return-value]  # as acquire
         except BaseException:
-            run(gathering.roll_back(made))
+            run(acquiring_all.roll_back(made))
             raise
 
     def on_event(self, listener: Callable[[Event], object]) -> Callable[[], None]:

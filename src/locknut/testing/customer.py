@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from locknut.core import acquiring, detaching, gathering, looking, releasing
+from locknut.core import acquiring, acquiring_all, detaching, looking, releasing
 from locknut.core.client import Want
 from locknut.core.holding import Terms
 from locknut.core.values import Event as CoreEvent
@@ -80,10 +80,10 @@ class Customer:
                 self.process.tell(kind, name, story, note=note)
 
         try:
-            taken = await gathering.acquire_all(parts, self.runtime.now() + timeout, made)
+            taken = await acquiring_all.acquire_all(parts, self.runtime.now() + timeout, made)
         except Cancelled:
             tell(Kind.CANCELLED)
-            await gathering.roll_back(made)
+            await acquiring_all.roll_back(made)
             raise
         except LocknutError as error:
             tell(Kind.FAILED, type(error).__name__)
@@ -103,8 +103,8 @@ class Customer:
         ]
         gone = ""
         try:
-            gathering.let_go(parts, self.runtime.caller())
-            await gathering.release_all(list(leases))
+            acquiring_all.let_go(parts, self.runtime.caller())
+            await acquiring_all.release_all(list(leases))
         except LeaseLost as error:
             gone = error.key or ""
         except BackendError:

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from locknut.core import (
     acquiring,
+    acquiring_at_once,
     giving_up,
     losing,
     pacing,
     queueing,
     releasing,
-    together,
 )
 from locknut.testing.bugs import core, engine
 from locknut.testing.engines import PUSHING, Grants
@@ -153,7 +153,7 @@ BUGS: dict[str, Bug] = {
         Variant(store=engine.KeepsTheirExpiry), "a", Faults(reply_lost=0.3, slow=0.1), _PAIR
     ),
     "all-without-doubt": Bug(
-        Variant(patches=(Patch(together, "_leave", core.leaves_without_doubt),)),
+        Variant(patches=(Patch(acquiring_at_once, "_leave", core.leaves_without_doubt),)),
         "g",
         Faults(late=0.6, slow=0.3, tasks_cancelled=8),
         _PAIR,

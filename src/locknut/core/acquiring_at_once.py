@@ -1,9 +1,9 @@
 """Several keys of one engine in one command, where the engine can: all of them or none.
 
 This is the short way for what is free. What is not free is waited for in the ordinary way, one line
-after the other in the global order (`gathering`): waiting for a moment at which everything is free
-would starve who wants much, and waiting in one line while having the turn in another could deadlock
-with callers that nest.
+after the other in the global order (`acquiring_all`): waiting for a moment at which everything is
+free would starve who wants much, and waiting in one line while having the turn in another could
+deadlock with callers that nest.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def gathers(client: Client) -> Gathers | None:
     return cast("Gathers", client.backend) if able else None
 
 
-async def take(
+async def acquire_at_once(
     client: Client, wants: Sequence[Want], until: float, made: list[Any]
 ) -> list[Granted] | Busy | None:
     """The grants, with the leases in `made`; Busy or None as the engine says: nothing was taken."""
@@ -120,7 +120,7 @@ async def _leave(client: Client, wants: Sequence[Want], turns: list[Turn]) -> No
         await retreat(client, want, turn)
 
 
-async def give_back(client: Client, leases: Sequence[LeaseCore]) -> None:
+async def release_at_once(client: Client, leases: Sequence[LeaseCore]) -> None:
     """Release all of them, what goes back to the engine in one round trip; then raise the first
     error there was.
     """

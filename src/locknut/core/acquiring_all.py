@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from locknut.core import forking, pacing
 from locknut.core.acquiring import acquire, tell_timed_out
+from locknut.core.acquiring_at_once import acquire_at_once, gathers, release_at_once
 from locknut.core.asking import PlainSender
 from locknut.core.releasing import release_again
-from locknut.core.together import gathers, give_back, take
 from locknut.core.values import Busy, State
 from locknut.errors import BackendUnavailable, ConfigurationError, DeadlockDetected, LocknutError
 
@@ -94,7 +94,7 @@ async def _at_once(parts: Sequence[Part], until: float, made: list[Any]) -> bool
     client = parts[0][0]
     if any(each is not client for each, _ in parts):
         return None
-    answer = await take(client, [want for _, want in parts], until, made)
+    answer = await acquire_at_once(client, [want for _, want in parts], until, made)
     if isinstance(answer, Busy) and client.runtime.now() >= until:
         for _, want in parts:
             tell_timed_out(client, want)
@@ -122,7 +122,7 @@ async def release_all(made: list[Any]) -> None:
         last = _releasable_together(made)
         client, counts = last[0]._client, [lease._count for lease in last]
         try:
-            await give_back(client, last)
+            await release_at_once(client, last)
         except LocknutError as error:
             failed = failed or error
         except BaseException:  # interrupted (Ctrl-C): the others are released all the same
