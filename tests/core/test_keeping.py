@@ -10,7 +10,7 @@ import pytest
 
 import locknut
 from locknut.backends.memory import MemoryEngine
-from locknut.core import looking
+from locknut.core import inspecting
 from locknut.core.holding import Hold, Terms
 from locknut.core.values import Answer, Capability, Claim, Granted, Heard, Kept, Renewal
 from locknut.errors import BackendError, BackendUnavailable
@@ -301,7 +301,7 @@ def test_a_hold_renewed_by_hand_does_not_hide_its_elders() -> None:
         assert first is not None
         assert elder is not None
         assert younger is not None
-        await looking.renew(customer.client, younger)
+        await inspecting.renew(customer.client, younger)
         await customer.sleep(8 * TTL)
         held.extend(lease.held for lease in (first, elder, younger))
 

@@ -12,7 +12,7 @@ from locknut.aio.decorator import Decorator, SkippingDecorator, decorator
 from locknut.aio.lease import Lease
 from locknut.aio.lock_group import Together
 from locknut.aio.primitives import Lock, RWLock, Semaphore
-from locknut.core import acquiring_all, closing, detaching, looking, pinging, validation
+from locknut.core import acquiring_all, closing, detaching, inspecting, pinging, validation
 from locknut.core.holding import Caller, nobody
 from locknut.core.ports import Backend, Engine, Runtime
 from locknut.core.values import Capability, Event, LockInfo, Mode, Ping
@@ -197,12 +197,12 @@ class Locks(opening.Opened):
     async def info(self, name: str) -> LockInfo:
         """Return who holds the lock of this name and who waits for it."""
         belonging.here(self._client)
-        return await looking.info(self._client, validation.name(name))
+        return await inspecting.info(self._client, validation.name(name))
 
     async def list(self, pattern: str | None = None) -> list[LockInfo]:
         """Return the locks that are held or waited for, or those that match "order:*"."""
         belonging.here(self._client)
-        return await looking.listing(self._client, pattern)
+        return await inspecting.listing(self._client, pattern)
 
     async def force_release(self, name: str, fence: int | None = None, *, reason: str = "") -> bool:
         """Break a hold; with `fence`, only that one. Return False if nobody held the lock.
@@ -210,7 +210,7 @@ class Locks(opening.Opened):
         `reason` goes into the event and the log; the holder is told it too, with our label.
         """
         belonging.here(self._client)
-        return await looking.force_release(self._client, validation.name(name), fence, reason)
+        return await inspecting.force_release(self._client, validation.name(name), fence, reason)
 
     async def ping(self, timeout: validation.Duration = 5.0) -> Ping:
         """Check that the engine works: take a lock and release it within `timeout`.

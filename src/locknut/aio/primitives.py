@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from locknut.aio import belonging
 from locknut.aio.belonging import Entered, pop_entered
 from locknut.aio.lease import Lease, Scope, tell
-from locknut.core import forking, looking, validation
+from locknut.core import forking, inspecting, validation
 from locknut.core.acquiring import acquire
 from locknut.core.holding import nobody
 from locknut.core.losing import on_lost
@@ -146,7 +146,7 @@ class Lock(Named):
         if lease is None:
             lease = belonging.left_behind(self._here(), self._want, self._kept)
         if lease is None:
-            raise await looking.not_held(self._client, self.name, self._want.terms.mode)
+            raise await inspecting.not_held(self._client, self.name, self._want.terms.mode)
         rest = begin_release(lease._client, lease)
         if rest is not None:
             await rest
@@ -181,7 +181,7 @@ class Lock(Named):
     async def info(self) -> LockInfo:
         """Return who holds the lock and who waits for it."""
         belonging.here(self._client)
-        return await looking.info(self._client, self.name)
+        return await inspecting.info(self._client, self.name)
 
     async def __aenter__(self) -> Lease:
         made: list[Any] = []
@@ -221,7 +221,7 @@ class Lock(Named):
             tell(lost, error, ours=ours)
 
     async def _timed_out(self) -> AcquireTimeout:
-        info = await looking.holder(self._client, self.name)
+        info = await inspecting.holder(self._client, self.name)
         return timed_out(self._client, self._want, self._timeout, info)
 
     def __reduce__(self) -> tuple[object, ...]:

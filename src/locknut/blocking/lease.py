@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Self
 
-from locknut.core import acquiring_all, detaching, looking, losing, validation
+from locknut.core import acquiring_all, detaching, inspecting, losing, validation
 from locknut.core.holding import LeaseCore
 from locknut.core.releasing import begin_release, release_again
 from locknut.core.values import LockInfo, State
@@ -63,11 +63,11 @@ class Lease(LeaseCore):
 
     def renew(self) -> None:
         """Renew the hold now. Raises unless the engine confirms that it is still ours."""
-        run(looking.renew(self._client, self))
+        run(inspecting.renew(self._client, self))
 
     def info(self) -> LockInfo:
         """Return who holds this lock and who waits for it; on `redlock:`, what each node says."""
-        return run(looking.info(self._client, self.name))
+        return run(inspecting.info(self._client, self.name))
 
     def detach(self, ttl: validation.Duration | None = None) -> str:
         """Let the hold go on without this process. Return a secret text for one `attach`."""

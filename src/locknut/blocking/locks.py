@@ -11,7 +11,7 @@ from locknut.blocking.decorator import Decorator, SkippingDecorator, decorator
 from locknut.blocking.lease import Lease
 from locknut.blocking.lock_group import Together
 from locknut.blocking.primitives import Lock, RWLock, Semaphore
-from locknut.core import acquiring_all, closing, detaching, looking, pinging, validation
+from locknut.core import acquiring_all, closing, detaching, inspecting, pinging, validation
 from locknut.core.ports import Backend, Engine, Runtime
 from locknut.core.values import Capability, Event, LockInfo, Mode, Ping
 from locknut.faces import misuse
@@ -194,18 +194,18 @@ class Locks(opening.Opened):
 
     def info(self, name: str) -> LockInfo:
         """Return who holds the lock of this name and who waits for it."""
-        return run(looking.info(self._client, validation.name(name)))
+        return run(inspecting.info(self._client, validation.name(name)))
 
     def list(self, pattern: str | None = None) -> list[LockInfo]:
         """Return the locks that are held or waited for, or those that match "order:*"."""
-        return run(looking.listing(self._client, pattern))
+        return run(inspecting.listing(self._client, pattern))
 
     def force_release(self, name: str, fence: int | None = None, *, reason: str = "") -> bool:
         """Break a hold; with `fence`, only that one. Return False if nobody held the lock.
 
         `reason` goes into the event and the log; the holder is told it too, with our label.
         """
-        return run(looking.force_release(self._client, validation.name(name), fence, reason))
+        return run(inspecting.force_release(self._client, validation.name(name), fence, reason))
 
     def ping(self, timeout: validation.Duration = 5.0) -> Ping:
         """Check that the engine works: take a lock and release it within `timeout`.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from locknut.blocking.lease import Lease, on_interrupt, tell
 from locknut.blocking.tasks import note_task, refuse_other_task, running_task
-from locknut.core import looking, validation
+from locknut.core import inspecting, validation
 from locknut.core.acquiring import acquire
 from locknut.core.forking import here
 from locknut.core.releasing import begin_release, release_again
@@ -124,7 +124,7 @@ class Lock(Named):
         if lease is not None and lease.mode is not self._want.terms.mode:
             lease = lease._inner
         if lease is None:
-            raise run(looking.not_held(self._client, self.name, self._want.terms.mode))
+            raise run(inspecting.not_held(self._client, self.name, self._want.terms.mode))
         found: Lease = lease
         return found
 
@@ -168,7 +168,7 @@ class Lock(Named):
 
     def info(self) -> LockInfo:
         """Return who holds the lock and who waits for it."""
-        return run(looking.info(self._client, self.name))
+        return run(inspecting.info(self._client, self.name))
 
     def __enter__(self) -> Lease:
         made: list[Any] = []
@@ -209,7 +209,7 @@ class Lock(Named):
         run(release_again(lease._client, lease, count))
 
     def _timed_out(self) -> AcquireTimeout:
-        info = run(looking.holder(self._client, self.name))
+        info = run(inspecting.holder(self._client, self.name))
         return timed_out(self._client, self._want, self._timeout, info)
 
     def __reduce__(self) -> tuple[object, ...]:

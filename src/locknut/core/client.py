@@ -1,8 +1,8 @@
 """What one Locks knows: its engine, its lines, its holds, and the keeper that looks after them.
 
-The verbs are in `acquiring`, `releasing`, `losing`, `detaching` and `looking`. All of them change
-this state under `guard`, which is never held over a command or a wait: what a step decides under
-the guard it carries out after.
+The verbs are in `acquiring`, `releasing`, `losing`, `detaching` and `inspecting`. All of them
+change this state under `guard`, which is never held over a command or a wait: what a step decides
+under the guard it carries out after.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from locknut.core.holding import Caller, LeaseCore, Terms
-    from locknut.core.looking import Question
+    from locknut.core.inspecting import Question
     from locknut.core.ports import Backend, Ear, Runtime, Signal
     from locknut.core.queueing import Line, Waiter
 

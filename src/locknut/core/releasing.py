@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from locknut.core import looking, losing, pacing
+from locknut.core import inspecting, losing, pacing
 from locknut.core.holding import NEVER, nobody
 from locknut.core.values import Claim, Mode, State
 from locknut.errors import BackendError, BackendUnavailable, LeaseLost, LocknutError
@@ -212,7 +212,7 @@ async def end_all(client: Client, engine: Gathers, leases: Sequence[LeaseCore]) 
 
 async def _gone(client: Client, hold: Hold) -> LeaseLost:
     pass_on_turn_of(client, hold)  # who waits here does not wait for what follows
-    why = await looking.why_broken(client, hold.claim)
+    why = await inspecting.why_broken(client, hold.claim)
     known = f" ({why})" if why else ""
     message = (
         f"the engine did not have this hold any more{known}: somebody else may have had the lock"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from locknut.core import acquiring, acquiring_all, detaching, looking, releasing
+from locknut.core import acquiring, acquiring_all, detaching, inspecting, releasing
 from locknut.core.client import Want
 from locknut.core.holding import Terms
 from locknut.core.values import Event as CoreEvent
@@ -138,7 +138,7 @@ class Customer:
 
     async def renew(self, lease: Visit) -> None:
         with suppress(LeaseLost, BackendError):
-            await looking.renew(self.client, lease)
+            await inspecting.renew(self.client, lease)
             until = self.process.true(lease._hold.ends_at())
             self.process.tell(Kind.RENEWED, lease.name, lease.story, until=until)
 
@@ -177,12 +177,12 @@ class Customer:
     async def force(self, name: str) -> None:
         """As an operator would: break whatever holds the name."""
         with suppress(LocknutError):
-            await looking.force_release(self.client, name, None, "stuck")
+            await inspecting.force_release(self.client, name, None, "stuck")
 
     async def look(self, name: str) -> None:
         """As `locks.info` of a face: whoever looks may settle what is due."""
         with suppress(LocknutError):
-            await looking.info(self.client, name)
+            await inspecting.info(self.client, name)
 
     async def detach(self, lease: Visit, ttl: float | None = None) -> str | None:
         until = None if ttl is None else self.process.true(self.runtime.now() + ttl)
