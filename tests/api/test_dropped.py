@@ -14,7 +14,7 @@ import warnings
 import pytest
 
 from locknut import aio
-from locknut.core import renewing
+from locknut.core import keeper
 from tests.api.crowd import PATIENCE
 from tests.forks.child import sockets
 
@@ -40,7 +40,7 @@ def threads() -> set[threading.Thread]:
 def test_its_connections_and_its_keeper_go(
     url: str, held: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(renewing, "IDLE", 0.05)  # as long as the keeper is there, so is the rest
+    monkeypatch.setattr(keeper, "IDLE", 0.05)  # as long as the keeper is there, so is the rest
 
     async def use() -> None:
         lock = aio.connect(url).lock("x", ttl=2)
@@ -64,7 +64,7 @@ def test_its_connections_and_its_keeper_go(
 
 
 def test_it_is_told(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(renewing, "IDLE", 0.05)
+    monkeypatch.setattr(keeper, "IDLE", 0.05)
 
     async def story() -> None:
         async with aio.connect(url).lock("x", ttl=2):

@@ -161,7 +161,7 @@ def test_on_a_loop_the_keeper_is_a_thread_too(url: str) -> None:
 def test_an_idle_keeper_is_not_needed_and_comes_back(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("locknut.core.renewing.IDLE", 0.02)
+    monkeypatch.setattr("locknut.core.keeper.IDLE", 0.02)
     with locknut.connect(url) as locks:
         for _ in range(3):
             before = set(ours())

@@ -12,9 +12,9 @@ from collections import deque
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from locknut.core import losing, planning, validation
+from locknut.core import losing, renewal_times, validation
 from locknut.core.holding import NEW, Hold
-from locknut.core.renewing import Keeper
+from locknut.core.keeper import Keeper
 from locknut.core.values import Capability, Claim, Customs, Event, Heard, Mode, Renewed
 from locknut.errors import ConfigurationError, DeadlockDetected
 
@@ -277,8 +277,8 @@ class Client:
     def begin(self, hold: Hold) -> None:
         """From now on this hold is ours to keep."""
         self.holds[hold.claim.id] = hold
-        if hold.ttl != hold.claim.ttl and planning.is_short(hold):
-            hold.due = min(hold.due, self.runtime.now() + planning.CONFIRM_AFTER)
+        if hold.ttl != hold.claim.ttl and renewal_times.is_short(hold):
+            hold.due = min(hold.due, self.runtime.now() + renewal_times.CONFIRM_AFTER)
         if hold.due < self.keeper.timetable.asleep_until:
             self.keeper.expect(hold)  # before it wakes by itself most holds are over
         if self.heartbeat is not None and not self.keeper.beating:

@@ -11,7 +11,7 @@ import pytest
 from hiredis import ReplyError
 
 from locknut import aio
-from locknut.core import renewing
+from locknut.core import keeper
 from locknut.drivers.redis import wire
 from locknut.drivers.redis.endpoints import FixedEndpoint
 from locknut.drivers.redis.links import LoopDial
@@ -131,7 +131,7 @@ def test_a_locks_that_is_dropped_on_a_loop_leaves_no_connection(
     server: RedisServer, monkeypatch: pytest.MonkeyPatch, options: str
 ) -> None:
     """The loop would keep it for as long as it lives. Whoever has a lock of it has all of it."""
-    monkeypatch.setattr(renewing, "IDLE", 0.05)  # as long as the keeper is there, so is the rest
+    monkeypatch.setattr(keeper, "IDLE", 0.05)  # as long as the keeper is there, so is the rest
 
     def connections() -> int:
         told = server.ask("CLIENT", "LIST")

@@ -460,7 +460,7 @@ def test_a_closed_loop_is_survived_and_what_is_let_go_ends(
     zookeeper_server: ZooKeeperServer, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody closed it: kazoo's thread rings into a loop that is no more, and then it ends."""
-    monkeypatch.setattr("locknut.core.renewing.IDLE", 0.1)
+    monkeypatch.setattr("locknut.core.keeper.IDLE", 0.1)
     url = f"{zookeeper_server.url}/{path}"
 
     async def story() -> aio.Locks:
@@ -490,7 +490,7 @@ def test_a_closed_loop_is_survived_and_what_is_let_go_ends(
 def test_a_dropped_locks_hangs_up_though_warnings_are_errors(
     zookeeper_server: ZooKeeperServer, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("locknut.core.renewing.IDLE", 0.1)
+    monkeypatch.setattr("locknut.core.keeper.IDLE", 0.1)
 
     async def story() -> Session:
         locks = aio.connect(f"{zookeeper_server.url}/{path}")

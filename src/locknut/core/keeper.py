@@ -13,7 +13,7 @@ from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from locknut.core import pacing, planning
+from locknut.core import pacing, renewal_times
 from locknut.core.holding import NEW
 from locknut.core.timetable import BATCH, NEVER, Timetable
 from locknut.core.undoing import Owed, Undoing
@@ -95,14 +95,16 @@ class Keeper:
 
     def _enrol(self, hold: Hold) -> None:
         hold.bucket = None
-        if planning.is_short(hold):
+        if renewal_times.is_short(hold):
             self.timetable.add_once(hold, hold.due)
             return
-        delay = planning.first_look(hold)
+        delay = renewal_times.first_look(hold)
         if delay == NEVER:
             return
         slack = delay / 10
-        if planning.interval(hold) != delay:  # its end, not a renewal: the notice must be on time
+        if (
+            renewal_times.interval(hold) != delay
+        ):  # its end, not a renewal: the notice must be on time
             self.timetable.add(hold, hold.anchor, delay, min(slack, PUNCTUAL))
         else:
             self._renew_after(hold, hold.anchor, delay, slack)
@@ -239,7 +241,7 @@ class Keeper:
         for hold in due:
             if now >= hold.valid_until or now >= hold.hold_until:
                 self.client.expire_if_due(hold)
-            elif planning.interval(hold) != NEVER:
+            elif renewal_times.interval(hold) != NEVER:
                 renewable.append(hold)
             else:
                 with self.client.guard:
@@ -251,14 +253,14 @@ class Keeper:
         """In one round trip; but those that a command could outlast go by themselves."""
         groups: dict[float, list[Hold]] = {}
         for hold in holds:
-            ttl = NEVER if hold.ttl is None or hold.ttl >= planning.SHORT else hold.ttl
+            ttl = NEVER if hold.ttl is None or hold.ttl >= renewal_times.SHORT else hold.ttl
             groups.setdefault(ttl, []).append(hold)
         for ttl, group in groups.items():
             await self._renew_together(group, backend, ttl)
 
     async def _renew_together(self, holds: list[Hold], backend: Backend, ttl: float) -> None:
         sent = self.runtime.now()
-        until = NEVER if ttl == NEVER else planning.back_by(holds, sent, ttl)
+        until = NEVER if ttl == NEVER else renewal_times.back_by(holds, sent, ttl)
         try:
             command = backend.renew([hold.claim for hold in holds])
             answers: Sequence[Renewed] = await self.runtime.finish(command, until)
@@ -266,7 +268,7 @@ class Keeper:
             answers = [Renewal.UNKNOWN] * len(holds)
         for hold, answer in zip(holds, answers, strict=True):
             lost = answer is Renewal.LOST or isinstance(answer, Broken)
-            if lost or hold.ttl is None or planning.interval(hold) != NEVER:
+            if lost or hold.ttl is None or renewal_times.interval(hold) != NEVER:
                 self.client.renewed(hold, answer, sent)  # or else it was just looked at
 
     def reschedule(self, hold: Hold, now: float, *, at_once: bool = False) -> None:
@@ -275,7 +277,7 @@ class Keeper:
             self._take_in()  # those before it too, or they would never be seen
         if hold.due != NEVER:  # or else it was taken out because it was due
             self.timetable.remove(hold)
-        interval = planning.interval(hold)
+        interval = renewal_times.interval(hold)
         if at_once and interval != NEVER:
             early = self.timetable.add_once(hold, now)
         elif hold.failures:
@@ -293,7 +295,7 @@ class Keeper:
         """Under the guard: after its interval, or sooner if the engine granted less than was asked
         for, as the session of a ZooKeeper may.
         """
-        sooner = planning.sooner(hold, start)
+        sooner = renewal_times.sooner(hold, start)
         if sooner < interval:
             return self.timetable.add_once(hold, start + sooner)
         return self.timetable.add(hold, start, interval, slack)
