@@ -20,7 +20,7 @@ import pytest
 import locknut
 from locknut import aio
 from locknut.core import validation
-from locknut.core.spelling import spell
+from locknut.core.durations import spell
 from locknut.faces.hints import Way, shown
 from tests.contracts.sources import ROOT
 from tests.servers.redis import RedisServer

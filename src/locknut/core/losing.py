@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from locknut.core import notes
-from locknut.core.spelling import spell
+from locknut.core.durations import spell
 from locknut.core.values import Broken, Heard, Kept, Renewal, Renewed, State
 
 if TYPE_CHECKING:

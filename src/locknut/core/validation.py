@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import NoReturn
 
-from locknut.core.spelling import spell
+from locknut.core.durations import spell
 from locknut.core.values import Capability, Mode
 from locknut.errors import ConfigurationError, Unsupported
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from locknut.core.spelling import spell
+from locknut.core.durations import spell
 
 if TYPE_CHECKING:
     from locknut.core.values import Event

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from locknut.core import validation
+from locknut.core.durations import spell
 from locknut.core.holding import Terms
-from locknut.core.spelling import spell
 from locknut.core.values import Event, LockInfo, Mode
 from locknut.errors import AcquireTimeout, ConfigurationError, NotHeld
 

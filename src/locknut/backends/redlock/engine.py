@@ -12,8 +12,8 @@ from locknut.backends.redlock.recipe import Recipe
 from locknut.backends.redlock.sets import Set
 from locknut.backends.redlock.sync import BlockingBackend
 from locknut.core import validation
+from locknut.core.durations import spell
 from locknut.core.ports import Runtime
-from locknut.core.spelling import spell
 from locknut.core.values import NodeInfo
 from locknut.drivers.redis import settings
 from locknut.drivers.redis.endpoints import ConfiguredEndpoint, FixedEndpoint
