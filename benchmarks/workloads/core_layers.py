@@ -23,7 +23,7 @@ from benchmarks.reporting import Table
 from benchmarks.slices import Contender, Sample, Slice
 from locknut.core.acquiring import acquire
 from locknut.core.releasing import release
-from locknut.runtimes.threads import carry_out, run
+from locknut.runtimes.threads import run, run_void
 
 PAIRS = 10_000
 ENGINES = ("memory:", "file:")
@@ -97,8 +97,8 @@ def _engine(lock: locknut.Lock) -> None:
 def _core(lock: locknut.Lock) -> None:
     made: list[Any] = []
     client = lock._client
-    carry_out(acquire(client, lock._want, client.runtime.caller(), float("inf"), made))
-    carry_out(release(client, made[0]))
+    run_void(acquire(client, lock._want, client.runtime.caller(), float("inf"), made))
+    run_void(release(client, made[0]))
 
 
 def _calls(lock: locknut.Lock) -> None:

@@ -12,7 +12,7 @@ from locknut.core.releasing import begin_release, release_again
 from locknut.core.values import LockInfo, State
 from locknut.errors import LeaseLost
 from locknut.faces.misuse import for_with
-from locknut.runtimes.threads import carry_out, run
+from locknut.runtimes.threads import run, run_void
 
 
 class Lost:
@@ -56,7 +56,7 @@ class Lease(LeaseCore):
         """Release the lock, from any thread. Raises LeaseLost if it was lost in the meantime."""
         count = self._count
         try:
-            carry_out(begin_release(self._client, self))
+            run_void(begin_release(self._client, self))
         except BaseException as error:
             on_interrupt(error, self._release_again, count)
             raise

@@ -27,7 +27,7 @@ from locknut.faces.options import (
     timed_out,
 )
 from locknut.pickling import Named
-from locknut.runtimes.threads import carry_out, run
+from locknut.runtimes.threads import run, run_void
 
 if TYPE_CHECKING:
     from locknut.core.client import Client
@@ -85,7 +85,7 @@ class Lock(Named):
         task = running_task(again=self._want.slot in caller)
         if task is not None:
             refuse_other_task(client, self._want, caller, task)
-        carry_out(acquire(client, self._want, caller, deadline, made))
+        run_void(acquire(client, self._want, caller, deadline, made))
         if not made:
             return None
         lease: Lease = made[0]
@@ -107,7 +107,7 @@ class Lock(Named):
         try:
             lease = self._current()
             count = lease._count
-            carry_out(begin_release(lease._client, lease))
+            run_void(begin_release(lease._client, lease))
         except BaseException as error:
             on_interrupt(error, self._release_again, lease, count)
             raise
@@ -195,7 +195,7 @@ class Lock(Named):
         try:
             lease = pop_entered(self, self._client.runtime)
             count = lease._count
-            carry_out(begin_release(lease._client, lease))
+            run_void(begin_release(lease._client, lease))
         except LeaseLost as lost:
             tell(lost, error)
         except BaseException as raised:

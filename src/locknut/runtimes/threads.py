@@ -31,7 +31,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     raise _suspended(work)
 
 
-def carry_out(work: Awaitable[None] | None) -> None:
+def run_void(work: Awaitable[None] | None) -> None:
     """The same for work without a result, at half the price: no StopIteration is made. None: there
     is nothing left to do.
     """
