@@ -53,12 +53,12 @@ models: setup    ## check all states of the TLA+ models of Redlock
 	@$(VENV)/python scripts/check_models.py $(ARGS)
 
 sim: setup       ## run the simulator: many clients, virtual time, SEEDS=0:2000
-	@$(VENV)/python -m locknut.testing.simulator --seeds $(SEEDS)
-	@$(VENV)/python -m locknut.testing.simulator --seeds $(SEEDS) --engine redis --jobs 2
-	@$(VENV)/python -m locknut.testing.simulator --seeds $(SEEDS) --engine redlock --size duel --jobs 2
+	@$(VENV)/python -m tests.simulation --seeds $(SEEDS)
+	@$(VENV)/python -m tests.simulation --seeds $(SEEDS) --engine redis --jobs 2
+	@$(VENV)/python -m tests.simulation --seeds $(SEEDS) --engine redlock --size duel --jobs 2
 
 sim-redlock: setup  ## simulate a million schedules of Redlock overnight, or SCHEDULES=0:1000000
-	@nice $(VENV)/python -m locknut.testing.simulator --seeds $(SCHEDULES) --engine redlock --size duel \
+	@nice $(VENV)/python -m tests.simulation --seeds $(SCHEDULES) --engine redlock --size duel \
 	  --jobs $$(nproc)
 
 mutants: setup   ## make small wrong changes, each of which a test must notice: hours, or ARGS="core file-break"

@@ -9,14 +9,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "locknut"
+SIMULATION = ROOT / "tests" / "simulation"
 
 
 class Source:
-    """One file of the package."""
+    """One file of the package, or of the simulator."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, top: Path) -> None:
         self.path = path
-        self.name = path.relative_to(PACKAGE.parent).as_posix()
+        self._below = path.relative_to(top)
+        self.name = self._below.as_posix()
 
     def __repr__(self) -> str:
         return self.name
@@ -32,7 +34,7 @@ class Source:
     @property
     def module(self) -> str:
         """Its dotted name: `locknut.core.values`."""
-        parts = self.path.relative_to(PACKAGE.parent).with_suffix("").parts
+        parts = self._below.with_suffix("").parts
         return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
     @property
@@ -48,10 +50,15 @@ class Source:
 def sources(*folders: str) -> list[Source]:
     """The package's files, or those of some of its folders, in order."""
     roots = [PACKAGE / folder for folder in folders] or [PACKAGE]
-    return [_source(path) for root in roots for path in sorted(root.rglob("*.py"))]
+    return [_source(path, PACKAGE.parent) for root in roots for path in sorted(root.rglob("*.py"))]
+
+
+def simulation() -> list[Source]:
+    """The simulator's files: not in the package, but under the same rules of style."""
+    return [_source(path, ROOT) for path in sorted(SIMULATION.rglob("*.py"))]
 
 
 @cache
-def _source(path: Path) -> Source:
+def _source(path: Path, top: Path) -> Source:
     """The same object for all rules, so that each file is parsed once."""
-    return Source(path)
+    return Source(path, top)

@@ -72,6 +72,12 @@ def test_arrows_point_one_way(source: Source) -> None:
     assert not wrong, f"{own} may know only {sorted(MAY_IMPORT[own])}"
 
 
+@pytest.mark.parametrize("source", sources(), ids=repr)
+def test_the_package_does_not_know_its_tests(source: Source) -> None:
+    """They are not in the wheel, and neither is the simulator."""
+    assert not [name for _, name in source.imports if name.split(".")[0] == "tests"]
+
+
 @pytest.mark.parametrize("source", sources("core"), ids=repr)
 def test_the_core_is_pure(source: Source) -> None:
     wrong = [

@@ -8,17 +8,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.contracts.sources import Source, sources
+from tests.contracts.sources import Source, simulation, sources
 
 LONGEST_FILE = 320
 LONGEST_FUNCTION = 60
 BANNED = frozenset({"manager", "helper", "helpers", "util", "utils", "token", "tokens"})
 """Words that say nothing, and one that means three different things."""
 
+SOURCES = [*sources(), *simulation()]
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-@pytest.mark.parametrize("source", sources(), ids=repr)
+@pytest.mark.parametrize("source", SOURCES, ids=repr)
 def test_a_file_is_short_and_starts_with_what_it_decides(source: Source) -> None:
     lines = source.text.count("\n")
     assert lines <= LONGEST_FILE, f"{source} has {lines} lines: split it"
@@ -26,7 +27,7 @@ def test_a_file_is_short_and_starts_with_what_it_decides(source: Source) -> None
     assert sentence.rstrip().endswith((".", ":")), f"{source} must start with a sentence"
 
 
-@pytest.mark.parametrize("source", sources(), ids=repr)
+@pytest.mark.parametrize("source", SOURCES, ids=repr)
 def test_functions_are_short(source: Source) -> None:
     long = [
         f"{source}:{node.lineno} {node.name}: {length} lines"
@@ -36,7 +37,7 @@ def test_functions_are_short(source: Source) -> None:
     assert not long
 
 
-@pytest.mark.parametrize("source", sources(), ids=repr)
+@pytest.mark.parametrize("source", SOURCES, ids=repr)
 def test_names_are_words_of_the_domain(source: Source) -> None:
     names = [*_defined(source.tree), *((1, part) for part in source.module.split("."))]
     wrong = [f"{source}:{line} {name}" for line, name in names if BANNED & set(words(name))]

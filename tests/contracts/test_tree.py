@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contracts.sources import ROOT, sources
+from tests.contracts.sources import ROOT, simulation, sources
 
 MACHINES = [
     r"/roo[t]/",
@@ -73,7 +73,8 @@ def test_no_merge_was_left_half_done() -> None:
 
 
 def test_no_source_is_unfinished() -> None:
-    assert not [source for source in sources() if UNFINISHED.search(source.text)]
+    files = [*sources(), *simulation()]
+    assert not [source for source in files if UNFINISHED.search(source.text)]
 
 
 def test_programs_are_executable() -> None:

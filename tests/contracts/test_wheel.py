@@ -5,24 +5,28 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tarfile
 import zipfile
 from email.parser import Parser
 from pathlib import Path
 
 import pytest
 
-from tests.contracts.sources import PACKAGE, ROOT
+from tests.contracts.sources import PACKAGE, ROOT, simulation
 
-BUILD = "import sys; from hatchling.build import build_wheel; print(build_wheel(sys.argv[1]))"
+BUILD = "import sys; from hatchling import build; getattr(build, sys.argv[1])(sys.argv[2])"
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-c", BUILD, str(folder)]
+    return built("build_wheel", tmp_path_factory.mktemp("wheel"))
+
+
+def built(what: str, folder: Path) -> Path:
+    command = [sys.executable, "-c", BUILD, what, str(folder)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    (built,) = folder.glob("locknut-*.whl")
-    return built
+    (file,) = folder.glob("locknut-*")
+    return file
 
 
 def test_it_holds_the_whole_package_and_nothing_else(wheel: Path) -> None:
@@ -37,6 +41,28 @@ def test_it_holds_the_whole_package_and_nothing_else(wheel: Path) -> None:
     assert manual.endswith(".data/data/share/man/man1/locknut.1")  # where `man` looks
     assert ours == {name for name in names - {manual} if ".dist-info/" not in name}
     assert any(name.endswith("/licenses/LICENSE") for name in names)
+
+
+USERS = {
+    *("clock", "conformance", "doubles", "fakes", "flow", "loop_thread", "plugin", "proxy"),
+    *("real_locks", "standins"),
+}
+"""The parts of `locknut.testing`: each helps to test somebody else's code or engine."""
+
+
+def test_it_has_no_simulator(wheel: Path) -> None:
+    """That fits only the commit which it belongs to, so users could not run it."""
+    paths = [Path(name) for name in zipfile.ZipFile(wheel).namelist()]
+    parts = {path.parts[2].removesuffix(".py") for path in paths if path.parts[1] == "testing"}
+    assert parts == USERS | {"__init__"}
+    assert not [path for path in paths if path.parts[0] == "tests"]
+
+
+def test_the_source_archive_has_the_simulator_and_its_tests(tmp_path: Path) -> None:
+    with tarfile.open(built("build_sdist", tmp_path)) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {source.name for source in simulation()} < names
+    assert {"Makefile", "pyproject.toml", "tests/core/test_simulator.py"} < names
 
 
 def test_it_depends_on_nothing_unless_an_extra_is_asked_for(wheel: Path) -> None:

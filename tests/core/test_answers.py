@@ -15,14 +15,14 @@ from locknut.core.holding import Hold, Terms
 from locknut.core.values import Answer, Busy, Claim, Granted, Kept, Renewal
 from locknut.errors import BackendUnavailable
 from locknut.runtimes.loop import LoopSignal
-from locknut.testing.client import Visit
-from locknut.testing.customer import Customer
-from locknut.testing.engine import SimBackend
-from locknut.testing.network import CALM, Network
-from locknut.testing.node import Node
-from locknut.testing.process import Process, SimSignal
-from locknut.testing.variant import Variant
-from locknut.testing.world import World
+from tests.simulation.customer import Customer
+from tests.simulation.memory.backend import SimBackend
+from tests.simulation.memory.node import Node
+from tests.simulation.network import CALM, Network
+from tests.simulation.process import Process, SimSignal
+from tests.simulation.recorded_client import Visit
+from tests.simulation.variant import Variant
+from tests.simulation.world import World
 
 TTL = 3.0
 NEVER = float("inf")

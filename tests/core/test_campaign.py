@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from locknut.testing.campaign import main
+from tests.simulation.campaign import main
 
 TWO = ("--seeds", "0:2", "--jobs", "2")
 

@@ -12,15 +12,15 @@ import pytest
 
 from locknut.core.holding import Terms
 from locknut.core.values import Mode
-from locknut.testing.bugs import BUGS
-from locknut.testing.checker import Assumptions, Violation, check
-from locknut.testing.customer import Customer
-from locknut.testing.history import Kind
-from locknut.testing.network import CALM, Faults, Network
-from locknut.testing.node import Node
-from locknut.testing.stepping import Task
-from locknut.testing.variant import REAL, Variant
-from locknut.testing.world import World
+from tests.simulation.bugs import BUGS
+from tests.simulation.checker import Assumptions, Violation, check
+from tests.simulation.checker.history import Kind
+from tests.simulation.coroutines import Task
+from tests.simulation.customer import Customer
+from tests.simulation.memory.node import Node
+from tests.simulation.network import CALM, Faults, Network
+from tests.simulation.variant import REAL, Variant
+from tests.simulation.world import World
 
 TTL = 60.0
 LOSSY = Faults(request_lost=0.2, reply_lost=0.2, slow=0.3)

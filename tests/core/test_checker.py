@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from locknut.core.values import Mode
-from locknut.testing.checker import Assumptions, check
-from locknut.testing.history import Event, Kind
+from tests.simulation.checker import Assumptions, check
+from tests.simulation.checker.history import Event, Kind
 
 K = Kind
 

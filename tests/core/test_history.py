@@ -9,7 +9,15 @@ import sys
 from pathlib import Path
 
 from locknut.core.values import Mode
-from locknut.testing.history import Event, Journal, Kind, from_json, read, timeline, to_json
+from tests.simulation.checker.history import (
+    Event,
+    Journal,
+    Kind,
+    from_json,
+    read,
+    timeline,
+    to_json,
+)
 
 EVENTS = [
     Event(1.25, "p", Kind.CALLED, "n", "h", mode=Mode.PERMIT, permits=3, owner="o", fair=True),
@@ -21,7 +29,7 @@ EVENTS = [
 WRITER = """
 import itertools, sys
 from pathlib import Path
-from locknut.testing.history import Event, Journal, Kind
+from tests.simulation.checker.history import Event, Journal, Kind
 journal = Journal(Path(sys.argv[1]))
 for i in itertools.count():
     journal(Event(float(i), "child", Kind.CHECKED, "n", str(i)))

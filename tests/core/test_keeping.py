@@ -14,15 +14,15 @@ from locknut.core import inspecting
 from locknut.core.holding import Hold, Terms
 from locknut.core.values import Answer, Capability, Claim, Granted, Heard, Kept, Renewal
 from locknut.errors import BackendError, BackendUnavailable
-from locknut.testing.checker import Assumptions, check
-from locknut.testing.customer import Customer
-from locknut.testing.engine import REPLY_WITHIN, SimBackend
-from locknut.testing.history import Kind
-from locknut.testing.network import CALM, Network
-from locknut.testing.node import Node
-from locknut.testing.process import SimSignal
-from locknut.testing.variant import REAL, Variant
-from locknut.testing.world import World
+from tests.simulation.checker import Assumptions, check
+from tests.simulation.checker.history import Kind
+from tests.simulation.customer import Customer
+from tests.simulation.memory.backend import REPLY_WITHIN, SimBackend
+from tests.simulation.memory.node import Node
+from tests.simulation.network import CALM, Network
+from tests.simulation.process import SimSignal
+from tests.simulation.variant import REAL, Variant
+from tests.simulation.world import World
 
 TTL = 3.0
 TO_UNDO = 20

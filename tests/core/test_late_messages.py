@@ -12,12 +12,12 @@ import pytest
 from locknut.core import losing
 from locknut.core.holding import Terms
 from locknut.core.values import Claim
-from locknut.testing.customer import Customer
-from locknut.testing.network import CALM, Network
-from locknut.testing.node import Node
-from locknut.testing.stepping import Task
-from locknut.testing.variant import REAL
-from locknut.testing.world import World
+from tests.simulation.coroutines import Task
+from tests.simulation.customer import Customer
+from tests.simulation.memory.node import Node
+from tests.simulation.network import CALM, Network
+from tests.simulation.variant import REAL
+from tests.simulation.world import World
 
 PROMPT = 0.001
 STUCK = 20.0

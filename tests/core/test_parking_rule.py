@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from locknut.testing.checker import Assumptions, check
-from locknut.testing.history import ATTACHED, Event, Kind
+from tests.simulation.checker import Assumptions, check
+from tests.simulation.checker.history import ATTACHED, Event, Kind
 
 K = Kind
 JUDGED = Assumptions(parked_again_within=1.0)

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import locknut
-from locknut.testing.checker import Assumptions, check
-from locknut.testing.history import Event, Journal, Kind, read
-from locknut.testing.recording import Recorder
+from tests.simulation.checker import Assumptions, check
+from tests.simulation.checker.history import Event, Journal, Kind, read
+from tests.simulation.checker.recording import Recorder
 
 
 def hammer(work: Callable[[int], None], workers: int = 4) -> None:

@@ -10,18 +10,18 @@ from collections import Counter
 import pytest
 
 from locknut.core.holding import Terms
-from locknut.testing.bugs import BUGS, Bug
-from locknut.testing.campaign import main
-from locknut.testing.customer import Customer
-from locknut.testing.network import CALM, EVERYTHING, Network, StoreFaults
-from locknut.testing.node import Node
-from locknut.testing.simulator import Setting, run
-from locknut.testing.variant import REAL
-from locknut.testing.world import World
+from tests.simulation.bugs import BUGS, Bug
+from tests.simulation.campaign import main
+from tests.simulation.customer import Customer
+from tests.simulation.memory.node import Node
+from tests.simulation.network import CALM, EVERYTHING, Network, StoreFaults
+from tests.simulation.simulator import Setting, run
+from tests.simulation.variant import REAL
+from tests.simulation.world import World
 
 pytestmark = pytest.mark.usefixtures("alone")
 SEEDS = 60
-"""How many swarms CI looks at; `python -m locknut.testing.simulator` looks at more."""
+"""How many swarms CI looks at; `python -m tests.simulation` looks at more."""
 SOUND_SEEDS = 20
 FINDING = 150
 """Within so many seeds each bug must be found; most are in the first few."""
@@ -56,7 +56,7 @@ def test_the_same_seed_gives_the_same_history(seed: int) -> None:
 
 def test_the_same_seed_gives_the_same_history_in_every_interpreter() -> None:
     """No set or dict of the simulator is ordered by hashes that differ from process to process."""
-    program = "from locknut.testing.simulator import run; print(run(5).history)"
+    program = "from tests.simulation.simulator import run; print(run(5).history)"
     told = {
         subprocess.run(
             [sys.executable, "-c", program],

@@ -11,12 +11,12 @@ from locknut.core.holding import Hold, Terms
 from locknut.core.pacing import validity
 from locknut.core.values import Claim, Granted
 from locknut.runtimes import clock
-from locknut.testing.customer import Customer
-from locknut.testing.history import Kind
-from locknut.testing.network import CALM, Network
-from locknut.testing.node import Node
-from locknut.testing.variant import REAL
-from locknut.testing.world import World
+from tests.simulation.checker.history import Kind
+from tests.simulation.customer import Customer
+from tests.simulation.memory.node import Node
+from tests.simulation.network import CALM, Network
+from tests.simulation.variant import REAL
+from tests.simulation.world import World
 
 
 @pytest.mark.parametrize(("ttl", "margin"), [(30.0, 0.302), (1.0, 0.012), (0.01, 0.0021)])

@@ -12,11 +12,11 @@ import pytest
 
 import locknut
 from locknut.runtimes import clock
-from locknut.testing.checker import Assumptions
-from locknut.testing.history import Kind, read
 from tests.faults.test_soak import SECONDS, WORKERS, Victims, judge
 from tests.servers.redis import RedisServer
 from tests.servers.sentinel import SentinelService
+from tests.simulation.checker import Assumptions
+from tests.simulation.checker.history import Kind, read
 
 pytestmark = [pytest.mark.faults, pytest.mark.redis]
 TTL = 2.0

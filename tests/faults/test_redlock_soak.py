@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from locknut import redlocks
-from locknut.testing.checker import Assumptions
 from tests.faults.test_soak import SECONDS, WORKERS, Victims, judge
 from tests.servers.mishaps import quarantine
 from tests.servers.processes import until
 from tests.servers.redis import RedisServer
 from tests.servers.redlock import RedlockNodes
+from tests.simulation.checker import Assumptions
 
 pytestmark = [pytest.mark.faults, pytest.mark.redis]
 TTL = 2.0

@@ -22,9 +22,9 @@ import pytest
 
 import locknut
 from locknut.runtimes import clock
-from locknut.testing.checker import Assumptions, check
-from locknut.testing.history import Event, Journal, Kind, read
 from tests.faults.worker import kinds
+from tests.simulation.checker import Assumptions, check
+from tests.simulation.checker.history import Event, Journal, Kind, read
 
 SECONDS = float(os.environ.get("LOCKNUT_SOAK_SECONDS", "15"))
 WORKERS = 6

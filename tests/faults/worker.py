@@ -21,8 +21,8 @@ from typing import Any
 
 import locknut
 from locknut import Capability, aio
-from locknut.testing.history import Journal, Kind
-from locknut.testing.recording import Recorder
+from tests.simulation.checker.history import Journal, Kind
+from tests.simulation.checker.recording import Recorder
 
 ended = threading.Event()
 HARMFUL = 3

@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from locknut.backends.redis import scripts
-from locknut.testing.redis import commands
-from locknut.testing.redis.commands import COMMANDS, Status
-from locknut.testing.redis.keys import Keys
-from locknut.testing.redis.keys import Refused as MiniRefused
-from locknut.testing.redis.lua import Lua
 from tests.servers.redis import RedisServer
 from tests.servers.resp import Refused, Wire
+from tests.simulation.redis import commands
+from tests.simulation.redis.commands import COMMANDS, Status
+from tests.simulation.redis.keys import Keys
+from tests.simulation.redis.keys import Refused as MiniRefused
+from tests.simulation.redis.lua import Lua
 
 pytestmark = pytest.mark.redis
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from locknut.backends.redis import scripts
-from locknut.testing.redis import commands
-from locknut.testing.redis.keys import Keys
-from locknut.testing.redis.lua import Lua
+from tests.simulation.redis import commands
+from tests.simulation.redis.keys import Keys
+from tests.simulation.redis.lua import Lua
 
 pytestmark = pytest.mark.redis
 NAMES = [f"t:{{x}}{part}".encode() for part in ("", ":fence", ":alive", ":line", ":info")]

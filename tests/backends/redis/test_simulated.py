@@ -9,16 +9,16 @@ from dataclasses import replace
 
 import pytest
 
-from locknut.testing.bugs import Bug
-from locknut.testing.campaign import main
-from locknut.testing.history import Kind
-from locknut.testing.network import CALM
-from locknut.testing.redis.blocking import SimBlocking
-from locknut.testing.redis.bugs import BUGS
-from locknut.testing.redis.engine import EVERYTHING, REDIS
-from locknut.testing.redis.looping import SimAsyncio
-from locknut.testing.simulator import Setting, run
-from locknut.testing.sizes import DUEL
+from tests.simulation.bugs import Bug
+from tests.simulation.campaign import main
+from tests.simulation.checker.history import Kind
+from tests.simulation.network import CALM
+from tests.simulation.redis.aio import SimAsyncio
+from tests.simulation.redis.bugs import BUGS
+from tests.simulation.redis.engine import EVERYTHING, REDIS
+from tests.simulation.redis.sync import SimBlocking
+from tests.simulation.simulator import Setting, run
+from tests.simulation.sizes import DUEL
 
 pytestmark = [pytest.mark.redis, pytest.mark.usefixtures("alone")]
 
@@ -120,8 +120,8 @@ def test_the_command_line_runs_it(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_simulator_of_the_core_needs_no_lua() -> None:
     program = (
         "import sys; sys.modules['lupa'] = sys.modules['hiredis'] = None\n"
-        "import locknut.testing.bugs\n"
-        "from locknut.testing.campaign import main\n"
+        "import tests.simulation.bugs\n"
+        "from tests.simulation.campaign import main\n"
         "sys.exit(main(['--seeds', '0']))"
     )
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=60)

@@ -14,14 +14,14 @@ import pytest
 
 import locknut
 from locknut.runtimes.clock import now
-from locknut.testing.checker import check
-from locknut.testing.history import Event, Kind
 from locknut.testing.proxy import FaultProxy
-from locknut.testing.recording import Recorder
 from tests.backends.redlock.naive import NaiveRedlock
 from tests.servers.processes import until
 from tests.servers.redlock import RedlockNodes
 from tests.servers.resp import Wire
+from tests.simulation.checker import check
+from tests.simulation.checker.history import Event, Kind
+from tests.simulation.checker.recording import Recorder
 
 pytestmark = pytest.mark.redis
 TTL = 2.0

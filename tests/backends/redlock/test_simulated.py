@@ -12,18 +12,18 @@ from functools import partial
 
 import pytest
 
-from locknut.testing.campaign import main
-from locknut.testing.history import Kind
-from locknut.testing.network import CALM
-from locknut.testing.redlock.blocking import SimBlocking
-from locknut.testing.redlock.bugs import BUGS
-from locknut.testing.redlock.cluster import Cluster
-from locknut.testing.redlock.engine import EVERYTHING, REDLOCK
-from locknut.testing.redlock.looping import SimAsyncio
-from locknut.testing.simulator import Setting, run
-from locknut.testing.sizes import DUEL, FULL, Size
-from locknut.testing.world import World
 from tests.contracts.sources import ROOT
+from tests.simulation.campaign import main
+from tests.simulation.checker.history import Kind
+from tests.simulation.network import CALM
+from tests.simulation.redlock.aio import SimAsyncio
+from tests.simulation.redlock.bugs import BUGS
+from tests.simulation.redlock.engine import EVERYTHING, REDLOCK
+from tests.simulation.redlock.node_set import Cluster
+from tests.simulation.redlock.sync import SimBlocking
+from tests.simulation.simulator import Setting, run
+from tests.simulation.sizes import DUEL, FULL, Size
+from tests.simulation.world import World
 
 pytestmark = [
     pytest.mark.redis,
@@ -95,9 +95,9 @@ def test_the_same_seed_gives_the_same_history(size: Size) -> None:
 
 def test_the_same_seed_gives_the_same_history_in_every_interpreter() -> None:
     program = (
-        "from locknut.testing.redlock.engine import REDLOCK\n"
-        "from locknut.testing.simulator import Setting, run\n"
-        "from locknut.testing.sizes import DUEL\n"
+        "from tests.simulation.redlock.engine import REDLOCK\n"
+        "from tests.simulation.simulator import Setting, run\n"
+        "from tests.simulation.sizes import DUEL\n"
         "print([run(seed, Setting(REDLOCK, size=DUEL)).history for seed in range(4)])"
     )
     told = {
@@ -141,8 +141,8 @@ def test_what_hunts_a_naive_redlock_breaks_nothing_that_is_sound(name: str) -> N
 
 HUNT = """
 import sys
-from locknut.testing.redlock.bugs import BUGS
-from locknut.testing.simulator import run
+from tests.simulation.redlock.bugs import BUGS
+from tests.simulation.simulator import run
 
 bug = BUGS[sys.argv[1]]
 for seed in range(int(sys.argv[2])):
