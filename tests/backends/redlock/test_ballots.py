@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from locknut.backends.redlock.asking import Asking, Heard, Until
 from locknut.backends.redlock.ballots import (
     HELD_BY_ANOTHER,
     JOINED,
@@ -13,7 +12,7 @@ from locknut.backends.redlock.ballots import (
     TOO_SMALL,
     VOTED,
     VOTES,
-    Clock,
+    Ballot,
     Round,
     adopted,
     decided,
@@ -22,13 +21,12 @@ from locknut.backends.redlock.ballots import (
     joining,
     majority,
     renewed,
-    right,
 )
-from locknut.backends.redlock.claims import Ballot
-from locknut.backends.redlock.lines import Line
-from locknut.backends.redlock.questions import Question
+from locknut.backends.redlock.node_clocks import NodeClock, right
+from locknut.backends.redlock.nodes import NodeSet
+from locknut.backends.redlock.questions import Question, Route
 from locknut.backends.redlock.recipe import Recipe
-from locknut.backends.redlock.sets import Set
+from locknut.backends.redlock.rounds import Heard, RoundsBackend, Until
 from locknut.drivers.redis import settings
 from locknut.runtimes.clock import now
 from locknut.urls import parse
@@ -72,8 +70,8 @@ def test_a_co_owner_waits_for_those_who_may_agree() -> None:
     assert not joining(votes)
 
 
-def _clock_at(offset: float) -> Clock:
-    clock = Clock()
+def _clock_at(offset: float) -> NodeClock:
+    clock = NodeClock()
     assert not clock.told(NOON + int(offset * SECOND), 0.0, 0.001)
     return clock
 
@@ -127,7 +125,7 @@ def test_one_wrong_clock_of_three_does_not_take_the_others_with_it() -> None:
 
 def test_of_two_that_differ_neither_votes() -> None:
     """Who is wrong is known when a third has answered."""
-    clocks = [_clock_at(0.0), _clock_at(5.0), Clock()]
+    clocks = [_clock_at(0.0), _clock_at(5.0), NodeClock()]
     assert not any(right(clocks, at) for at in range(2))
     clocks[2] = _clock_at(5.01)
     assert [right(clocks, at) for at in range(3)] == [False, True, True]
@@ -135,14 +133,14 @@ def test_of_two_that_differ_neither_votes() -> None:
 
 def test_of_an_answer_that_took_long_the_clock_is_not_known() -> None:
     """It may hide a step of as much."""
-    clocks = [_clock_at(0.0), _clock_at(0.01), Clock()]
+    clocks = [_clock_at(0.0), _clock_at(0.01), NodeClock()]
     clocks[2].told(NOON + SECOND // 2, 0.0, 0.6)
     assert right(clocks, 2) is None
     clocks[2].told(NOON + SECOND + 10_000, 1.0, 1.001)
     assert right(clocks, 2)
 
 
-class Alone(Asking):
+class Alone(RoundsBackend):
     """Nobody is asked: the test tells the answers."""
 
     async def _ask(self, questions: Sequence[Question], heard: Heard, until: Until) -> None:
@@ -156,7 +154,7 @@ def _guarded(nodes: int) -> tuple[Round, Callable[[int, Any], bool]]:
     servers = [settings.read(parse(f"redis://node{at}")) for at in range(nodes)]
     recipe = Recipe(max_ttl=60.0, durable=False, set_id="")
     votes = Round(range(nodes), nodes)
-    heard = Alone(Set(servers, 60.0), recipe, 0.3)._hears(votes, decided)
+    heard = Alone(NodeSet(servers, 60.0), recipe, 0.3)._hears(votes, decided)
     words = recipe.look("x")
     return votes, lambda at, answer: heard(Question(at, words), answer, now())
 
@@ -243,7 +241,7 @@ def test_what_was_not_answered_may_arrive_later() -> None:
 
 def test_a_proposal_that_was_refused_is_not_built_upon() -> None:
     """A clock far ahead proposes what no node accepts; the next number is above what nodes told."""
-    nodes = Set([], 60.0)
+    nodes = NodeSet([], 60.0)
     assert nodes.propose(10_000_000) == 10_000_000
     nodes.seen(41)
     assert nodes.propose(0) == 42
@@ -261,7 +259,7 @@ def test_a_renewal_waits_for_those_who_may_make_the_loss_known() -> None:
 
 
 def test_a_release_is_behind_the_votes_only_by_the_connection_that_carried_them_all() -> None:
-    ballot, old, new = Ballot(0), Line(1, b"run"), Line(1, b"run")
+    ballot, old, new = Ballot(0), Route(1, b"run"), Route(1, b"run")
     assert not ballot.went_by(old), "nobody knows by which way anything went"
     ballot.goes_by(old)
     ballot.goes_by(old)
@@ -273,7 +271,7 @@ def test_a_release_is_behind_the_votes_only_by_the_connection_that_carried_them_
 
 
 def test_nor_is_it_behind_what_may_have_been_set_anew() -> None:
-    ballot, line = Ballot(0), Line(1, b"run")
+    ballot, line = Ballot(0), Route(1, b"run")
     ballot.goes_by(line)
     ballot.mended.add(1)
     assert not ballot.went_by(line)

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import locknut
-from locknut.backends.redlock.crews import Crew
-from locknut.backends.redlock.peers import Peer
-from locknut.backends.redlock.sets import Set
+from locknut.backends.redlock.node_sockets import NodeSocket
+from locknut.backends.redlock.nodes import NodeSet
+from locknut.backends.redlock.thread_connections import ThreadConnections
 from locknut.core.values import Claim
 from locknut.drivers.redis.settings import read
 from locknut.runtimes.clock import now
@@ -34,15 +34,17 @@ def interrupt(
     locks: locknut.Locks, monkeypatch: pytest.MonkeyPatch, at: int, step: str, *, done: bool
 ) -> None:
     """Once, at a step of this thread's connection to this node, or right behind it."""
-    real, me = getattr(Peer, step), threading.get_ident()
+    real, me = getattr(NodeSocket, step), threading.get_ident()
 
-    def interrupted(peer: Peer, *given: Any) -> None:
-        if peer.node.at == at and threading.get_ident() == me:  # Ctrl-C is no keeper's business
+    def interrupted(connection: NodeSocket, *given: Any) -> None:
+        if (
+            connection.node.at == at and threading.get_ident() == me
+        ):  # Ctrl-C is no keeper's business
             patched.undo()
             if done:
-                real(peer, *given)
+                real(connection, *given)
             raise KeyboardInterrupt
-        real(peer, *given)
+        real(connection, *given)
 
     def use() -> None:
         while True:  # two of three are enough, so not every use hears from this node
@@ -50,7 +52,7 @@ def interrupt(
                 pass
 
     with monkeypatch.context() as patched:
-        patched.setattr(Peer, step, interrupted)
+        patched.setattr(NodeSocket, step, interrupted)
         with pytest.raises(KeyboardInterrupt):
             use()
 
@@ -96,8 +98,8 @@ def test_a_second_one_while_the_first_is_cleared_up(
         with locks.lock("warm"):
             pass
         with monkeypatch.context() as patched:
-            patched.setattr(Peer, "_write", _refuse)
-            patched.setattr(Peer, step, _refuse)
+            patched.setattr(NodeSocket, "_write", _refuse)
+            patched.setattr(NodeSocket, step, _refuse)
             with pytest.raises(KeyboardInterrupt):
                 locks.lock("x").acquire()
         lease = locks.lock("free").acquire(blocking=False)
@@ -109,7 +111,7 @@ def _refuse(*_: Any) -> None:
 
 
 def test_who_is_interrupted_while_he_takes_something_back_leaves_it_to_others() -> None:
-    node = Set([read(parse("redis://nowhere"))], max_ttl=5.0).nodes[0]
+    node = NodeSet([read(parse("redis://nowhere"))], max_ttl=5.0).nodes[0]
     claims = [Claim("locknut:x", f"{each:032x}", 5.0) for each in range(3)]
     for claim in claims:
         node.owe(claim, now())
@@ -121,8 +123,8 @@ def test_who_is_interrupted_while_he_takes_something_back_leaves_it_to_others() 
     assert not node.in_debt
 
 
-def test_a_crew_may_be_interrupted_while_it_is_made() -> None:
-    Crew.__new__(Crew).__del__()
+def test_connections_may_be_interrupted_while_they_are_made() -> None:
+    ThreadConnections.__new__(ThreadConnections).__del__()
 
 
 def _able(kinds: Iterable[str]) -> list[str]:

@@ -10,8 +10,8 @@ import pytest
 import locknut
 from locknut import redlocks
 from locknut.backends.redlock.ballots import HELD_BY_ANOTHER, QUARANTINED, TOO_SMALL, VOTED
+from locknut.backends.redlock.nodes import NodeSet
 from locknut.backends.redlock.recipe import Recipe
-from locknut.backends.redlock.sets import Set
 from locknut.core.values import Claim
 from tests.backends.redlock.test_tries import OneNode, claim
 from tests.servers.processes import until
@@ -213,7 +213,7 @@ def test_a_clock_that_steps_too_often_is_not_believed_for_the_longest_ttl(
     from locknut.drivers.redis import settings
     from locknut.urls import parse
 
-    (node,) = Set([settings.read(parse("redis://a"))], 60.0).nodes
+    (node,) = NodeSet([settings.read(parse("redis://a"))], 60.0).nodes
     monkeypatch.setattr("locknut.backends.redlock.nodes.now", lambda: 1000.0)
     node.stepped(0.12)
     node.stepped(0.12)

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from locknut.backends.redlock.ballots import Round
-from locknut.backends.redlock.claims import Ballot
-from locknut.backends.redlock.lines import Line
+from locknut.backends.redlock.ballots import Ballot, Round
+from locknut.backends.redlock.questions import Route
 from locknut.backends.redlock.scripts import WITHDRAW
 from locknut.core.values import Claim
 from locknut.opening import Settings
@@ -26,20 +25,20 @@ MINE = Claim("locknut:x", f"{7:032x}", 5.0)
 class Looked(dict[str, Ballot]):
     """Notes what was known of the ways when it was looked whether the claim is over."""
 
-    def __init__(self, ballot: Ballot, line: Line) -> None:
+    def __init__(self, ballot: Ballot, route: Route) -> None:
         super().__init__({MINE.id: ballot})
-        self._ballot, self._line = ballot, line
+        self._ballot, self._route = ballot, route
         self.known: list[bool] = []
 
     def __contains__(self, key: object) -> bool:
-        self.known.append(self._ballot.went_by(self._line))
+        self.known.append(self._ballot.went_by(self._route))
         return super().__contains__(key)
 
 
 def test_where_it_goes_is_known_before_it_is_looked_whether_it_is_over() -> None:
     """Whoever ends the claim in another thread sees the one, or is seen by the other."""
     engine: Any = open_engine("redlock://a,b,c")[0]
-    backend, ballot, line = engine.blocking(ThreadRuntime()), Ballot(0), Line(1, b"run")
+    backend, ballot, line = engine.blocking(ThreadRuntime()), Ballot(0), Route(1, b"run")
     ballots = backend._set.ballots = Looked(ballot, line)
     words = backend._voting(MINE, ballot, 1, b"")
     assert words(line)[1]

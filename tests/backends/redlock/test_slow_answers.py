@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from locknut.backends.redlock.ballots import Clock
+from locknut.backends.redlock.node_clocks import NodeClock
 from locknut.core.values import Claim, Granted
 from locknut.runtimes.loop import LoopRuntime
 from locknut.runtimes.threads import ThreadRuntime
@@ -48,7 +48,9 @@ def test_who_answers_slowly_is_asked_again(ways: list[FaultProxy], colour: str) 
         )
         assert isinstance(await port.attempt(warm, 0.0), Granted)
         await port.release(warm)
-        engine._set.clocks[:] = [Clock() for _ in ways]  # connected, and nothing is known of them
+        engine._set.clocks[:] = [
+            NodeClock() for _ in ways
+        ]  # connected, and nothing is known of them
         for way in ways:
             way.replies.hold()
         timer = threading.Timer(SLOW, let_go)

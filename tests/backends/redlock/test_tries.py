@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from locknut.backends.redlock.ballots import HELD_BY_ANOTHER, VOTED
-from locknut.backends.redlock.lines import Line
-from locknut.backends.redlock.recipe import Recipe, Words
+from locknut.backends.redlock.questions import Route, Words
+from locknut.backends.redlock.recipe import Recipe
 from locknut.core.values import Claim
 from tests.servers.redis import RedisServer
 from tests.servers.resp import Wire
@@ -23,11 +23,11 @@ class OneNode:
 
     def __init__(self, server: RedisServer, wire: Wire):
         self.recipe = Recipe(max_ttl=10.0, durable=True, set_id="")
-        self._line = Line(0, server.info()["run_id"].encode())
+        self._route = Route(0, server.info()["run_id"].encode())
         self._wire = wire
 
     def ask(self, words: Words) -> int:
-        script, packed = words(self._line)
+        script, packed = words(self._route)
         self._wire.ask("SCRIPT", "LOAD", script.text)
         self._wire.send_packed(packed)
         answer = self._wire.read()

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 from locknut.backends.redlock.aio import AsyncioBackend
-from locknut.backends.redlock.asking import Heard, Until
 from locknut.backends.redlock.questions import Question
+from locknut.backends.redlock.rounds import Heard, Until
 from locknut.core.values import Claim
 from tests.simulation.checker.history import Kind
 from tests.simulation.process import Process
@@ -113,9 +113,9 @@ class SimAsyncio(AsyncioBackend):
         _, nodes, recipe, servers = cluster.known_by(process)
         super().__init__(nodes, recipe, LIMIT)
         self._cluster = cluster
-        for channel, node in zip(self._channels, servers, strict=True):
-            link = channel.link
-            dial: Any = aio.Dial(channel, process, node, Asyncio.get_running_loop)
+        for stream, node in zip(self._streams, servers, strict=True):
+            link = stream.link
+            dial: Any = aio.Dial(stream, process, node, Asyncio.get_running_loop)
             joint: Any = aio.Joint(process, link._connect)
             link._dial, link._connecting = dial, joint
 

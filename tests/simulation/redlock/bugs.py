@@ -9,14 +9,13 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
-from locknut.backends.redlock import backend, ballots, recipe, sets
+from locknut.backends.redlock import backend, ballots, nodes, recipe
 from locknut.backends.redlock.backend import RedlockBackend
-from locknut.backends.redlock.ballots import Clock, Round
-from locknut.backends.redlock.claims import Ballot
-from locknut.backends.redlock.lines import Line
-from locknut.backends.redlock.questions import Question
+from locknut.backends.redlock.ballots import Ballot, Round
+from locknut.backends.redlock.node_clocks import NodeClock
+from locknut.backends.redlock.nodes import NodeSet
+from locknut.backends.redlock.questions import Question, Route
 from locknut.backends.redlock.recipe import Recipe
-from locknut.backends.redlock.sets import Set
 from locknut.core import acquiring, pacing
 from locknut.core.values import Answer, Claim, Granted
 from tests.simulation.bugs import Bug, core
@@ -33,15 +32,15 @@ def instead(value: Any) -> Callable[[Any], Any]:
     return lambda _: value
 
 
-def trusts_everybody(_: Any) -> Callable[[Set, int], int]:
+def trusts_everybody(_: Any) -> Callable[[NodeSet, int], int]:
     """The clock guard is off."""
     return lambda _set, _node: 0
 
 
-def middle_of_the_others(_: Any) -> Callable[[list[Clock], int], bool]:
+def middle_of_the_others(_: Any) -> Callable[[list[NodeClock], int], bool]:
     """Of two others, the mean: one wrong clock of three makes the other two wrong as well."""
 
-    def right(clocks: list[Clock], which: int) -> bool:
+    def right(clocks: list[NodeClock], which: int) -> bool:
         others = [(each.low + each.high) / 2 for each in clocks if each.at is not None]
         mine = others.pop(sum(each.at is not None for each in clocks[:which]))
         middle = sum(others) / len(others) if others else mine
@@ -50,7 +49,7 @@ def middle_of_the_others(_: Any) -> Callable[[list[Clock], int], bool]:
     return right
 
 
-def never(_: Any) -> Callable[[list[Clock]], bool]:
+def never(_: Any) -> Callable[[list[NodeClock]], bool]:
     """There is no short way to see that clocks agree."""
     return lambda _clocks: False
 
@@ -64,9 +63,9 @@ def no_doubt(withdraw: Callable[..., Any]) -> Callable[..., Any]:
     return words
 
 
-def went_anyhow(_: Any) -> Callable[[Ballot, Line], bool]:
+def went_anyhow(_: Any) -> Callable[[Ballot, Route], bool]:
     """It does not matter by which connection a release goes."""
-    return lambda _ballot, _line: True
+    return lambda _ballot, _route: True
 
 
 Verb = Callable[..., Coroutine[Any, Any, Any]]
@@ -114,10 +113,10 @@ def hopeless(_: Any) -> Callable[[Round], bool]:
     return lambda answers: answers.hopeless(1)
 
 
-def builds_on_what_was_refused(_: Any) -> Callable[[Set, int], int]:
+def builds_on_what_was_refused(_: Any) -> Callable[[NodeSet, int], int]:
     """The largest number seen is also what nobody accepted: a clock far ahead gets no other."""
 
-    def propose(known: Set, clock: int) -> int:
+    def propose(known: NodeSet, clock: int) -> int:
         known.largest = max(known.largest + 1, clock)
         return known.largest
 
@@ -153,15 +152,15 @@ BUGS: dict[str, Bug] = {
         only=("grip",),
     ),
     "redlock-no-clock-guard": naive(
-        Patch(Set, "doubts", trusts_everybody),
+        Patch(NodeSet, "doubts", trusts_everybody),
         rules="a",
         faults=_JUMPS,
         only=("grip",),
         size=BOUT,
     ),
     "redlock-middle-of-the-others": naive(
-        Patch(sets, "right", middle_of_the_others),
-        Patch(sets, "in_step", never),
+        Patch(nodes, "right", middle_of_the_others),
+        Patch(nodes, "in_step", never),
         rules="f",
         faults=RedlockFaults(clock_jumps=0.5),
         size=WAIT,
@@ -222,7 +221,7 @@ BUGS: dict[str, Bug] = {
         Patch(backend, "missed", hopeless), rules="d", faults=_LOSSY, sizes=(5,)
     ),
     "redlock-builds-on-what-was-refused": naive(
-        Patch(Set, "propose", builds_on_what_was_refused),
+        Patch(NodeSet, "propose", builds_on_what_was_refused),
         rules="fg",
         faults=RedlockFaults(),
         size=WAIT,

@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 from locknut.backends.redlock import recipe as recipes
 from locknut.backends.redlock.ballots import majority
-from locknut.backends.redlock.lines import Line
-from locknut.backends.redlock.questions import Question
-from locknut.backends.redlock.recipe import Packed, Recipe, milliseconds
-from locknut.backends.redlock.sets import Set
+from locknut.backends.redlock.nodes import NodeSet
+from locknut.backends.redlock.questions import Packed, Question, Route
+from locknut.backends.redlock.recipe import Recipe, milliseconds
 from locknut.drivers.redis import settings
 from locknut.urls import parse
 from tests.simulation.network import Faults, Network
@@ -34,7 +33,7 @@ class Known(NamedTuple):
     """What one process knows of the nodes, whoever of it speaks with them: as an engine has it."""
 
     process: Process
-    nodes: Set
+    nodes: NodeSet
     recipe: Recipe
     servers: list[RedlockNode]
 
@@ -82,7 +81,7 @@ class Cluster:
             places = [_settings(f"sim{each.at}") for each in servers]
             recipe = Recipe(max_ttl=MAX_TTL, durable=False, set_id=set_id.decode())
             known = self._known[process.name] = Known(
-                process, Set(places, MAX_TTL), recipe, servers
+                process, NodeSet(places, MAX_TTL), recipe, servers
             )
         return known
 
@@ -124,8 +123,8 @@ def marked(question: Question) -> Question:
         return question
     words = question.words
 
-    def last(line: Line) -> Packed:
-        script, packed = words(line)
+    def last(route: Route) -> Packed:
+        script, packed = words(route)
         count, _, rest = packed.partition(b"\r\n")
         return script, b"*%d\r\n%b$%d\r\n%b\r\n" % (int(count[1:]) + 1, rest, len(LAST), LAST)
 

@@ -1,4 +1,4 @@
-"""The production backend of the blocking colour: its crews wait in the simulator's poll."""
+"""The production backend of the blocking colour: its connections wait in the simulator's poll."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from locknut.backends.redlock.asking import Heard, Until
-from locknut.backends.redlock.crews import Crew
 from locknut.backends.redlock.questions import Question
+from locknut.backends.redlock.rounds import Heard, Until
 from locknut.backends.redlock.sync import Bell, BlockingBackend
-from locknut.backends.redlock.waiting import GRACE, Waiting
+from locknut.backends.redlock.thread_connections import ThreadConnections
+from locknut.backends.redlock.waiting_claims import GRACE, WaitingClaim
 from locknut.core.ports import Signal
 from locknut.core.values import Claim
 from tests.simulation.coroutines import Task
@@ -22,7 +22,7 @@ from tests.simulation.redlock.simulated_sockets import Poll
 LIMIT = 0.3
 
 
-class SimCrew(Crew):
+class SimConnections(ThreadConnections):
     """The production connections of one thread, to all nodes; only sleeping is another."""
 
     _poll: Any
@@ -45,7 +45,7 @@ class SimCrew(Crew):
             decided = heard(question, reply, sent) or decided
 
         for question in questions:
-            self.peers[question.node].ask(question, hear, now())
+            self.by_node[question.node].ask(question, hear, now())
         while left and not decided and (patience := until() - now()) > 0:
             await self._sleep(patience)
             self._work(0.0)
@@ -66,7 +66,7 @@ class SimCrew(Crew):
 class SimBell(Bell):
     """As in production, but for the sleep."""
 
-    _crew: SimCrew
+    _connections: SimConnections
 
     async def wait(self, until: float) -> bool:
         first = None
@@ -79,34 +79,36 @@ class SimBell(Bell):
             left = until - now()
             if left <= 0:
                 return first is not None
-            await self._crew.worked(left)
+            await self._connections.worked(left)
 
 
 class SimBlocking(BlockingBackend):
-    """The blocking colour: a task of the simulator is a thread, with a crew of its own."""
+    """The blocking colour: a task of the simulator is a thread, with connections of its own."""
 
     def __init__(self, process: Process, cluster: Cluster) -> None:
         _, nodes, recipe, _ = cluster.known_by(process)
         super().__init__(nodes, recipe, LIMIT)
         self._process = process
         self._cluster = cluster
-        self._by_task: WeakKeyDictionary[Task, SimCrew] = WeakKeyDictionary()
+        self._by_task: WeakKeyDictionary[Task, SimConnections] = WeakKeyDictionary()
 
     async def _ask(self, questions: Sequence[Question], heard: Heard, until: Until) -> None:
-        await self._crew().asked([marked(each) for each in questions], heard, until)
+        await self._connections().asked([marked(each) for each in questions], heard, until)
 
     def repay(self, node: int, claim: Claim) -> Question:
         return marked(super().repay(node, claim))
 
-    def _signal(self, waiting: Waiting, plain: Signal) -> Signal:
-        crew = self._crew()
-        waiting.listening = crew.channel
-        return SimBell(crew, waiting, plain)
+    def _signal(self, waiting: WaitingClaim, plain: Signal) -> Signal:
+        connections = self._connections()
+        waiting.listening = connections.channel
+        return SimBell(connections, waiting, plain)
 
-    def _crew(self) -> SimCrew:
+    def _connections(self) -> SimConnections:
         task = self._process.world.current
         assert task is not None
-        crew = self._by_task.get(task)
-        if crew is None:
-            crew = self._by_task[task] = SimCrew(self._set.nodes, self.repay, self._rung)
-        return crew
+        connections = self._by_task.get(task)
+        if connections is None:
+            connections = self._by_task[task] = SimConnections(
+                self._set.nodes, self.repay, self._rung
+            )
+        return connections

@@ -8,13 +8,13 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
-from locknut.backends.redlock.asking import Heard, Until
 from locknut.backends.redlock.backend import RedlockBackend
-from locknut.backends.redlock.channels import Channel
+from locknut.backends.redlock.node_streams import NodeStream
+from locknut.backends.redlock.nodes import NodeSet
 from locknut.backends.redlock.questions import Question, nobody_waits
 from locknut.backends.redlock.recipe import Recipe
-from locknut.backends.redlock.sets import Set
-from locknut.backends.redlock.waiting import GRACE, Waiting
+from locknut.backends.redlock.rounds import Heard, Until
+from locknut.backends.redlock.waiting_claims import GRACE, WaitingClaim
 from locknut.core.ports import Signal
 from locknut.drivers.redis.inline_future import InlineFuture
 from locknut.drivers.redis.links import drop
@@ -26,10 +26,10 @@ class AsyncioBackend(RedlockBackend):
 
     _new_reply: Callable[[Any], InlineFuture] = InlineFuture
 
-    def __init__(self, nodes: Set, recipe: Recipe, limit: float):
+    def __init__(self, nodes: NodeSet, recipe: Recipe, limit: float):
         super().__init__(nodes, recipe, limit)
         self._name = b"locknut:" + os.urandom(16).hex().encode()
-        self._channels = [Channel(node, self, self._name) for node in nodes.nodes]
+        self._streams = [NodeStream(node, self, self._name) for node in nodes.nodes]
         self._running: set[asyncio.Task[Any]] = set()
         self.closed = False
 
@@ -45,7 +45,7 @@ class AsyncioBackend(RedlockBackend):
                 decided.set_result(None)
 
         for question in questions:
-            self._channels[question.node].ask(question, hear)
+            self._streams[question.node].ask(question, hear)
         timer = loop.call_later(self.limit, _look, loop, until, decided)
         try:
             await decided
@@ -54,7 +54,7 @@ class AsyncioBackend(RedlockBackend):
 
     def _tell(self, questions: Sequence[Question]) -> None:
         for question in questions:
-            self._channels[question.node].ask(question, nobody_waits)
+            self._streams[question.node].ask(question, nobody_waits)
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
         """What goes on when nobody waits for it."""
@@ -62,7 +62,7 @@ class AsyncioBackend(RedlockBackend):
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
-    def _signal(self, waiting: Waiting, plain: Signal) -> Signal:
+    def _signal(self, waiting: WaitingClaim, plain: Signal) -> Signal:
         waiting.listening = self._name
         return plain
 
@@ -82,22 +82,22 @@ class AsyncioBackend(RedlockBackend):
         with suppress(TimeoutError):
             async with asyncio.timeout(self.limit):
                 await self._answered_all()
-        for channel in self._channels:
-            await channel.close()
+        for stream in self._streams:
+            await stream.close()
 
     def dropped(self) -> None:
-        drop([channel.link for channel in self._channels], closed=self.closed)
+        drop([stream.link for stream in self._streams], closed=self.closed)
         self.closed = True
 
     async def _answered_all(self) -> None:
         if self._running:
             await asyncio.wait(self._running)
-        answered = [channel.answered_all() for channel in self._channels]
+        answered = [stream.answered_all() for stream in self._streams]
         await asyncio.gather(*answered, return_exceptions=True)
 
     def forked(self) -> None:
-        for channel in self._channels:
-            channel.forked()
+        for stream in self._streams:
+            stream.forked()
         self._running.clear()
         self._waiting.clear()
 

@@ -20,17 +20,15 @@ from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from locknut.backends.redlock import ballots
-from locknut.backends.redlock.asking import TRYING
-from locknut.backends.redlock.ballots import TOLD, UNSURE, VOTES, Round, missed
-from locknut.backends.redlock.claims import Ballot, late_ones
-from locknut.backends.redlock.inspecting import Inspecting
-from locknut.backends.redlock.lines import Line
-from locknut.backends.redlock.questions import Question
-from locknut.backends.redlock.recipe import UNSAID, Packed, Recipe, Words
-from locknut.backends.redlock.refusing import differs, not_attached, too_few
-from locknut.backends.redlock.sets import Set
-from locknut.backends.redlock.waiting import Waiting, Watch
-from locknut.backends.redlock.watching import Watching
+from locknut.backends.redlock.ballots import TOLD, UNSURE, VOTES, Ballot, Round, late_ones, missed
+from locknut.backends.redlock.majority_view import InspectingBackend
+from locknut.backends.redlock.no_majority import differs, not_attached, too_few
+from locknut.backends.redlock.nodes import NodeSet
+from locknut.backends.redlock.quarantine import watch_questions
+from locknut.backends.redlock.questions import UNSAID, Packed, Question, Route, Words
+from locknut.backends.redlock.recipe import Recipe
+from locknut.backends.redlock.rounds import TRYING
+from locknut.backends.redlock.waiting_claims import WaitingClaim, Watch
 from locknut.core.ports import Signal
 from locknut.core.values import Answer, Broken, Busy, Capability, Claim, Granted, Heard, Renewal
 from locknut.errors import BackendUnavailable
@@ -52,7 +50,7 @@ _ROUNDS: Final = 3
 """Numbers proposed to those who voted: one is enough, unless voters fall or late ones know more."""
 
 
-class RedlockBackend(Inspecting, Watching):
+class RedlockBackend(InspectingBackend):
     """A colour adds how to send to all nodes, and how to be rung by them."""
 
     name = "redlock"
@@ -61,12 +59,12 @@ class RedlockBackend(Inspecting, Watching):
     min_ttl = 2.0
     heartbeat: float | None = None
 
-    def __init__(self, nodes: Set, recipe: Recipe, limit: float):
+    def __init__(self, nodes: NodeSet, recipe: Recipe, limit: float):
         super().__init__(nodes, recipe, limit)
-        self._waiting: dict[str, Waiting] = {}
+        self._waiting: dict[str, WaitingClaim] = {}
 
     @abstractmethod
-    def _signal(self, waiting: Waiting, plain: Signal) -> Signal:
+    def _signal(self, waiting: WaitingClaim, plain: Signal) -> Signal:
         """What a caller in line sleeps on."""
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002 -- `watch` waits
@@ -103,17 +101,20 @@ class RedlockBackend(Inspecting, Watching):
         return self._refused(ballot, votes)
 
     async def _vote(self, words: Words, decided: Callable[[Round], bool]) -> Round:
-        if self._set.quarantined:
-            self._watch()
+        self._watch_quarantined()
         return await self._round(words, decided, note=self._set.voted, patience=TRYING)
+
+    def _watch_quarantined(self) -> None:
+        if self._set.quarantined:
+            self._tell(watch_questions(self._set, self._recipe))
 
     def _voting(self, claim: Claim, ballot: Ballot, number: int, ring: bytes) -> Words:
         vote = self._recipe.vote(claim, number, ballot.since, ring, ballot.tries)
         under_way = self._set.ballots
 
-        def words(line: Line) -> Packed:
-            ballot.goes_by(line)
-            return vote(line) if claim.id in under_way else UNSAID
+        def words(route: Route) -> Packed:
+            ballot.goes_by(route)
+            return vote(route) if claim.id in under_way else UNSAID
 
         return words
 
@@ -195,10 +196,10 @@ class RedlockBackend(Inspecting, Watching):
         late = ballot.unsettled()
         plain = self._recipe.withdraw(claim, doubtful=False)
 
-        def words(line: Line) -> Packed:
-            if line.node not in late or ballot.went_by(line):
-                return plain(line)
-            return self._recipe.withdraw(claim, doubtful=True)(line)
+        def words(route: Route) -> Packed:
+            if route.node not in late or ballot.went_by(route):
+                return plain(route)
+            return self._recipe.withdraw(claim, doubtful=True)(route)
 
         return words
 
@@ -220,8 +221,7 @@ class RedlockBackend(Inspecting, Watching):
             if ballot is not None:
                 ballot.mended |= missing
             questions += [Question(at, mend if at in missing else words, about) for at in self._all]
-        if self._set.quarantined:
-            self._watch()
+        self._watch_quarantined()
         # A node that still has the key never dropped it, whatever its clock did.
         hears = [
             self._hears(each, ballots.renewed, guarded=False, note=self._set.voted)
@@ -259,8 +259,7 @@ class RedlockBackend(Inspecting, Watching):
     async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
         attaching = self._set.attaching
         attaching.add(claim.id)
-        if self._set.quarantined:
-            self._watch()
+        self._watch_quarantined()
         words = self._recipe.adopt(parked, claim)
         taken = await self._round(words, ballots.adopted, note=self._set.voted)
         if len(taken.answers) < taken.needed:
@@ -282,7 +281,7 @@ class RedlockBackend(Inspecting, Watching):
         return Granted(ballot.raw)
 
     def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
-        waiting = self._waiting[claim.id] = Waiting(claim.id, len(self._all))
+        waiting = self._waiting[claim.id] = WaitingClaim(claim.id, len(self._all))
         return Watch(waiting, self._signal(waiting, signal()))
 
     @abstractmethod

@@ -7,81 +7,14 @@ outcome was decided: a late vote of a granted claim is kept (L2), one of a faile
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
-STEP: Final = 200_000
-"""Microseconds that a node's clock may be away from the others' and still vote (S6). It may step
-from one end to the other unseen by who did not know it before: see `recipe.GUARD`."""
-_RATE: Final = 0.01
-_JITTER: Final = 5_000
+from locknut.backends.redlock.questions import NotSent, Route
 
 
 def majority(nodes: int) -> int:
     return nodes // 2 + 1
-
-
-class Clock:
-    """A node's clock beside ours: how far apart, as an interval, because a command takes time."""
-
-    __slots__ = ("at", "high", "low")
-
-    def __init__(self) -> None:
-        self.low = self.high = 0.0
-        self.at: float | None = None
-
-    def told(self, theirs: int, sent: float, received: float) -> float:
-        """Take in what the node's clock showed between two moments; by how many seconds at most it
-        was set since the last time, 0 if it was not.
-
-        A key runs out so much too early, or too late.
-        """
-        low, high = theirs - received * 1e6, theirs - sent * 1e6
-        before, self.at = self.at, received
-        if before is None:
-            self.low, self.high = low, high
-            return 0.0
-        play = (received - before) * 1e6 * _RATE + _JITTER
-        wide_low, wide_high = self.low - play, self.high + play
-        if high < wide_low or low > wide_high:
-            farthest = max(self.high - low, high - self.low)
-            self.low, self.high = low, high
-            return farthest / 1e6
-        self.low, self.high = max(low, wide_low), min(high, wide_high)
-        return 0.0
-
-
-def close(one: Clock, other: Clock) -> tuple[bool, bool]:
-    """Whether two nodes' clocks are known to be close, and whether they may be: who was heard
-    earlier may have run away since, and an answer that took long tells little.
-    """
-    if one.at is None or other.at is None:
-        return False, True
-    play = abs(one.at - other.at) * 1e6 * _RATE
-    farthest = max(one.high - other.low, other.high - one.low) + play
-    nearest = max(one.low - other.high, other.low - one.high) - play
-    return farthest <= STEP, nearest <= STEP
-
-
-def right(clocks: Sequence[Clock], which: int) -> bool | None:
-    """Whether this node has the time that a majority has; None: that is not known yet."""
-    known = [close(clocks[which], each) for each in clocks]
-    needed = majority(len(clocks))
-    if sum(surely for surely, _ in known) >= needed:
-        return True
-    return None if sum(maybe for _, maybe in known) >= needed else False
-
-
-def in_step(clocks: Sequence[Clock]) -> bool:
-    """Whether these are known to be close to each other, in one look. It is the usual case: a
-    majority that is in step is right, each of them (see `right`).
-    """
-    if any(clock.at is None for clock in clocks):
-        return False
-    heard = [clock.at or 0.0 for clock in clocks]
-    play = (max(heard) - min(heard)) * 1e6 * _RATE
-    highest, lowest = max([clock.high for clock in clocks]), min([clock.low for clock in clocks])
-    return highest - lowest + play <= STEP
 
 
 class Round:
@@ -226,3 +159,75 @@ def renewed(answers: Round) -> bool:
         return False
     missing = len(answers.said(*_NOT_THERE))
     return missing + len(answers.out) <= len(answers.asked) - answers.needed
+
+
+class Ballot:
+    """What is known of one claim, from its first question to its release."""
+
+    __slots__ = (
+        "_doubtful",
+        "_routes",
+        "mended",
+        "raw",
+        "renewal",
+        "since",
+        "splits",
+        "tries",
+        "votes",
+    )
+
+    def __init__(self, since: int):
+        self.since = since
+        """Since when it asks, in microseconds: its place in the lines."""
+        self.raw: int | None = None
+        self.votes: Round | None = None
+        """The last attempt; what it was not answered may still come in."""
+        self.tries = 0
+        self.splits = 0
+        self._doubtful: set[int] = set()
+        """Nodes that did not answer some attempt before."""
+        self.renewal: Round | None = None
+        """The last renewal; what it was not answered may still come in."""
+        self.mended: set[int] = set()
+        """Nodes that were asked to set it anew: a late such command must find a tombstone."""
+        self._routes: dict[int, Route | None] = {}
+        """By which connection it went to each node; None where there were several."""
+
+    def missing(self) -> set[int]:
+        """Nodes that answered the last renewal, and have not got this hold."""
+        return set() if self.renewal is None else set(self.renewal.said(0, QUARANTINED))
+
+    def goes_by(self, route: Route) -> None:
+        """A vote of this node is asked for. To be told before it is sent, and before it is looked
+        whether the claim is over: so whoever ends it meanwhile knows of this, or this of the end.
+        """
+        if self._routes.setdefault(route.node, route) is not route:
+            self._routes[route.node] = None
+
+    def went_by(self, route: Route) -> bool:
+        """Whether all that could make this node vote went by this connection: then what goes by it
+        now arrives behind all of it, answered or not.
+        """
+        return self._routes.get(route.node) is route and route.node not in self.mended
+
+    def unsettled(self) -> set[int]:
+        """Nodes at which something of it may arrive after its release, if that goes another way."""
+        late = set() if self.votes is None else late_ones(self.votes)
+        return late | self._doubtful | self.mended
+
+    def attempted(self, votes: Round) -> None:
+        """It was asked for once more; what was not answered before stays so."""
+        if self.votes is not None:
+            self.doubt(late_ones(self.votes))
+        self.votes = votes
+
+    def doubt(self, nodes: Iterable[int]) -> None:
+        self._doubtful.update(nodes)
+
+
+def late_ones(votes: Round) -> set[int]:
+    """Nodes that did not answer, and may have the question, or get it yet: a connection that broke
+    may deliver what was sent on it (L3).
+    """
+    failed = {at for at, why in votes.failures.items() if not isinstance(why, NotSent)}
+    return votes.out | failed

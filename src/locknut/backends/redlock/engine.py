@@ -6,16 +6,16 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from locknut.backends.redlock import groups, operating
+from locknut.backends.redlock import node_admin
 from locknut.backends.redlock.aio import AsyncioBackend
+from locknut.backends.redlock.nodes import NodeSet, name_of
 from locknut.backends.redlock.recipe import Recipe
-from locknut.backends.redlock.sets import Set
 from locknut.backends.redlock.sync import BlockingBackend
 from locknut.core import validation
 from locknut.core.durations import spell
 from locknut.core.ports import Runtime
 from locknut.core.values import NodeInfo
-from locknut.drivers.redis import settings
+from locknut.drivers.redis import sentinel, settings
 from locknut.drivers.redis.endpoints import ConfiguredEndpoint, FixedEndpoint
 from locknut.errors import ConfigurationError
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 MAX_TTL: Final = 60.0
 NODE_LIMIT: Final = 0.3
 _OWN: Final = ("max_ttl", "node_timeout", "durable", "set_name")
+_SINGLE: Final = ("redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix")
+_GROUPS: Final = ("redis+sentinel", "rediss+sentinel", "valkey+sentinel", "valkeys+sentinel")
 
 
 class RedlockEngine:
@@ -40,8 +42,8 @@ class RedlockEngine:
         set_name: str = "",
     ):
         _check(servers, max_ttl, limit)
-        self._set = Set([server.settings for server in servers], max_ttl, servers)
-        set_id = set_of([groups.name_of(server) for server in servers], set_name)
+        self._set = NodeSet([server.settings for server in servers], max_ttl, servers)
+        set_id = set_of([name_of(server) for server in servers], set_name)
         self._recipe = Recipe(max_ttl=max_ttl, durable=durable, set_id=set_id)
         self._limit = limit
         self._max_ttl, self._durable, self._set_name = max_ttl, durable, set_name
@@ -53,11 +55,11 @@ class RedlockEngine:
 
     def look(self) -> list[NodeInfo]:
         """Each node as it is now."""
-        return [operating.look(server, self._recipe) for server in self._servers]
+        return [node_admin.look(server, self._recipe) for server in self._servers]
 
     def begin(self, node: str | None = None, *, force: bool = False) -> None:
         """All nodes of a new set vote from now on; or this one, which was new or away."""
-        operating.begin(self._servers, self._recipe, node, force=force)
+        node_admin.begin(self._servers, self._recipe, node, force=force)
 
     def asyncio(self, runtime: Runtime) -> AsyncioBackend:  # noqa: ARG002  # its parts ask the clock themselves
         return AsyncioBackend(self._set, self._recipe, self._limit)
@@ -85,7 +87,30 @@ def open_url(url: Url) -> RedlockEngine:
 def open_urls(urls: Sequence[Url], options: dict[str, str]) -> RedlockEngine:
     """Each node has a URL, and with it user, password and options, of its own."""
     failover = settings.switch(options, "failover", default=False)
-    return _engine([groups.node_at(url, failover=failover) for url in urls], options)
+    return _engine([_node_at(url, failover=failover) for url in urls], options)
+
+
+def _node_at(url: Url, *, failover: bool) -> ConfiguredEndpoint:
+    """Where a node is to be found, if it may be one.
+
+    A node that is a group, a master that Sentinels replace, is only for who asked for it. What that
+    loses: a master that is cut off goes on voting beside its successor, so one node votes twice
+    (S5). The page of the engine says what narrows that, and that the fence closes it.
+    """
+    if url.scheme in _SINGLE:
+        return FixedEndpoint(settings.read(url))
+    if url.scheme in _GROUPS and failover:
+        return sentinel.read(url)
+    advice = (
+        "failover=True allows it, and the page of redlock: says what that loses"
+        if url.scheme in _GROUPS
+        else f"it is one of {', '.join(_SINGLE)}"
+    )
+    message = (
+        f"a node of Redlock is a single master, got {url.scheme}: what stands behind Sentinels or "
+        f"in a cluster could vote twice after a failover; {advice}"
+    )
+    raise ConfigurationError(message, backend="redlock")
 
 
 def _engine(servers: list[ConfiguredEndpoint], options: Mapping[str, str]) -> RedlockEngine:
@@ -107,7 +132,7 @@ def set_of(places: Sequence[str], name: str) -> str:
 
 
 def _check(servers: list[ConfiguredEndpoint], max_ttl: float, limit: float) -> None:
-    places = [groups.name_of(server) for server in servers]
+    places = [name_of(server) for server in servers]
     twice = {place for place in places if places.count(place) > 1}
     if twice:
         raise _wrong(f"{', '.join(sorted(twice))} is listed twice: it would vote twice")

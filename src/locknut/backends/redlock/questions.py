@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from locknut.backends.redlock.recipe import Words
 from locknut.backends.redlock.scripts import ALL
 from locknut.core.values import Claim
 from locknut.drivers.redis import wire
 from locknut.drivers.redis.lua_scripts import Script
-from locknut.errors import BackendError
+from locknut.errors import BackendError, BackendUnavailable
+
+
+class Route:
+    """Another one is made each time, so `is` tells whether two things went the same way."""
+
+    __slots__ = ("node", "run")
+
+    def __init__(self, node: int, run: bytes):
+        self.node = node
+        self.run = run
+        """Which run of the server is at its end."""
+
+
+Packed = tuple[Script, bytes]
+Words = Callable[[Route], Packed]
+"""What to send to a node, given the connection by which it goes in this moment; empty if there is
+nothing to be said any more."""
+UNSAID: Final = (Script(b"", b""), b"")
 
 
 class Question(NamedTuple):
@@ -22,6 +39,10 @@ class Question(NamedTuple):
     """Which of several things it is about."""
     owed: Claim | None = None
     """A claim that this takes back: if it is not answered, the node is told again later."""
+
+
+class NotSent(BackendUnavailable):
+    """Nothing went out to this node, so there is nothing to take back."""
 
 
 Hear = Callable[[Question, Any, float], object]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from typing import Final
 
 from locknut.backends.redis import lock_keys
 from locknut.backends.redis.recipe import Recipe as RedisRecipe
 from locknut.backends.redis.recipe import bulk, kept, mode_of
-from locknut.backends.redlock.lines import Line
+from locknut.backends.redlock.questions import Words
 from locknut.backends.redlock.scripts import (
     ADOPT,
     DOWNGRADE,
@@ -35,12 +34,6 @@ the others' need not agree exactly."""
 
 _PLAINLY: Final = b"$1\r\n0\r\n" * 3
 """Of a withdrawal: no tombstone, it does not stay in line, and all of it is over."""
-
-Packed = tuple[Script, bytes]
-Words = Callable[[Line], Packed]
-"""What to send to a node, given the connection by which it goes in this moment; empty if there is
-nothing to be said any more."""
-UNSAID: Final = (Script(b"", b""), b"")
 
 
 def milliseconds(seconds: float) -> bytes:
@@ -112,7 +105,7 @@ class Recipe:
         else:
             terms = _PLAINLY
         packed = b"%b%b\r\n%b" % (front, claim.id.encode(), terms)
-        return lambda _line: (WITHDRAW, packed)
+        return lambda _route: (WITHDRAW, packed)
 
     def downgrade(self, claim: Claim) -> Words:
         return self._about(DOWNGRADE, claim.key, (claim.id.encode(),))
@@ -148,10 +141,13 @@ class Recipe:
     ) -> Words:
         head = _head(script, len(words) + (2 if node else 0))
         packed = b"".join((head, self._place(key), *map(bulk, words)))
-        return self._with_run(script, packed) if node else lambda _line: (script, packed)
+        return self._with_run(script, packed) if node else lambda _route: (script, packed)
 
     def _with_run(self, script: Script, packed: bytes) -> Words:
-        return lambda line: (script, packed + (self._tails.get(line.run) or self._tail(line.run)))
+        return lambda route: (
+            script,
+            packed + (self._tails.get(route.run) or self._tail(route.run)),
+        )
 
     def _place(self, key: str) -> bytes:
         """The six keys of a lock, packed; they come again and again."""

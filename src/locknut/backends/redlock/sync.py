@@ -6,47 +6,47 @@ import threading
 import weakref
 from collections.abc import Sequence
 
-from locknut.backends.redlock.asking import Heard, Until
 from locknut.backends.redlock.backend import RedlockBackend
-from locknut.backends.redlock.crews import Crew
+from locknut.backends.redlock.nodes import NodeSet
 from locknut.backends.redlock.questions import Question
 from locknut.backends.redlock.recipe import Recipe
-from locknut.backends.redlock.sets import Set
-from locknut.backends.redlock.waiting import GRACE, Waiting
+from locknut.backends.redlock.rounds import Heard, Until
+from locknut.backends.redlock.thread_connections import ThreadConnections
+from locknut.backends.redlock.waiting_claims import GRACE, WaitingClaim
 from locknut.core.ports import Signal
 from locknut.runtimes.clock import now
 
 
 class BlockingBackend(RedlockBackend):
-    """A crew of connections per thread."""
+    """Each thread has connections of its own to all nodes."""
 
-    def __init__(self, nodes: Set, recipe: Recipe, limit: float):
+    def __init__(self, nodes: NodeSet, recipe: Recipe, limit: float):
         super().__init__(nodes, recipe, limit)
         self._local = threading.local()
-        self._crews: weakref.WeakSet[Crew] = weakref.WeakSet()
+        self._every_thread: weakref.WeakSet[ThreadConnections] = weakref.WeakSet()
 
     def inside(self) -> bool:
-        crew: Crew | None = getattr(self._local, "crew", None)
-        return crew is not None and crew.at_work()
+        connections: ThreadConnections | None = getattr(self._local, "connections", None)
+        return connections is not None and connections.at_work()
 
     async def _ask(self, questions: Sequence[Question], heard: Heard, until: Until) -> None:
-        self._crew().ask(questions, heard, until)
+        self._connections().ask(questions, heard, until)
 
     def _tell(self, questions: Sequence[Question]) -> None:
-        self._crew().tell(questions)
+        self._connections().tell(questions)
 
-    def _signal(self, waiting: Waiting, plain: Signal) -> Signal:
-        crew = self._crew()
-        waiting.listening = crew.channel
-        return Bell(crew, waiting, plain)
+    def _signal(self, waiting: WaitingClaim, plain: Signal) -> Signal:
+        connections = self._connections()
+        waiting.listening = connections.channel
+        return Bell(connections, waiting, plain)
 
-    def _crew(self) -> Crew:
-        crew: Crew | None = getattr(self._local, "crew", None)
-        if crew is None:
-            crew = Crew(self._set.nodes, self.repay, self._rung)
-            self._local.crew = crew
-            self._crews.add(crew)
-        return crew
+    def _connections(self) -> ThreadConnections:
+        connections: ThreadConnections | None = getattr(self._local, "connections", None)
+        if connections is None:
+            connections = ThreadConnections(self._set.nodes, self.repay, self._rung)
+            self._local.connections = connections
+            self._every_thread.add(connections)
+        return connections
 
     def _rung(self, node: int, claim_id: bytes) -> None:
         waiting = self._waiting.get(claim_id.decode())
@@ -55,28 +55,28 @@ class BlockingBackend(RedlockBackend):
 
     async def close(self) -> None:
         self._local = threading.local()
-        for crew in list(self._crews):
-            crew.close()
-        self._crews.clear()
+        for connections in list(self._every_thread):
+            connections.close()
+        self._every_thread.clear()
 
     def forked(self) -> None:
-        """The sockets are closed already; to hang up properly would wake the parent's crew."""
+        """The sockets are closed already; to hang up properly would wake the parent."""
         self._local = threading.local()
-        self._crews.clear()
+        self._every_thread.clear()
         self._waiting.clear()
 
 
 class Bell:
     """Sleeps until so many nodes rang that asking is worth it, or somebody else does."""
 
-    def __init__(self, crew: Crew, waiting: Waiting, plain: Signal):
-        self._crew = crew
+    def __init__(self, connections: ThreadConnections, waiting: WaitingClaim, plain: Signal):
+        self._connections = connections
         self._waiting = waiting
         self._plain = plain
 
     def notify(self) -> None:
         self._plain.notify()
-        self._crew.wake()
+        self._connections.wake()
 
     async def wait(self, until: float) -> bool:
         first = None
@@ -89,4 +89,4 @@ class Bell:
             left = until - now()
             if left <= 0:
                 return first is not None
-            self._crew.work(left)
+            self._connections.work(left)

@@ -1,6 +1,6 @@
 """Blocking connections to all nodes at once, from one thread: one poll for all of them.
 
-A crew belongs to one thread, so that what it sends to a node arrives in order: a vote that comes
+They belong to one thread, so that what it sends to a node arrives in order: a vote that comes
 late can never outlive the withdrawal sent after it.
 """
 
@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+from locknut.backends.redlock.node_sockets import NodeSocket
 from locknut.backends.redlock.nodes import Node
-from locknut.backends.redlock.peers import Peer
 from locknut.backends.redlock.questions import Question, nobody_waits
 from locknut.runtimes import sockets
 from locknut.runtimes.clock import now
@@ -25,10 +25,10 @@ IDLE_UNCHECKED: Final = 0.01
 hung up. What came in the meantime is read with the next answer otherwise."""
 
 
-class Crew:
+class ThreadConnections:
     """One thread's connections to all nodes."""
 
-    peers: Sequence[Peer] = ()
+    by_node: Sequence[NodeSocket] = ()
     _wires: Sequence[socket.socket] = ()
     """The bell and what it is rung with. (Here as well: `__init__` may be interrupted.)"""
 
@@ -43,14 +43,14 @@ class Crew:
         self.channel = b"locknut:" + os.urandom(16).hex().encode()
         """Where the nodes ring us."""
         self._poll = select.poll()
-        self._by_fd: dict[int, Peer] = {}
+        self._by_fd: dict[int, NodeSocket] = {}
         self._bell, self._clapper = self._wires = sockets.open_pair()
         self._bell.setblocking(False)
         self._clapper.setblocking(False)
         self._poll.register(self._bell, select.POLLIN)
         self._mutex = Guard()
-        """Held while the crew is at work: closing comes from another thread. Not by a generator: if
-        that is interrupted in its `__exit__`, it keeps the mutex until it is collected."""
+        """Held while its thread is at work: closing comes from another thread. Not by a generator:
+        if that is interrupted in its `__exit__`, it keeps the mutex until it is collected."""
         self._torn = False
         """Set while it is at work, so it stays set if that is interrupted (Ctrl-C): then what was
         sent and what was read is not known, and no connection can be used any more."""
@@ -61,14 +61,14 @@ class Crew:
         """When it last looked for what had happened."""
         self._looked = 0.0
         """When it last looked for nodes that do not answer."""
-        self.peers = [Peer(node, self) for node in nodes]
+        self.by_node = [NodeSocket(node, self) for node in nodes]
 
     def at_work(self) -> bool:
         """Whether this thread is in the middle of it: then it is called by code of others."""
         return self._mutex.inside()
 
-    def watch(self, peer: Peer, fd: int, *, writing: bool) -> None:
-        self._by_fd[fd] = peer
+    def watch(self, user: NodeSocket, fd: int, *, writing: bool) -> None:
+        self._by_fd[fd] = user
         self._poll.register(fd, select.POLLIN | (select.POLLOUT if writing else 0))
 
     def forget(self, fd: int) -> None:
@@ -106,7 +106,7 @@ class Crew:
             decided = heard(question, reply, sent) or decided
 
         for question in questions:
-            self.peers[question.node].ask(question, hear, at)
+            self.by_node[question.node].ask(question, hear, at)
         while left and not decided and (patience := until() - now()) > 0:
             self._work(patience)
 
@@ -114,7 +114,7 @@ class Crew:
         with self._mutex:
             self._begin()
             for question in questions:
-                self.peers[question.node].ask(question, nobody_waits, now())
+                self.by_node[question.node].ask(question, nobody_waits, now())
             self._end()
 
     def work(self, patience: float) -> None:
@@ -126,8 +126,8 @@ class Crew:
 
     def _begin(self) -> None:
         if self._torn:
-            for peer in self.peers:
-                peer.tear()
+            for each in self.by_node:
+                each.tear()
         self._torn = True
 
     def _end(self) -> None:
@@ -140,24 +140,24 @@ class Crew:
             self._hang_up()
         if self.owes:
             self.owes = False
-            for peer in self.peers:
-                peer.leave_to_others()
+            for each in self.by_node:
+                each.leave_to_others()
 
     def _work(self, patience: float) -> None:
         for fd, event in self._poll.poll(max(0.0, patience) * 1000):
-            peer = self._by_fd.get(fd)
-            if peer is not None:
-                peer.work(event)
+            user = self._by_fd.get(fd)
+            if user is not None:
+                user.work(event)
             elif fd == self._bell.fileno():
                 with suppress(BlockingIOError):
                     self._bell.recv(64)
-                for each in self.peers:
+                for each in self.by_node:
                     each.dialed()
         self._worked = at = now()
         if at - self._looked > IDLE_UNCHECKED:
             self._looked = at
-            for peer in self.peers:
-                peer.age(at)
+            for each in self.by_node:
+                each.age(at)
 
     def wake(self) -> None:
         """From another thread: whoever waits in `work` goes on."""
@@ -176,11 +176,11 @@ class Crew:
             self.wake()
 
     def _hang_up(self) -> None:
-        for peer in self.peers:
-            peer.hang_up()
+        for each in self.by_node:
+            each.hang_up()
 
     def __del__(self) -> None:
-        for peer in self.peers:
-            peer.drop()
-        for each in self._wires:
-            each.close()
+        for each in self.by_node:
+            each.drop()
+        for wire in self._wires:
+            wire.close()

@@ -10,9 +10,9 @@ from hiredis import ReplyError
 
 from locknut.backends.redlock import ballots
 from locknut.backends.redlock.ballots import VOTES, Round
-from locknut.backends.redlock.questions import Question
-from locknut.backends.redlock.recipe import Recipe, Words
-from locknut.backends.redlock.sets import Set
+from locknut.backends.redlock.nodes import NodeSet
+from locknut.backends.redlock.questions import Question, Words
+from locknut.backends.redlock.recipe import Recipe
 from locknut.drivers.redis import wire
 from locknut.errors import BackendUnavailable
 from locknut.runtimes.clock import now
@@ -36,12 +36,12 @@ def _not_noted(_node: int, _answer: Sequence[int]) -> None:
     """It is of no use for the next question."""
 
 
-class Asking(ABC):
+class RoundsBackend(ABC):
     """What all verbs have in common. A colour adds how to send to all nodes."""
 
     name = "redlock"
 
-    def __init__(self, nodes: Set, recipe: Recipe, limit: float):
+    def __init__(self, nodes: NodeSet, recipe: Recipe, limit: float):
         self._set = nodes
         self._recipe = recipe
         self.limit = limit

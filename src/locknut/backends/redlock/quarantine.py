@@ -13,8 +13,9 @@ import time
 from functools import cache
 from pathlib import Path
 
-from locknut.backends.redlock.asking import Asking
+from locknut.backends.redlock.nodes import NodeSet
 from locknut.backends.redlock.questions import Question
+from locknut.backends.redlock.recipe import Recipe
 from locknut.runtimes.clock import now
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -41,16 +42,12 @@ def _boot() -> bytes:
     return f"{boot} {space}".encode()
 
 
-class Watching(Asking):
-    """Watches nodes that give no vote yet."""
-
-    def _watch(self) -> None:
-        """Goes ahead of what is asked next: a node that has waited long enough votes then. But not
-        for us, if the others know us for clients of another set.
-        """
-        if self._set.differences():
-            return
-        nodes = sorted(self._set.quarantined)
-        name, shows = machine()
-        words = self._recipe.watch(name, shows, self._set.majority_time())
-        self._tell([Question(at, words) for at in nodes])
+def watch_questions(nodes: NodeSet, recipe: Recipe) -> list[Question]:
+    """What the nodes in quarantine are told. It goes ahead of what is asked next: a node that has
+    waited long enough votes then. But not for us, if the others know us as clients of another set.
+    """
+    if not nodes.quarantined or nodes.differences():
+        return []
+    name, shows = machine()
+    words = recipe.watch(name, shows, nodes.majority_time())
+    return [Question(at, words) for at in sorted(nodes.quarantined)]

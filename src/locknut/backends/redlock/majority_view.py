@@ -8,8 +8,12 @@ from typing import Any
 
 from locknut.backends.redis import lock_keys
 from locknut.backends.redis.recipe import person
-from locknut.backends.redlock import ballots
-from locknut.backends.redlock.recipe import PARTS, SUFFIX, Words
+from locknut.backends.redlock.ballots import Round, majority
+from locknut.backends.redlock.no_majority import too_few
+from locknut.backends.redlock.nodes import in_words
+from locknut.backends.redlock.questions import Question, Words
+from locknut.backends.redlock.recipe import PARTS, SUFFIX
+from locknut.backends.redlock.rounds import RoundsBackend
 from locknut.core.values import Holder, LockInfo, Vote
 from locknut.drivers.redis import wire
 from locknut.drivers.redis.lua_scripts import Script
@@ -23,7 +27,7 @@ def majority_view(
     key: str, places: Sequence[str], views: Mapping[int, View], problems: Mapping[int, str]
 ) -> LockInfo:
     """Holders that a majority knows, everybody who waits anywhere, and what each node says."""
-    needed = ballots.majority(len(places))
+    needed = majority(len(places))
     known = _holders(list(views.values()))
     holders = {handle: seen for handle, (seen, times) in known.items() if times >= needed}
     votes = []
@@ -38,7 +42,7 @@ def majority_view(
     return LockInfo(key, tuple(holders.values()), waiters, votes=tuple(votes))
 
 
-def broken(key: str, views: Sequence[View]) -> LockInfo | None:
+def all_broken(key: str, views: Sequence[View]) -> LockInfo | None:
     """All that was broken, on however few nodes."""
     holders = [seen for seen, _ in _holders(views).values()]
     return LockInfo(key, tuple(holders)) if holders else None
@@ -78,7 +82,7 @@ def _waiters(views: Sequence[View]) -> tuple[Holder, ...]:
 
 def scan(cursor: bytes) -> Words:
     packed = wire.pack(b"SCAN", cursor, b"MATCH", b"*:{*}" + SUFFIX + b"*", b"COUNT", b"1000")
-    return lambda _line: (_NONE, packed)
+    return lambda _route: (_NONE, packed)
 
 
 def key_of(found: bytes) -> str | None:
@@ -88,3 +92,54 @@ def key_of(found: bytes) -> str | None:
             place = lock_keys.key_of(found.removesuffix(SUFFIX + part))
             return None if place is None or place[1] else place[0]
     return None
+
+
+class InspectingBackend(RoundsBackend):
+    """What people ask."""
+
+    async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
+        return await self.break_with_note(key, raw, "")
+
+    async def break_with_note(self, key: str, raw: int | None, note: str) -> LockInfo | None:
+        handle = None
+        if raw is not None:
+            views = await self._views(self._recipe.look(key))
+            handle = handle_of(list(views.answers.values()), raw)
+            if handle is None:
+                return None
+        broken = await self._views(self._recipe.break_hold(key, handle, note))
+        return all_broken(key, list(broken.answers.values()))
+
+    async def inspect(self, key: str | None = None) -> list[LockInfo]:
+        keys = [key] if key is not None else await self._keys()
+        found = [await self._look(each) for each in keys]
+        return [info for info in found if info.holders or info.waiters]
+
+    async def _look(self, key: str) -> LockInfo:
+        views = await self._views(self._recipe.look(key))
+        places = [node.name for node in self._set.nodes]
+        problems = {at: in_words(why) for at, why in views.failures.items()}
+        return majority_view(key, places, views.answers, problems)
+
+    async def _views(self, words: Words) -> Round:
+        views = await self._round(words, lambda each: not each.out, plain=True)
+        if len(views.answers) < views.needed:
+            raise too_few(self._set, views)
+        return views
+
+    async def _keys(self) -> list[str]:
+        """Every lock that any node has a key of."""
+        found: set[str] = set()
+        cursors = dict.fromkeys(self._all, b"0")
+        while cursors:
+            scans = Round(list(cursors), len(self._all))
+            heard = self._hears(scans, lambda each: not each.out, plain=True)
+            asked = [Question(at, scan(cursor)) for at, cursor in cursors.items()]
+            await self._ask(asked, heard, self._until(scans))
+            if len(scans.failures) + len(scans.out) > len(self._all) - scans.needed:
+                raise too_few(self._set, scans)
+            for cursor, keys in scans.answers.values():
+                del cursor
+                found.update(each for key in keys if (each := key_of(key)) is not None)
+            cursors = {at: answer[0] for at, answer in scans.answers.items() if answer[0] != b"0"}
+        return sorted(found)

@@ -8,12 +8,12 @@ from typing import Any
 
 from hiredis import ReplyError
 
+from locknut.backends.redlock.background_dial import located
 from locknut.backends.redlock.ballots import OTHER_MAX_TTL, OTHER_SET
-from locknut.backends.redlock.groups import located, name_of
-from locknut.backends.redlock.lines import Line
-from locknut.backends.redlock.questions import in_full, run_of
+from locknut.backends.redlock.nodes import name_of
+from locknut.backends.redlock.quarantine import machine
+from locknut.backends.redlock.questions import Route, in_full, run_of
 from locknut.backends.redlock.recipe import GUARD, MARKER, Recipe
-from locknut.backends.redlock.watching import machine
 from locknut.core.values import NodeInfo
 from locknut.drivers.redis import wire
 from locknut.drivers.redis.connections import Connection
@@ -109,7 +109,7 @@ def _chosen(
 
 def _begin(place: Endpoint, recipe: Recipe, *, force: bool) -> str:
     """What went wrong, if anything did."""
-    script, packed = recipe.begin(force=force)(Line(0, b""))
+    script, packed = recipe.begin(force=force)(Route(0, b""))
     try:
         ((what, number, _),) = _ask(located(place), [in_full(script, packed)])
     except (OSError, BackendError) as error:

@@ -11,18 +11,25 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, Final
 
-from locknut.backends.redlock.groups import located
 from locknut.backends.redlock.nodes import Node
-from locknut.drivers.redis.endpoints import FixedEndpoint
+from locknut.drivers.redis.connections import BlockingDial, Connection
+from locknut.drivers.redis.endpoints import Endpoint, FixedEndpoint
 from locknut.drivers.redis.settings import Settings
 from locknut.errors import LocknutError
 from locknut.runtimes import sockets
+from locknut.runtimes.threads import run
 
 Address = tuple[int, Any]
 """A family, and what a socket of it is connected to."""
+
+
+HANDSHAKE: Final = 0.3
+"""Seconds for what blocks when a connection is made: a node that hangs in it costs this once, then
+it is left alone."""
 
 
 def address_of(node: Node) -> Address | None:
@@ -64,7 +71,7 @@ def _hurry(sock: socket.socket, family: int) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
-class Dial:
+class BackgroundDial:
     """One connection that is being made elsewhere; `ring` is called when it is there, or failed."""
 
     def __init__(self, node: Node, ring: Callable[[], None]):
@@ -130,3 +137,21 @@ class Dial:
         taken = self.take()
         if taken is not None:
             taken.close()
+
+
+def located(place: Endpoint) -> Settings:
+    """Where to connect to now, in the blocking colour: Sentinels are asked, and not for long."""
+    if isinstance(place, FixedEndpoint):
+        return place.settings
+    master: Connection = run(place.reach(_QUICK))
+    master.close()
+    return place.settings.at(master.settings.host, master.settings.port)
+
+
+class _Quickly(BlockingDial):
+    async def open(self, settings: Settings, *, curious: bool = False) -> Connection:
+        brief = replace(settings, limit=HANDSHAKE, connect_limit=HANDSHAKE)
+        return await super().open(brief, curious=curious)
+
+
+_QUICK: Final = _Quickly()

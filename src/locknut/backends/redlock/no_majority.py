@@ -12,15 +12,14 @@ from locknut.backends.redlock.ballots import (
     Round,
     told_instead,
 )
-from locknut.backends.redlock.nodes import in_words
+from locknut.backends.redlock.nodes import NodeSet, in_words
 from locknut.backends.redlock.recipe import GUARD
-from locknut.backends.redlock.sets import Set
 from locknut.errors import BackendUnavailable, ConfigurationError, LocknutError
 
 _NAME: Final = "redlock"
 
 
-def too_few(nodes: Set, answers: Round) -> LocknutError:
+def too_few(nodes: NodeSet, answers: Round) -> LocknutError:
     """Why a majority could not be had, node by node."""
     for error in answers.failures.values():
         if isinstance(error, LocknutError) and not isinstance(error, BackendUnavailable):
@@ -50,7 +49,7 @@ def too_few(nodes: Set, answers: Round) -> LocknutError:
     return BackendUnavailable(message, backend=_NAME)
 
 
-def not_attached(nodes: Set, taken: Round, max_ttl: float) -> LocknutError | None:
+def not_attached(nodes: NodeSet, taken: Round, max_ttl: float) -> LocknutError | None:
     """Why nobody knows what became of a detached hold; None: it is not there any more.
 
     When several attach it at once, nobody may have a majority: all swap back, and try again after a

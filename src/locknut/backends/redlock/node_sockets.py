@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hiredis import HiredisError, PushNotification, ReplyError
 
-from locknut.backends.redlock.dialing import Dial, address_of, connecting
-from locknut.backends.redlock.lines import Line
+from locknut.backends.redlock.background_dial import BackgroundDial, address_of, connecting
 from locknut.backends.redlock.nodes import Node
 from locknut.backends.redlock.questions import (
+    UNSAID,
     Hear,
     Question,
+    Route,
     hello,
     in_full,
     kind_of,
@@ -26,7 +27,6 @@ from locknut.backends.redlock.questions import (
     run_of,
     script_load,
 )
-from locknut.backends.redlock.recipe import UNSAID
 from locknut.backends.redlock.scripts import VOTE
 from locknut.drivers.redis import wire
 from locknut.drivers.redis.lua_scripts import Script
@@ -34,7 +34,7 @@ from locknut.errors import LocknutError
 from locknut.runtimes.clock import now
 
 if TYPE_CHECKING:
-    from locknut.backends.redlock.crews import Crew
+    from locknut.backends.redlock.thread_connections import ThreadConnections
 
 _AT_ONCE: Final = 65536
 MOST_PENDING: Final = 1000
@@ -42,22 +42,24 @@ HANGING: Final = 0.05
 """Seconds without an answer after which a node may hang for longer than anybody listens."""
 Sent = tuple[Script, Question, Hear, float]
 """A command that waits for its answer, and since when."""
-_UNASKED: Final = Question(0, lambda _line: UNSAID)
+_UNASKED: Final = Question(0, lambda _route: UNSAID)
 """What is sent for our own sake."""
 
 
-class Peer:
+class NodeSocket:
     """The connection of one thread to one node."""
 
-    def __init__(self, node: Node, crew: Crew):
+    def __init__(self, node: Node, connections: ThreadConnections):
         self.node = node
-        self._crew: Crew = weakref.proxy(crew)  # no cycle: a thread that ends takes its crew along
+        self._connections: ThreadConnections = weakref.proxy(
+            connections
+        )  # no cycle: a thread that ends takes its connections along
         self._socket: socket.socket | None = None
-        self._dial: Dial | None = None
+        self._dial: BackgroundDial | None = None
         """A connection that is being made elsewhere."""
         self._reader = wire.reader()
         self._ready = False
-        self._line = Line(node.at, b"")
+        self._route = Route(node.at, b"")
         self._pending: deque[Sent] = deque()
         self._held_back: list[tuple[Question, Hear, float]] = []
         """What waits for the connection."""
@@ -76,7 +78,7 @@ class Peer:
         if not self._ready or len(pending) > MOST_PENDING:
             self._ask_later(question, hear, at)
             return
-        script, packed = question.words(self._line)
+        script, packed = question.words(self._route)
         if not packed:
             hear(question, self.node.refusal("came too late for this"), at)
             return
@@ -94,7 +96,7 @@ class Peer:
             self._refuse(question, hear, "has not answered for a while")
         else:
             self._held_back.append((question, hear, at))
-            self._crew.owes = self._crew.owes or question.owed is not None
+            self._connections.owes = self._connections.owes or question.owed is not None
 
     def leave_to_others(self) -> None:
         """What this thread wanted to take back, and has no connection for yet: nobody knows when it
@@ -118,7 +120,7 @@ class Peer:
         try:
             address = address_of(self.node)
             if address is None:
-                self._dial = Dial(self.node, self._rung)
+                self._dial = BackgroundDial(self.node, self._rung)
                 self._dial.start()
             else:
                 self._connected(connecting(address))
@@ -128,7 +130,7 @@ class Peer:
     def _rung(self) -> None:
         """From another thread: the connection is there, or failed."""
         with suppress(ReferenceError):  # nobody is there any more
-            self._crew.wake()
+            self._connections.wake()
 
     def dialed(self) -> None:
         """Take what was connected elsewhere, if it was."""
@@ -152,7 +154,7 @@ class Peer:
         greeting = [
             *wire.greeting(self.node.settings, b"3", curious=True),
             *hello(),
-            wire.pack(b"SUBSCRIBE", self._crew.channel),
+            wire.pack(b"SUBSCRIBE", self._connections.channel),
         ]
         replies: list[Any] = []
 
@@ -170,7 +172,7 @@ class Peer:
             if isinstance(replies[-1], ReplyError):
                 raise wire.failed(replies[-1])
             welcome = wire.welcome(replies[: -len(hello()) - 1], curious=True)
-            self._line = Line(self.node.at, run_of(replies[-2]))
+            self._route = Route(self.node.at, run_of(replies[-2]))
             self.node.met(welcome, kind_of(replies[-2]))
         except Exception as error:  # noqa: BLE001  # whoever asked is told
             self._break(error)
@@ -184,7 +186,7 @@ class Peer:
 
     def _repay(self) -> None:
         for claim in self.node.debts():
-            self._say(self._crew.repay(self.node.at, claim), nobody_waits, now())
+            self._say(self._connections.repay(self.node.at, claim), nobody_waits, now())
 
     def _write(self, packed: bytes = b"") -> None:
         sock, sent = self._socket, 0
@@ -207,7 +209,7 @@ class Peer:
     def _watch(self, *, writing: bool) -> None:
         self._writing = writing
         if self._socket is not None:
-            self._crew.watch(self, self._socket.fileno(), writing=writing)
+            self._connections.watch(self, self._socket.fileno(), writing=writing)
 
     def work(self, event: int) -> None:
         """Something happened on the socket."""
@@ -231,7 +233,7 @@ class Peer:
 
     def _take(self, reply: Any) -> None:
         if type(reply) is PushNotification and reply[0] == b"message":
-            self._crew.rung(self.node.at, reply[2])
+            self._connections.rung(self.node.at, reply[2])
             return
         script, question, hear, at = self._pending.popleft()
         if type(reply) is list:
@@ -282,7 +284,7 @@ class Peer:
         if dial is not None:
             dial.abandon()
         if self._socket is not None:
-            self._crew.forget(self._socket.fileno())
+            self._connections.forget(self._socket.fileno())
             self._socket.close()
         self._socket = None
         self._ready = False

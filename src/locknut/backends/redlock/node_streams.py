@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from locknut.backends.redlock.lines import Line
 from locknut.backends.redlock.nodes import Node
 from locknut.backends.redlock.questions import (
     Hear,
     Question,
+    Route,
     hello,
     kind_of,
     nobody_waits,
@@ -33,7 +33,7 @@ _FEW: Final = 8
 of its round do."""
 
 
-class Channel:
+class NodeStream:
     """The stream to one node, and the run of the server at its end."""
 
     def __init__(self, node: Node, backend: AsyncioBackend, name: bytes):
@@ -41,23 +41,23 @@ class Channel:
         self.backend = backend
         self.link = Link(node.place, LoopDial(self._pushed, self._lost), (name,))
         self._stream: Stream | None = None
-        self._line = Line(node.at, b"")
+        self._route = Route(node.at, b"")
         """The stream's."""
 
     def ask(self, question: Question, hear: Hear) -> None:
         """At once if the connection stands; else when it does, in a task of its own."""
         stream = self._stream
         if stream is not None and stream is self.link.stream and not stream.closed:
-            self.send(stream, self._line, question, hear)
+            self.send(stream, self._route, question, hear)
         elif self.node.reachable():
             self.backend.begin(self._ask_later(question, hear))
         else:
             self.lose(question, hear, self.node.refusal())
 
-    def send(self, stream: Stream, line: Line, question: Question, hear: Hear) -> None:
-        script, packed = question.words(line)
+    def send(self, stream: Stream, route: Route, question: Question, hear: Hear) -> None:
+        script, packed = question.words(route)
         if packed:
-            stream.ask(packed, Asked(self, stream, line, question, hear, script), _FEW)
+            stream.ask(packed, PendingQuestion(self, stream, route, question, hear, script), _FEW)
         else:
             hear(question, self.node.refusal("came too late for this"), now())
 
@@ -73,9 +73,11 @@ class Channel:
         except (LocknutError, OSError) as error:
             self.lose(question, heard, error)
         else:
-            script, packed = question.words(self._line)
+            script, packed = question.words(self._route)
             if packed:
-                stream.ask(packed, Asked(self, stream, self._line, question, hear, script))
+                stream.ask(
+                    packed, PendingQuestion(self, stream, self._route, question, hear, script)
+                )
             else:
                 heard(question, self.node.refusal("came too late for this"), now())
 
@@ -98,7 +100,7 @@ class Channel:
             raise
         self.node.reached()
         if stream is not self._stream:  # others may have waited for it too
-            self._stream, self._line = stream, Line(self.node.at, run)
+            self._stream, self._route = stream, Route(self.node.at, run)
         for claim in self.node.debts():
             self.ask(self.backend.repay(self.node.at, claim), nobody_waits)
         return stream
@@ -122,23 +124,23 @@ class Channel:
         self.link.forked()
 
 
-class Asked:
+class PendingQuestion:
     """A question that waits for its answer."""
 
-    __slots__ = ("_channel", "_hear", "_line", "_question", "_script", "_sent", "_stream", "_told")
+    __slots__ = ("_hear", "_owner", "_question", "_route", "_script", "_sent", "_stream", "_told")
 
     def __init__(  # all that is needed to ask it again
         self,
-        channel: Channel,
+        owner: NodeStream,
         stream: Stream,
-        line: Line,
+        route: Route,
         question: Question,
         hear: Hear,
         script: Script,
     ):
-        self._channel = channel
+        self._owner = owner
         self._stream = stream
-        self._line = line
+        self._route = route
         self._question = question
         self._hear = hear
         self._script = script
@@ -151,32 +153,32 @@ class Asked:
 
     def set_result(self, reply: Any) -> None:
         self._told = True
-        channel = self._channel
+        owner = self._owner
         if type(reply) is not list:
             if wire.unscripted(reply):
                 self._ask_again()
                 return
             if wire.elsewhere(reply):  # it is no master any more: who is, is to be found out
-                channel.link.forget()
+                owner.link.forget()
         self._hear(self._question, reply, self._sent)
-        if channel.backend.closed:  # this was a last word
-            channel.backend.begin(channel.close())
+        if owner.backend.closed:  # this was a last word
+            owner.backend.begin(owner.close())
 
     def _ask_again(self) -> None:
         """Nothing was done, so asking again is safe; by the same way, for it was counted on."""
         stream, question = self._stream, self._question
         nobody = question._replace(owed=None)
-        load = Asked(self._channel, stream, self._line, nobody, nobody_waits, self._script)
+        load = PendingQuestion(self._owner, stream, self._route, nobody, nobody_waits, self._script)
         stream.ask(script_load(self._script), load)
         if self._script is VOTE and stream.waiting > 1:
             # It may have been taken back meanwhile, and must not arrive behind that.
-            why = self._channel.node.refusal("did not know the script, and does now")
+            why = self._owner.node.refusal("did not know the script, and does now")
             self._hear(question, why, self._sent)
         else:
-            self._channel.send(stream, self._line, question, self._hear)
+            self._owner.send(stream, self._route, question, self._hear)
 
     def set_exception(self, error: BaseException) -> None:
         self._told = True
         # As a future does it: whoever waits goes on where nothing else is being done.
         loop = asyncio.get_running_loop()
-        loop.call_soon(self._channel.lose, self._question, self._hear, error)
+        loop.call_soon(self._owner.lose, self._question, self._hear, error)

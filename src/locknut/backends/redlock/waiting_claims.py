@@ -12,7 +12,7 @@ GRACE: Final = 0.002
 reaches the nodes one after the other."""
 
 
-class Waiting:
+class WaitingClaim:
     """One claim that stands in the lines of the nodes."""
 
     __slots__ = ("_needed", "claim_id", "listening", "rung", "signal")
@@ -44,7 +44,7 @@ class Watch:
 
     __slots__ = ("_signal", "_waiting")
 
-    def __init__(self, waiting: Waiting, signal: Signal):
+    def __init__(self, waiting: WaitingClaim, signal: Signal):
         self._waiting = waiting
         self._signal = signal
 
