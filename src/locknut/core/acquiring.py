@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from locknut.core import forking, pacing
-from locknut.core.asking import Turn, ask_again, attempt, wait
+from locknut.core.asking import AcquireState, ask_again, attempt, wait
 from locknut.core.giving_up import give_up
 from locknut.core.holding import Caller, Hold, LeaseCore
 from locknut.core.queueing import Line
@@ -40,27 +40,27 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
         client.ensure_open()
     runtime = client.runtime
     asked = sent = runtime.now()
-    turn = Turn(caller, until, asked)
+    state = AcquireState(caller, until, asked)
     try:
         if want.lined:
-            join(client, want, turn)
-        if turn.waiter is None:
-            claim = turn.claim = client.claim(want, caller, waits=until > asked)
-            turn.unanswered = 1
+            join(client, want, state)
+        if state.waiter is None:
+            claim = state.claim = client.claim(want, caller, waits=until > asked)
+            state.unanswered = 1
             try:
                 patience = client.patience(until - asked) if client.patient else 0.0
                 command = client.backend.attempt(claim, patience)
-                answer = await runtime.finish(command, turn.limit, turn)
-                turn.unanswered = 0
+                answer = await runtime.finish(command, state.limit, state)
+                state.unanswered = 0
             except BackendUnavailable as error:
-                answer, sent = await ask_again(client, turn, attempt(client, claim), error)
-            hold = _plain(client, want, turn, answer, sent)
+                answer, sent = await ask_again(client, state, attempt(client, claim), error)
+            hold = _plain(client, want, state, answer, sent)
             if hold is None:
-                hold = await _win(client, want, turn, answer, sent)
+                hold = await _win(client, want, state, answer, sent)
         else:
-            hold = await _wait_in_line(client, want, turn)
+            hold = await _wait_in_line(client, want, state)
         if hold is None:
-            await give_up(client, want, turn)
+            await give_up(client, want, state)
             tell_timed_out(client, want, runtime.now() - asked)
             return
         lease = lend(client, want, hold, caller, made)
@@ -70,7 +70,7 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
             client.ensure_open()
     except BaseException as error:
         if not made:
-            await give_up(client, want, turn)
+            await give_up(client, want, state)
         if isinstance(error, LocknutError):
             error.placed(client.bare(want.key), client.backend.name)
         raise
@@ -91,18 +91,20 @@ def tell_timed_out(client: Client, want: Want, waited: float | None = None) -> N
         client.tell_want("timed_out", want, waited=waited, holder=holder)
 
 
-def _plain(client: Client, want: Want, turn: Turn, answer: Answer, sent: float) -> Hold | None:
+def _plain(
+    client: Client, want: Want, state: AcquireState, answer: Answer, sent: float
+) -> Hold | None:
     """The hold, where the first answer is a grant like most: in time, and if it was pushed, with
     half of its time left.
     """
-    if isinstance(answer, Granted) and turn.claim is not None:
+    if isinstance(answer, Granted) and state.claim is not None:
         now, pushed = client.runtime.now(), answer.anchor is not None
-        hold = Hold(turn.claim, want.terms, answer, now if pushed else sent, turn.line)
-        if turn.unanswered:
+        hold = Hold(state.claim, want.terms, answer, now if pushed else sent, state.line)
+        if state.unanswered:
             hold.doubtful = True
         if now < hold.valid_until and not (pushed and _half_used_up(hold, now)):
-            turn.hold = hold
-    return turn.hold
+            state.hold = hold
+    return state.hold
 
 
 def _enter_again(client: Client, want: Want, caller: Caller, made: list[Any]) -> bool:
@@ -143,22 +145,22 @@ def _read_inside(client: Client, write: LeaseCore, made: list[Any]) -> None:
         made.append(inner)
 
 
-def join(client: Client, want: Want, turn: Turn) -> None:
+def join(client: Client, want: Want, state: AcquireState) -> None:
     """Readers, permits, shared owners and fair locks ask for themselves: a fair lock's order is
     the engine's, and there each waiter needs a place of its own. The rest wait in the line.
     """
-    turn.line = own = Line(want.key)
+    state.line = own = Line(want.key)
     if client.lines.setdefault(want.key, own) is own:
         return  # one step that nobody can get between: we are the first
     with client.guard:
-        turn.line = client.lines.setdefault(want.key, own)
-        if turn.line is not own:
-            turn.waiter = turn.line.join(want.terms, client.runtime.signal())
+        state.line = client.lines.setdefault(want.key, own)
+        if state.line is not own:
+            state.waiter = state.line.join(want.terms, client.runtime.signal())
 
 
-async def _wait_in_line(client: Client, want: Want, turn: Turn) -> Hold | None:
+async def _wait_in_line(client: Client, want: Want, state: AcquireState) -> Hold | None:
     """Until the hold is handed over to us, or it is our turn to ask."""
-    runtime, line, waiter, until = client.runtime, turn.line, turn.waiter, turn.until
+    runtime, line, waiter, until = client.runtime, state.line, state.waiter, state.until
     if line is None or waiter is None:
         return None
     if until > runtime.now():
@@ -182,8 +184,8 @@ async def _wait_in_line(client: Client, want: Want, turn: Turn) -> Hold | None:
     if line.pause_until:
         await _step_back(client, line, until)
     client.ensure_open()  # the turn may have come with the closing
-    answer, sent = await _ask(client, want, turn)
-    return await _win(client, want, turn, answer, sent)
+    answer, sent = await _ask(client, want, state)
+    return await _win(client, want, state, answer, sent)
 
 
 async def _step_back(client: Client, line: Line, until: float) -> None:
@@ -193,65 +195,67 @@ async def _step_back(client: Client, line: Line, until: float) -> None:
         await client.runtime.signal().wait(min(pause_until, until))
 
 
-async def _win(client: Client, want: Want, turn: Turn, answer: Answer, sent: float) -> Hold | None:
+async def _win(
+    client: Client, want: Want, state: AcquireState, answer: Answer, sent: float
+) -> Hold | None:
     """Wait and ask until a grant is worth something: one that came too late is given back.
 
     The first answer to the claim is known, and when it was asked for.
     """
     runtime = client.runtime
-    while turn.claim is not None:
-        claim = turn.claim
+    while state.claim is not None:
+        claim = state.claim
         if not isinstance(answer, Granted):
-            found = await wait(client, want, claim, turn, answer)
+            found = await wait(client, want, claim, state, answer)
             if found is None:
                 break
             answer, sent = found
-        hold = Hold(claim, want.terms, answer, sent, turn.line)
-        hold.doubtful = turn.unanswered > 0
+        hold = Hold(claim, want.terms, answer, sent, state.line)
+        hold.doubtful = state.unanswered > 0
         if answer.anchor is not None and _half_used_up(hold, runtime.now()):
             # Asked for again it has its full ttl (S1). It may have run out meanwhile, and the claim
             # been granted once more, under a larger number: a mere renewal would not tell.
-            answer, sent = await _ask(client, want, turn)
+            answer, sent = await _ask(client, want, state)
             continue
         if runtime.now() < hold.valid_until:
-            turn.hold = hold
+            state.hold = hold
             return hold
-        doubtful, turn.claim, turn.unanswered = turn.doubtful, None, 0
+        doubtful, state.claim, state.unanswered = state.doubtful, None, 0
         with suppress(BackendUnavailable):
             work = withdraw(client, claim, doubtful=doubtful)
-            await runtime.finish(work, turn.limit, turn)
-        if runtime.now() >= turn.until:
+            await runtime.finish(work, state.limit, state)
+        if runtime.now() >= state.until:
             break
-        answer, sent = await _ask(client, want, turn)
+        answer, sent = await _ask(client, want, state)
     return None
 
 
-async def _ask(client: Client, want: Want, turn: Turn) -> tuple[Answer, float]:
+async def _ask(client: Client, want: Want, state: AcquireState) -> tuple[Answer, float]:
     """The first answer to a claim, and when it was asked for: to a new one, or to one that stands
     in the engine's line already, because an asker of this process gave up there.
     """
-    if turn.line is not None and turn.line.left is not None:
-        _inherit(client, turn.line, turn)
+    if state.line is not None and state.line.left is not None:
+        _inherit(client, state.line, state)
     sent = client.runtime.now()
-    claim = turn.claim
+    claim = state.claim
     if claim is None:
-        claim = turn.claim = client.claim(want, turn.caller, waits=turn.until > sent)
-    turn.unanswered += 1
+        claim = state.claim = client.claim(want, state.caller, waits=state.until > sent)
+    state.unanswered += 1
     try:
-        patience = client.patience(turn.until - sent) if client.patient else 0.0
+        patience = client.patience(state.until - sent) if client.patient else 0.0
         command = client.backend.attempt(claim, patience)
-        answer = await client.runtime.finish(command, turn.limit, turn)
+        answer = await client.runtime.finish(command, state.limit, state)
     except BackendUnavailable as error:
-        return await ask_again(client, turn, attempt(client, claim), error)
-    turn.unanswered -= 1
+        return await ask_again(client, state, attempt(client, claim), error)
+    state.unanswered -= 1
     return answer, sent
 
 
-def _inherit(client: Client, line: Line, turn: Turn) -> None:
+def _inherit(client: Client, line: Line, state: AcquireState) -> None:
     """An asker that gave up left its claim, and with it our place in the engine's line."""
     with client.guard:
         if line.left is not None:
-            turn.inherit(line.left)
+            state.inherit(line.left)
             line.left = None
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from locknut.core import pacing, releasing
 from locknut.core.acquiring import join, lend
-from locknut.core.asking import Turn, ask_again
+from locknut.core.asking import AcquireState, ask_again
 from locknut.core.giving_up import retreat
 from locknut.core.holding import NEVER, Hold
 from locknut.core.values import Busy, Granted
@@ -43,20 +43,22 @@ async def acquire_at_once(
     client.ensure_open()
     asked = client.runtime.now()
     caller = client.runtime.caller()
-    turns = [Turn(caller, until, asked) for _ in wants]
+    states = [AcquireState(caller, until, asked) for _ in wants]
     try:
         # Those who wait in this process are not overtaken; nor do we wait while we have a turn.
-        ours = all(_have_turn(client, want, turn) for want, turn in zip(wants, turns, strict=True))
-        answer = await _ask(client, engine, wants, turns) if ours else None
+        ours = all(
+            _have_turn(client, want, state) for want, state in zip(wants, states, strict=True)
+        )
+        answer = await _ask(client, engine, wants, states) if ours else None
         if not isinstance(answer, list):
-            await _give_up(client, wants, turns)
+            await _give_up(client, wants, states)
             return answer
-        for want, turn in zip(wants, turns, strict=True):
-            if turn.hold is not None:
-                lend(client, want, turn.hold, caller, made)
+        for want, state in zip(wants, states, strict=True):
+            if state.hold is not None:
+                lend(client, want, state.hold, caller, made)
     except BaseException as error:
         rest = slice(len(made), None)
-        await _give_up(client, wants[rest], turns[rest])
+        await _give_up(client, wants[rest], states[rest])
         if isinstance(error, LocknutError):
             error.placed(client.bare(wants[0].key), client.backend.name)
         raise
@@ -67,19 +69,19 @@ async def acquire_at_once(
     return answer
 
 
-def _have_turn(client: Client, want: Want, turn: Turn) -> bool:
+def _have_turn(client: Client, want: Want, state: AcquireState) -> bool:
     if want.lined:
-        join(client, want, turn)
-    return turn.waiter is None
+        join(client, want, state)
+    return state.waiter is None
 
 
 async def _ask(
-    client: Client, engine: Gathers, wants: Sequence[Want], turns: list[Turn]
+    client: Client, engine: Gathers, wants: Sequence[Want], states: list[AcquireState]
 ) -> list[Granted] | Busy | None:
-    for want, turn in zip(wants, turns, strict=True):
-        turn.claim = client.claim(want, turn.caller)
-    claims = [turn.claim for turn in turns if turn.claim is not None]
-    first, sent = turns[0], client.runtime.now()
+    for want, state in zip(wants, states, strict=True):
+        state.claim = client.claim(want, state.caller)
+    claims = [state.claim for state in states if state.claim is not None]
+    first, sent = states[0], client.runtime.now()
     first.unanswered += 1
     try:
         answer = await client.runtime.finish(engine.attempt_all(claims), first.limit, first)
@@ -89,35 +91,35 @@ async def _ask(
         answer, sent = await ask_again(client, first, command, error)
     if isinstance(answer, list):
         holds = [
-            Hold(claim, want.terms, granted, sent, turn.line)
-            for claim, want, granted, turn in zip(claims, wants, answer, turns, strict=True)
+            Hold(claim, want.terms, granted, sent, state.line)
+            for claim, want, granted, state in zip(claims, wants, answer, states, strict=True)
         ]
         if min(hold.valid_until for hold in holds) <= client.runtime.now():
             return None  # too late to be worth anything
-        for hold, turn in zip(holds, turns, strict=True):
+        for hold, state in zip(holds, states, strict=True):
             hold.doubtful = first.doubtful
-            turn.hold = hold
+            state.hold = hold
     elif not first.doubtful:
-        for turn in turns:
-            turn.claim = None  # nothing of it is in the engine, nor ever will be
+        for state in states:
+            state.claim = None  # nothing of it is in the engine, nor ever will be
     return answer
 
 
-async def _give_up(client: Client, wants: Sequence[Want], turns: list[Turn]) -> None:
+async def _give_up(client: Client, wants: Sequence[Want], states: list[AcquireState]) -> None:
     """As `acquiring.give_up`, for all of them."""
-    limit = min((turn.limit for turn in turns), default=NEVER)
+    limit = min((state.limit for state in states), default=NEVER)
     until = min(limit, client.runtime.now() + pacing.GRACE)
     with suppress(BackendUnavailable):
-        await client.runtime.finish(_leave(client, wants, turns), until)
+        await client.runtime.finish(_leave(client, wants, states), until)
 
 
-async def _leave(client: Client, wants: Sequence[Want], turns: list[Turn]) -> None:
+async def _leave(client: Client, wants: Sequence[Want], states: list[AcquireState]) -> None:
     """As if we had never come. What was sent and not answered may be applied later (L3)."""
-    unanswered = max((turn.unanswered for turn in turns), default=0)
-    for want, turn in zip(wants, turns, strict=True):
-        turn.unanswered = unanswered
-        turn.unfinished = turns[0].unfinished  # one command asked for all
-        await retreat(client, want, turn)
+    unanswered = max((state.unanswered for state in states), default=0)
+    for want, state in zip(wants, states, strict=True):
+        state.unanswered = unanswered
+        state.unfinished = states[0].unfinished  # one command asked for all
+        await retreat(client, want, state)
 
 
 async def release_at_once(client: Client, leases: Sequence[LeaseCore]) -> None:

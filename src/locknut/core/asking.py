@@ -30,7 +30,7 @@ class PlainSender:
         self.unfinished: Awaitable[object] | None = None
 
 
-class Turn:
+class AcquireState:
     """How far one caller has got, so that whatever interrupts it can be undone."""
 
     __slots__ = (
@@ -72,15 +72,15 @@ class Turn:
 
 
 async def wait(
-    client: Client, want: Want, claim: Claim, turn: Turn, refused: Busy
+    client: Client, want: Want, claim: Claim, state: AcquireState, refused: Busy
 ) -> tuple[Granted, float] | None:
     """Asked once and refused: the grant and when it was asked for, None if its time came first."""
-    backend, runtime, until = client.backend, client.runtime, turn.until
+    backend, runtime, until = client.backend, client.runtime, state.until
     if until <= runtime.now():
-        if not refused.lined and turn.unanswered == 0:
-            turn.claim = None  # there is nothing to withdraw
+        if not refused.lined and state.unanswered == 0:
+            state.claim = None  # there is nothing to withdraw
         return None
-    if turn.waiter is None:  # else it has waited already, in the line
+    if state.waiter is None:  # else it has waited already, in the line
         runtime.begins_to_wait()
     client.tell_want("waiting", want)
     # Watch before asking again, or a release could slip in between (port rule 4).
@@ -90,14 +90,14 @@ async def wait(
                 client.ensure_open()
             sent = runtime.now()
             patience = max(0.0, until - sent)
-            turn.unanswered += 1
+            state.unanswered += 1
             try:
-                answer = await runtime.finish(backend.attempt(claim, patience), turn.limit, turn)
-                turn.unanswered -= 1
+                answer = await runtime.finish(backend.attempt(claim, patience), state.limit, state)
+                state.unanswered -= 1
             except BackendUnavailable as error:
                 if runtime.now() >= until:
                     return None  # it was refused before, and this was the last question
-                answer, sent = await ask_again(client, turn, attempt(client, claim), error)
+                answer, sent = await ask_again(client, state, attempt(client, claim), error)
             if isinstance(answer, Granted):
                 return answer, sent
             now = runtime.now()
@@ -112,30 +112,30 @@ def attempt(client: Client, claim: Claim) -> Callable[[], Coroutine[Any, Any, An
 
 async def ask_again(
     client: Client,
-    turn: Turn,
+    state: AcquireState,
     command: Callable[[], Coroutine[Any, Any, T]],
     error: BackendUnavailable,
 ) -> tuple[T, float]:
     """An engine out of reach is asked again, with the same claim, for a while (port rule 2)."""
     runtime = client.runtime
-    give_up = min(turn.until, runtime.now() + pacing.OUTAGE_PATIENCE)
+    give_up = min(state.until, runtime.now() + pacing.OUTAGE_PATIENCE)
     tries = 0
     while True:
         again = runtime.now() + pacing.backoff(tries, runtime.random())
         await runtime.signal().wait(min(again, give_up))
         client.ensure_open()  # closing hangs up: that is no outage
         sent = runtime.now()
-        if turn.unfinished is not None or sent >= turn.limit:
+        if state.unfinished is not None or sent >= state.limit:
             raise error
         tries += 1
-        turn.unanswered += 1
+        state.unanswered += 1
         try:
-            answer = await runtime.finish(command(), turn.limit, turn)
+            answer = await runtime.finish(command(), state.limit, state)
         except BackendUnavailable as repeated:
-            if turn.unfinished is None:  # one that was left behind tells nothing of what is wrong
+            if state.unfinished is None:  # one that was left behind tells nothing of what is wrong
                 error = repeated
             if runtime.now() >= give_up:
                 raise error from None
         else:
-            turn.unanswered -= 1
+            state.unanswered -= 1
             return answer, sent

@@ -14,87 +14,87 @@ from locknut.core.releasing import end, pass_on, withdraw
 from locknut.errors import BackendUnavailable, LocknutError
 
 if TYPE_CHECKING:
-    from locknut.core.asking import Turn
+    from locknut.core.asking import AcquireState
     from locknut.core.client import Client, Want
     from locknut.core.queueing import Line, Waiter
 
 
-async def give_up(client: Client, want: Want, turn: Turn) -> None:
+async def give_up(client: Client, want: Want, state: AcquireState) -> None:
     """Leave as if we had never come, in the caller's time as far as there is any: the rest behind
     him. Runs to its end even when he is cancelled.
     """
-    until = min(turn.limit, client.runtime.now() + pacing.GRACE)
+    until = min(state.limit, client.runtime.now() + pacing.GRACE)
     try:
         with suppress(BackendUnavailable):  # the caller is told why it leaves, not this
-            await client.runtime.finish(retreat(client, want, turn), until)
+            await client.runtime.finish(retreat(client, want, state), until)
     finally:
-        if turn.line is not None:  # it goes on behind him, and whoever waits behind it is told so
-            turn.line.unheard = True
+        if state.line is not None:  # it goes on behind him, and whoever waits behind it is told so
+            state.line.unheard = True
 
 
-async def retreat(client: Client, want: Want, turn: Turn) -> None:
+async def retreat(client: Client, want: Want, state: AcquireState) -> None:
     """Undo just as much as was done. May be asked for again when it was interrupted (Ctrl-C): each
     step is noted after it was done.
     """
     heir: Waiter | None = None
     with client.guard:
-        line, waiter = turn.line, turn.waiter
+        line, waiter = state.line, state.waiter
         if waiter is not None and line is not None:
             line.leave(waiter)
-            turn.hold = turn.hold or waiter.hold
-        hold = turn.hold
+            state.hold = state.hold or waiter.hold
+        hold = state.hold
         if hold is not None:
             if not hold.ending:
-                turn.ended = hold
+                state.ended = hold
             client.drop(hold)
-            turn.line = turn.claim = None  # they go with the hold
+            state.line = state.claim = None  # they go with the hold
         elif waiter is not None and not waiter.turn:
-            turn.line = None
+            state.line = None
         elif line is not None:
-            heir = _leave_claim(client, line, want, turn)
-        turn.waiter = turn.hold = None
+            heir = _leave_claim(client, line, want, state)
+        state.waiter = state.hold = None
     if heir is not None:
         heir.signal.notify()
-    if turn.ended is not None:
+    if state.ended is not None:
         with suppress(LocknutError):  # the caller is told why it leaves, not this
-            await end(client, turn.ended)
-        turn.ended = None
+            await end(client, state.ended)
+        state.ended = None
     try:
-        if turn.claim is not None:
-            await _withdraw(client, turn)
-            turn.claim = None
+        if state.claim is not None:
+            await _withdraw(client, state)
+            state.claim = None
     finally:
-        if turn.line is not None:
-            pass_on(client, turn.line)
-            turn.line = None
+        if state.line is not None:
+            pass_on(client, state.line)
+            state.line = None
 
 
-async def _withdraw(client: Client, turn: Turn) -> None:
+async def _withdraw(client: Client, state: AcquireState) -> None:
     """Not before the end of what was left behind: it may yet be granted, or refused."""
-    claim = turn.claim
+    claim = state.claim
     if claim is None:
         return
-    if turn.unfinished is not None:
+    if state.unfinished is not None:
         try:
-            await turn.unfinished
+            await state.unfinished
         except BaseException:
             client.keeper.undo(claim, doubtful=True)
             raise
-    await withdraw(client, claim, doubtful=turn.doubtful)
+    await withdraw(client, claim, doubtful=state.doubtful)
 
 
-def _leave_claim(client: Client, line: Line, want: Want, turn: Turn) -> Waiter | None:
+def _leave_claim(client: Client, line: Line, want: Want, state: AcquireState) -> Waiter | None:
     """Under the guard: to the next in line the turn, and our place in the engine's line, if it
     wants the same; None if the claim must be withdrawn first.
     """
-    if turn.claim is None and line.left is not None:
-        turn.inherit(line.left)
+    if state.claim is None and line.left is not None:
+        state.inherit(line.left)
     line.left = None
-    if turn.claim is None or not turn.claim.waits or turn.unfinished is not None:
+    if state.claim is None or not state.claim.waits or state.unfinished is not None:
         return None  # a mere try has no place to leave, nor is a claim two callers' at a time
     if not line.waiters or next(iter(line.waiters)).terms != want.terms:
         return None
-    line.left, turn.claim = (turn.claim, turn.unanswered), None
+    line.left, state.claim = (state.claim, state.unanswered), None
     heir = client.pass_turn(line)
-    turn.line = None
+    state.line = None
     return heir

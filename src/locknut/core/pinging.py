@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from locknut.core import validation
-from locknut.core.asking import Turn
+from locknut.core.asking import AcquireState
 from locknut.core.giving_up import give_up
 from locknut.core.holding import Terms
 from locknut.core.values import Capability, Granted, Mode
@@ -34,16 +34,16 @@ async def ping(client: Client, timeout: validation.Duration) -> float:
     runtime = client.runtime
     began = runtime.now()
     want = client.want(NAME, _terms(client))
-    turn = Turn(runtime.caller(), began + validation.seconds(timeout, "timeout"), began)
-    turn.limit = turn.until
-    turn.claim = client.claim(want, turn.caller, waits=False)
+    state = AcquireState(runtime.caller(), began + validation.seconds(timeout, "timeout"), began)
+    state.limit = state.until
+    state.claim = client.claim(want, state.caller, waits=False)
     try:
-        await _take(client, turn, turn.claim)
-        command = client.backend.release(turn.claim, doubtful=False)
-        turn.unanswered = 1
-        await runtime.finish(command, turn.limit, turn)
+        await _take(client, state, state.claim)
+        command = client.backend.release(state.claim, doubtful=False)
+        state.unanswered = 1
+        await runtime.finish(command, state.limit, state)
     except BaseException as error:
-        await give_up(client, want, turn)
+        await give_up(client, want, state)
         if isinstance(error, LocknutError):
             error.placed(None, client.backend.name)
         raise
@@ -57,15 +57,15 @@ def _terms(client: Client) -> Terms:
     return Terms(ttl, auto_renew=False, mode=Mode.SHARED if shared else Mode.EXCLUSIVE)
 
 
-async def _take(client: Client, turn: Turn, claim: Claim) -> None:
+async def _take(client: Client, state: AcquireState, claim: Claim) -> None:
     runtime = client.runtime
     while True:
-        turn.unanswered += 1
-        answer = await runtime.finish(client.backend.attempt(claim, 0.0), turn.limit, turn)
-        turn.unanswered -= 1
+        state.unanswered += 1
+        answer = await runtime.finish(client.backend.attempt(claim, 0.0), state.limit, state)
+        state.unanswered -= 1
         if isinstance(answer, Granted):
             return
-        if runtime.now() + _PAUSE >= turn.until:
+        if runtime.now() + _PAUSE >= state.until:
             message = f"the engine answers, but somebody holds the reserved name {NAME!r}"
             raise BackendUnavailable(message)
         await runtime.signal().wait(runtime.now() + _PAUSE)

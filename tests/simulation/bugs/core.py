@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from locknut.core.asking import Turn
+from locknut.core.asking import AcquireState
 from locknut.core.client import Client, Want
 from locknut.core.holding import Hold, LeaseCore
 from locknut.core.queueing import Waiter
@@ -133,11 +133,11 @@ def releases_and_asks_again(
 ) -> Callable[..., Awaitable[Any]]:
     """What was not answered is given back, and asked for once more under the same id (S7)."""
 
-    async def asked(client: Client, turn: Turn, *more: Any) -> Any:
-        if turn.claim is not None:
+    async def asked(client: Client, state: AcquireState, *more: Any) -> Any:
+        if state.claim is not None:
             with suppress(BackendUnavailable):
-                await client.runtime.finish(client.backend.release(turn.claim))
-        return await ask_again(client, turn, *more)
+                await client.runtime.finish(client.backend.release(state.claim))
+        return await ask_again(client, state, *more)
 
     return asked
 
@@ -145,12 +145,12 @@ def releases_and_asks_again(
 def forgets_its_turn(retreat: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
     """Who gives up in the line does not look whether it was just given the turn."""
 
-    async def retreated(client: Client, want: Want, turn: Turn) -> None:
-        if turn.waiter is not None and turn.claim is None and turn.line is not None:
+    async def retreated(client: Client, want: Want, state: AcquireState) -> None:
+        if state.waiter is not None and state.claim is None and state.line is not None:
             with client.guard:
-                turn.line.leave(turn.waiter)
+                state.line.leave(state.waiter)
             return
-        await retreat(client, want, turn)
+        await retreat(client, want, state)
 
     return retreated
 
@@ -158,10 +158,10 @@ def forgets_its_turn(retreat: Callable[..., Awaitable[None]]) -> Callable[..., A
 def leaves_without_doubt(leave: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
     """Several at once, given up: as if every sending had been answered (L3)."""
 
-    async def left(client: Client, wants: Sequence[Want], turns: list[Turn]) -> None:
-        for turn in turns:
-            turn.unanswered = 0
-        await leave(client, wants, turns)
+    async def left(client: Client, wants: Sequence[Want], states: list[AcquireState]) -> None:
+        for state in states:
+            state.unanswered = 0
+        await leave(client, wants, states)
 
     return left
 
