@@ -71,7 +71,7 @@ def slices(url: str, layer: str) -> Slice:
     steps: dict[str, Callable[[], object]] = {
         "nothing": lambda: None,
         "new_id": locks._client.runtime.new_id,
-        "claim": partial(locks._client.claim, lock._want, locks._client.runtime.caller()),
+        "claim": partial(locks._client.claim, lock._request, locks._client.runtime.caller()),
         "engine": partial(_engine, lock),
         "core": partial(_core, lock),
         "calls": partial(_calls, lock),
@@ -88,8 +88,8 @@ def _timed(step: Callable[[], object], count: int) -> Sample:
 
 
 def _engine(lock: locknut.Lock) -> None:
-    client, want = lock._client, lock._want
-    claim = client.claim(want, client.runtime.caller())
+    client, request = lock._client, lock._request
+    claim = client.claim(request, client.runtime.caller())
     run(client.backend.attempt(claim, 0.0))
     run(client.backend.release(claim))
 
@@ -97,7 +97,7 @@ def _engine(lock: locknut.Lock) -> None:
 def _core(lock: locknut.Lock) -> None:
     made: list[Any] = []
     client = lock._client
-    run_void(acquire(client, lock._want, client.runtime.caller(), float("inf"), made))
+    run_void(acquire(client, lock._request, client.runtime.caller(), float("inf"), made))
     run_void(release(client, made[0]))
 
 

@@ -115,7 +115,7 @@ def together(
     kind: Any, parts: Sequence[tuple[Client, str, Terms]], timeout: object
 ) -> Any:  # a Together of either face
     """Several locks as one, from the names in a pickle."""
-    return kind([(client, client.want(name, terms)) for client, name, terms in parts], timeout)
+    return kind([(client, client.request(name, terms)) for client, name, terms in parts], timeout)
 
 
 def _after_fork() -> None:

@@ -193,9 +193,9 @@ def test_an_engine_that_stays_out_of_reach_is_told_to_who_would_wait_for_ever(
     client = stage.customer.client
 
     async def story() -> None:
-        want = client.want("name", Terms(TTL))
+        request = client.request("name", Terms(TTL))
         with pytest.raises(BackendUnavailable):
-            await acquiring.acquire(client, want, client.runtime.caller(), NEVER, [])
+            await acquiring.acquire(client, request, client.runtime.caller(), NEVER, [])
 
     stage.play(story(), pacing.OUTAGE_PATIENCE + 5.0)
 
@@ -213,9 +213,9 @@ def test_a_grant_that_comes_while_the_client_closes_is_given_back() -> None:
 
     async def story() -> None:
         made: list[Any] = []
-        want = client.want("name", Terms(TTL))
+        request = client.request("name", Terms(TTL))
         with pytest.raises(locknut.ConfigurationError, match="closed"):
-            await acquiring.acquire(client, want, client.runtime.caller(), NEVER, made)
+            await acquiring.acquire(client, request, client.runtime.caller(), NEVER, made)
         assert [lease.held for lease in made] == [False]
 
     stage.play(story(), TTL / 2)
@@ -265,9 +265,9 @@ def test_who_waits_asks_no_more_once_the_client_is_closed() -> None:
     asked: list[int] = []
 
     async def wait() -> None:
-        want = client.want("name", Terms(TTL))
+        request = client.request("name", Terms(TTL))
         with pytest.raises(locknut.ConfigurationError, match="closed"):
-            await acquiring.acquire(client, want, client.runtime.caller(), NEVER, [])
+            await acquiring.acquire(client, request, client.runtime.caller(), NEVER, [])
 
     async def close() -> None:
         await stage.customer.sleep(1.0)
@@ -429,7 +429,7 @@ def test_a_refused_gather_with_an_answer_lost_is_withdrawn_with_doubt() -> None:
     client.backend = kind(stage.process, stage.node)
 
     async def story() -> None:
-        parts = [(client, client.want(name, Terms(TTL))) for name in ("a", "b")]
+        parts = [(client, client.request(name, Terms(TTL))) for name in ("a", "b")]
         made: list[Visit] = []
         assert not await acquiring_all.acquire_all(parts, stage.process.now(), made)
 

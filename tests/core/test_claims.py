@@ -11,7 +11,7 @@ def test_a_claim_says_what_its_terms_say() -> None:
     terms = Terms(ttl=5.0, fair=True, owner="me", mode=Mode.SHARED, permits=3, hand_over=False)
     with locknut.connect("memory:", label="here") as locks:
         client = locks._client
-        claim = client.claim(client.want("x", terms), client.runtime.caller(), waits=False)
+        claim = client.claim(client.request("x", terms), client.runtime.caller(), waits=False)
     assert claim == Claim(
         key="locknut:x", id=claim.id, ttl=5.0, mode=Mode.SHARED, permits=3, fair=True, owner="me",
         who="thread MainThread", label="here", waits=False, writer=True,

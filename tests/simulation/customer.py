@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from locknut.core import acquiring, acquiring_all, detaching, inspecting, releasing
-from locknut.core.client import Want
+from locknut.core.client import LockRequest
 from locknut.core.holding import Terms
 from locknut.core.values import Event as CoreEvent
 from locknut.core.values import State
@@ -49,9 +49,9 @@ class Customer:
         story = self._called(name, terms)
         made: list[Any] = []
         try:
-            want = self.client.want(name, terms)
+            request = self.client.request(name, terms)
             await acquiring.acquire(
-                self.client, want, self.runtime.caller(), self.runtime.now() + timeout, made
+                self.client, request, self.runtime.caller(), self.runtime.now() + timeout, made
             )
         except Cancelled:
             await self._give_up(made, name, story)
@@ -73,7 +73,7 @@ class Customer:
         ]
         self._tells_of(stories[0])
         made: list[Any] = []
-        parts = [(self.client, self.client.want(name, terms)) for name in names]
+        parts = [(self.client, self.client.request(name, terms)) for name in names]
 
         def tell(kind: Kind, note: str = "") -> None:
             for name, story in zip(names, stories, strict=True):
@@ -98,7 +98,12 @@ class Customer:
         for lease in leases:
             self.process.tell(Kind.RELEASE_CALLED, lease.name, lease.story)
         parts = [
-            (self.client, Want(each._hold.claim.key, each._hold.terms, each._slot, lined=True))
+            (
+                self.client,
+                LockRequest(
+                    each._hold.claim.key, each._hold.terms, each._slot, queues_locally=True
+                ),
+            )
             for each in leases
         ]
         gone = ""
@@ -119,8 +124,12 @@ class Customer:
     async def nest(self, lease: Visit, seconds: float) -> None:
         """Enter once more and leave again: the same lease, no round trip."""
         made: list[Any] = []
-        want = Want(lease._hold.claim.key, lease._hold.terms, lease._slot, lined=False)
-        await acquiring.acquire(self.client, want, self.runtime.caller(), self.runtime.now(), made)
+        request = LockRequest(
+            lease._hold.claim.key, lease._hold.terms, lease._slot, queues_locally=False
+        )
+        await acquiring.acquire(
+            self.client, request, self.runtime.caller(), self.runtime.now(), made
+        )
         if made != [lease]:
             raise AssertionError("re-entry gave another lease")
         try:
@@ -164,8 +173,10 @@ class Customer:
         """Read inside a write, then end the write: from then on the read is what is mine."""
         (write,) = mine
         made: list[Any] = []
-        want = self.client.want(write.name, terms)
-        await acquiring.acquire(self.client, want, self.runtime.caller(), self.runtime.now(), made)
+        request = self.client.request(write.name, terms)
+        await acquiring.acquire(
+            self.client, request, self.runtime.caller(), self.runtime.now(), made
+        )
         mine[:] = made
         read: Visit = made[0]
         read.story = write.story

@@ -13,7 +13,7 @@ from locknut.runtimes.loop import LoopRuntime
 
 if TYPE_CHECKING:
     from locknut.aio.lease import Lease, Leases, Scope
-    from locknut.core.client import Client, Want
+    from locknut.core.client import Client, LockRequest
     from locknut.core.holding import Caller, LeaseCore
     from locknut.core.ports import Runtime
 
@@ -62,17 +62,19 @@ def _has_another(caller: Caller, slot: object) -> bool:
     return kept is not None and not isinstance(kept, list) and kept._ended is None
 
 
-def left_behind(client: Client, want: Want, kept: Iterable[LeaseCore]) -> LeaseCore | None:
+def left_behind(
+    client: Client, request: LockRequest, kept: Iterable[LeaseCore]
+) -> LeaseCore | None:
     """A hold whose task has ended may be released by any task, as an asyncio.Lock's (L10)."""
     runtime = cast("LoopRuntime", client.runtime)
     holds = list(client.holds.values())
-    found = [*kept, *runtime.outside.get(want.slot, ()), *(hold.lease() for hold in holds)]
+    found = [*kept, *runtime.outside.get(request.slot, ()), *(hold.lease() for hold in holds)]
     ours = [
         lease
         for lease in found
         if lease is not None
-        and lease._slot == want.slot
-        and lease.mode is want.terms.mode
+        and lease._slot == request.slot
+        and lease.mode is request.terms.mode
         and lease._ended in (None, State.LOST)
         and not runtime.alive(lease._caller())
     ]

@@ -42,9 +42,9 @@ class Lock(Named):
         "_entered",
         "_kept",
         "_on_lost",
+        "_request",
         "_timeout",
         "_wait",
-        "_want",
         "name",
     )
 
@@ -63,7 +63,7 @@ class Lock(Named):
         self._timeout = timeout
         self._wait = validation.wait(timeout)
         self._on_lost = checked_on_lost(on_lost)
-        self._want = client.want(name, terms)
+        self._request = client.request(name, terms)
         self._kept: list[Lease] = []
         """What was acquired here: it must outlive a task that ended without releasing (L10)."""
         self._entered: Entered[Lease] = []
@@ -89,7 +89,7 @@ class Lock(Named):
         try:
             if timeout is not None or not blocking:
                 wait = validation.wait(chosen(blocking, timeout, self._timeout))
-            await acquire(client, self._want, caller, self._until(wait), made)
+            await acquire(client, self._request, caller, self._until(wait), made)
             if not made:
                 return None
             lease = self._acquired(made[0])
@@ -144,18 +144,18 @@ class Lock(Named):
         ):  # a task that was made for this, as above
             lease = self._current(caller_ref())
         if lease is None:
-            lease = belonging.left_behind(self._here(), self._want, self._kept)
+            lease = belonging.left_behind(self._here(), self._request, self._kept)
         if lease is None:
-            raise await inspecting.not_held(self._client, self.name, self._want.terms.mode)
+            raise await inspecting.not_held(self._client, self.name, self._request.terms.mode)
         rest = begin_release(lease._client, lease)
         if rest is not None:
             await rest
 
     def _current(self, caller: Caller | None) -> Lease | None:
-        lease: Any = None if caller is None else caller.get(self._want.slot)
+        lease: Any = None if caller is None else caller.get(self._request.slot)
         if isinstance(lease, list):
             lease = lease[-1] if lease else None
-        if lease is not None and lease.mode is not self._want.terms.mode:
+        if lease is not None and lease.mode is not self._request.terms.mode:
             lease = lease._inner
         found: Lease | None = lease
         return found
@@ -164,7 +164,7 @@ class Lock(Named):
     def held(self) -> bool:
         """Whether this task holds the lock."""
         caller = belonging.caller_or_none(self._client.runtime)
-        lease = None if caller is None else caller.get(self._want.slot)
+        lease = None if caller is None else caller.get(self._request.slot)
         if isinstance(lease, list):
             return any(each.held for each in lease)
         return lease is not None and bool(lease.held)
@@ -172,7 +172,7 @@ class Lock(Named):
     @property
     def owner(self) -> str | None:
         """The `owner` that the lock was made with, if any."""
-        return self._want.terms.owner
+        return self._request.terms.owner
 
     async def locked(self) -> bool:
         """Return whether anybody holds the lock, in this process or elsewhere."""
@@ -188,7 +188,7 @@ class Lock(Named):
         client = self._here()
         caller = client.runtime.caller()
         try:
-            await acquire(client, self._want, caller, self._until(self._wait), made)
+            await acquire(client, self._request, caller, self._until(self._wait), made)
             if not made:
                 raise await self._timed_out()
             lease = self._acquired(made[0])
@@ -222,14 +222,14 @@ class Lock(Named):
 
     async def _timed_out(self) -> AcquireTimeout:
         info = await inspecting.holder(self._client, self.name)
-        return timed_out(self._client, self._want, self._timeout, info)
+        return timed_out(self._client, self._request, self._timeout, info)
 
     def __reduce__(self) -> tuple[object, ...]:
-        terms = self._want.terms
+        terms = self._request.terms
         return type(self), (self._client, self.name, terms, self._timeout, self._on_lost)
 
     def __repr__(self) -> str:
-        terms, held = self._want.terms, "held" if self.held else "not held"
+        terms, held = self._request.terms, "held" if self.held else "not held"
         permits = f"{terms.permits} permit{'s' * (terms.permits > 1)}"
         kind = {Mode.EXCLUSIVE: "", Mode.SHARED: ", reading", Mode.PERMIT: f", {permits}"}
         where = f"{self.name!r}{kind[terms.mode]} on {self._client.backend.name}"
@@ -282,4 +282,4 @@ class Semaphore(Lock):
     @property
     def permits(self) -> int:
         """How many may hold this semaphore at a time."""
-        return self._want.terms.permits
+        return self._request.terms.permits

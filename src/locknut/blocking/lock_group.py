@@ -38,7 +38,7 @@ class Together(pickling.Named):
     @property
     def names(self) -> list[str]:
         """The names, in the order in which they are taken."""
-        return [client.bare(want.key) for client, want in self._parts]
+        return [client.bare(request.key) for client, request in self._parts]
 
     def acquire(
         self, blocking: bool = True, timeout: validation.Duration | None = None
@@ -77,8 +77,8 @@ class Together(pickling.Named):
         return leases
 
     def _timed_out(self) -> AcquireTimeout:
-        client, want = self._parts[-1]
-        error = timed_out(client, want, self._timeout, None)
+        client, request = self._parts[-1]
+        error = timed_out(client, request, self._timeout, None)
         error.key = " + ".join(self.names)
         return error
 
@@ -100,7 +100,9 @@ class Together(pickling.Named):
         (leases or pop_entered(self, self._runtime))._release_again()
 
     def __reduce__(self) -> tuple[object, ...]:
-        parts = [(client, client.bare(want.key), want.terms) for client, want in self._parts]
+        parts = [
+            (client, client.bare(request.key), request.terms) for client, request in self._parts
+        ]
         return pickling.together, (type(self), parts, self._timeout)
 
     def __repr__(self) -> str:
@@ -112,4 +114,4 @@ def all_of(*locks: Lock, timeout: validation.Duration | None = None) -> Together
     for lock in locks:
         if not isinstance(lock, Lock) or isinstance(lock, Semaphore):
             raise ConfigurationError(f"all_of takes locks of this face, got {lock!r}")
-    return Together([(lock._client, lock._want) for lock in locks], timeout)
+    return Together([(lock._client, lock._request) for lock in locks], timeout)

@@ -141,7 +141,9 @@ class Locks(opening.Opened):
     ) -> Together:
         """Take several locks at once: all or none, and two callers never deadlock."""
         terms = make_terms(self._client, ttl=ttl, auto_renew=auto_renew, max_hold=max_hold)
-        parts = [(self._client, self._client.want(validation.name(name), terms)) for name in names]
+        parts = [
+            (self._client, self._client.request(validation.name(name), terms)) for name in names
+        ]
         return Together(parts, timeout)
 
     @overload

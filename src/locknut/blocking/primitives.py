@@ -42,7 +42,7 @@ class Lock(Named):
     Re-entrant: the thread that holds it may acquire it again, and must release it as often.
     """
 
-    __slots__ = ("__weakref__", "_client", "_on_lost", "_timeout", "_wait", "_want", "name")
+    __slots__ = ("__weakref__", "_client", "_on_lost", "_request", "_timeout", "_wait", "name")
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Lock(Named):
         self._timeout = timeout
         self._wait = validation.wait(timeout)
         self._on_lost = checked_on_lost(on_lost)
-        self._want = client.want(name, terms)
+        self._request = client.request(name, terms)
 
     def acquire(
         self, blocking: bool = True, timeout: validation.Duration | None = None
@@ -82,10 +82,10 @@ class Lock(Named):
         if client.closed:
             client = self._client = here(client)
         deadline = wait if wait == FOREVER else client.runtime.now() + wait
-        task = running_task(again=self._want.slot in caller)
+        task = running_task(again=self._request.slot in caller)
         if task is not None:
-            refuse_other_task(client, self._want, caller, task)
-        run_void(acquire(client, self._want, caller, deadline, made))
+            refuse_other_task(client, self._request, caller, task)
+        run_void(acquire(client, self._request, caller, deadline, made))
         if not made:
             return None
         lease: Lease = made[0]
@@ -118,20 +118,20 @@ class Lock(Named):
             run(release_again(lease._client, lease, count or lease._count))
 
     def _current(self) -> Lease:
-        lease = self._client.runtime.caller().get(self._want.slot)
+        lease = self._client.runtime.caller().get(self._request.slot)
         if isinstance(lease, list):
             lease = lease[-1] if lease else None
-        if lease is not None and lease.mode is not self._want.terms.mode:
+        if lease is not None and lease.mode is not self._request.terms.mode:
             lease = lease._inner
         if lease is None:
-            raise run(inspecting.not_held(self._client, self.name, self._want.terms.mode))
+            raise run(inspecting.not_held(self._client, self.name, self._request.terms.mode))
         found: Lease = lease
         return found
 
     @property
     def held(self) -> bool:
         """Whether this thread holds the lock."""
-        lease = self._client.runtime.caller().get(self._want.slot)
+        lease = self._client.runtime.caller().get(self._request.slot)
         if isinstance(lease, list):
             return any(each.held for each in lease)
         return lease is not None and bool(lease.held)
@@ -139,7 +139,7 @@ class Lock(Named):
     @property
     def owner(self) -> str | None:
         """The `owner` that the lock was made with, if any."""
-        return self._want.terms.owner
+        return self._request.terms.owner
 
     # What `threading.Condition` asks of a re-entrant lock.
 
@@ -210,14 +210,14 @@ class Lock(Named):
 
     def _timed_out(self) -> AcquireTimeout:
         info = run(inspecting.holder(self._client, self.name))
-        return timed_out(self._client, self._want, self._timeout, info)
+        return timed_out(self._client, self._request, self._timeout, info)
 
     def __reduce__(self) -> tuple[object, ...]:
-        terms = self._want.terms
+        terms = self._request.terms
         return type(self), (self._client, self.name, terms, self._timeout, self._on_lost)
 
     def __repr__(self) -> str:
-        terms, held = self._want.terms, "held" if self.held else "not held"
+        terms, held = self._request.terms, "held" if self.held else "not held"
         permits = f"{terms.permits} permit{'s' * (terms.permits > 1)}"
         kind = {Mode.EXCLUSIVE: "", Mode.SHARED: ", reading", Mode.PERMIT: f", {permits}"}
         where = f"{self.name!r}{kind[terms.mode]} on {self._client.backend.name}"
@@ -267,4 +267,4 @@ class Semaphore(Lock):
     @property
     def permits(self) -> int:
         """How many may hold this semaphore at a time."""
-        return self._want.terms.permits
+        return self._request.terms.permits

@@ -16,7 +16,7 @@ from locknut.errors import DeadlockDetected
 
 if TYPE_CHECKING:
     from locknut.blocking.lease import Lease
-    from locknut.core.client import Client, Want
+    from locknut.core.client import Client, LockRequest
     from locknut.core.holding import Caller
 
 
@@ -51,20 +51,20 @@ def _greenlet() -> object | None:
     return None if current is None else current()
 
 
-def refuse_other_task(client: Client, want: Want, caller: Caller, task: object) -> None:
+def refuse_other_task(client: Client, request: LockRequest, caller: Caller, task: object) -> None:
     """Raise if another task of this thread is inside what is to be entered again."""
-    lease: Any = caller.get(want.slot)
+    lease: Any = caller.get(request.slot)
     if lease is None or isinstance(lease, list) or lease._ended is not None:
         return
     inside = getattr(lease, "_inside", None)
-    if inside is None or want.terms.owner is not None or lease.mode is Mode.SHARED:
+    if inside is None or request.terms.owner is not None or lease.mode is Mode.SHARED:
         return
     before, entered = inside
     other = entered()
     if lease._count <= before or other is None or other is task or _is_over(other):
         return
     message = _OTHER_GREENLET if hasattr(other, "gr_frame") else _OTHER_TASK
-    raise DeadlockDetected(message, key=client.bare(want.key), backend=client.backend.name)
+    raise DeadlockDetected(message, key=client.bare(request.key), backend=client.backend.name)
 
 
 def note_task(lease: Lease, task: object) -> None:

@@ -19,11 +19,11 @@ from locknut.core.values import Answer, Granted, Mode
 from locknut.errors import BackendUnavailable, DeadlockDetected, LocknutError
 
 if TYPE_CHECKING:
-    from locknut.core.client import Client, Want
+    from locknut.core.client import Client, LockRequest
 
 
 async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from top to bottom
-    client: Client, want: Want, caller: Caller, until: float, made: list[Any]
+    client: Client, request: LockRequest, caller: Caller, until: float, made: list[Any]
 ) -> None:
     """A lease in `made`, or none at `until`. It is put there the moment it exists, so that a caller
     who is interrupted right then can still release it.
@@ -34,7 +34,7 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
         client = forking.here(client)
     if client.in_guard() or client.in_engine():
         client.refuse_nested()
-    if want.slot in caller and _enter_again(client, want, caller, made):
+    if request.slot in caller and _enter_again(client, request, caller, made):
         return
     if client.closed:
         client.ensure_open()
@@ -42,10 +42,10 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
     asked = sent = runtime.now()
     state = AcquireState(caller, until, asked)
     try:
-        if want.lined:
-            join(client, want, state)
+        if request.queues_locally:
+            join(client, request, state)
         if state.waiter is None:
-            claim = state.claim = client.claim(want, caller, waits=until > asked)
+            claim = state.claim = client.claim(request, caller, waits=until > asked)
             state.unanswered = 1
             try:
                 patience = client.patience(until - asked) if client.patient else 0.0
@@ -54,28 +54,28 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
                 state.unanswered = 0
             except BackendUnavailable as error:
                 answer, sent = await ask_again(client, state, attempt(client, claim), error)
-            hold = _plain(client, want, state, answer, sent)
+            hold = _plain(client, request, state, answer, sent)
             if hold is None:
-                hold = await _win(client, want, state, answer, sent)
+                hold = await _win(client, request, state, answer, sent)
         else:
-            hold = await _wait_in_line(client, want, state)
+            hold = await _wait_in_line(client, request, state)
         if hold is None:
-            await give_up(client, want, state)
-            tell_timed_out(client, want, runtime.now() - asked)
+            await give_up(client, request, state)
+            tell_timed_out(client, request, runtime.now() - asked)
             return
-        lease = lend(client, want, hold, caller, made)
+        lease = lend(client, request, hold, caller, made)
         if client.closed and lease is not None:
             # Meanwhile: either closing has seen this hold, or we see here that it is closed.
             await _give_back(client, lease)
             client.ensure_open()
     except BaseException as error:
         if not made:
-            await give_up(client, want, state)
+            await give_up(client, request, state)
         if isinstance(error, LocknutError):
-            error.placed(client.bare(want.key), client.backend.name)
+            error.placed(client.bare(request.key), client.backend.name)
         raise
     if lease is None:  # handed over to us, and over before we woke up
-        await acquire(client, want, caller, until, made)
+        await acquire(client, request, caller, until, made)
         return
     kind = "granted" if lease._number == 0 else "handed_over"
     now = runtime.now()
@@ -84,22 +84,22 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
         client.tell(kind, lease, waited=now - asked)
 
 
-def tell_timed_out(client: Client, want: Want, waited: float | None = None) -> None:
+def tell_timed_out(client: Client, request: LockRequest, waited: float | None = None) -> None:
     """The event of somebody who gave up: it names who has the lock, if that is one of us."""
     if client.ear.wants("timed_out"):
-        holder = client.held_here(want.key, want.terms.mode)
-        client.tell_want("timed_out", want, waited=waited, holder=holder)
+        holder = client.held_here(request.key, request.terms.mode)
+        client.tell_request("timed_out", request, waited=waited, holder=holder)
 
 
 def _plain(
-    client: Client, want: Want, state: AcquireState, answer: Answer, sent: float
+    client: Client, request: LockRequest, state: AcquireState, answer: Answer, sent: float
 ) -> Hold | None:
     """The hold, where the first answer is a grant like most: in time, and if it was pushed, with
     half of its time left.
     """
     if isinstance(answer, Granted) and state.claim is not None:
         now, pushed = client.runtime.now(), answer.anchor is not None
-        hold = Hold(state.claim, want.terms, answer, now if pushed else sent, state.line)
+        hold = Hold(state.claim, request.terms, answer, now if pushed else sent, state.line)
         if state.unanswered:
             hold.doubtful = True
         if now < hold.valid_until and not (pushed and _half_used_up(hold, now)):
@@ -107,22 +107,22 @@ def _plain(
     return state.hold
 
 
-def _enter_again(client: Client, want: Want, caller: Caller, made: list[Any]) -> bool:
+def _enter_again(client: Client, request: LockRequest, caller: Caller, made: list[Any]) -> bool:
     """Re-entry costs no round trip and keeps the fence; False if there is nothing to re-enter."""
-    lease: LeaseCore | None = caller.get(want.slot)
-    if lease is None or want.terms.mode is Mode.PERMIT or not lease.held:
+    lease: LeaseCore | None = caller.get(request.slot)
+    if lease is None or request.terms.mode is Mode.PERMIT or not lease.held:
         return False  # a semaphore's permits add up instead of nesting
     client = lease._client  # in a forked child not the one that was asked
-    if lease.mode is want.terms.mode:
+    if lease.mode is request.terms.mode:
         with client.guard:
             lease._count += 1
             made.append(lease)
-    elif want.terms.mode is Mode.EXCLUSIVE:
+    elif request.terms.mode is Mode.EXCLUSIVE:
         message = (
             "this caller holds it for reading and asks to write: it would wait for itself; "
             "release the read first, or take the write lock from the start"
         )
-        raise DeadlockDetected(message, key=client.bare(want.key), backend=client.backend.name)
+        raise DeadlockDetected(message, key=client.bare(request.key), backend=client.backend.name)
     else:
         _read_inside(client, lease, made)
     return True
@@ -145,27 +145,27 @@ def _read_inside(client: Client, write: LeaseCore, made: list[Any]) -> None:
         made.append(inner)
 
 
-def join(client: Client, want: Want, state: AcquireState) -> None:
+def join(client: Client, request: LockRequest, state: AcquireState) -> None:
     """Readers, permits, shared owners and fair locks ask for themselves: a fair lock's order is
     the engine's, and there each waiter needs a place of its own. The rest wait in the line.
     """
-    state.line = own = Line(want.key)
-    if client.lines.setdefault(want.key, own) is own:
+    state.line = own = Line(request.key)
+    if client.lines.setdefault(request.key, own) is own:
         return  # one step that nobody can get between: we are the first
     with client.guard:
-        state.line = client.lines.setdefault(want.key, own)
+        state.line = client.lines.setdefault(request.key, own)
         if state.line is not own:
-            state.waiter = state.line.join(want.terms, client.runtime.signal())
+            state.waiter = state.line.join(request.terms, client.runtime.signal())
 
 
-async def _wait_in_line(client: Client, want: Want, state: AcquireState) -> Hold | None:
+async def _wait_in_line(client: Client, request: LockRequest, state: AcquireState) -> Hold | None:
     """Until the hold is handed over to us, or it is our turn to ask."""
     runtime, line, waiter, until = client.runtime, state.line, state.waiter, state.until
     if line is None or waiter is None:
         return None
     if until > runtime.now():
         runtime.begins_to_wait()
-        client.tell_want("waiting", want)
+        client.tell_request("waiting", request)
     with client.awake(waiter.signal):
         while not waiter.turn and waiter.hold is None and runtime.now() < until:
             client.ensure_open()
@@ -184,8 +184,8 @@ async def _wait_in_line(client: Client, want: Want, state: AcquireState) -> Hold
     if line.pause_until:
         await _step_back(client, line, until)
     client.ensure_open()  # the turn may have come with the closing
-    answer, sent = await _ask(client, want, state)
-    return await _win(client, want, state, answer, sent)
+    answer, sent = await _ask(client, request, state)
+    return await _win(client, request, state, answer, sent)
 
 
 async def _step_back(client: Client, line: Line, until: float) -> None:
@@ -196,7 +196,7 @@ async def _step_back(client: Client, line: Line, until: float) -> None:
 
 
 async def _win(
-    client: Client, want: Want, state: AcquireState, answer: Answer, sent: float
+    client: Client, request: LockRequest, state: AcquireState, answer: Answer, sent: float
 ) -> Hold | None:
     """Wait and ask until a grant is worth something: one that came too late is given back.
 
@@ -206,16 +206,16 @@ async def _win(
     while state.claim is not None:
         claim = state.claim
         if not isinstance(answer, Granted):
-            found = await wait(client, want, claim, state, answer)
+            found = await wait(client, request, claim, state, answer)
             if found is None:
                 break
             answer, sent = found
-        hold = Hold(claim, want.terms, answer, sent, state.line)
+        hold = Hold(claim, request.terms, answer, sent, state.line)
         hold.doubtful = state.unanswered > 0
         if answer.anchor is not None and _half_used_up(hold, runtime.now()):
             # Asked for again it has its full ttl (S1). It may have run out meanwhile, and the claim
             # been granted once more, under a larger number: a mere renewal would not tell.
-            answer, sent = await _ask(client, want, state)
+            answer, sent = await _ask(client, request, state)
             continue
         if runtime.now() < hold.valid_until:
             state.hold = hold
@@ -226,11 +226,11 @@ async def _win(
             await runtime.finish(work, state.limit, state)
         if runtime.now() >= state.until:
             break
-        answer, sent = await _ask(client, want, state)
+        answer, sent = await _ask(client, request, state)
     return None
 
 
-async def _ask(client: Client, want: Want, state: AcquireState) -> tuple[Answer, float]:
+async def _ask(client: Client, request: LockRequest, state: AcquireState) -> tuple[Answer, float]:
     """The first answer to a claim, and when it was asked for: to a new one, or to one that stands
     in the engine's line already, because an asker of this process gave up there.
     """
@@ -239,7 +239,7 @@ async def _ask(client: Client, want: Want, state: AcquireState) -> tuple[Answer,
     sent = client.runtime.now()
     claim = state.claim
     if claim is None:
-        claim = state.claim = client.claim(want, state.caller, waits=state.until > sent)
+        claim = state.claim = client.claim(request, state.caller, waits=state.until > sent)
     state.unanswered += 1
     try:
         patience = client.patience(state.until - sent) if client.patient else 0.0
@@ -270,12 +270,12 @@ async def _give_back(client: Client, lease: LeaseCore) -> None:
 
 
 def lend(
-    client: Client, want: Want, hold: Hold, caller: Caller, made: list[Any]
+    client: Client, request: LockRequest, hold: Hold, caller: Caller, made: list[Any]
 ) -> LeaseCore | None:
     """Make the lease, from here on the caller's to release; None if the hold is already over."""
     if hold.number == 0:
-        lease = client.lend(hold, caller, want.slot, made)
+        lease = client.lend(hold, caller, request.slot, made)
         client.begin(hold)
         return lease
     with client.guard:  # handed over: others know it already, and may be ending it
-        return None if hold.ending else client.lend(hold, caller, want.slot, made)
+        return None if hold.ending else client.lend(hold, caller, request.slot, made)

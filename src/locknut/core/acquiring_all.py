@@ -22,11 +22,11 @@ from locknut.errors import BackendUnavailable, ConfigurationError, DeadlockDetec
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from locknut.core.client import Client, Want
+    from locknut.core.client import Client, LockRequest
     from locknut.core.holding import Caller, LeaseCore
     from locknut.core.ports import Runtime
 
-Part = tuple["Client", "Want"]
+Part = tuple["Client", "LockRequest"]
 GATHERED = "locknut.all"
 """Where a thread or task keeps what it took through `all`: order key and lease."""
 
@@ -42,22 +42,22 @@ def in_order(parts: Iterable[Part]) -> list[Part]:
     ordered = sorted(parts, key=order)
     for before, after in pairwise(ordered):
         if order(before) == order(after):
-            client, want = after
+            client, request = after
             message = "named twice in one call"
-            raise ConfigurationError(message, key=client.bare(want.key))
+            raise ConfigurationError(message, key=client.bare(request.key))
     if not ordered:
         raise ConfigurationError("name at least one lock")
     return ordered
 
 
 def order(part: Part) -> tuple[str, str]:
-    client, want = part
-    return want.key, client.id
+    client, request = part
+    return request.key, client.id
 
 
 async def acquire_all(parts: Sequence[Part], until: float, made: list[Any]) -> bool:
     """Take all of them into `made`; False at `until`, with none of them held."""
-    parts = [(forking.here(client), want) for client, want in parts]
+    parts = [(forking.here(client), request) for client, request in parts]
     runtime = parts[0][0].runtime
     caller, limit = runtime.caller(), pacing.returns_at(runtime.now(), until)
     _refuse_deadlock(parts, caller)
@@ -94,20 +94,20 @@ async def _at_once(parts: Sequence[Part], until: float, made: list[Any]) -> bool
     client = parts[0][0]
     if any(each is not client for each, _ in parts):
         return None
-    answer = await acquire_at_once(client, [want for _, want in parts], until, made)
+    answer = await acquire_at_once(client, [request for _, request in parts], until, made)
     if isinstance(answer, Busy) and client.runtime.now() >= until:
-        for _, want in parts:
-            tell_timed_out(client, want)
+        for _, request in parts:
+            tell_timed_out(client, request)
         return False
     return True if isinstance(answer, list) else None
 
 
 async def _in_turn(parts: Sequence[Part], until: float, made: list[Any]) -> bool:
     """One after the other, each as if it were the only one."""
-    for client, want in parts:
+    for client, request in parts:
         one: list[Any] = []
         try:
-            await acquire(client, want, client.runtime.caller(), until, one)
+            await acquire(client, request, client.runtime.caller(), until, one)
         finally:
             made.extend(one)
         if not one:
@@ -165,15 +165,15 @@ def _refuse_deadlock(parts: Sequence[Part], caller: Caller) -> None:
     # Released one by one, lost, or closed with their Locks: over, whoever ended them.
     gathered[:] = [each for each in gathered if each[1].held]
     held_through_all = [key for key, _ in gathered]
-    for client, want in parts:
-        lease = caller.get(want.slot)
+    for client, request in parts:
+        lease = caller.get(request.slot)
         if lease is not None and not isinstance(lease, list) and lease.held:
             message = "already held by this caller: ask for all of them in one call"
             raise DeadlockDetected(message, key=lease.name, backend=lease.backend)
-        if any(held > order((client, want)) for held in held_through_all):
+        if any(held > order((client, request)) for held in held_through_all):
             message = (
                 "sorts before a lock this caller holds through another all(): "
                 "ask for all of them in one call"
             )
-            name = client.bare(want.key)
+            name = client.bare(request.key)
             raise DeadlockDetected(message, key=name, backend=client.backend.name)

@@ -22,7 +22,7 @@ from locknut.errors import BackendUnavailable, LocknutError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from locknut.core.client import Client, Want
+    from locknut.core.client import Client, LockRequest
     from locknut.core.holding import LeaseCore
     from locknut.core.ports import Gathers
 
@@ -34,33 +34,34 @@ def gathers(client: Client) -> Gathers | None:
 
 
 async def acquire_at_once(
-    client: Client, wants: Sequence[Want], until: float, made: list[Any]
+    client: Client, requests: Sequence[LockRequest], until: float, made: list[Any]
 ) -> list[Granted] | Busy | None:
     """The grants, with the leases in `made`; Busy or None as the engine says: nothing was taken."""
     engine = gathers(client)
-    if engine is None or len(wants) == 1:
+    if engine is None or len(requests) == 1:
         return None
     client.ensure_open()
     asked = client.runtime.now()
     caller = client.runtime.caller()
-    states = [AcquireState(caller, until, asked) for _ in wants]
+    states = [AcquireState(caller, until, asked) for _ in requests]
     try:
         # Those who wait in this process are not overtaken; nor do we wait while we have a turn.
         ours = all(
-            _have_turn(client, want, state) for want, state in zip(wants, states, strict=True)
+            _have_turn(client, request, state)
+            for request, state in zip(requests, states, strict=True)
         )
-        answer = await _ask(client, engine, wants, states) if ours else None
+        answer = await _ask(client, engine, requests, states) if ours else None
         if not isinstance(answer, list):
-            await _give_up(client, wants, states)
+            await _give_up(client, requests, states)
             return answer
-        for want, state in zip(wants, states, strict=True):
+        for request, state in zip(requests, states, strict=True):
             if state.hold is not None:
-                lend(client, want, state.hold, caller, made)
+                lend(client, request, state.hold, caller, made)
     except BaseException as error:
         rest = slice(len(made), None)
-        await _give_up(client, wants[rest], states[rest])
+        await _give_up(client, requests[rest], states[rest])
         if isinstance(error, LocknutError):
-            error.placed(client.bare(wants[0].key), client.backend.name)
+            error.placed(client.bare(requests[0].key), client.backend.name)
         raise
     if client.ear.wants("granted"):
         for lease in made:
@@ -69,17 +70,17 @@ async def acquire_at_once(
     return answer
 
 
-def _have_turn(client: Client, want: Want, state: AcquireState) -> bool:
-    if want.lined:
-        join(client, want, state)
+def _have_turn(client: Client, request: LockRequest, state: AcquireState) -> bool:
+    if request.queues_locally:
+        join(client, request, state)
     return state.waiter is None
 
 
 async def _ask(
-    client: Client, engine: Gathers, wants: Sequence[Want], states: list[AcquireState]
+    client: Client, engine: Gathers, requests: Sequence[LockRequest], states: list[AcquireState]
 ) -> list[Granted] | Busy | None:
-    for want, state in zip(wants, states, strict=True):
-        state.claim = client.claim(want, state.caller)
+    for request, state in zip(requests, states, strict=True):
+        state.claim = client.claim(request, state.caller)
     claims = [state.claim for state in states if state.claim is not None]
     first, sent = states[0], client.runtime.now()
     first.unanswered += 1
@@ -91,8 +92,8 @@ async def _ask(
         answer, sent = await ask_again(client, first, command, error)
     if isinstance(answer, list):
         holds = [
-            Hold(claim, want.terms, granted, sent, state.line)
-            for claim, want, granted, state in zip(claims, wants, answer, states, strict=True)
+            Hold(claim, request.terms, granted, sent, state.line)
+            for claim, request, granted, state in zip(claims, requests, answer, states, strict=True)
         ]
         if min(hold.valid_until for hold in holds) <= client.runtime.now():
             return None  # too late to be worth anything
@@ -105,21 +106,25 @@ async def _ask(
     return answer
 
 
-async def _give_up(client: Client, wants: Sequence[Want], states: list[AcquireState]) -> None:
+async def _give_up(
+    client: Client, requests: Sequence[LockRequest], states: list[AcquireState]
+) -> None:
     """As `acquiring.give_up`, for all of them."""
     limit = min((state.limit for state in states), default=NEVER)
     until = min(limit, client.runtime.now() + pacing.GRACE)
     with suppress(BackendUnavailable):
-        await client.runtime.finish(_leave(client, wants, states), until)
+        await client.runtime.finish(_leave(client, requests, states), until)
 
 
-async def _leave(client: Client, wants: Sequence[Want], states: list[AcquireState]) -> None:
+async def _leave(
+    client: Client, requests: Sequence[LockRequest], states: list[AcquireState]
+) -> None:
     """As if we had never come. What was sent and not answered may be applied later (L3)."""
     unanswered = max((state.unanswered for state in states), default=0)
-    for want, state in zip(wants, states, strict=True):
+    for request, state in zip(requests, states, strict=True):
         state.unanswered = unanswered
         state.unfinished = states[0].unfinished  # one command asked for all
-        await retreat(client, want, state)
+        await retreat(client, request, state)
 
 
 async def release_at_once(client: Client, leases: Sequence[LeaseCore]) -> None:

@@ -14,7 +14,7 @@ from locknut.errors import BackendUnavailable
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from locknut.core.client import Client, Want
+    from locknut.core.client import Client, LockRequest
     from locknut.core.holding import Caller, Hold
     from locknut.core.queueing import Line, Waiter
 
@@ -72,7 +72,7 @@ class AcquireState:
 
 
 async def wait(
-    client: Client, want: Want, claim: Claim, state: AcquireState, refused: Busy
+    client: Client, request: LockRequest, claim: Claim, state: AcquireState, refused: Busy
 ) -> tuple[Granted, float] | None:
     """Asked once and refused: the grant and when it was asked for, None if its time came first."""
     backend, runtime, until = client.backend, client.runtime, state.until
@@ -82,7 +82,7 @@ async def wait(
         return None
     if state.waiter is None:  # else it has waited already, in the line
         runtime.begins_to_wait()
-    client.tell_want("waiting", want)
+    client.tell_request("waiting", request)
     # Watch before asking again, or a release could slip in between (port rule 4).
     with backend.watch(claim, runtime.signal) as wake, client.awake(wake):
         while True:

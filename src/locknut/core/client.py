@@ -27,21 +27,27 @@ if TYPE_CHECKING:
     from locknut.core.queueing import Line, Waiter
 
 
-class Want:
+class LockRequest:
     """What a Lock asks for, worked out once: the key, the terms, and where re-entry looks.
 
     Slots, not a NamedTuple: every acquire reads all of it several times.
     """
 
-    __slots__ = ("facts", "key", "lined", "slot", "terms")
+    __slots__ = ("facts", "key", "queues_locally", "slot", "terms")
 
     def __init__(
-        self, key: str, terms: Terms, slot: object, *, lined: bool, ttl: float | None = None
+        self,
+        key: str,
+        terms: Terms,
+        slot: object,
+        *,
+        queues_locally: bool,
+        ttl: float | None = None,
     ):
         self.key = key
         self.terms = terms
         self.slot = slot
-        self.lined = lined
+        self.queues_locally = queues_locally
         """Whether callers of this process queue up for it among themselves."""
         self.facts = (ttl, terms.mode, terms.permits, terms.fair, terms.owner)
         """What every claim says, between its id and who asks."""
@@ -178,18 +184,20 @@ class Client:
             kind = "permits"
         return f"{self.serial}:{len(kind)}:{kind}:{key}"  # a text, because its hash is kept
 
-    def want(self, name: str, terms: Terms) -> Want:
+    def request(self, name: str, terms: Terms) -> LockRequest:
         key = self.prefix + name
-        lined = terms.mode is Mode.EXCLUSIVE and terms.owner is None and not terms.fair
+        queues_locally = terms.mode is Mode.EXCLUSIVE and terms.owner is None and not terms.fair
         ttl = self.backend.default_ttl if terms.ttl is None else terms.ttl
-        return Want(key, terms, self.slot(key, terms), lined=lined, ttl=ttl)
+        return LockRequest(
+            key, terms, self.slot(key, terms), queues_locally=queues_locally, ttl=ttl
+        )
 
-    def claim(self, want: Want, caller: Caller, *, waits: bool = True) -> Claim:
+    def claim(self, request: LockRequest, caller: Caller, *, waits: bool = True) -> Claim:
         """A new one, for whoever `caller` belongs to."""
-        ttl, mode, permits, fair, owner = want.facts
+        ttl, mode, permits, fair, owner = request.facts
         new = (
-            want.key, self.runtime.new_id(), ttl, mode, permits, fair, owner,
-            caller.who, self.label, waits, not want.terms.hand_over,
+            request.key, self.runtime.new_id(), ttl, mode, permits, fair, owner,
+            caller.who, self.label, waits, not request.terms.hand_over,
         )  # fmt: skip
         return _new_tuple(Claim, new)  # half the price of Claim(...), and every attempt makes one
 
@@ -228,10 +236,10 @@ class Client:
             facts["holder"] = hold.who() if isinstance(what, Hold) else what._who()
             self.say(Event(kind, name, self.backend.name, mode, fence, **facts), aside=aside)
 
-    def tell_want(self, kind: str, want: Want, **facts: Any) -> None:  # as above
+    def tell_request(self, kind: str, request: LockRequest, **facts: Any) -> None:  # as above
         if self.ear.wants(kind):
-            mode = want.terms.mode
-            self.say(Event(kind, self.bare(want.key), self.backend.name, mode, **facts))
+            mode = request.terms.mode
+            self.say(Event(kind, self.bare(request.key), self.backend.name, mode, **facts))
 
     def say(self, event: Event, *, aside: bool = False) -> None:
         """Here and now, unless an earlier event has yet to be told: they are told in order."""

@@ -149,8 +149,8 @@ async def attach(client: Client, text: str, made: list[Any]) -> LeaseCore:
     terms = Terms(
         ttl, auto_renew, max_hold, False, owner, Mode(mode), permits, False
     )  # a tuple's fields
-    want, caller = client.want(client.bare(key), terms), client.runtime.caller()
-    claim = client.claim(want, caller)
+    request, caller = client.request(client.bare(key), terms), client.runtime.caller()
+    claim = client.claim(request, caller)
     detached = claim._replace(id=detached_id, ttl=detached_ttl)
     try:
         granted, sent = await _attach(client, detached, claim)
@@ -164,6 +164,6 @@ async def attach(client: Client, text: str, made: list[Any]) -> LeaseCore:
     hold = Hold(claim, terms, granted, sent, None)
     hold.raw, hold.number = raw, number
     client.begin(hold)
-    lease = client.lend(hold, caller, want.slot, made)
+    lease = client.lend(hold, caller, request.slot, made)
     client.tell("granted", lease, reason="attached")
     return lease

@@ -15,24 +15,24 @@ from locknut.errors import BackendUnavailable, LocknutError
 
 if TYPE_CHECKING:
     from locknut.core.asking import AcquireState
-    from locknut.core.client import Client, Want
+    from locknut.core.client import Client, LockRequest
     from locknut.core.queueing import Line, Waiter
 
 
-async def give_up(client: Client, want: Want, state: AcquireState) -> None:
+async def give_up(client: Client, request: LockRequest, state: AcquireState) -> None:
     """Leave as if we had never come, in the caller's time as far as there is any: the rest behind
     him. Runs to its end even when he is cancelled.
     """
     until = min(state.limit, client.runtime.now() + pacing.GRACE)
     try:
         with suppress(BackendUnavailable):  # the caller is told why it leaves, not this
-            await client.runtime.finish(retreat(client, want, state), until)
+            await client.runtime.finish(retreat(client, request, state), until)
     finally:
         if state.line is not None:  # it goes on behind him, and whoever waits behind it is told so
             state.line.unheard = True
 
 
-async def retreat(client: Client, want: Want, state: AcquireState) -> None:
+async def retreat(client: Client, request: LockRequest, state: AcquireState) -> None:
     """Undo just as much as was done. May be asked for again when it was interrupted (Ctrl-C): each
     step is noted after it was done.
     """
@@ -51,7 +51,7 @@ async def retreat(client: Client, want: Want, state: AcquireState) -> None:
         elif waiter is not None and not waiter.turn:
             state.line = None
         elif line is not None:
-            heir = _leave_claim(client, line, want, state)
+            heir = _leave_claim(client, line, request, state)
         state.waiter = state.hold = None
     if heir is not None:
         heir.signal.notify()
@@ -83,7 +83,9 @@ async def _withdraw(client: Client, state: AcquireState) -> None:
     await withdraw(client, claim, doubtful=state.doubtful)
 
 
-def _leave_claim(client: Client, line: Line, want: Want, state: AcquireState) -> Waiter | None:
+def _leave_claim(
+    client: Client, line: Line, request: LockRequest, state: AcquireState
+) -> Waiter | None:
     """Under the guard: to the next in line the turn, and our place in the engine's line, if it
     wants the same; None if the claim must be withdrawn first.
     """
@@ -92,7 +94,7 @@ def _leave_claim(client: Client, line: Line, want: Want, state: AcquireState) ->
     line.left = None
     if state.claim is None or not state.claim.waits or state.unfinished is not None:
         return None  # a mere try has no place to leave, nor is a claim two callers' at a time
-    if not line.waiters or next(iter(line.waiters)).terms != want.terms:
+    if not line.waiters or next(iter(line.waiters)).terms != request.terms:
         return None
     line.left, state.claim = (state.claim, state.unanswered), None
     heir = client.pass_turn(line)

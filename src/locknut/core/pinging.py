@@ -33,17 +33,17 @@ async def ping(client: Client, timeout: validation.Duration) -> float:
     client.ensure_open()
     runtime = client.runtime
     began = runtime.now()
-    want = client.want(NAME, _terms(client))
+    request = client.request(NAME, _terms(client))
     state = AcquireState(runtime.caller(), began + validation.seconds(timeout, "timeout"), began)
     state.limit = state.until
-    state.claim = client.claim(want, state.caller, waits=False)
+    state.claim = client.claim(request, state.caller, waits=False)
     try:
         await _take(client, state, state.claim)
         command = client.backend.release(state.claim, doubtful=False)
         state.unanswered = 1
         await runtime.finish(command, state.limit, state)
     except BaseException as error:
-        await give_up(client, want, state)
+        await give_up(client, request, state)
         if isinstance(error, LocknutError):
             error.placed(None, client.backend.name)
         raise

@@ -12,7 +12,7 @@ from locknut.core.values import Event, LockInfo, Mode
 from locknut.errors import AcquireTimeout, ConfigurationError, NotHeld
 
 if TYPE_CHECKING:
-    from locknut.core.client import Client, Want
+    from locknut.core.client import Client, LockRequest
     from locknut.core.holding import Caller
     from locknut.core.ports import Runtime
 
@@ -94,10 +94,10 @@ def skipped(client: Client, name: str, what: str) -> None:
 
 
 def timed_out(
-    client: Client, want: Want, timeout: validation.Duration | None, info: LockInfo | None
+    client: Client, request: LockRequest, timeout: validation.Duration | None, info: LockInfo | None
 ) -> AcquireTimeout:
     """Says who has it, and what to do next."""
-    name = client.bare(want.key)
+    name = client.bare(request.key)
     holders = "" if info is None or not info.holders else f"; held by {info.holders[0]}"
     advice = f"wait longer (timeout=), or {client.how_to_see(name)}"
     message = f"not acquired within {spell(validation.wait(timeout))}{holders}; {advice}"

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from locknut.core.client import Client, Want
+from locknut.core.client import Client, LockRequest
 
 SETTING = "locknut_real_locks"
 CHOICES = ("allow", "refuse", "replace")
@@ -76,9 +76,9 @@ class RealLocks:
     def _watched(self, item: pytest.Item) -> Iterator[None]:
         claim, ensure_open = Client.claim, Client.ensure_open
 
-        def watched_claim(client: Client, want: Want, *args: Any, **options: Any) -> Any:
-            self._see(client, repr(client.bare(want.key)), item)
-            return claim(client, want, *args, **options)
+        def watched_claim(client: Client, request: LockRequest, *args: Any, **options: Any) -> Any:
+            self._see(client, repr(client.bare(request.key)), item)
+            return claim(client, request, *args, **options)
 
         def watched_open(client: Client) -> None:
             self._see(client, "some", item)

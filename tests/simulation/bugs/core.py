@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from locknut.core.asking import AcquireState
-from locknut.core.client import Client, Want
+from locknut.core.client import Client, LockRequest
 from locknut.core.holding import Hold, LeaseCore
 from locknut.core.queueing import Waiter
 from locknut.core.values import Renewal, Renewed
@@ -81,10 +81,10 @@ class RevivesByAnswer(SimClient):
 def counted_from_the_reply(lend: Callable[..., Lent]) -> Callable[..., Lent]:
     """The grant is valid from when we heard of it."""
 
-    def counted(client: Client, want: Want, hold: Hold, *more: Any) -> Lent:  # passed on
+    def counted(client: Client, request: LockRequest, hold: Hold, *more: Any) -> Lent:  # passed on
         if hold.number == 0:
             hold.confirmed(client.runtime.now())
-        return lend(client, want, hold, *more)
+        return lend(client, request, hold, *more)
 
     return counted
 
@@ -145,12 +145,12 @@ def releases_and_asks_again(
 def forgets_its_turn(retreat: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
     """Who gives up in the line does not look whether it was just given the turn."""
 
-    async def retreated(client: Client, want: Want, state: AcquireState) -> None:
+    async def retreated(client: Client, request: LockRequest, state: AcquireState) -> None:
         if state.waiter is not None and state.claim is None and state.line is not None:
             with client.guard:
                 state.line.leave(state.waiter)
             return
-        await retreat(client, want, state)
+        await retreat(client, request, state)
 
     return retreated
 
@@ -158,10 +158,12 @@ def forgets_its_turn(retreat: Callable[..., Awaitable[None]]) -> Callable[..., A
 def leaves_without_doubt(leave: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
     """Several at once, given up: as if every sending had been answered (L3)."""
 
-    async def left(client: Client, wants: Sequence[Want], states: list[AcquireState]) -> None:
+    async def left(
+        client: Client, requests: Sequence[LockRequest], states: list[AcquireState]
+    ) -> None:
         for state in states:
             state.unanswered = 0
-        await leave(client, wants, states)
+        await leave(client, requests, states)
 
     return left
 

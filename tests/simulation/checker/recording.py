@@ -59,7 +59,7 @@ class Recorder:
     def called(self, lock: Lock) -> str:
         """An acquire begins: the name of its story."""
         story = f"{self._who}.{next(self._numbers)}"
-        terms = lock._want.terms
+        terms = lock._request.terms
         self.tell(
             Kind.CALLED,
             lock.name,
