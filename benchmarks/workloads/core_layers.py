@@ -95,10 +95,10 @@ def _engine(lock: locknut.Lock) -> None:
 
 
 def _core(lock: locknut.Lock) -> None:
-    made: list[Any] = []
+    acquired: list[Any] = []
     client = lock._client
-    run_void(acquire(client, lock._request, client.runtime.caller(), float("inf"), made))
-    run_void(release(client, made[0]))
+    run_void(acquire(client, lock._request, client.runtime.caller(), float("inf"), acquired))
+    run_void(release(client, acquired[0]))
 
 
 def _calls(lock: locknut.Lock) -> None:

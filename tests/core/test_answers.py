@@ -20,7 +20,6 @@ from tests.simulation.memory.backend import SimBackend
 from tests.simulation.memory.node import Node
 from tests.simulation.network import CALM, Network
 from tests.simulation.process import Process, SimSignal
-from tests.simulation.recorded_client import Visit
 from tests.simulation.variant import Variant
 from tests.simulation.world import World
 
@@ -212,11 +211,11 @@ def test_a_grant_that_comes_while_the_client_closes_is_given_back() -> None:
     client = stage.customer.client
 
     async def story() -> None:
-        made: list[Any] = []
+        acquired: list[Any] = []
         request = client.request("name", Terms(TTL))
         with pytest.raises(locknut.ConfigurationError, match="closed"):
-            await acquiring.acquire(client, request, client.runtime.caller(), NEVER, made)
-        assert [lease.held for lease in made] == [False]
+            await acquiring.acquire(client, request, client.runtime.caller(), NEVER, acquired)
+        assert [lease.held for lease in acquired] == [False]
 
     stage.play(story(), TTL / 2)
     assert [doubtful for _, doubtful in stage.released] == [False]
@@ -306,8 +305,8 @@ def test_an_attach_after_an_outage_counts_from_its_own_sending() -> None:
         lease = await stage.customer.acquire("name", Terms(TTL), 20.0)
         assert lease is not None
         text = await detaching.detach(client, lease, TTL)
-        made: list[Any] = []
-        attached = await detaching.attach(client, text, made)
+        acquired: list[Any] = []
+        attached = await detaching.attach(client, text, acquired)
         assert attached._hold.valid_until == pacing.validity(sent[-1], TTL)
         client.drop(attached._hold)
 
@@ -430,8 +429,8 @@ def test_a_refused_gather_with_an_answer_lost_is_withdrawn_with_doubt() -> None:
 
     async def story() -> None:
         parts = [(client, client.request(name, Terms(TTL))) for name in ("a", "b")]
-        made: list[Visit] = []
-        assert not await acquiring_all.acquire_all(parts, stage.process.now(), made)
+        acquired: list[Any] = []
+        assert not await acquiring_all.acquire_all(parts, stage.process.now(), acquired)
 
     stage.play(story())
     assert stage.released == [(claim.id, True) for claim in asked[0]]

@@ -47,22 +47,22 @@ class Customer:
     async def acquire(self, name: str, terms: Terms, timeout: float) -> Visit | None:
         """As `lock.acquire` of a face: a lease, or None; what interrupts it leaves nothing."""
         story = self._called(name, terms)
-        made: list[Any] = []
+        acquired: list[Any] = []
         try:
             request = self.client.request(name, terms)
             await acquiring.acquire(
-                self.client, request, self.runtime.caller(), self.runtime.now() + timeout, made
+                self.client, request, self.runtime.caller(), self.runtime.now() + timeout, acquired
             )
         except Cancelled:
-            await self._give_up(made, name, story)
+            await self._give_up(acquired, name, story)
             raise
         except LocknutError as error:
             self.process.tell(Kind.FAILED, name, story, note=type(error).__name__)
             return None
-        if not made:
+        if not acquired:
             self.process.tell(Kind.TIMED_OUT, name, story)
             return None
-        return self._acquired(made[0], story)
+        return self._acquired(acquired[0], story)
 
     async def acquire_all(
         self, names: Sequence[str], terms: Terms, timeout: float
@@ -72,7 +72,7 @@ class Customer:
             self._called(name, terms, note=BESIDE if at else AMONG) for at, name in enumerate(names)
         ]
         self._tells_of(stories[0])
-        made: list[Any] = []
+        acquired: list[Any] = []
         parts = [(self.client, self.client.request(name, terms)) for name in names]
 
         def tell(kind: Kind, note: str = "") -> None:
@@ -80,10 +80,10 @@ class Customer:
                 self.process.tell(kind, name, story, note=note)
 
         try:
-            taken = await acquiring_all.acquire_all(parts, self.runtime.now() + timeout, made)
+            taken = await acquiring_all.acquire_all(parts, self.runtime.now() + timeout, acquired)
         except Cancelled:
             tell(Kind.CANCELLED)
-            await acquiring_all.roll_back(made)
+            await acquiring_all.roll_back(acquired)
             raise
         except LocknutError as error:
             tell(Kind.FAILED, type(error).__name__)
@@ -91,7 +91,9 @@ class Customer:
         if not taken:
             tell(Kind.TIMED_OUT)
             return None
-        return [self._acquired(lease, story) for lease, story in zip(made, stories, strict=True)]
+        return [
+            self._acquired(lease, story) for lease, story in zip(acquired, stories, strict=True)
+        ]
 
     async def release_all(self, leases: Sequence[Visit]) -> None:
         """As `leases.release` of a face."""
@@ -123,14 +125,14 @@ class Customer:
 
     async def nest(self, lease: Visit, seconds: float) -> None:
         """Enter once more and leave again: the same lease, no round trip."""
-        made: list[Any] = []
+        acquired: list[Any] = []
         request = LockRequest(
             lease._hold.claim.key, lease._hold.terms, lease._slot, queues_locally=False
         )
         await acquiring.acquire(
-            self.client, request, self.runtime.caller(), self.runtime.now(), made
+            self.client, request, self.runtime.caller(), self.runtime.now(), acquired
         )
-        if made != [lease]:
+        if acquired != [lease]:
             raise AssertionError("re-entry gave another lease")
         try:
             await self.sleep(seconds)
@@ -172,13 +174,13 @@ class Customer:
     async def downgrade(self, mine: list[Visit], terms: Terms) -> None:
         """Read inside a write, then end the write: from then on the read is what is mine."""
         (write,) = mine
-        made: list[Any] = []
+        acquired: list[Any] = []
         request = self.client.request(write.name, terms)
         await acquiring.acquire(
-            self.client, request, self.runtime.caller(), self.runtime.now(), made
+            self.client, request, self.runtime.caller(), self.runtime.now(), acquired
         )
-        mine[:] = made
-        read: Visit = made[0]
+        mine[:] = acquired
+        read: Visit = acquired[0]
         read.story = write.story
         read.on_lost(self._lost)
         self.process.tell(Kind.DOWNGRADED, write.name, write.story)
@@ -206,16 +208,16 @@ class Customer:
     async def attach(self, name: str, terms: Terms, text: str, of: str = "") -> Visit | None:
         """As `locks.attach` of a face, with the text that was given out in another story."""
         story = self._called(name, terms, ATTACHED, of)
-        made: list[Any] = []
+        acquired: list[Any] = []
         try:
-            await detaching.attach(self.client, text, made)
+            await detaching.attach(self.client, text, acquired)
         except Cancelled:
-            await self._give_up(made, name, story)
+            await self._give_up(acquired, name, story)
             raise
         except LocknutError as error:
             self.process.tell(Kind.FAILED, name, story, note=type(error).__name__)
             return None
-        return self._acquired(made[0], story)
+        return self._acquired(acquired[0], story)
 
     def leftovers(self) -> list[str]:
         """What is still there although nobody uses it."""
@@ -259,9 +261,9 @@ class Customer:
         lease.on_lost(self._lost)
         return lease
 
-    async def _give_up(self, made: list[Any], name: str, story: str) -> None:
+    async def _give_up(self, acquired: list[Any], name: str, story: str) -> None:
         self.process.tell(Kind.CANCELLED, name, story)
-        for lease in made:
+        for lease in acquired:
             with suppress(LocknutError):
                 await releasing.release(self.client, lease)
 

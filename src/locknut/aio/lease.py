@@ -151,12 +151,12 @@ def tell(lost: LeaseLost, error: BaseException | None, *, ours: bool) -> None:
 class Leases:
     """Several holds that were taken together and are released together."""
 
-    __slots__ = ("_caller", "_leases", "_made", "_parts", "_scope")
+    __slots__ = ("_acquired", "_caller", "_leases", "_parts", "_scope")
 
-    def __init__(self, parts: list[acquiring_all.Part], made: list[Any]):
+    def __init__(self, parts: list[acquiring_all.Part], acquired: list[Any]):
         self._parts = parts
-        self._made = made
-        self._leases: tuple[Lease, ...] = tuple(made)
+        self._acquired = acquired
+        self._leases: tuple[Lease, ...] = tuple(acquired)
         self._caller = self._leases[0]._caller
         self._scope: Scope | None = None
 
@@ -184,7 +184,7 @@ class Leases:
         """Release all of them."""
         belonging.here(self._parts[0][0])
         acquiring_all.let_go(self._parts, self._caller())
-        await acquiring_all.release_all(self._made)
+        await acquiring_all.release_all(self._acquired)
 
     __reduce__ = validation.refuse_copy
 

@@ -59,32 +59,34 @@ class Together(pickling.Named):
         blocking: object,
         timeout: validation.Duration | None,
     ) -> Leases | None:
-        made: list[Any] = []
+        acquired: list[Any] = []
         try:
-            leases = await self._acquire(chosen(blocking, timeout, self._timeout), made)
+            leases = await self._acquire(chosen(blocking, timeout, self._timeout), acquired)
             if leases is not None and caller_ref is not leases._caller:
-                belonging.pass_on(made[0]._client, made, caller_ref(), _ACQUIRE_ALL)
+                belonging.pass_on(acquired[0]._client, acquired, caller_ref(), _ACQUIRE_ALL)
                 leases._caller = leases._leases[0]._caller
         except BaseException:
-            await acquiring_all.roll_back(made)
+            await acquiring_all.roll_back(acquired)
             raise
         return leases
 
-    async def _acquire(self, timeout: validation.Duration | None, made: list[Any]) -> Leases | None:
+    async def _acquire(
+        self, timeout: validation.Duration | None, acquired: list[Any]
+    ) -> Leases | None:
         deadline = until(self._parts[0][0], timeout)
-        if not await acquiring_all.acquire_all(self._parts, deadline, made):
+        if not await acquiring_all.acquire_all(self._parts, deadline, acquired):
             return None
-        return Leases(self._parts, made)
+        return Leases(self._parts, acquired)
 
     async def __aenter__(self) -> Leases:
-        made: list[Any] = []
+        acquired: list[Any] = []
         try:
-            leases = await self._acquire(self._timeout, made)
+            leases = await self._acquire(self._timeout, acquired)
             if leases is None:
                 raise self._timed_out()
             self._entered.append((leases, leases._watched()))
         except BaseException:
-            await acquiring_all.roll_back(made)
+            await acquiring_all.roll_back(acquired)
             raise
         return leases
 

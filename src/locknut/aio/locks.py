@@ -230,13 +230,13 @@ class Locks(opening.Opened):
         return self._attach(nobody if caller is None else caller.weakly, text)
 
     async def _attach(self, caller_ref: Callable[[], Caller | None], text: str) -> Lease:
-        made: list[Any] = []
+        acquired: list[Any] = []
         try:
-            lease: Any = await detaching.attach(self._client, text, made)
+            lease: Any = await detaching.attach(self._client, text, acquired)
             if caller_ref is not lease._caller:
-                belonging.pass_on(self._client, made, caller_ref(), _ATTACH)
+                belonging.pass_on(self._client, acquired, caller_ref(), _ATTACH)
         except BaseException:
-            await acquiring_all.roll_back(made)
+            await acquiring_all.roll_back(acquired)
             raise
         return lease  # type: ignore[no-any-return]  # as acquire
 

@@ -82,22 +82,22 @@ class Lock(Named):
         blocking: object,
         timeout: validation.Duration | None,
     ) -> Lease | None:
-        made: list[Any] = []
+        acquired: list[Any] = []
         client = self._here()
         caller = client.runtime.caller()
         wait = self._wait
         try:
             if timeout is not None or not blocking:
                 wait = validation.wait(chosen(blocking, timeout, self._timeout))
-            await acquire(client, self._request, caller, self._until(wait), made)
-            if not made:
+            await acquire(client, self._request, caller, self._until(wait), acquired)
+            if not acquired:
                 return None
-            lease = self._acquired(made[0])
+            lease = self._acquired(acquired[0])
             self._keep(lease)
             if caller_ref is not caller.weakly:
-                belonging.pass_on(client, made, caller_ref(), _ACQUIRE)
+                belonging.pass_on(client, acquired, caller_ref(), _ACQUIRE)
         except BaseException:
-            await self._undo(made)
+            await self._undo(acquired)
             raise
         return lease
 
@@ -124,9 +124,9 @@ class Lock(Named):
         else:  # as a rule: it was the only one, and is over
             self._kept = [lease]
 
-    async def _undo(self, made: list[Any]) -> None:
+    async def _undo(self, acquired: list[Any]) -> None:
         """Interrupted (Ctrl-C) after the grant: nobody else will release it."""
-        for lease in made:
+        for lease in acquired:
             with suppress(LocknutError):
                 await lease.release()
 
@@ -184,20 +184,20 @@ class Lock(Named):
         return await inspecting.info(self._client, self.name)
 
     async def __aenter__(self) -> Lease:
-        made: list[Any] = []
+        acquired: list[Any] = []
         client = self._here()
         caller = client.runtime.caller()
         try:
-            await acquire(client, self._request, caller, self._until(self._wait), made)
-            if not made:
+            await acquire(client, self._request, caller, self._until(self._wait), acquired)
+            if not acquired:
                 raise await self._timed_out()
-            lease = self._acquired(made[0])
+            lease = self._acquired(acquired[0])
             scope = Scope(caller.task)
             if self._on_lost != "ignore":
                 on_lost(client, lease, scope.cancel)
             self._entered.append((lease, scope))
         except BaseException:
-            await self._undo(made)
+            await self._undo(acquired)
             raise
         return lease
 

@@ -130,12 +130,12 @@ def tell(lost: LeaseLost, error: BaseException | None) -> None:
 class Leases:
     """Several holds that were taken together and are released together."""
 
-    __slots__ = ("_caller", "_leases", "_made", "_parts")
+    __slots__ = ("_acquired", "_caller", "_leases", "_parts")
 
-    def __init__(self, parts: list[acquiring_all.Part], made: list[Any]):
+    def __init__(self, parts: list[acquiring_all.Part], acquired: list[Any]):
         self._parts = parts
-        self._made = made
-        self._leases: tuple[Lease, ...] = tuple(made)
+        self._acquired = acquired
+        self._leases: tuple[Lease, ...] = tuple(acquired)
         self._caller = self._leases[0]._caller
 
     @property
@@ -162,7 +162,7 @@ class Leases:
         """Release all of them."""
         try:
             acquiring_all.let_go(self._parts, self._caller())
-            run(acquiring_all.release_all(self._made))
+            run(acquiring_all.release_all(self._acquired))
         except BaseException as error:
             on_interrupt(error, self._release_again)
             raise
@@ -170,7 +170,7 @@ class Leases:
     def _release_again(self) -> None:
         """What was not released yet is released."""
         acquiring_all.let_go(self._parts, self._caller())
-        run(acquiring_all.roll_back(self._made))
+        run(acquiring_all.roll_back(self._acquired))
 
     __reduce__ = validation.refuse_copy
 

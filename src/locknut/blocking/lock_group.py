@@ -44,35 +44,35 @@ class Together(pickling.Named):
         self, blocking: bool = True, timeout: validation.Duration | None = None
     ) -> Leases | None:  # as Lock.acquire
         """Return all the leases, or None if the timeout expired first."""
-        made: list[Any] = []
+        acquired: list[Any] = []
         try:
-            return self._acquire(chosen(blocking, timeout, self._timeout), made)
+            return self._acquire(chosen(blocking, timeout, self._timeout), acquired)
         except BaseException:
-            run(acquiring_all.roll_back(made))  # Ctrl-C after the last grant
+            run(acquiring_all.roll_back(acquired))  # Ctrl-C after the last grant
             raise
 
-    def _acquire(self, timeout: validation.Duration | None, made: list[Any]) -> Leases | None:
+    def _acquire(self, timeout: validation.Duration | None, acquired: list[Any]) -> Leases | None:
         deadline = until(self._parts[0][0], timeout)
-        if not run(acquiring_all.acquire_all(self._parts, deadline, made)):
+        if not run(acquiring_all.acquire_all(self._parts, deadline, acquired)):
             return None
         task = running_task(again=False)
         if task is not None:
-            for lease in made:
+            for lease in acquired:
                 note_task(lease, task)
-        return Leases(self._parts, made)
+        return Leases(self._parts, acquired)
 
     def __enter__(self) -> Leases:
-        made: list[Any] = []
+        acquired: list[Any] = []
         caller = self._runtime.caller()
         before = caller.get(self)
         try:
-            leases = self._acquire(self._timeout, made)
+            leases = self._acquire(self._timeout, acquired)
             if leases is None:
                 raise self._timed_out()
             caller[self] = (leases, before)
         except BaseException:
             restore_entered(self, caller, before)
-            run(acquiring_all.roll_back(made))
+            run(acquiring_all.roll_back(acquired))
             raise
         return leases
 

@@ -219,11 +219,11 @@ class Locks(opening.Opened):
 
     def attach(self, text: str) -> Lease:
         """Take over a hold that was detached elsewhere. Only the first to attach it succeeds."""
-        made: list[Any] = []
+        acquired: list[Any] = []
         try:
-            return run(detaching.attach(self._client, text, made))  # type: ignore[return-value]  # as acquire
+            return run(detaching.attach(self._client, text, acquired))  # type: ignore[return-value]  # as acquire
         except BaseException:
-            run(acquiring_all.roll_back(made))
+            run(acquiring_all.roll_back(acquired))
             raise
 
     def on_event(self, listener: Callable[[Event], object]) -> Callable[[], None]:

@@ -65,19 +65,19 @@ class Lock(Named):
         self, blocking: bool = True, timeout: validation.Duration | None = None
     ) -> Lease | None:  # threading's own signature
         """Return the lease, or None if the timeout expired first (`timeout=-1` waits forever)."""
-        made: list[Any] = []
+        acquired: list[Any] = []
         caller = self._client.runtime.caller()
         try:
             if blocking and timeout is None:
-                return self._acquire(self._wait, caller, made)
+                return self._acquire(self._wait, caller, acquired)
             return self._acquire(
-                validation.wait(chosen(blocking, timeout, self._timeout)), caller, made
+                validation.wait(chosen(blocking, timeout, self._timeout)), caller, acquired
             )
         except BaseException:
-            self._undo(made)
+            self._undo(acquired)
             raise
 
-    def _acquire(self, wait: float, caller: Caller, made: list[Any]) -> Lease | None:
+    def _acquire(self, wait: float, caller: Caller, acquired: list[Any]) -> Lease | None:
         client = self._client
         if client.closed:
             client = self._client = here(client)
@@ -85,19 +85,19 @@ class Lock(Named):
         task = running_task(again=self._request.slot in caller)
         if task is not None:
             refuse_other_task(client, self._request, caller, task)
-        run_void(acquire(client, self._request, caller, deadline, made))
-        if not made:
+        run_void(acquire(client, self._request, caller, deadline, acquired))
+        if not acquired:
             return None
-        lease: Lease = made[0]
+        lease: Lease = acquired[0]
         if task is not None:
             note_task(lease, task)
         if self._on_lost is not None and callable(self._on_lost) and lease._count == 1:
             lease.on_lost(self._on_lost)
         return lease
 
-    def _undo(self, made: list[Any]) -> None:
+    def _undo(self, acquired: list[Any]) -> None:
         """Interrupted (Ctrl-C) after the grant: nobody else will release it."""
-        for lease in made:
+        for lease in acquired:
             with suppress(LocknutError):
                 lease.release()
 
@@ -171,17 +171,17 @@ class Lock(Named):
         return run(inspecting.info(self._client, self.name))
 
     def __enter__(self) -> Lease:
-        made: list[Any] = []
+        acquired: list[Any] = []
         caller = self._client.runtime.caller()
         before = caller.get(self)
         try:
-            lease = self._acquire(self._wait, caller, made)
+            lease = self._acquire(self._wait, caller, acquired)
             if lease is None:
                 raise self._timed_out()
             caller[self] = (lease, before)
         except BaseException:
             restore_entered(self, caller, before)
-            self._undo(made)
+            self._undo(acquired)
             raise
         return lease
 

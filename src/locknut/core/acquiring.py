@@ -7,7 +7,7 @@ as much as had been done.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from locknut.core import forking, pacing
 from locknut.core.asking import AcquireState, ask_again, attempt, wait
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from top to bottom
-    client: Client, request: LockRequest, caller: Caller, until: float, made: list[Any]
+    client: Client, request: LockRequest, caller: Caller, until: float, acquired: list[LeaseCore]
 ) -> None:
-    """A lease in `made`, or none at `until`. It is put there the moment it exists, so that a caller
-    who is interrupted right then can still release it.
+    """A lease in `acquired`, or none at `until`. It is put there the moment it exists, so that a
+    caller who is interrupted right then can still release it.
 
     What is free is taken right here, in one command and few calls; `_win` has all the patience.
     """
@@ -34,7 +34,7 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
         client = forking.here(client)
     if client.in_guard() or client.in_engine():
         client.refuse_nested()
-    if request.slot in caller and _enter_again(client, request, caller, made):
+    if request.slot in caller and _enter_again(client, request, caller, acquired):
         return
     if client.closed:
         client.ensure_open()
@@ -63,19 +63,19 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
             await give_up(client, request, state)
             tell_timed_out(client, request, runtime.now() - asked)
             return
-        lease = lend(client, request, hold, caller, made)
+        lease = lend(client, request, hold, caller, acquired)
         if client.closed and lease is not None:
             # Meanwhile: either closing has seen this hold, or we see here that it is closed.
             await _give_back(client, lease)
             client.ensure_open()
     except BaseException as error:
-        if not made:
+        if not acquired:
             await give_up(client, request, state)
         if isinstance(error, LocknutError):
             error.placed(client.bare(request.key), client.backend.name)
         raise
     if lease is None:  # handed over to us, and over before we woke up
-        await acquire(client, request, caller, until, made)
+        await acquire(client, request, caller, until, acquired)
         return
     kind = "granted" if lease._number == 0 else "handed_over"
     now = runtime.now()
@@ -107,7 +107,9 @@ def _plain(
     return state.hold
 
 
-def _enter_again(client: Client, request: LockRequest, caller: Caller, made: list[Any]) -> bool:
+def _enter_again(
+    client: Client, request: LockRequest, caller: Caller, acquired: list[LeaseCore]
+) -> bool:
     """Re-entry costs no round trip and keeps the fence; False if there is nothing to re-enter."""
     lease: LeaseCore | None = caller.get(request.slot)
     if lease is None or request.terms.mode is Mode.PERMIT or not lease.held:
@@ -116,7 +118,7 @@ def _enter_again(client: Client, request: LockRequest, caller: Caller, made: lis
     if lease.mode is request.terms.mode:
         with client.guard:
             lease._count += 1
-            made.append(lease)
+            acquired.append(lease)
     elif request.terms.mode is Mode.EXCLUSIVE:
         message = (
             "this caller holds it for reading and asks to write: it would wait for itself; "
@@ -124,11 +126,11 @@ def _enter_again(client: Client, request: LockRequest, caller: Caller, made: lis
         )
         raise DeadlockDetected(message, key=client.bare(request.key), backend=client.backend.name)
     else:
-        _read_inside(client, lease, made)
+        _read_inside(client, lease, acquired)
     return True
 
 
-def _read_inside(client: Client, write: LeaseCore, made: list[Any]) -> None:
+def _read_inside(client: Client, write: LeaseCore, acquired: list[LeaseCore]) -> None:
     """A writer may read: a lease of its own on the same hold, which may outlive the write."""
     hold = write._hold
     with client.guard:
@@ -142,7 +144,7 @@ def _read_inside(client: Client, write: LeaseCore, made: list[Any]) -> None:
             inner._number = write._number
             inner._outer = write
             write._inner = inner
-        made.append(inner)
+        acquired.append(inner)
 
 
 def join(client: Client, request: LockRequest, state: AcquireState) -> None:
@@ -270,12 +272,12 @@ async def _give_back(client: Client, lease: LeaseCore) -> None:
 
 
 def lend(
-    client: Client, request: LockRequest, hold: Hold, caller: Caller, made: list[Any]
+    client: Client, request: LockRequest, hold: Hold, caller: Caller, acquired: list[LeaseCore]
 ) -> LeaseCore | None:
     """Make the lease, from here on the caller's to release; None if the hold is already over."""
     if hold.number == 0:
-        lease = client.lend(hold, caller, request.slot, made)
+        lease = client.lend(hold, caller, request.slot, acquired)
         client.begin(hold)
         return lease
     with client.guard:  # handed over: others know it already, and may be ending it
-        return None if hold.ending else client.lend(hold, caller, request.slot, made)
+        return None if hold.ending else client.lend(hold, caller, request.slot, acquired)

@@ -55,46 +55,46 @@ def order(part: Part) -> tuple[str, str]:
     return request.key, client.id
 
 
-async def acquire_all(parts: Sequence[Part], until: float, made: list[Any]) -> bool:
-    """Take all of them into `made`; False at `until`, with none of them held."""
+async def acquire_all(parts: Sequence[Part], until: float, acquired: list[LeaseCore]) -> bool:
+    """Take all of them into `acquired`; False at `until`, with none of them held."""
     parts = [(forking.here(client), request) for client, request in parts]
     runtime = parts[0][0].runtime
     caller, limit = runtime.caller(), pacing.returns_at(runtime.now(), until)
     _refuse_deadlock(parts, caller)
     try:
-        taken = await _at_once(parts, until, made)
+        taken = await _at_once(parts, until, acquired)
         if taken is None:
-            taken = await _in_turn(parts, until, made)
+            taken = await _in_turn(parts, until, acquired)
         if not taken:
-            await _give_up(runtime, made, limit)
+            await _give_up(runtime, acquired, limit)
             return False
-        for lease in made:
+        for lease in acquired:
             lease.check()  # the first may have run out while the last was waited for
     except BaseException:
-        await _give_up(runtime, made, limit)
+        await _give_up(runtime, acquired, limit)
         raise
-    held = zip(map(order, parts), made, strict=True)
+    held = zip(map(order, parts), acquired, strict=True)
     caller.setdefault(GATHERED, []).extend(held)
     return True
 
 
-async def _give_up(runtime: Runtime, made: list[Any], limit: float) -> None:
+async def _give_up(runtime: Runtime, acquired: list[LeaseCore], limit: float) -> None:
     """In the caller's time as far as there is any: the rest behind him."""
-    taken, behind = made[:], PlainSender()
+    taken, behind = acquired[:], PlainSender()
     try:
         with suppress(BackendUnavailable):
             until = min(limit, runtime.now() + pacing.GRACE)
             await runtime.finish(roll_back(taken), until, behind)
     finally:
-        made[:] = [] if behind.unfinished is not None else taken
+        acquired[:] = [] if behind.unfinished is not None else taken
 
 
-async def _at_once(parts: Sequence[Part], until: float, made: list[Any]) -> bool | None:
+async def _at_once(parts: Sequence[Part], until: float, acquired: list[LeaseCore]) -> bool | None:
     """The short way, where they are of one engine that has it; None: they have to be waited for."""
     client = parts[0][0]
     if any(each is not client for each, _ in parts):
         return None
-    answer = await acquire_at_once(client, [request for _, request in parts], until, made)
+    answer = await acquire_at_once(client, [request for _, request in parts], until, acquired)
     if isinstance(answer, Busy) and client.runtime.now() >= until:
         for _, request in parts:
             tell_timed_out(client, request)
@@ -102,24 +102,24 @@ async def _at_once(parts: Sequence[Part], until: float, made: list[Any]) -> bool
     return True if isinstance(answer, list) else None
 
 
-async def _in_turn(parts: Sequence[Part], until: float, made: list[Any]) -> bool:
+async def _in_turn(parts: Sequence[Part], until: float, acquired: list[LeaseCore]) -> bool:
     """One after the other, each as if it were the only one."""
     for client, request in parts:
         one: list[Any] = []
         try:
             await acquire(client, request, client.runtime.caller(), until, one)
         finally:
-            made.extend(one)
+            acquired.extend(one)
         if not one:
             return False
     return True
 
 
-async def release_all(made: list[Any]) -> None:
+async def release_all(acquired: list[LeaseCore]) -> None:
     """Release together, last taken first; what fails does not keep the others."""
     failed: LocknutError | None = None
-    while made:
-        last = _releasable_together(made)
+    while acquired:
+        last = _releasable_together(acquired)
         client, counts = last[0]._client, [lease._count for lease in last]
         try:
             await release_at_once(client, last)
@@ -128,21 +128,21 @@ async def release_all(made: list[Any]) -> None:
         except BaseException:  # interrupted (Ctrl-C): the others are released all the same
             for lease, count in zip(last, counts, strict=True):
                 await release_again(client, lease, count)
-            del made[-len(last) :]
-            await release_all(made)
+            del acquired[-len(last) :]
+            await release_all(acquired)
             raise
-        del made[-len(last) :]
+        del acquired[-len(last) :]
     if failed is not None:
         raise failed
 
 
-def _releasable_together(made: list[Any]) -> list[LeaseCore]:
+def _releasable_together(acquired: list[LeaseCore]) -> list[LeaseCore]:
     """The last one, with those before it that one round trip can take back too."""
-    client = made[-1]._client
+    client = acquired[-1]._client
     if gathers(client) is None:
-        return made[-1:]
-    others = [at for at, lease in enumerate(made) if lease._client is not client]
-    return made[others[-1] + 1 if others else 0 :]
+        return acquired[-1:]
+    others = [at for at, lease in enumerate(acquired) if lease._client is not client]
+    return acquired[others[-1] + 1 if others else 0 :]
 
 
 def let_go(parts: Sequence[Part], caller: Caller | None) -> None:
@@ -152,10 +152,10 @@ def let_go(parts: Sequence[Part], caller: Caller | None) -> None:
     held[:] = [each for each in held if each[0] not in over]
 
 
-async def roll_back(made: list[Any]) -> None:
+async def roll_back(acquired: list[LeaseCore]) -> None:
     """Give back what was taken so far; the caller gets the error, or the None, that made us."""
     try:
-        await release_all(made)
+        await release_all(acquired)
     except LocknutError:
         return
 

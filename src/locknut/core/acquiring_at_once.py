@@ -9,7 +9,7 @@ deadlock with callers that nest.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from locknut.core import pacing, releasing
 from locknut.core.acquiring import join, lend
@@ -34,9 +34,11 @@ def gathers(client: Client) -> Gathers | None:
 
 
 async def acquire_at_once(
-    client: Client, requests: Sequence[LockRequest], until: float, made: list[Any]
+    client: Client, requests: Sequence[LockRequest], until: float, acquired: list[LeaseCore]
 ) -> list[Granted] | Busy | None:
-    """The grants, with the leases in `made`; Busy or None as the engine says: nothing was taken."""
+    """The grants, with the leases in `acquired`; Busy or None as the engine says: nothing was
+    taken.
+    """
     engine = gathers(client)
     if engine is None or len(requests) == 1:
         return None
@@ -56,15 +58,15 @@ async def acquire_at_once(
             return answer
         for request, state in zip(requests, states, strict=True):
             if state.hold is not None:
-                lend(client, request, state.hold, caller, made)
+                lend(client, request, state.hold, caller, acquired)
     except BaseException as error:
-        rest = slice(len(made), None)
+        rest = slice(len(acquired), None)
         await _give_up(client, requests[rest], states[rest])
         if isinstance(error, LocknutError):
             error.placed(client.bare(requests[0].key), client.backend.name)
         raise
     if client.ear.wants("granted"):
-        for lease in made:
+        for lease in acquired:
             lease._since = client.runtime.now()
             client.tell("granted", lease, waited=lease._since - asked)
     return answer

@@ -306,10 +306,12 @@ class Client:
             del self.lines[line.key]
         return waiter
 
-    def lend(self, hold: Hold, caller: Caller, slot: object, made: list[Any]) -> LeaseCore:
+    def lend(
+        self, hold: Hold, caller: Caller, slot: object, acquired: list[LeaseCore]
+    ) -> LeaseCore:
         """The caller has it from now on; a semaphore's permits add up instead of nesting."""
         lease: LeaseCore = self.lease_type(self, hold, caller, slot)
-        made.append(lease)
+        acquired.append(lease)
         if hold.claim.mode is _PERMIT:
             caller.setdefault(slot, []).append(lease)
         else:

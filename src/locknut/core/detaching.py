@@ -139,7 +139,7 @@ async def _attach(client: Client, detached: Claim, claim: Claim) -> tuple[Grante
             await runtime.signal().wait(again)
 
 
-async def attach(client: Client, text: str, made: list[Any]) -> LeaseCore:
+async def attach(client: Client, text: str, acquired: list[LeaseCore]) -> LeaseCore:
     """Take over a detached hold: its fence goes on, its ttl starts anew."""
     client = forking.here(client)
     client.ensure_open()
@@ -164,6 +164,6 @@ async def attach(client: Client, text: str, made: list[Any]) -> LeaseCore:
     hold = Hold(claim, terms, granted, sent, None)
     hold.raw, hold.number = raw, number
     client.begin(hold)
-    lease = client.lend(hold, caller, request.slot, made)
+    lease = client.lend(hold, caller, request.slot, acquired)
     client.tell("granted", lease, reason="attached")
     return lease
