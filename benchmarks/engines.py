@@ -25,7 +25,7 @@ from locknut.core.ports import Runtime, Signal
 from locknut.core.values import Claim, Renewal
 
 PR_SET_TIMERSLACK = 29
-COMMANDS = ("attempt", "renew", "release", "downgrade", "park", "adopt", "break_hold", "inspect")
+COMMANDS = ("attempt", "renew", "release", "downgrade", "detach", "attach", "break_hold", "inspect")
 
 Around = Callable[[str, Callable[..., Coroutine[Any, Any, Any]]], Callable[..., Any]]
 

@@ -17,12 +17,12 @@ from locknut import pickling, urls
 from locknut.core import exiting, forking, validation
 from locknut.core.client import Client
 from locknut.core.ports import Backend, Ear, Engine, Runtime
-from locknut.core.values import Customs
+from locknut.core.values import KeyPolicy
 from locknut.faces import hints, misuse
 from locknut.faces.events import Telling
 from locknut.runtimes import threads
 
-OUR_OWN: Final = Customs()
+OUR_OWN: Final = KeyPolicy()
 """Of an engine that says nothing: nobody else's clients know its keys."""
 _open: weakref.WeakSet[Client] = weakref.WeakSet()
 _reopening = threading.RLock()
@@ -116,7 +116,7 @@ def client(
     """Everything one Locks is made of. The keeper is a thread with a connection of its own."""
     backend = face._backend_of(engine, runtime)
     urls.ensure(backend, settings.require)
-    customs: Customs = getattr(engine, "customs", OUR_OWN)
+    key_policy: KeyPolicy = getattr(engine, "key_policy", OUR_OWN)
 
     def reopen(inherited: Client) -> Client:
         """Under the number of the one before: a Lock's place for re-entry is named after it."""
@@ -135,11 +135,11 @@ def client(
         keeper_start=threads.start,
         ear=ear,
         lease_type=face._lease_type,
-        namespace=_namespace(settings, customs),
+        namespace=_namespace(settings, key_policy),
         label=settings.label,
         cohort=validation.cohort(settings.cohort),
         id=settings.id or engine.id,
-        customs=customs,
+        key_policy=key_policy,
         how_to_see=way_to(engine, settings).look,
         reopen=reopen,
         serial=serial,
@@ -154,9 +154,9 @@ def client(
     return made
 
 
-def _namespace(settings: Settings, customs: Customs) -> str:
+def _namespace(settings: Settings, key_policy: KeyPolicy) -> str:
     given = settings.namespace
-    return customs.namespace if given is None else validation.namespace(given)
+    return key_policy.namespace if given is None else validation.namespace(given)
 
 
 def _after_fork_in_child() -> None:

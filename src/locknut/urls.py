@@ -129,7 +129,7 @@ def open_engine(text: Any) -> tuple[Engine, Url]:
     In place of a URL it may be a client of the engine's own driver, whose settings are used.
     """
     if text is not None and not isinstance(text, str):
-        return _adopt(text), Url("")
+        return _from_client(text), Url("")
     url = parse(chosen(text))
     opener = _opener(url)
     common = {key: url.options.pop(key) for key in validation.COMMON_OPTIONS if key in url.options}
@@ -150,13 +150,13 @@ def open_nodes(texts: Iterable[str], options: dict[str, str]) -> Engine:
     return open_them([parse(text) for text in texts], options)
 
 
-def _adopt(client: Any) -> Engine:
+def _from_client(client: Any) -> Engine:
     from importlib import import_module
 
     for kind in type(client).__mro__:
         module = _CLIENTS.get(kind.__module__.partition(".")[0])
         if module is not None:
-            engine: Engine = import_module(module).adopt(client)
+            engine: Engine = import_module(module).from_client(client)
             return engine
     known = ", ".join(sorted(_CLIENTS))
     message = (

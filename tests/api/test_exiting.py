@@ -116,10 +116,10 @@ def test_what_fails_keeps_nothing_else_from_being_given_back() -> None:
                 if name in ("release_all", "attempt_all"):
                     raise AttributeError(name)
                 return super().__getattribute__(name)
-            async def release(self, claim, *, doubtful=False):
+            async def release(self, claim, *, outcome_unknown=False):
                 if claim.key.endswith("broken"):
                     raise ZeroDivisionError
-                return await super().release(claim, doubtful=doubtful)
+                return await super().release(claim, outcome_unknown=outcome_unknown)
 
         class Engine(MemoryEngine):
             def blocking(self, runtime):

@@ -110,7 +110,7 @@ def test_another_loop_is_refused_before_anything_is_said(url: str, use: str) -> 
         async with aio.connect(url) as locks, locks.lock("x") as lease, locks.all("a", "b") as two:
             sent: list[str] = []
             backend: Any = locks._client.backend
-            for name in ("release", "release_all", "renew", "park", "inspect", "break_hold"):
+            for name in ("release", "release_all", "renew", "detach", "inspect", "break_hold"):
                 setattr(backend, name, lambda *_, name=name, **__: sent.append(name))
 
             async def elsewhere() -> None:
@@ -122,7 +122,7 @@ def test_another_loop_is_refused_before_anything_is_said(url: str, use: str) -> 
 
             await asyncio.to_thread(run)
             assert sent == []
-            for name in ("release", "release_all", "renew", "park", "inspect", "break_hold"):
+            for name in ("release", "release_all", "renew", "detach", "inspect", "break_hold"):
                 delattr(backend, name)
             assert lease.held
             assert two.held

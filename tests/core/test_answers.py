@@ -12,7 +12,7 @@ import locknut
 from locknut import aio
 from locknut.core import acquiring, acquiring_all, closing, detaching, pacing, releasing
 from locknut.core.holding import Hold, Terms
-from locknut.core.values import Answer, Busy, Claim, Granted, Kept, Renewal
+from locknut.core.values import Answer, Busy, Claim, Granted, HeldUntil, Renewal
 from locknut.errors import BackendUnavailable
 from locknut.runtimes.loop import LoopSignal
 from tests.simulation.customer import Customer
@@ -41,12 +41,14 @@ class Scripted(SimBackend):
             return await self.script.pop(0)(self, claim)
         return await super().attempt(claim, patience)
 
-    async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
-        self.released.append((claim.id, doubtful))
-        return await super().release(claim, doubtful=doubtful)
+    async def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:
+        self.released.append((claim.id, outcome_unknown))
+        return await super().release(claim, outcome_unknown=outcome_unknown)
 
-    async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> list[bool]:
-        return [await self.release(claim, doubtful=doubtful) for claim in claims]
+    async def release_all(
+        self, claims: Sequence[Claim], *, outcome_unknown: bool = False
+    ) -> list[bool]:
+        return [await self.release(claim, outcome_unknown=outcome_unknown) for claim in claims]
 
     async def sleep(self, seconds: float) -> None:
         await SimSignal(self.process).wait(self.process.now() + seconds)
@@ -218,7 +220,7 @@ def test_a_grant_that_comes_while_the_client_closes_is_given_back() -> None:
         assert [lease.held for lease in acquired] == [False]
 
     stage.play(story(), TTL / 2)
-    assert [doubtful for _, doubtful in stage.released] == [False]
+    assert [outcome_unknown for _, outcome_unknown in stage.released] == [False]
     assert not list(stage.node.store.holds())
 
 
@@ -285,11 +287,11 @@ class SlowAdopt(SimBackend):
 
     sent: list[float]
 
-    async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
+    async def attach(self, detached: Claim, claim: Claim) -> Granted | None:
         self.sent.append(self.process.now())
         if len(self.sent) == 1:
             raise BackendUnavailable("no answer in time")
-        found = await super().adopt(parked, claim)
+        found = await super().attach(detached, claim)
         await SimSignal(self.process).wait(self.process.now() + 0.5)
         return found
 
@@ -414,9 +416,9 @@ class GatherLost(SimBackend):
             raise BackendUnavailable("no answer in time")
         return Busy(0.0)
 
-    async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
-        self.released.append((claim.id, doubtful))
-        return await super().release(claim, doubtful=doubtful)
+    async def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:
+        self.released.append((claim.id, outcome_unknown))
+        return await super().release(claim, outcome_unknown=outcome_unknown)
 
 
 def test_a_refused_gather_with_an_answer_lost_is_withdrawn_with_doubt() -> None:
@@ -466,7 +468,7 @@ def test_several_at_once_are_given_out_in_time_and_with_their_doubt(late: bool) 
         leases = await stage.customer.acquire_all(["a", "b"], Terms(TTL), 20.0)
         assert leases is not None
         assert all(lease.held and lease.remaining > TTL / 2 for lease in leases)
-        assert late or all(lease._hold.doubtful for lease in leases)
+        assert late or all(lease._hold.outcome_unknown for lease in leases)
         await stage.customer.release_all(leases)
 
     stage.play(story())
@@ -479,7 +481,7 @@ def test_a_hold_is_believed_for_as_long_as_its_engine_vouches_for_it() -> None:
         lease = await stage.customer.acquire("name", Terms(TTL), 0.0)
         assert lease is not None
         now = stage.process.now()
-        stage.customer.client.renewed(lease._hold, Kept(now + TTL / 2), now)
+        stage.customer.client.renewed(lease._hold, HeldUntil(now + TTL / 2), now)
         assert lease._hold.valid_until == now + TTL / 2
         await stage.customer.release(lease)
 

@@ -78,7 +78,7 @@ def test_it_ran_out_before_the_heir_woke(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_it_was_ended_before_the_heir_woke(monkeypatch: pytest.MonkeyPatch) -> None:
     def end(client: Any, hold: Hold, _: Clock) -> None:
         losing.lose(client, hold, "broken")
-        client.backend._engine.store.release(hold.claim, clock.now(), doubtful=False)
+        client.backend._engine.store.release(hold.claim, clock.now(), outcome_unknown=False)
 
     handed_over_and(monkeypatch, end)
 

@@ -12,7 +12,7 @@ import locknut
 from locknut.backends.memory import MemoryEngine
 from locknut.core import inspecting
 from locknut.core.holding import Hold, Terms
-from locknut.core.values import Answer, Capability, Claim, Granted, Heard, Kept, Renewal
+from locknut.core.values import Answer, Capability, Claim, Granted, Heard, HeldUntil, Renewal
 from locknut.errors import BackendError, BackendUnavailable
 from tests.simulation.checker import Assumptions, check
 from tests.simulation.checker.history import Kind
@@ -32,12 +32,14 @@ PATIENCE = 20.0
 class NoReleases(SimBackend):
     """Answers everything but releases."""
 
-    async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
+    async def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:
         await SimSignal(self.process).wait(self.process.now() + REPLY_WITHIN)
         raise BackendUnavailable("no answer in time")
 
-    async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> list[bool]:
-        return [await self.release(claim, doubtful=doubtful) for claim in claims]
+    async def release_all(
+        self, claims: Sequence[Claim], *, outcome_unknown: bool = False
+    ) -> list[bool]:
+        return [await self.release(claim, outcome_unknown=outcome_unknown) for claim in claims]
 
 
 class OneByOne(NoReleases):
@@ -60,7 +62,7 @@ def test_a_hold_is_renewed_while_many_claims_wait_to_be_undone(backend: type[Sim
         assert lease is not None
         for i in range(TO_UNDO):
             claim = Claim(f"sim:other-{i}", f"{i:032x}", TTL)
-            customer.client.keeper.undo(claim, doubtful=True)
+            customer.client.keeper.undo(claim, outcome_unknown=True)
         await customer.sleep(TO_UNDO * REPLY_WITHIN)
         held.append(lease.held)
 
@@ -75,18 +77,18 @@ def test_what_is_given_back_once_more_leaves_a_tombstone() -> None:
     told: list[bool] = []
 
     class LosesTheFirst(SimBackend):
-        async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
-            told.append(doubtful)
+        async def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:
+            told.append(outcome_unknown)
             if len(told) == 1:
                 raise BackendUnavailable("no answer in time")
-            return await super().release(claim, doubtful=doubtful)
+            return await super().release(claim, outcome_unknown=outcome_unknown)
 
     world = World(0)
     node = Node(world, Network(world, CALM))
     customer = Customer(world.process("p"), node, Variant(backend=LosesTheFirst))
 
     async def owe() -> None:
-        customer.client.keeper.undo(Claim("sim:name", "1" * 32, 60.0), doubtful=False)
+        customer.client.keeper.undo(Claim("sim:name", "1" * 32, 60.0), outcome_unknown=False)
 
     customer.process.spawn(owe(), "owes")
     world.run(PATIENCE)
@@ -99,13 +101,15 @@ def test_one_claim_that_cannot_be_given_back_keeps_no_other() -> None:
     given_back: list[Claim] = []
 
     class RefusesTheFirst(SimBackend):
-        async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
+        async def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:
             if claim == claims[0]:
                 raise BackendError("this one not")
             given_back.append(claim)
             return True
 
-        async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> Any:
+        async def release_all(
+            self, claims: Sequence[Claim], *, outcome_unknown: bool = False
+        ) -> Any:
             raise BackendError("not all of these")
 
     world = World(0)
@@ -114,7 +118,7 @@ def test_one_claim_that_cannot_be_given_back_keeps_no_other() -> None:
 
     async def owe() -> None:
         for claim in claims:
-            customer.client.keeper.undo(claim, doubtful=False)
+            customer.client.keeper.undo(claim, outcome_unknown=False)
 
     customer.process.spawn(owe(), "owes")
     world.run(PATIENCE)
@@ -376,14 +380,16 @@ class SessionLosesReleases(SimBackend):
     capabilities = SimBackend.capabilities | {Capability.SESSION}
     released: ClassVar[list[str]] = []
 
-    async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
+    async def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:
         if self.process.now() - self.process.clock.offset < OUTAGE:
             raise BackendUnavailable("no connection")
         self.released.append(claim.id)
-        return await super().release(claim, doubtful=doubtful)
+        return await super().release(claim, outcome_unknown=outcome_unknown)
 
-    async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> list[bool]:
-        return [await self.release(claim, doubtful=doubtful) for claim in claims]
+    async def release_all(
+        self, claims: Sequence[Claim], *, outcome_unknown: bool = False
+    ) -> list[bool]:
+        return [await self.release(claim, outcome_unknown=outcome_unknown) for claim in claims]
 
 
 class LosesReleases(SessionLosesReleases):
@@ -401,7 +407,7 @@ def test_only_a_ttl_of_the_engine_makes_undoing_needless(
     world = World(0)
     node = Node(world, Network(world, CALM))
     customer = Customer(world.process("p"), node, Variant(backend=backend))
-    customer.client.keeper.undo(Claim("sim:name", "1" * 32, TTL), doubtful=False)
+    customer.client.keeper.undo(Claim("sim:name", "1" * 32, TTL), outcome_unknown=False)
     world.run(OUTAGE + 3)
     assert backend.released == (["1" * 32] if backend is SessionLosesReleases else [])
     assert not customer.client.keeper.undoing
@@ -419,7 +425,7 @@ class ShortSession(SimBackend):
     async def renew(self, claims: Sequence[Claim]) -> list[Any]:
         sent = self.process.now()
         answers = await super().renew(claims)
-        return [Kept(sent + 4) if each is Renewal.HELD else each for each in answers]
+        return [HeldUntil(sent + 4) if each is Renewal.HELD else each for each in answers]
 
 
 @pytest.mark.parametrize("ttl", [4.0, 20.0, 120.0])

@@ -145,7 +145,7 @@ def test_an_attach_that_lands_after_it_was_given_up_takes_nothing() -> None:
 
     async def take_over() -> None:
         lease = await second.acquire("name", terms, 0.0)
-        assert lease is None, "the hold is still parked"
+        assert lease is None, "the hold is still detached"
         lease = await second.attach("name", terms, texts[0] or "")
         assert lease is not None
         await second.release(lease)
@@ -240,16 +240,16 @@ def test_several_released_together_leave_tombstones_if_one_of_them_is_in_doubt()
     told: list[bool] = []
     release_all = customer.client.backend.release_all  # type: ignore[attr-defined]  # the simulator's
 
-    async def noted(claims: Sequence[Claim], *, doubtful: bool) -> object:
-        told.append(doubtful)
-        return await release_all(claims, doubtful=doubtful)
+    async def noted(claims: Sequence[Claim], *, outcome_unknown: bool) -> object:
+        told.append(outcome_unknown)
+        return await release_all(claims, outcome_unknown=outcome_unknown)
 
     customer.client.backend.release_all = noted  # type: ignore[attr-defined]
 
     async def story() -> None:
         leases = await customer.acquire_all(["a", "b"], TERMS, 5.0)
         assert leases is not None
-        leases[0]._hold.doubtful = True
+        leases[0]._hold.outcome_unknown = True
         await customer.release_all(leases)
 
     play.run(customer, story, 5.0)

@@ -36,9 +36,9 @@ class Told(MemoryBackend):
             raise BackendUnavailable("lost on the way")
         return answer
 
-    async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
-        self.released.append((claim, doubtful))
-        return await super().release(claim, doubtful=doubtful)
+    async def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:
+        self.released.append((claim, outcome_unknown))
+        return await super().release(claim, outcome_unknown=outcome_unknown)
 
 
 class Engine(MemoryEngine):
@@ -90,7 +90,7 @@ def test_with_an_answer_lost_it_is_taken_back_for_good() -> None:
         held, here, backend = await _held()
         backend.lost = 1
         assert await here.lock("x").acquire(timeout=0) is None
-        assert [doubtful for _, doubtful in backend.released] == [True]
+        assert [outcome_unknown for _, outcome_unknown in backend.released] == [True]
         await held.release()
         assert not (await here.info("x")).locked
 
@@ -131,7 +131,7 @@ def test_the_claim_says_so(waits: bool) -> None:
         await port.attempt(holder, 0.0)
         answer = await port.attempt(Claim("n:x", "2" * 32, waits=waits), 0.0)
         assert isinstance(answer, Busy)
-        assert answer.lined is waits
+        assert answer.queued is waits
         (info,) = await port.inspect("n:x")
         assert len(info.waiters) == waits
 

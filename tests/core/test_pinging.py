@@ -34,9 +34,9 @@ class Told(MemoryBackend):
             raise BackendUnavailable("lost on the way")
         return answer
 
-    async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
-        self._told.released.append((claim, doubtful))
-        return await super().release(claim, doubtful=doubtful)
+    async def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:
+        self._told.released.append((claim, outcome_unknown))
+        return await super().release(claim, outcome_unknown=outcome_unknown)
 
 
 class Engine(MemoryEngine):

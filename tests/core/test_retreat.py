@@ -20,10 +20,10 @@ class SlowToRelease(MemoryBackend):
         self.go_on = asyncio.Event()
         self.go_on.set()
 
-    async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
+    async def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:
         self.asked.set()
         await self.go_on.wait()
-        return await super().release(claim, doubtful=doubtful)
+        return await super().release(claim, outcome_unknown=outcome_unknown)
 
 
 class Engine(MemoryEngine):

@@ -111,14 +111,14 @@ class Simulation:
 
     def _give(self, parcel: Parcel) -> None:
         """A job queue that delivers twice; and a parcel at any time until nobody can have it."""
-        random, parked_for = self.world.random, parcel.place.parked_for
+        random, detached_for = self.world.random, parcel.place.detached_for
         for customer in random.sample(self.customers, k=2):
             worker = Worker(customer, self.places, self._give, self.size)
             deliver = partial(_deliver, worker, customer.process, parcel)
-            if parked_for is None:
+            if detached_for is None:
                 deliver()
             else:
-                self.world.after(random.uniform(0.0, parked_for), deliver)
+                self.world.after(random.uniform(0.0, detached_for), deliver)
 
     def _look_around(self) -> None:
         """Tell the history what is still there."""

@@ -19,8 +19,8 @@ from tests.simulation.variant import Variant
 
 FOREVER = float("inf")
 TIMEOUTS = (0.0, 0.05, 1.0, 4.0, FOREVER)
-PARKED = 3.0
-"""A parcel is parked for so many times the ttl of its lock."""
+DETACHED = 3.0
+"""A parcel is detached for so many times the ttl of its lock."""
 
 
 class Place(NamedTuple):
@@ -36,7 +36,7 @@ class Place(NamedTuple):
     """What is taken together with it now and then."""
     detached: float = 0.0
     """How often its holder does not release it, but detaches it for others to attach."""
-    parked_for: float | None = None
+    detached_for: float | None = None
     """For how long; None: for its own ttl."""
 
 
@@ -79,7 +79,7 @@ def places(
         return [Place("grip", (Terms(ttl, auto_renew=False),), Resource("grip", guard), 2.0)]
     if only == ("parcel",):
         parcel = Place("parcel", (Terms(ttl),), Resource("parcel", guard))
-        return [parcel._replace(detached=0.7, parked_for=PARKED * ttl)]
+        return [parcel._replace(detached=0.7, detached_for=DETACHED * ttl)]
     return [all_places[name]._replace(pace=pace) for name in names]
 
 
@@ -210,15 +210,15 @@ class Worker:
             await self._customer.sleep(self._random.expovariate(8))
             self._customer.check(mine[0])
         elif self._random.random() < place.detached and self._in_time_for(place):
-            if place.parked_for is not None:  # while a renewal is under way, more often than not
+            if place.detached_for is not None:  # while a renewal is under way, more often than not
                 await self._customer.sleep(
-                    place.parked_for / PARKED * self._random.uniform(0.2, 0.5)
+                    place.detached_for / DETACHED * self._random.uniform(0.2, 0.5)
                 )
             lease = mine.pop()
-            text = await self._customer.detach(lease, place.parked_for)
+            text = await self._customer.detach(lease, place.detached_for)
             if text is not None:
                 self._give(Parcel(place, terms, text, lease.story))
 
     def _in_time_for(self, place: Place) -> bool:
         """What goes from hand to hand comes to an end."""
-        return place.parked_for is None or self._world.now < self._until
+        return place.detached_for is None or self._world.now < self._until

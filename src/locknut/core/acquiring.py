@@ -48,7 +48,7 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
             claim = state.claim = client.claim(request, caller, waits=until > asked)
             state.unanswered = 1
             try:
-                patience = client.patience(until - asked) if client.patient else 0.0
+                patience = client.patience(until - asked) if client.waits_on_first_attempt else 0.0
                 command = client.backend.attempt(claim, patience)
                 answer = await runtime.finish(command, state.limit, state)
                 state.unanswered = 0
@@ -101,7 +101,7 @@ def _plain(
         now, pushed = client.runtime.now(), answer.anchor is not None
         hold = Hold(state.claim, request.terms, answer, now if pushed else sent, state.line)
         if state.unanswered:
-            hold.doubtful = True
+            hold.outcome_unknown = True
         if now < hold.valid_until and not (pushed and _half_used_up(hold, now)):
             state.hold = hold
     return state.hold
@@ -213,7 +213,7 @@ async def _win(
                 break
             answer, sent = found
         hold = Hold(claim, request.terms, answer, sent, state.line)
-        hold.doubtful = state.unanswered > 0
+        hold.outcome_unknown = state.unanswered > 0
         if answer.anchor is not None and _half_used_up(hold, runtime.now()):
             # Asked for again it has its full ttl (S1). It may have run out meanwhile, and the claim
             # been granted once more, under a larger number: a mere renewal would not tell.
@@ -222,9 +222,9 @@ async def _win(
         if runtime.now() < hold.valid_until:
             state.hold = hold
             return hold
-        doubtful, state.claim, state.unanswered = state.doubtful, None, 0
+        outcome_unknown, state.claim, state.unanswered = state.outcome_unknown, None, 0
         with suppress(BackendUnavailable):
-            work = withdraw(client, claim, doubtful=doubtful)
+            work = withdraw(client, claim, outcome_unknown=outcome_unknown)
             await runtime.finish(work, state.limit, state)
         if runtime.now() >= state.until:
             break
@@ -244,7 +244,7 @@ async def _ask(client: Client, request: LockRequest, state: AcquireState) -> tup
         claim = state.claim = client.claim(request, state.caller, waits=state.until > sent)
     state.unanswered += 1
     try:
-        patience = client.patience(state.until - sent) if client.patient else 0.0
+        patience = client.patience(state.until - sent) if client.waits_on_first_attempt else 0.0
         command = client.backend.attempt(claim, patience)
         answer = await client.runtime.finish(command, state.limit, state)
     except BackendUnavailable as error:

@@ -100,9 +100,9 @@ async def _ask(
         if min(hold.valid_until for hold in holds) <= client.runtime.now():
             return None  # too late to be worth anything
         for hold, state in zip(holds, states, strict=True):
-            hold.doubtful = first.doubtful
+            hold.outcome_unknown = first.outcome_unknown
             state.hold = hold
-    elif not first.doubtful:
+    elif not first.outcome_unknown:
         for state in states:
             state.claim = None  # nothing of it is in the engine, nor ever will be
     return answer

@@ -67,7 +67,7 @@ class AcquireState:
         self.claim, self.unanswered = left
 
     @property
-    def doubtful(self) -> bool:
+    def outcome_unknown(self) -> bool:
         return self.unanswered > 0
 
 
@@ -77,7 +77,7 @@ async def wait(
     """Asked once and refused: the grant and when it was asked for, None if its time came first."""
     backend, runtime, until = client.backend, client.runtime, state.until
     if until <= runtime.now():
-        if not refused.lined and state.unanswered == 0:
+        if not refused.queued and state.unanswered == 0:
             state.claim = None  # there is nothing to withdraw
         return None
     if state.waiter is None:  # else it has waited already, in the line

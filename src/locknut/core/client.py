@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from locknut.core import losing, renewal_times, validation
 from locknut.core.holding import NEW, Hold
 from locknut.core.keeper import Keeper
-from locknut.core.values import Capability, Claim, Customs, Event, Heard, Mode, Renewed
+from locknut.core.values import Capability, Claim, Event, Heard, KeyPolicy, Mode, Renewed
 from locknut.errors import ConfigurationError, DeadlockDetected
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Client:
         label: str = "",
         cohort: int = 16,
         id: str = "",  # noqa: A002  # the option's own name
-        customs: Customs = Customs(),  # noqa: B008  # a tuple
+        key_policy: KeyPolicy = KeyPolicy(),  # noqa: B008  # a tuple
         how_to_see: Callable[[str], str] = str,
         reopen: Callable[[Client], Client] | None = None,
         serial: int = 0,
@@ -116,11 +116,11 @@ class Client:
         self.lease_type = lease_type
         self.prefix = namespace + ":" if namespace else ""
         self.label = label
-        self.cohort = cohort if customs.hand_over else 0
-        self.fence_step = customs.fence_step
-        self.steps_back = not customs.hand_over or Capability.FAIR not in backend.capabilities
+        self.cohort = cohort if key_policy.hand_over else 0
+        self.fence_step = key_policy.fence_step
+        self.steps_back = not key_policy.hand_over or Capability.FAIR not in backend.capabilities
         """Whether others, who have no line in the engine, get a chance after us (L14)."""
-        self.patient = getattr(backend, "patient", False)
+        self.waits_on_first_attempt = getattr(backend, "waits_on_first_attempt", False)
         """Whether it is of any use to let the first question of a claim wait in the engine."""
         self.heartbeat = backend.heartbeat
         self.id = id

@@ -73,4 +73,4 @@ async def _give_back(client: Client, holds: list[Hold], until: float) -> None:
         await give_back(client.backend, client.runtime, left, until)
     finally:
         for hold in left:
-            client.keeper.undo(hold.claim, doubtful=True)
+            client.keeper.undo(hold.claim, outcome_unknown=True)

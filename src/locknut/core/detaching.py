@@ -31,7 +31,7 @@ DEFAULT_TTL = 30.0
 
 def checked_ttl(backend: Backend, ttl: validation.Duration | None) -> float | None:
     """How long a detached hold is to live, as it may be; None: as long as it lives now."""
-    longest = getattr(backend, "max_parked_ttl", backend.max_ttl)
+    longest = getattr(backend, "max_detached_ttl", backend.max_ttl)
     return validation.ttl(ttl, backend.min_ttl, longest)
 
 
@@ -56,7 +56,7 @@ async def detach(client: Client, lease: LeaseCore, ttl: float | None) -> str:
     except LocknutError:
         raise
     except BaseException:
-        client.keeper.undo(hold.claim, doubtful=True)  # nobody will ever have the text
+        client.keeper.undo(hold.claim, outcome_unknown=True)  # nobody will ever have the text
         raise
     losing.tell_lease(client, lease)
     return _text(hold, ttl)
@@ -65,9 +65,9 @@ async def detach(client: Client, lease: LeaseCore, ttl: float | None) -> str:
 async def _detach(client: Client, lease: LeaseCore, ttl: float) -> None:
     hold = lease._hold
     try:
-        detached = await client.backend.park(hold.claim, ttl)
+        detached = await client.backend.detach(hold.claim, ttl)
     except BaseException:
-        client.keeper.undo(hold.claim, doubtful=True)
+        client.keeper.undo(hold.claim, outcome_unknown=True)
         raise
     finally:
         if hold.line is not None:
@@ -130,7 +130,7 @@ async def _attach(client: Client, detached: Claim, claim: Claim) -> tuple[Grante
     while True:
         sent = runtime.now()
         try:
-            return await runtime.finish(client.backend.adopt(detached, claim)), sent
+            return await runtime.finish(client.backend.attach(detached, claim)), sent
         except BackendUnavailable:
             tries += 1
             again = runtime.now() + pacing.backoff(tries, runtime.random())
@@ -155,8 +155,8 @@ async def attach(client: Client, text: str, acquired: list[LeaseCore]) -> LeaseC
     try:
         granted, sent = await _attach(client, detached, claim)
     except BaseException:
-        # It may have been applied, or may be later. What was parked stays so for the next one.
-        client.keeper.undo(claim, doubtful=True, back_to=detached)
+        # It may have been applied, or may be later. What was detached stays so for the next one.
+        client.keeper.undo(claim, outcome_unknown=True, back_to=detached)
         raise
     if granted is None:
         message = "the detached hold is gone: attached by somebody else, released, or run out"

@@ -68,6 +68,6 @@ class Elsewhere:
 
 
 _VERBS = frozenset({
-    "adopt", "attempt", "break_hold", "close", "downgrade", "inspect", "listen", "park", "release",
-    "renew", "watch",
+    "attach", "attempt", "break_hold", "close", "detach", "downgrade", "inspect", "listen",
+    "release", "renew", "watch",
 })  # fmt: skip

@@ -78,9 +78,9 @@ async def _withdraw(client: Client, state: AcquireState) -> None:
         try:
             await state.unfinished
         except BaseException:
-            client.keeper.undo(claim, doubtful=True)
+            client.keeper.undo(claim, outcome_unknown=True)
             raise
-    await withdraw(client, claim, doubtful=state.doubtful)
+    await withdraw(client, claim, outcome_unknown=state.outcome_unknown)
 
 
 def _leave_claim(

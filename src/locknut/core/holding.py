@@ -46,7 +46,6 @@ class Hold:
         "anchor",
         "bucket",
         "claim",
-        "doubtful",
         "due",
         "ending",
         "failures",
@@ -54,6 +53,7 @@ class Hold:
         "lease",
         "line",
         "number",
+        "outcome_unknown",
         "raw",
         "since",
         "terms",
@@ -75,8 +75,8 @@ class Hold:
         self.valid_until = self.hold_until = self.due = NEVER
         self.bucket: object = NEW
         self.lease: Callable[[], LeaseCore | None] = nobody
-        self.doubtful = self.ending = False
-        """Doubtful: some sending of its attempt is unanswered and may be applied later (L3)."""
+        self.outcome_unknown = self.ending = False
+        """Unknown: some sending of its attempt is unanswered and may be applied later (L3)."""
         if ttl is not None:
             self.valid_until = pacing.validity(anchor, ttl)
             self.due = anchor + ttl / pacing.RENEWALS_PER_TTL

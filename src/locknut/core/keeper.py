@@ -114,13 +114,13 @@ class Keeper:
         with suppress(RuntimeError):  # from a destructor, perhaps while the interpreter ends
             self.ring()
 
-    def undo(self, claim: Claim, *, doubtful: bool, back_to: Claim | None = None) -> None:
+    def undo(self, claim: Claim, *, outcome_unknown: bool, back_to: Claim | None = None) -> None:
         """Release a claim behind its caller's back, as often as it takes while it could matter; or,
         where the engine can, put the hold back that it may have taken over.
         """
-        if not hasattr(self.client.backend, "put_back"):
+        if not hasattr(self.client.backend, "undo_attach"):
             back_to = None
-        self.undoing.add(Owed(claim, doubtful, back_to))
+        self.undoing.add(Owed(claim, outcome_unknown, back_to))
         self.ring()
 
     def news(self, claim_id: str | None, what: Heard) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from locknut.core import notes
 from locknut.core.durations import spell
-from locknut.core.values import Broken, Heard, Kept, Renewal, Renewed, State
+from locknut.core.values import Broken, Heard, HeldUntil, Renewal, Renewed, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +40,7 @@ def lose(client: Client, hold: Hold, reason: str) -> None:
         ended = end_leases(hold, State.LOST, reason)
         heir = client.pass_turn(hold.line) if hold.line is not None else None
     # Where the engine still has it (a ttl kept by the holder, a late answer), give it back.
-    client.keeper.undo(hold.claim, doubtful=hold.doubtful)
+    client.keeper.undo(hold.claim, outcome_unknown=hold.outcome_unknown)
     if heir is not None:
         heir.signal.notify()
     for lease in ended:
@@ -113,7 +113,7 @@ def renewed(client: Client, hold: Hold, answer: Renewed, sent: float) -> None:
         first_failure = answer is Renewal.UNKNOWN and hold.failures == 0
         if answer is Renewal.HELD:
             hold.confirmed(sent)
-        elif isinstance(answer, Kept):
+        elif isinstance(answer, HeldUntil):
             hold.confirmed(sent, answer.until)
         else:
             hold.failures += 1

@@ -39,7 +39,7 @@ async def ping(client: Client, timeout: validation.Duration) -> float:
     state.claim = client.claim(request, state.caller, waits=False)
     try:
         await _take(client, state, state.claim)
-        command = client.backend.release(state.claim, doubtful=False)
+        command = client.backend.release(state.claim, outcome_unknown=False)
         state.unanswered = 1
         await runtime.finish(command, state.limit, state)
     except BaseException as error:

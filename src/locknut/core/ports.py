@@ -16,8 +16,8 @@ Rules every backend keeps (the conformance suite tests them; tags lead to docs/h
    grant, sets the full ttl again in the same step, and returns the same raw number. A backend that
    cannot set the ttl again returns an `anchor` at the first sending instead (S8).
 3. `release` is always safe: after a grant, after a failure, twice, for a claim that never arrived.
-   With `doubtful` (some sending of the claim was never answered) it also leaves a tombstone for the
-   claim id that a late `attempt` obeys (L3).
+   With `outcome_unknown` (some sending of the claim was never answered) it also leaves a tombstone
+   for the claim id that a late `attempt` obeys (L3).
 4. A watch may miss or ring for nothing; `Busy.retry_in` is the net. Watch first, then ask again.
 5. Deadlines inside (`until`, on the runtime's clock), timeouts only at the API.
 6. A backend never sleeps, retries or starts threads by itself; its connection may own a listener.
@@ -161,16 +161,16 @@ class Backend(Protocol):
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:
         """Ask for the key; may wait in the engine for up to `patience` seconds. The first question
-        of a claim has none, except on a backend that says it is `patient`.
+        of a claim has none, except on a backend that says it is `waits_on_first_attempt`.
 
         A claim that is refused may be put in the engine's line, unless it is a mere try
-        (`claim.waits` is False); one that is sure to have left nothing is `Busy(lined=False)`.
+        (`claim.waits` is False); one that is sure to have left nothing is `Busy(queued=False)`.
         """
 
     async def renew(self, claims: Sequence[Claim]) -> Sequence[Renewed]:
         """Set the full ttl of each hold again, in one round trip."""
 
-    async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
+    async def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:
         """Give the key back, or leave the line; False if the claim held nothing."""
 
     async def downgrade(self, claim: Claim) -> bool:
@@ -179,18 +179,19 @@ class Backend(Protocol):
         From now on the claim goes by `mode=SHARED`; asking twice is the same as once.
         """
 
-    async def park(self, claim: Claim, ttl: float) -> bool:
-        """Let the hold live on for `ttl` without this process, for `adopt`; False if not held.
+    async def detach(self, claim: Claim, ttl: float) -> bool:
+        """Let the hold live on for `ttl` without this process, for `attach`; False if not held.
 
-        A backend whose parked holds may live for longer than `max_ttl` says so in
-        `max_parked_ttl`.
+        A backend whose detached holds may live for longer than `max_ttl` says so in
+        `max_detached_ttl`.
         """
 
-    async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
-        """Swap the parked claim's id for the new one, and renew; None if it is not there any more.
+    async def attach(self, detached: Claim, claim: Claim) -> Granted | None:
+        """Swap the detached claim's id for the new one, and renew; None if it is not there any
+        more.
 
-        A compare-and-swap: of two adopters only the first succeeds (S15). Asked again with the same
-        new claim it finds its own grant.
+        A compare-and-swap: of two attachers only the first succeeds (S15). Asked again with the
+        same new claim it finds its own grant.
         """
 
     async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
@@ -233,7 +234,9 @@ class Gathers(Protocol):
         own grants; and so does rule 3: one with a tombstone keeps all the others out.
         """
 
-    async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> list[bool]:
+    async def release_all(
+        self, claims: Sequence[Claim], *, outcome_unknown: bool = False
+    ) -> list[bool]:
         """`release` of each, in one round trip; an error of one does not keep the others."""
 
 
@@ -252,11 +255,11 @@ class Scatters(Protocol):
 
 
 class PutsBack(Protocol):
-    """What a backend may do besides, where an answer may be lost: undo an `adopt` without loss."""
+    """What a backend may do besides, where an answer may be lost: undo an `attach` without loss."""
 
-    async def put_back(self, claim: Claim, parked: Claim) -> None:
-        """Swap the id back and park the hold for the parked claim's ttl, if the adopt was applied;
-        in any case bar a late one. The claim is never heard of again.
+    async def undo_attach(self, claim: Claim, detached: Claim) -> None:
+        """Swap the id back and detach the hold for the detached claim's ttl, if the attach was
+        applied; in any case bar a late one. The claim is never heard of again.
         """
 
 
@@ -284,10 +287,6 @@ class NamesHolders(Protocol):
     async def inspect_holders(self, key: str) -> list[LockInfo]:
         """`inspect` of one key, without those who wait."""
 
-
-class Lists(Protocol):
-    """What a backend may do besides, where looking at everything is much, or not allowed."""
-
     async def inspect_all(self, prefix: str) -> list[LockInfo]:
         """`inspect` of all keys that begin with `prefix`, a namespace and its colon."""
 
@@ -306,7 +305,7 @@ class Engine(Protocol):
 
     Making one does not connect yet: the first command does. A backend takes time, signals and
     chance from its runtime. An engine whose keys are shared with other people's clients also has
-    `customs` (`values.Customs`). One that keeps something for all of its backends (a mutex, a
+    `key_policy` (`values.KeyPolicy`). One that keeps something for all of its backends (a mutex, a
     session) also has `anew`: the same engine without any of that, for a forked child.
     """
 

@@ -94,7 +94,7 @@ async def _release_behind(client: Client, lease: LeaseCore) -> None:
         if rest is not None:
             await rest
     for each in ends:
-        client.keeper.undo(each._hold.claim, doubtful=each._hold.doubtful)
+        client.keeper.undo(each._hold.claim, outcome_unknown=each._hold.outcome_unknown)
         pass_on_turn_of(client, each._hold)
         tell_released(client, each)
 
@@ -129,7 +129,7 @@ async def release_again(client: Client, lease: LeaseCore, count: int) -> None:
     elif survivor not in (None, lease):
         await _downgrade(client, hold, lease)
     else:
-        client.keeper.undo(hold.claim, doubtful=hold.doubtful)
+        client.keeper.undo(hold.claim, outcome_unknown=hold.outcome_unknown)
         pass_on_turn_of(client, hold)
 
 
@@ -162,16 +162,16 @@ async def end(client: Client, hold: Hold, lease: LeaseCore | None = None) -> Non
     lease that was released.
     """
     try:
-        if not await client.backend.release(hold.claim, doubtful=hold.doubtful):
+        if not await client.backend.release(hold.claim, outcome_unknown=hold.outcome_unknown):
             raise await _gone(client, hold)
     except BackendUnavailable:
         # Gone on a repeated release means that the first was applied and its answer lost (L9).
-        again = lambda: client.backend.release(hold.claim, doubtful=hold.doubtful)  # noqa: E731
+        again = lambda: client.backend.release(hold.claim, outcome_unknown=hold.outcome_unknown)  # noqa: E731
         await _insist(client, again, undo=hold)
     except LeaseLost:
         raise
     except BaseException:
-        client.keeper.undo(hold.claim, doubtful=True)
+        client.keeper.undo(hold.claim, outcome_unknown=True)
         raise
     finally:
         if hold.line is not None:
@@ -184,10 +184,10 @@ async def end_all(client: Client, engine: Gathers, leases: Sequence[LeaseCore]) 
     """`end` for several, in one round trip."""
     holds = [lease._hold for lease in leases]
     claims = [hold.claim for hold in holds]
-    doubtful = any(hold.doubtful for hold in holds)
+    outcome_unknown = any(hold.outcome_unknown for hold in holds)
 
     async def command() -> list[bool]:
-        return await engine.release_all(claims, doubtful=doubtful)
+        return await engine.release_all(claims, outcome_unknown=outcome_unknown)
 
     try:
         try:
@@ -197,7 +197,7 @@ async def end_all(client: Client, engine: Gathers, leases: Sequence[LeaseCore]) 
             found = [True] * len(holds)
     except BaseException:
         for claim in claims:
-            client.keeper.undo(claim, doubtful=True)
+            client.keeper.undo(claim, outcome_unknown=True)
         raise
     finally:
         for hold in holds:
@@ -255,7 +255,7 @@ async def _insist(
             if isinstance(error, BackendUnavailable) and runtime.now() < give_up:
                 continue
             if undo is not None:
-                client.keeper.undo(undo.claim, doubtful=True)
+                client.keeper.undo(undo.claim, outcome_unknown=True)
             raise
 
 
@@ -274,12 +274,12 @@ async def _downgrade(client: Client, hold: Hold, lease: LeaseCore) -> None:
     tell_released(client, lease)
 
 
-async def withdraw(client: Client, claim: Claim, *, doubtful: bool) -> None:
+async def withdraw(client: Client, claim: Claim, *, outcome_unknown: bool) -> None:
     """Take a claim back that may have been granted, or may stand in the engine's line."""
     try:
-        await client.backend.release(claim, doubtful=doubtful)
+        await client.backend.release(claim, outcome_unknown=outcome_unknown)
     except BackendError:
-        client.keeper.undo(claim, doubtful=True)
+        client.keeper.undo(claim, outcome_unknown=True)
     except BaseException:
-        client.keeper.undo(claim, doubtful=True)
+        client.keeper.undo(claim, outcome_unknown=True)
         raise

@@ -97,11 +97,11 @@ def _groups(backend: Backend, holds: list[Hold]) -> list[list[Hold]]:
 async def _release(backend: Backend, some: list[Hold]) -> None:
     """In one round trip, where the engine can."""
     if len(some) == 1:
-        await backend.release(some[0].claim, doubtful=some[0].doubtful)
+        await backend.release(some[0].claim, outcome_unknown=some[0].outcome_unknown)
         return
     gathers: Any = backend
-    doubtful = any(hold.doubtful for hold in some)
-    await gathers.release_all([hold.claim for hold in some], doubtful=doubtful)
+    outcome_unknown = any(hold.outcome_unknown for hold in some)
+    await gathers.release_all([hold.claim for hold in some], outcome_unknown=outcome_unknown)
 
 
 def _take_out(left: list[Hold], some: list[Hold]) -> None:

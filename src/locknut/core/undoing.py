@@ -24,7 +24,7 @@ class Owed(NamedTuple):
     """One claim that has to be given back."""
 
     claim: Claim
-    doubtful: bool
+    outcome_unknown: bool
     back_to: Claim | None = None
     """The detached claim whose hold it may have taken over."""
     give_up: float = NEVER
@@ -99,7 +99,7 @@ class Undoing:
             if give_up == NEVER and not self._lasting:
                 give_up = now + (owed.claim.ttl or pacing.OUTAGE_PATIENCE)
             if now < give_up:
-                self._owed.append(owed._replace(doubtful=True, give_up=give_up))
+                self._owed.append(owed._replace(outcome_unknown=True, give_up=give_up))
                 self.retry_at = now + pacing.RETRY_MOST
 
 
@@ -107,9 +107,9 @@ async def _release(backend: Backend, batch: list[Owed]) -> None:
     first = batch[0]
     if len(batch) > 1:
         gathers: Any = backend
-        doubtful = any(owed.doubtful for owed in batch)
-        await gathers.release_all([owed.claim for owed in batch], doubtful=doubtful)
+        outcome_unknown = any(owed.outcome_unknown for owed in batch)
+        await gathers.release_all([owed.claim for owed in batch], outcome_unknown=outcome_unknown)
     elif first.back_to is not None:
-        await cast("PutsBack", backend).put_back(first.claim, first.back_to)
+        await cast("PutsBack", backend).undo_attach(first.claim, first.back_to)
     else:
-        await backend.release(first.claim, doubtful=first.doubtful)
+        await backend.release(first.claim, outcome_unknown=first.outcome_unknown)

@@ -65,7 +65,7 @@ class Claim(NamedTuple):
     label: str = ""
     """What the user calls this holder: shown, never decided on."""
     waits: bool = True
-    """False for a mere try: an engine with a line need not put it there (see `Busy.lined`)."""
+    """False for a mere try: an engine with a line need not put it there (see `Busy.queued`)."""
     writer: bool = False
     """An exclusive claim of a read-write lock: other clients of an engine may know it by a name of
     its own. It excludes whatever a plain one excludes."""
@@ -90,14 +90,14 @@ class Busy(NamedTuple):
 
     retry_in: float
     """Ask again after this long even if nobody wakes us."""
-    lined: bool = True
+    queued: bool = True
     """False if the engine knows nothing of the claim any more: then it needs no release."""
 
 
 Answer = Granted | Busy
 
 
-class Customs(NamedTuple):
+class KeyPolicy(NamedTuple):
     """What an engine wants done differently because other people's clients share its keys."""
 
     namespace: str = DEFAULT_NAMESPACE
@@ -117,7 +117,7 @@ class Renewal(enum.Enum):
     """No answer: the old validity stands, and is never extended."""
 
 
-class Kept(NamedTuple):
+class HeldUntil(NamedTuple):
     """HELD, where the engine vouches for less than the full ttl: a session's end, on our clock."""
 
     until: float
@@ -129,7 +129,7 @@ class Broken(NamedTuple):
     note: str
 
 
-Renewed = Renewal | Kept | Broken
+Renewed = Renewal | HeldUntil | Broken
 Heard = Renewal | Broken
 """What an engine may tell of a hold without being asked."""
 

@@ -18,11 +18,11 @@ from locknut.testing.clock import Clock, FakeThreads
 
 COMMANDS = frozenset(
     {
-        "attempt", "attempt_all", "renew", "release", "release_all", "downgrade", "park", "adopt",
-        "break_hold", "break_with_note", "inspect",
+        "attempt", "attempt_all", "renew", "release", "release_all", "downgrade", "detach",
+        "attach", "break_hold", "break_with_note", "inspect",
     }
 )  # fmt: skip
-PROPERTIES = ("name", "capabilities", "default_ttl", "min_ttl", "max_ttl", "max_parked_ttl")
+PROPERTIES = ("name", "capabilities", "default_ttl", "min_ttl", "max_ttl", "max_detached_ttl")
 """What a stand-in has in common with the backend that it replaces."""
 
 

@@ -60,15 +60,15 @@ class Worker:
         (answer,) = run(self.backend.renew([self.claims[order.get("name", "x")]]))
         return answer.value if isinstance(answer, Renewal) else type(answer).__name__
 
-    def park(self, order: dict[str, Any]) -> str | None:
+    def detach(self, order: dict[str, Any]) -> str | None:
         wanted = self.claims[order.get("name", "x")]
-        return wanted.id if run(self.backend.park(wanted, order["ttl"])) else None
+        return wanted.id if run(self.backend.detach(wanted, order["ttl"])) else None
 
-    def adopt(self, order: dict[str, Any]) -> int | None:
+    def attach(self, order: dict[str, Any]) -> int | None:
         new = claim()
-        parked = new._replace(id=order["parked"], mode=Mode(order.get("mode", "exclusive")))
-        self.claims["x"] = new._replace(mode=parked.mode)
-        answer = run(self.backend.adopt(parked, self.claims["x"]))
+        detached = new._replace(id=order["detached"], mode=Mode(order.get("mode", "exclusive")))
+        self.claims["x"] = new._replace(mode=detached.mode)
+        answer = run(self.backend.attach(detached, self.claims["x"]))
         return answer.raw if answer is not None else None
 
     def fork(self, order: dict[str, Any]) -> int:

@@ -165,7 +165,7 @@ def test_a_break_that_was_killed_spares_the_successor(
     take(backend, claim())
 
 
-@pytest.mark.parametrize("verb", ["downgrade", "park"])
+@pytest.mark.parametrize("verb", ["downgrade", "detach"])
 def test_a_hold_that_is_broken_while_it_changes_is_lost(
     directory: Path, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
@@ -176,7 +176,7 @@ def test_a_hold_that_is_broken_while_it_changes_is_lost(
     held = claim()
     raw = take(backend, held)
     _once(monkeypatch, holder_slots, "Meta", lambda: run(breaker.break_hold("ns:a", raw)))
-    change = backend.downgrade(held) if verb == "downgrade" else backend.park(held, 60.0)
+    change = backend.downgrade(held) if verb == "downgrade" else backend.detach(held, 60.0)
     assert run(change) is False
     assert run(backend.renew([held])) == [Renewal.LOST]
     assert not release(backend, held)
@@ -190,7 +190,7 @@ def test_a_detached_hold_is_found_in_the_file_that_counts(
 ) -> None:
     """Who attaches it still has a former file of that name open."""
     first, engine = engine_in(directory).blocking(ThreadRuntime()), engine_in(directory)
-    before, parked = claim(), make()
+    before, detached = claim(), make()
     take(first, before)
     release(first, before)
     second = engine.blocking(ThreadRuntime())
@@ -202,9 +202,9 @@ def test_a_detached_hold_is_found_in_the_file_that_counts(
         assert engine.clean(unused_for=0.0) == 1
     else:
         next(directory.glob("*.lock")).unlink()
-    raw = take(second, parked)
-    assert run(second.park(parked, 60.0))
-    assert granted(run(first.adopt(parked, claim()))) == raw
+    raw = take(second, detached)
+    assert run(second.detach(detached, 60.0))
+    assert granted(run(first.attach(detached, claim()))) == raw
     assert busy(second, claim())
 
 

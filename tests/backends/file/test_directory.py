@@ -175,13 +175,13 @@ def test_without_proc_nothing_is_detached_and_what_is_detached_is_believed(
     """As in a chroot."""
     backend, held = engine_in(directory).blocking(ThreadRuntime()), claim()
     take(backend, held)
-    assert run(backend.park(held, 60.0))
+    assert run(backend.detach(held, 60.0))
     monkeypatch.setattr(this_process, "_BOOT_ID", "/nonexistent")
     other, own = engine_in(directory).blocking(ThreadRuntime()), claim("ns:own")
     assert busy(other, claim())
     take(other, own)
     with pytest.raises(Unsupported, match="/proc"):
-        run(other.park(own, 60.0))
+        run(other.detach(own, 60.0))
     assert run(other.renew([own])) == [Renewal.HELD]
 
 

@@ -191,7 +191,7 @@ def test_a_try_leaves_the_line_with_its_release(backend: FileBackend) -> None:
 
 def test_a_command_said_to_be_late_is_not_obeyed(backend: FileBackend) -> None:
     late = claim()
-    run(backend.release(late, doubtful=True))
+    run(backend.release(late, outcome_unknown=True))
     assert busy(backend, late)
     take(backend, claim())
 

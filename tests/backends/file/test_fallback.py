@@ -58,7 +58,11 @@ def test_it_promises_less(backend: FlockBackend) -> None:
             run(backend.attempt(wanted, 0.0))
     held = claim()
     take(backend, held)
-    for command in (backend.downgrade(held), backend.park(held, 1.0), backend.adopt(held, claim())):
+    for command in (
+        backend.downgrade(held),
+        backend.detach(held, 1.0),
+        backend.attach(held, claim()),
+    ):
         with pytest.raises(Unsupported):
             run(command)
 

@@ -203,12 +203,12 @@ def test_unused_files_are_removed_and_used_ones_stay(directory: Path) -> None:
         engine.blocking(ThreadRuntime()),
         engine_in(directory).blocking(ThreadRuntime()),
     )
-    held, waiting, parked, free = claim("ns:1"), claim("ns:1"), claim("ns:2"), claim("ns:3")
+    held, waiting, detached, free = claim("ns:1"), claim("ns:1"), claim("ns:2"), claim("ns:3")
     semaphore, slot = permit(2, "ns:4"), permit(2, "ns:5")
-    for one in (held, parked, free, semaphore, slot):
+    for one in (held, detached, free, semaphore, slot):
         take(backend, one)
     assert busy(backend, waiting)
-    run(backend.park(parked, 60.0))
+    run(backend.detach(detached, 60.0))
     for one in (free, semaphore):
         release(backend, one)
     assert engine.clean(unused_for=3600.0) == 0

@@ -1,4 +1,4 @@
-"""Parked and adopted holds, holds ended by force, and what others may see."""
+"""Detached and attached holds, holds ended by force, and what others may see."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.backends.file.driving import (
 Start = Callable[[], Child]
 
 
-# -- park and adopt
+# -- detach and attach
 
 
 @pytest.mark.parametrize("make", [claim, reader, lambda: permit(1), lambda: claim(owner="o")])
@@ -46,76 +46,76 @@ def test_a_parked_hold_lives_on_until_it_is_adopted(
     )
     held, stranger = make(), permit(1) if make().mode is Mode.PERMIT else claim()
     raw = take(web, held)
-    assert run(web.park(held, 60.0))
-    assert not run(web.park(held, 60.0))
+    assert run(web.detach(held, 60.0))
+    assert not run(web.detach(held, 60.0))
     assert run(web.renew([held])) == [Renewal.LOST]
     assert not release(web, held)
     assert busy(web, stranger)
     assert busy(worker, stranger._replace(id="other"))
-    adopter = make()
-    assert granted(run(worker.adopt(held, adopter))) == raw
-    assert granted(run(worker.adopt(held, adopter))) == raw
-    assert run(worker.renew([adopter])) == [Renewal.HELD]
+    attacher = make()
+    assert granted(run(worker.attach(held, attacher))) == raw
+    assert granted(run(worker.attach(held, attacher))) == raw
+    assert run(worker.renew([attacher])) == [Renewal.HELD]
     assert busy(web, stranger)
-    assert release(worker, adopter)
+    assert release(worker, attacher)
     assert take(web, stranger) > raw
 
 
 def test_only_the_first_of_two_adopters_succeeds(backend: FileBackend, child: Start) -> None:
     held, workers = claim(), [child(), child()]
     raw = take(backend, held)
-    run(backend.park(held, 60.0))
+    run(backend.detach(held, 60.0))
     for worker in workers:
-        worker.send("adopt", parked=held.id)
+        worker.send("attach", detached=held.id)
     assert sorted([worker.hear() for worker in workers], key=str) == [raw, None]
 
 
 def test_the_process_that_parked_may_die(backend: FileBackend, child: Start) -> None:
-    web, adopter = child(), claim()
+    web, attacher = child(), claim()
     raw = web.ask("attempt")
-    parked = web.ask("park", ttl=60.0)
+    detached = web.ask("detach", ttl=60.0)
     web.kill()
     assert busy(backend, claim())
-    assert granted(run(backend.adopt(claim()._replace(id=parked), adopter))) == raw
+    assert granted(run(backend.attach(claim()._replace(id=detached), attacher))) == raw
 
 
 def test_a_parked_hold_runs_out(backend: FileBackend) -> None:
     held, wanted = claim(), claim()
     raw = take(backend, held)
-    run(backend.park(held, 0.05))
+    run(backend.detach(held, 0.05))
     answer = attempt(backend, wanted)
     assert isinstance(answer, Busy)
     assert 0 < answer.retry_in <= 0.05
     later = run(acquire(backend, wanted))
     assert later is not None
     assert later > raw
-    assert run(backend.adopt(held, claim())) is None
+    assert run(backend.attach(held, claim())) is None
 
 
 def test_a_parked_hold_of_an_earlier_boot_is_gone(directory: Path) -> None:
     before, after = engine_in(directory), engine_in(directory)
     held = claim()
     take(before.blocking(ThreadRuntime()), held)
-    assert run(before.blocking(ThreadRuntime()).park(held, 3600.0))
+    assert run(before.blocking(ThreadRuntime()).detach(held, 3600.0))
     after._recipe.me = after._recipe.me._replace(boot=b"rebooted")
     take(after.blocking(ThreadRuntime()), claim())
 
 
 def test_waiters_stay_in_line_past_a_parked_hold(backend: FileBackend, child: Start) -> None:
-    held, other, adopter = claim(), child(), claim()
+    held, other, attacher = claim(), child(), claim()
     take(backend, held)
     other.wait_in_line()
-    run(backend.park(held, 60.0))
-    granted(run(backend.adopt(held, adopter)))
+    run(backend.detach(held, 60.0))
+    granted(run(backend.attach(held, attacher)))
     assert other.silent()
-    release(backend, adopter)
+    release(backend, attacher)
     assert other.hear()
 
 
 def test_a_parked_reader_keeps_writers_out_and_lets_readers_in(backend: FileBackend) -> None:
     held, other = reader(), reader()
     take(backend, held)
-    run(backend.park(held, 60.0))
+    run(backend.detach(held, 60.0))
     take(backend, other)
     release(backend, other)
     assert busy(backend, claim())
@@ -126,7 +126,7 @@ def test_a_parked_permit_counts(backend: FileBackend) -> None:
     held, other = permit(2), permit(2)
     take(backend, held)
     take(backend, other)
-    run(backend.park(held, 60.0))
+    run(backend.detach(held, 60.0))
     assert busy(backend, permit(2))
     take(backend, permit(3))
     release(backend, other)
@@ -134,22 +134,22 @@ def test_a_parked_permit_counts(backend: FileBackend) -> None:
 
 
 def test_an_adopted_hold_is_not_parked_again_by_the_next_one(backend: FileBackend) -> None:
-    first, second, adopter = claim(), claim(), claim()
+    first, second, attacher = claim(), claim(), claim()
     take(backend, first)
-    run(backend.park(first, 60.0))
-    assert run(backend.adopt(first, adopter))
-    release(backend, adopter)
+    run(backend.detach(first, 60.0))
+    assert run(backend.attach(first, attacher))
+    release(backend, attacher)
     take(backend, second)
     backend._recipe.states[second.id].file.hint = 7  # as if readers had the other slots before
-    run(backend.park(second, 60.0))
-    assert run(backend.adopt(first, claim())) is None
-    assert run(backend.adopt(second, claim()))
+    run(backend.detach(second, 60.0))
+    assert run(backend.attach(first, claim())) is None
+    assert run(backend.attach(second, claim()))
 
 
 def test_what_is_stored_is_not_the_claim_id(backend: FileBackend, directory: Path) -> None:
     held = claim()._replace(id="5ec2e7" * 5)
     take(backend, held)
-    run(backend.park(held, 60.0))
+    run(backend.detach(held, 60.0))
     assert all(held.id.encode() not in path.read_bytes() for path in directory.iterdir())
 
 
@@ -157,12 +157,12 @@ def test_an_adopter_gets_past_those_who_look_at_the_deadline(
     backend: FileBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A waiter that has the kernel's lock for a moment is not taken for a new holder."""
-    held, adopter = claim(), claim()
+    held, attacher = claim(), claim()
     take(backend, held)
-    run(backend.park(held, 60.0))
+    run(backend.detach(held, 60.0))
     real, refusals = holds._lock, iter([False, False])
     monkeypatch.setattr(holds, "_lock", lambda *a: next(refusals, True) and real(*a))
-    assert run(backend.adopt(held, adopter))
+    assert run(backend.attach(held, attacher))
 
 
 def test_parking_is_refused_across_machines(directory: Path) -> None:
@@ -170,7 +170,7 @@ def test_parking_is_refused_across_machines(directory: Path) -> None:
     held = claim()
     take(backend, held)
     with pytest.raises(Unsupported):
-        run(backend.park(held, 60.0))
+        run(backend.detach(held, 60.0))
 
 
 # -- break
@@ -250,9 +250,9 @@ def test_a_break_wakes_those_who_wait_in_order(backend: FileBackend, child: Star
 def test_a_parked_hold_can_be_broken(backend: FileBackend) -> None:
     held = claim()
     raw = take(backend, held)
-    run(backend.park(held, 60.0))
+    run(backend.detach(held, 60.0))
     assert run(backend.break_hold("ns:a", raw))
-    assert run(backend.adopt(held, claim())) is None
+    assert run(backend.attach(held, claim())) is None
     take(backend, claim())
 
 
@@ -361,7 +361,7 @@ def test_what_was_released_or_died_is_not_listed(backend: FileBackend, child: St
 def test_a_parked_hold_is_listed_with_what_is_left(backend: FileBackend) -> None:
     held = claim(label="web")
     take(backend, held)
-    run(backend.park(held, 60.0))
+    run(backend.detach(held, 60.0))
     (holder,) = run(backend.inspect("ns:a"))[0].holders
     assert holder.label == "web"
     assert holder.ttl_left is not None

@@ -76,7 +76,7 @@ def test_threads_that_give_up_doubtful_claims_do_not_trip_over_each_other(tmp_pa
     def give_up() -> None:
         try:
             for _ in range(8000):
-                run(backend.release(claim(), doubtful=True))
+                run(backend.release(claim(), outcome_unknown=True))
         except BaseException as error:  # noqa: BLE001 -- whatever it is
             failed.append(error)
 

@@ -286,7 +286,7 @@ def test_meta_is_not_taken_from_who_has_the_descriptor_next(backend: FileBackend
         this_process.close_fd(each.fd)
 
 
-@pytest.mark.parametrize("verb", ["downgrade", "park"])
+@pytest.mark.parametrize("verb", ["downgrade", "detach"])
 def test_an_interrupted_holder_that_holds_on_keeps_nobody_from_meta(
     backend: FileBackend, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
@@ -298,7 +298,7 @@ def test_an_interrupted_holder_that_holds_on_keeps_nobody_from_meta(
     with monkeypatch.context() as patched:
         patched.setattr(holder_slots.Meta, "__exit__", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            run(backend.downgrade(held) if verb == "downgrade" else backend.park(held, 5.0))
+            run(backend.downgrade(held) if verb == "downgrade" else backend.detach(held, 5.0))
     other = backend._recipe.files.open("ns:a", Mode.EXCLUSIVE)
     assert ofd_locks.take(other.fd, ofd_locks.WRITE, file_layout.META, 1)
     this_process.close_fd(other.fd)

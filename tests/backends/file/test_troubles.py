@@ -271,7 +271,7 @@ def test_a_detached_hold_is_seen_from_another_time_namespace(
     )
     held, first, last = claim(), claim(), claim()
     raw = take(backend, held)
-    run(backend.park(held, 60.0))
+    run(backend.detach(held, 60.0))
     shift, real = ahead * 10**9, (time.clock_gettime_ns, time.monotonic_ns)
     (tmp_path / "shifts").write_text(f"monotonic {ahead} 0\nboottime {ahead} 0\n")
     assert busy(backend, first)
@@ -286,7 +286,7 @@ def test_a_detached_hold_is_seen_from_another_time_namespace(
             for one, wanted in ((backend, first), (other, last))
         ]
         assert tickets == sorted(tickets, key=lambda ticket: ticket or 0)
-        answer = run(other.adopt(held, claim()))
+        answer = run(other.attach(held, claim()))
         assert isinstance(answer, Granted)
         assert answer.raw == raw
     finally:

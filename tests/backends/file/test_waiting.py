@@ -205,7 +205,7 @@ def test_who_steps_back_rings_the_head_it_kept_out(
     take(backend, held)
     bell = watches(backend, head)
     if make().owner is None:
-        run(backend.park(held, 60.0))
+        run(backend.detach(held, 60.0))
     else:
         release(backend, held)
     while _rung(bell):
@@ -232,10 +232,10 @@ def test_who_steps_back_rings_the_head_it_kept_out(
     ("inside", "waiting"),
     [
         ("owner", [reader, reader]),
-        ("parked", [reader, reader]),
-        ("parked", [reader, lambda: claim(owner="a")]),
-        ("parked", [lambda: claim(owner="a"), lambda: claim(owner="b")]),
-        ("parked", [claim, lambda: claim(owner="b")]),
+        ("detached", [reader, reader]),
+        ("detached", [reader, lambda: claim(owner="a")]),
+        ("detached", [lambda: claim(owner="a"), lambda: claim(owner="b")]),
+        ("detached", [claim, lambda: claim(owner="b")]),
     ],
 )
 def test_two_who_are_refused_do_not_wake_each_other_without_end(
@@ -243,8 +243,8 @@ def test_two_who_are_refused_do_not_wake_each_other_without_end(
 ) -> None:
     backend, held = engine_in(directory).blocking(ThreadRuntime()), claim(owner="in")
     take(backend, held)
-    if inside == "parked":
-        run(backend.park(held, 60.0))
+    if inside == "detached":
+        run(backend.detach(held, 60.0))
     others = [(engine_in(directory).blocking(ThreadRuntime()), make()) for make in waiting]
     bells = [watches(engine, wanted) for engine, wanted in others]
     attempts, until = 0, time.monotonic() + 1.0
@@ -275,7 +275,7 @@ def test_a_mere_try_turns_nobody_away(backend: FileBackend, fair: bool) -> None:
     take(backend, held)
     answer = attempt(backend, claim(waits=False, fair=fair))
     assert isinstance(answer, Busy)
-    assert not answer.lined
+    assert not answer.queued
     assert run(backend.inspect("ns:a"))[0].waiters == ()
     assert list(backend._recipe.states) == [held.id]
     take(backend, other)
@@ -288,7 +288,7 @@ def test_a_try_while_others_wait_leaves_the_line_as_it_was(
     take(backend, held)
     bell = watches(backend, waits)
     for make in (claim, reader):
-        assert not getattr(attempt(backend, make(waits=False)), "lined", True)
+        assert not getattr(attempt(backend, make(waits=False)), "queued", True)
     release(backend, held)
     assert _rung(bell)
     take(backend, waits)

@@ -119,7 +119,7 @@ def test_after_a_step_forward_holds_end_early_and_numbers_grow(clocked: RedisSer
 
 def test_after_a_step_back_tombstones_stay(clocked: RedisServer) -> None:
     port, late = open_engine(clocked.url)[0].blocking(ThreadRuntime()), claim()
-    run(port.release(late, doubtful=True))
+    run(port.release(late, outcome_unknown=True))
     set_clock(clocked, -HOUR)
     assert isinstance(run(port.attempt(late, 0.0)), Busy)
     assert left(clocked, "t:{x}:alive") > 1_000_000
@@ -181,7 +181,7 @@ def test_after_a_step_back_all_who_died_before_it_are_passed_over_together(
     assert isinstance(run(port.attempt(holder, 0.0)), Granted)
     for other in others:
         assert isinstance(run(other.attempt(claim(), 0.0)), Busy)
-    run(port.release(late, doubtful=True))  # and a tombstone, which stays
+    run(port.release(late, outcome_unknown=True))  # and a tombstone, which stays
     set_clock(clocked, -HOUR)
     run(port.release(holder))  # goes to the first of the dead
     told = clocked.ask("ZRANGE", "t:{x}:alive", 0, -1, "WITHSCORES")

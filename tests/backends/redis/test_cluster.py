@@ -75,7 +75,7 @@ def test_the_key_of_a_command(name: str) -> None:
     hold = lock_keys.hold_key(mine.key, permits=False)
     recipe = Recipe()
     assert key_of(recipe.acquire(mine, b"$2\r\nl0\r\n")) == hold
-    assert key_of(recipe.release(mine, doubtful=False)) == hold
+    assert key_of(recipe.release(mine, outcome_unknown=False)) == hold
     assert key_of(wire.pack(b"BLPOP", recipe.inbox(mine, 0), b"1")) == recipe.inbox(mine, 0)
     assert key_of(wire.pack(b"SSUBSCRIBE", hold)) == hold
     assert key_of(wire.pack(b"SCRIPT", b"LOAD", b"return 1")) is None
@@ -200,7 +200,7 @@ def test_renewals_work_in_all_stages_of_a_move(
             if colour == "blocking"
             else engine(cluster).asyncio(LoopRuntime())
         )
-        mine, parked = claim(name), claim(name)
+        mine, detached = claim(name), claim(name)
         assert isinstance(await port.attempt(mine, 0.0), Granted)
         target.script_flush()
         cluster.begin_move(slot, target)
@@ -210,11 +210,11 @@ def test_renewals_work_in_all_stages_of_a_move(
         for key in (hold + b":fence", hold):
             source.ask("MIGRATE", target.host, target.port, key, 0, 5000)
             assert await port.renew([mine]) == [Renewal.HELD], f"{key!r} has moved"
-        assert await port.park(mine, 20.0)
-        assert await port.renew([parked]) in ([Renewal.UNKNOWN], [Renewal.LOST])
+        assert await port.detach(mine, 20.0)
+        assert await port.renew([detached]) in ([Renewal.UNKNOWN], [Renewal.LOST])
         cluster.end_move(slot, target)
         assert await port.renew([mine]) == [Renewal.HELD]
-        assert await port.renew([parked]) == [Renewal.LOST]
+        assert await port.renew([detached]) == [Renewal.LOST]
         assert await port.release(mine)
         await port.close()
 
@@ -270,9 +270,9 @@ def test_keys_that_are_there_before_their_slot_are_asked_for(
     run(story()) if colour == "blocking" else asyncio.run(story())
 
 
-@pytest.mark.parametrize("doubtful", [False, True])
+@pytest.mark.parametrize("outcome_unknown", [False, True])
 def test_a_release_in_the_middle_of_a_move_is_not_forgotten(
-    cluster: RedisCluster, doubtful: bool
+    cluster: RedisCluster, outcome_unknown: bool
 ) -> None:
     """All keys are still at the source, but a script that removes one cannot put it back there. A
     plain release removes none that it needs; the message of its grant is lost on the way.
@@ -284,14 +284,14 @@ def test_a_release_in_the_middle_of_a_move_is_not_forgotten(
     assert isinstance(run(port.attempt(mine, 0.0)), Granted)
     assert isinstance(run(port.attempt(other, 0.0)), Busy)
     cluster.begin_move(slot, target)
-    if doubtful:
+    if outcome_unknown:
         with pytest.raises(BackendUnavailable):
-            run(port.release(mine, doubtful=True))
+            run(port.release(mine, outcome_unknown=True))
     else:
         with suppress(BackendUnavailable):  # a script may need a key that has no place there
             assert run(port.release(mine))
     cluster.move(slot, target)
-    run(port.release(mine, doubtful=doubtful))
+    run(port.release(mine, outcome_unknown=outcome_unknown))
     granted = run(port.attempt(other, 0.0))
     assert isinstance(granted, Granted)
     assert run(port.renew([mine, other])) == [Renewal.LOST, Renewal.HELD]

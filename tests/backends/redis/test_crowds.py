@@ -177,7 +177,7 @@ def test_after_a_broken_connection_another_inbox_is_read(
     with pytest.raises(BackendUnavailable):
         answer.result(LONG)
     assert port._waiting[wish.id].generation == 1
-    run(port.release(wish, doubtful=True))
+    run(port.release(wish, outcome_unknown=True))
     assert run(other.release(holder))
 
 

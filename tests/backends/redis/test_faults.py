@@ -61,7 +61,7 @@ def test_answers_lost_after_acquire_and_release(server: RedisServer, losses: Los
         with locks.lock("x") as lease:
             info = locks.info("x")
             assert [each.fence for each in info.holders] == [lease.fence]
-            assert lease._hold.doubtful
+            assert lease._hold.outcome_unknown
             losses.left = 1
         assert not locks.info("x").locked
         with locks.lock("x", timeout=5) as later:
@@ -85,7 +85,7 @@ def test_answers_lost_on_a_loop(server: RedisServer, losses: Losses) -> None:
 
 def test_a_doubtful_release_leaves_a_tombstone_that_runs_out(server: RedisServer) -> None:
     port, late = engine(server).blocking(ThreadRuntime()), claim(ttl=20.0)
-    assert not run(port.release(late, doubtful=True))
+    assert not run(port.release(late, outcome_unknown=True))
     assert isinstance(run(port.attempt(late, 0.0)), Busy)
     left = server.ask("PTTL", "t:{x}:alive")
     assert isinstance(left, int)
@@ -250,7 +250,7 @@ def test_a_stopped_server_is_no_answer_and_nothing_is_believed() -> None:
         with pytest.raises(BackendUnavailable, match=r"nothing within 1 s"):
             run(port.attempt(mine, 0.0))
         server.cont()
-        run(port.release(mine, doubtful=True))
+        run(port.release(mine, outcome_unknown=True))
         eventually(lambda: not run(port.inspect(mine.key)), "the late attempt got in")
         assert run(port.renew([mine])) == [Renewal.LOST]
         run(port.close())
@@ -264,7 +264,7 @@ def test_a_stopped_server_on_a_loop() -> None:
         with pytest.raises(BackendUnavailable, match=r"nothing within 1 s"):
             await port.attempt(mine, 0.0)
         server.cont()
-        await port.release(mine, doubtful=True)
+        await port.release(mine, outcome_unknown=True)
         assert await port.inspect(mine.key) == []
         await port.close()
 

@@ -245,7 +245,7 @@ def test_a_refused_try_is_one_command_and_leaves_nothing(server: RedisServer, mo
     holder = claim(mode=mode) if mode is Mode.PERMIT else claim()
     granted(ask(port, holder))
     before = keys(server)
-    assert ask(port, claim(mode=mode, waits=False)) == Busy(1.0, lined=False)
+    assert ask(port, claim(mode=mode, waits=False)) == Busy(1.0, queued=False)
     assert keys(server) == before
     assert not port._waiting
     with locknut.connect(server.url, namespace="t") as locks:
@@ -285,14 +285,16 @@ def test_three_client_commands_per_hand_over(server: RedisServer) -> None:
     assert sent <= 3 * 2 * rounds
 
 
-@pytest.mark.parametrize("doubtful", [False, True])
+@pytest.mark.parametrize("outcome_unknown", [False, True])
 def test_the_book_of_who_waits_never_runs_out_before_the_line(
-    server: RedisServer, doubtful: bool
+    server: RedisServer, outcome_unknown: bool
 ) -> None:
     """Or those who stand there would be dropped, and lose their places."""
     port, holder, waiters = engine(server).blocking(ThreadRuntime()), claim(), [claim(), claim()]
     granted(ask(port, holder))
-    run(port.release(claim(), doubtful=doubtful))  # with a tombstone the line stays for a minute
+    run(
+        port.release(claim(), outcome_unknown=outcome_unknown)
+    )  # with a tombstone the line stays for a minute
     for each in waiters:
         assert isinstance(ask(port, each), Busy)
     line, book = (server.ask("PTTL", f"t:{{x}}:{part}") for part in ("line", "info"))

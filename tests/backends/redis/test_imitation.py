@@ -256,9 +256,9 @@ STEPS = st.one_of(
     _verb("attend", clients, ids, ids),
     *[_verb("release", ids, st.sampled_from(["0", "0", "60000"]))] * 2,
     _verb("gather", ids, ids, ttls, modes),
-    _verb("renew", ids, ttls, st.sampled_from(["", "park"])),
+    _verb("renew", ids, ttls, st.sampled_from(["", "detach"])),
     _verb(
-        "adopt",
+        "attach",
         ids,
         ids,
         ttls,
@@ -323,7 +323,7 @@ def _play(server: Mini | Real, step: Step) -> Any:
             return server.run(scripts.GATHER.text, [*KEYS, *OTHER], words)
         case "acquire":
             words[0] += SHOWN.encode()
-        case "adopt":
+        case "attach":
             words[1] += SHOWN.encode()
     return server.run(getattr(scripts, what.upper()).text, KEYS, words)
 

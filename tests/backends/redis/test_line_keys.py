@@ -25,7 +25,7 @@ def test_who_joins_prolongs_all_of_it(server: RedisServer, first_ends: str) -> N
     port = engine(server).blocking(ThreadRuntime())
     holder, first, second = claim(), claim(), claim()
     assert isinstance(run(port.attempt(holder, 0.0)), Granted)
-    run(port.release(claim(), doubtful=True))
+    run(port.release(claim(), outcome_unknown=True))
     assert isinstance(run(port.attempt(first, 0.0)), Busy)
     server.ask("PEXPIRE", f"t:{{x}}:{first_ends}", 200)  # as it would be after a while
     assert isinstance(run(port.attempt(second, 0.0)), Busy)

@@ -167,13 +167,13 @@ class TestLostAnswers(Part):
         self, scene: Scene, between: Between
     ) -> None:
         """L3: its first sending was stuck while it was detached, attached and released."""
-        port, parked, moved = scene.port(), scene.claim("x"), scene.claim("x")
-        await port.attempt(parked, 0.0)
-        assert await port.park(parked, 30.0)
-        assert await port.adopt(parked, moved) is not None
+        port, detached, moved = scene.port(), scene.claim("x"), scene.claim("x")
+        await port.attempt(detached, 0.0)
+        assert await port.detach(detached, 30.0)
+        assert await port.attach(detached, moved) is not None
         assert await port.release(moved)
-        assert isinstance(await port.attempt(parked, 0.0), Busy)
-        assert await port.inspect(parked.key) == []
+        assert isinstance(await port.attempt(detached, 0.0), Busy)
+        assert await port.inspect(detached.key) == []
 
     async def test_breaking_is_told_to_be_in_doubt(self, scene: Scene, between: Between) -> None:
         """It is not asked for again: by then it could break somebody else's hold."""
@@ -187,17 +187,17 @@ class TestLostAnswers(Part):
             await lease.release()
 
 
-@pytest.mark.parametrize("verb", ["release", "adopt"])
+@pytest.mark.parametrize("verb", ["release", "attach"])
 def test_a_tombstone_has_nothing_to_do_with_the_ttl(server: RedisServer, verb: str) -> None:
     """It bars commands that come late: none does after minutes, and a ttl may be a month."""
     port = engine(server).blocking(ThreadRuntime())
     mine, after = claim(ttl=30 * 86_400.0), claim(ttl=30 * 86_400.0)
     assert isinstance(run(port.attempt(mine, 0.0)), Granted)
-    if verb == "adopt":
-        assert run(port.adopt(mine, after)) is not None
+    if verb == "attach":
+        assert run(port.attach(mine, after)) is not None
         run(port.release(after))
     else:
-        run(port.release(mine, doubtful=True))
+        run(port.release(mine, outcome_unknown=True))
     left = server.ask("PTTL", "t:{x}:alive")
     assert isinstance(left, int)
     assert 60_000 < left <= 130_000

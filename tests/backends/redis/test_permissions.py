@@ -57,16 +57,16 @@ def exercise(url: str) -> None:
 
 
 async def verbs(port: Any) -> None:
-    alone, parked, heir = claim(), claim(), claim()
+    alone, detached, heir = claim(), claim(), claim()
     assert isinstance(await port.attempt(alone, 0.0), Granted)
     assert isinstance(await port.attempt(alone, 0.0), Granted)
     assert await port.renew([alone])
     assert await port.downgrade(alone)
     assert await port.renew([alone])
-    assert await port.release(alone._replace(mode=Mode.SHARED), doubtful=True)
-    assert isinstance(await port.attempt(parked, 0.0), Granted)
-    assert await port.park(parked, 5.0)
-    assert await port.adopt(parked, heir)
+    assert await port.release(alone._replace(mode=Mode.SHARED), outcome_unknown=True)
+    assert isinstance(await port.attempt(detached, 0.0), Granted)
+    assert await port.detach(detached, 5.0)
+    assert await port.attach(detached, heir)
     assert (await port.inspect(heir.key))[0].holders
     assert await port.break_hold(heir.key, None)
     for several in (

@@ -32,10 +32,11 @@ def left(port: Any, mine: Claim) -> float:
 
 @EACH
 def test_a_late_renewal_does_not_shorten_what_was_parked(server: RedisServer, kind: str) -> None:
-    """It was on its way when the hold was parked for longer; so was an attempt that is repeated."""
+    """It was on its way when the hold was detached for longer; so was an attempt that is
+    repeated."""
     port, mine = engine(server).blocking(ThreadRuntime()), claim(**KINDS[kind], ttl=5.0)
     granted = run(port.attempt(mine, 0.0))
-    assert run(port.park(mine, 600.0))
+    assert run(port.detach(mine, 600.0))
     assert run(port.renew([mine])) == [Renewal.HELD]
     assert left(port, mine) > 500
     assert run(port.attempt(mine, 0.0)) == granted
@@ -48,7 +49,7 @@ def test_a_late_renewal_does_not_shorten_what_was_parked(server: RedisServer, ki
 def test_a_hold_may_be_parked_for_less_than_its_ttl(server: RedisServer, kind: str) -> None:
     port, mine = engine(server).blocking(ThreadRuntime()), claim(**KINDS[kind], ttl=600.0)
     run(port.attempt(mine, 0.0))
-    assert run(port.park(mine, 30.0))
+    assert run(port.detach(mine, 30.0))
     assert left(port, mine) <= 30
     run(port.release(mine))
     run(port.close())
@@ -57,10 +58,10 @@ def test_a_hold_may_be_parked_for_less_than_its_ttl(server: RedisServer, kind: s
 @EACH
 def test_whoever_attaches_has_the_ttl_of_its_lock(server: RedisServer, kind: str) -> None:
     port = engine(server).blocking(ThreadRuntime())
-    parked, mine = (claim(**KINDS[kind], ttl=30.0) for _ in range(2))
-    run(port.attempt(parked, 0.0))
-    assert run(port.park(parked, 600.0))
-    assert run(port.adopt(parked, mine)) is not None
+    detached, mine = (claim(**KINDS[kind], ttl=30.0) for _ in range(2))
+    run(port.attempt(detached, 0.0))
+    assert run(port.detach(detached, 600.0))
+    assert run(port.attach(detached, mine)) is not None
     assert left(port, mine) <= 30, "a holder that dies now would keep it for ten minutes"
     run(port.release(mine))
     run(port.close())
@@ -72,12 +73,12 @@ def test_an_attach_that_comes_again_does_not_shorten_what_was_parked_since(
 ) -> None:
     """It was asked twice, because the first answer was lost; one of them is late."""
     port = engine(server).blocking(ThreadRuntime())
-    parked, mine = (claim(**KINDS[kind], ttl=5.0) for _ in range(2))
-    run(port.attempt(parked, 0.0))
-    assert run(port.park(parked, 60.0))
-    granted = run(port.adopt(parked, mine))
-    assert run(port.park(mine, 600.0))
-    assert run(port.adopt(parked, mine)) == granted
+    detached, mine = (claim(**KINDS[kind], ttl=5.0) for _ in range(2))
+    run(port.attempt(detached, 0.0))
+    assert run(port.detach(detached, 60.0))
+    granted = run(port.attach(detached, mine))
+    assert run(port.detach(mine, 600.0))
+    assert run(port.attach(detached, mine)) == granted
     assert left(port, mine) > 500
     run(port.release(mine))
     run(port.close())
@@ -86,22 +87,22 @@ def test_an_attach_that_comes_again_does_not_shorten_what_was_parked_since(
 @pytest.mark.parametrize("layout", ["redisson", "redis-py"])
 def test_in_a_foreign_layout(server: RedisServer, layout: str) -> None:
     port: Any = open_engine(f"{server.url}?layout={layout}")[0].blocking(ThreadRuntime())
-    parked, given_up, mine = (claim(ttl=5.0) for _ in range(3))
-    granted = run(port.attempt(parked, 0.0))
-    assert run(port.park(parked, 600.0))
-    assert run(port.renew([parked])) == [Renewal.HELD]
-    assert run(port.attempt(parked, 0.0)) == granted
-    assert left(port, parked) > 500
-    assert run(port.adopt(parked, given_up)) == granted
-    run(port.put_back(given_up, parked._replace(ttl=600.0)))
-    assert left(port, parked) > 500
-    assert run(port.adopt(parked, given_up)) is None, "a late attach was not barred"
-    assert run(port.adopt(parked, mine)) == granted
+    detached, given_up, mine = (claim(ttl=5.0) for _ in range(3))
+    granted = run(port.attempt(detached, 0.0))
+    assert run(port.detach(detached, 600.0))
+    assert run(port.renew([detached])) == [Renewal.HELD]
+    assert run(port.attempt(detached, 0.0)) == granted
+    assert left(port, detached) > 500
+    assert run(port.attach(detached, given_up)) == granted
+    run(port.undo_attach(given_up, detached._replace(ttl=600.0)))
+    assert left(port, detached) > 500
+    assert run(port.attach(detached, given_up)) is None, "a late attach was not barred"
+    assert run(port.attach(detached, mine)) == granted
     assert left(port, mine) <= 5
-    assert run(port.park(mine, 600.0))
-    assert run(port.adopt(parked, mine)) == granted, "it was asked twice, and one came late"
+    assert run(port.detach(mine, 600.0))
+    assert run(port.attach(detached, mine)) == granted, "it was asked twice, and one came late"
     assert left(port, mine) > 500
-    run(port.put_back(given_up, parked._replace(ttl=600.0)))
+    run(port.undo_attach(given_up, detached._replace(ttl=600.0)))
     assert run(port.release(mine))
     assert not run(port.inspect(mine.key))
     run(port.close())
@@ -128,7 +129,7 @@ def test_a_full_server_takes_nobodys_hold_away(full: RedisServer) -> None:
         with pytest.raises(BackendError, match="OOM"):
             run(port.attempt(claim("new"), 0.0))
         assert run(port.renew(held)) == [Renewal.HELD] * len(held)
-        assert run(port.park(held[2], 60.0))
+        assert run(port.detach(held[2], 60.0))
     finally:
         full.ask("CONFIG", "SET", "maxmemory", 0)
     assert all(run(port.release(each)) for each in held)

@@ -106,7 +106,7 @@ def test_all_verbs_with_a_replica_that_confirms(pair: Pair, colour: str) -> None
         assert isinstance(await port.attempt_all(more), list)
         assert await port.renew([mine, *more]) == [Renewal.HELD] * 3
         after = claim()
-        assert isinstance(await port.adopt(mine, after), Granted)
+        assert isinstance(await port.attach(mine, after), Granted)
         assert await port.renew([mine]) == [Renewal.LOST]
         assert await port.release(after)
         assert await port.release_all(more) == [True, True]
@@ -185,10 +185,10 @@ def test_a_detach_that_is_not_confirmed_fails(pair: Pair, colour: str) -> None:
         assert isinstance(await port.attempt(mine, 0.0), Granted)
         pair.replica.stop()
         with pytest.raises(BackendUnavailable, match="not confirmed"):
-            await port.park(mine, 600.0)
+            await port.detach(mine, 600.0)
         pair.whole()
         patient = pair.port(colour, patient=True)
-        assert await patient.park(mine, 600.0)
+        assert await patient.detach(mine, 600.0)
         assert await port.release(mine)
         await port.close()
         await patient.close()
@@ -219,7 +219,7 @@ def test_an_attach_that_is_not_confirmed_leaves_the_hold_parked(pair: Pair) -> N
         with pytest.raises(BackendUnavailable, match="not confirmed"):
             locks.attach(text)
         pair.whole()
-        eventually(lambda: 60 < ttl_left(locks) <= 120, "it is not parked as it was")
+        eventually(lambda: 60 < ttl_left(locks) <= 120, "it is not detached as it was")
         again = patient.attach(text)
         assert again.fence == lease.fence
         with pytest.raises(LeaseLost):
@@ -240,21 +240,21 @@ KINDS: dict[str, dict[str, Any]] = {
 def test_what_an_attach_took_over_is_put_back(pair: Pair, colour: str, kind: str) -> None:
     async def story() -> None:
         port, patient = pair.port(colour), pair.port(colour, patient=True)
-        parked, given_up, after = (claim(**KINDS[kind]) for _ in range(3))
-        first = await patient.attempt(parked, 0.0)
-        assert await patient.park(parked, 120.0)
+        detached, given_up, after = (claim(**KINDS[kind]) for _ in range(3))
+        first = await patient.attempt(detached, 0.0)
+        assert await patient.detach(detached, 120.0)
         pair.replica.stop()
         with pytest.raises(BackendUnavailable, match="not confirmed"):
-            await port.adopt(parked, given_up)
+            await port.attach(detached, given_up)
         for _ in range(2):
-            await port.put_back(given_up, parked._replace(ttl=120.0))
-        (info,) = await port.inspect(parked.key)
+            await port.undo_attach(given_up, detached._replace(ttl=120.0))
+        (info,) = await port.inspect(detached.key)
         assert 60 < info.holders[0].ttl_left <= 120
         assert await port.renew([given_up]) == [Renewal.LOST]
         pair.whole()
-        assert await patient.adopt(parked, given_up) is None, "a late attach was not barred"
-        assert await patient.adopt(parked, after) == first
-        await port.put_back(given_up, parked._replace(ttl=120.0))
+        assert await patient.attach(detached, given_up) is None, "a late attach was not barred"
+        assert await patient.attach(detached, after) == first
+        await port.undo_attach(given_up, detached._replace(ttl=120.0))
         assert await patient.renew([after]) == [Renewal.HELD]
         assert await port.release(after)
         await port.close()

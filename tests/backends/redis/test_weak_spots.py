@@ -52,7 +52,7 @@ class TestRedisson(OnRedis):
     async def test_a_downgrade_lets_the_readers_of_others_in(
         self, scene: Scene, redis_server: RedisServer
     ) -> None:
-        """There it sends no message, and they stay parked."""
+        """There it sends no message, and they stay detached."""
         book = scene.connect().rwlock("x")
         write, read = await book.write().acquire(), await book.read().acquire()
         seen = scene.gate()

@@ -14,7 +14,7 @@ from locknut.backends.redlock.ballots import (
     VOTES,
     Ballot,
     Round,
-    adopted,
+    attached,
     decided,
     decided_again,
     joined_number,
@@ -211,17 +211,17 @@ def test_a_node_that_forgot_does_not_say_who_attached_it() -> None:
     taken = Round(range(5), 5)
     taken.answers = {0: (0, 0), 1: (0, 77), 2: (0, 77)}
     assert taken.hopeless(1)
-    assert not adopted(taken), "two more may say 77"
+    assert not attached(taken), "two more may say 77"
     taken.answers[3] = (0, 77)
-    assert adopted(taken)
+    assert attached(taken)
 
 
 def test_an_attach_goes_on_until_a_majority_has_swapped_or_none_can() -> None:
     taken = Round(range(5), 5)
     taken.answers = {0: (1, 7), 1: (1, 7)}
-    assert not adopted(taken)
+    assert not attached(taken)
     taken.answers[2] = (1, 7)
-    assert adopted(taken)
+    assert attached(taken)
 
 
 def test_what_was_not_answered_may_arrive_later() -> None:

@@ -29,8 +29,8 @@ def test_no_ballot_is_kept_of_what_is_over(three: RedlockNodes, colour: str) -> 
         async with locks.lock("released"):
             pass
         lost = await locks.lock("lost", ttl=2, auto_renew=False).acquire()
-        parked = await locks.lock("detached").acquire()
-        await parked.detach()
+        detached = await locks.lock("detached").acquire()
+        await detached.detach()
         async with other.lock("taken"):
             with pytest.raises(AcquireTimeout):
                 async with locks.lock("taken", timeout=0.05):
@@ -63,24 +63,24 @@ def test_no_ballot_is_kept_of_an_attach_that_is_answered_after_its_release(
     """Its caller gave up meanwhile; the tombstones of the release end what it took over."""
     paint = COLOURS[colour]()
     engine: Any = open_engine(three.url)[0]
-    parked, heir = (Claim("t:x", secrets.token_hex(16), ttl=30.0) for _ in range(2))
+    detached, heir = (Claim("t:x", secrets.token_hex(16), ttl=30.0) for _ in range(2))
 
     async def body() -> None:
         locks = paint.locks(engine, Settings("locknut"))
         async with locks.lock("warm", timeout=30):
             pass
         backend: Any = paint.backend(engine)
-        assert isinstance(await backend.attempt(parked, 0.0), Granted)
-        assert await backend.park(parked, 30.0)
+        assert isinstance(await backend.attempt(detached, 0.0), Granted)
+        assert await backend.detach(detached, 30.0)
         answered = backend._round
 
         async def late(*words: Any, **facts: Any) -> Any:
             taken = await answered(*words, **facts)
-            await backend.release(heir, doubtful=True)
+            await backend.release(heir, outcome_unknown=True)
             return taken
 
         backend._round = late
-        await backend.adopt(parked, heir)
+        await backend.attach(detached, heir)
         assert not engine._set.ballots
         assert not engine._set.attaching
         backend._round = answered

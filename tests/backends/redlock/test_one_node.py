@@ -51,7 +51,7 @@ def test_who_waits_longest_is_rung_and_nothing_is_granted(
         for since, each in ((2, second), (1, first)):  # the second one is heard of first
             asked = node.recipe.vote(each, 1, since, b"bell", 1)
             assert node.ask(asked) == HELD_BY_ANOTHER
-        assert node.ask(node.recipe.withdraw(holder, doubtful=False)) == 1
+        assert node.ask(node.recipe.withdraw(holder, outcome_unknown=False)) == 1
         assert ear.read() == [b"message", b"bell", first.id.encode()]
         assert server.ask("PUBLISH", "bell", "that was all") == 1
         assert ear.read() == [b"message", b"bell", b"that was all"]
@@ -80,7 +80,7 @@ def test_only_a_larger_number_is_taken_and_later_only_with_a_vote(
     assert node.ask(node.recipe.raise_to(one, number + 1)) == VOTED
     too_far = (time.time_ns() // 1000 + 75_000_000) // 32
     assert node.ask(node.recipe.raise_to(one, too_far)) == TOO_SMALL
-    assert node.ask(node.recipe.withdraw(one, doubtful=False)) == 1
+    assert node.ask(node.recipe.withdraw(one, outcome_unknown=False)) == 1
     assert node.ask(node.recipe.vote(other, number + 1, 1, b"", 1)) == TOO_SMALL
 
 
@@ -96,7 +96,7 @@ def test_an_old_copy_of_a_vote_is_worth_nothing(
     if lost:
         server.ask("HSET", MARKER, "run", "of another server")
     assert node.ask(node.recipe.raise_to(one, soon())) == (0 if lost else VOTED)
-    attached = node.ask(node.recipe.adopt(one, at_once(one)))
+    attached = node.ask(node.recipe.attach(one, at_once(one)))
     assert attached == (QUARANTINED if lost else 1)
 
 
@@ -118,28 +118,28 @@ def test_what_comes_late_does_not_shorten_what_was_parked(
     assert node.vote(mine, 1) > HELD_BY_ANOTHER
     renew()
     before = ends(mine)
-    renew(parked_for=9.0)
-    parked = ends(mine)
-    assert parked > before + 3000
+    renew(detached_for=9.0)
+    detached = ends(mine)
+    assert detached > before + 3000
     renew()
-    assert ends(mine) == parked
+    assert ends(mine) == detached
     assert node.vote(mine, 2) > HELD_BY_ANOTHER
-    assert ends(mine) == parked
-    attach = node.recipe.adopt(mine, heir)
+    assert ends(mine) == detached
+    attach = node.recipe.attach(mine, heir)
     assert node.ask(attach) == 1
-    assert ends(heir) < parked, "a holder that dies now would keep it for longer than its ttl"
-    again = node.recipe.extend(heir, 7, anew=False, parked_for=9.0)
+    assert ends(heir) < detached, "a holder that dies now would keep it for longer than its ttl"
+    again = node.recipe.extend(heir, 7, anew=False, detached_for=9.0)
     assert node.ask(again) == VOTED
-    parked = ends(heir)
+    detached = ends(heir)
     assert node.ask(attach) == 1
-    assert ends(heir) == parked, "an attach that is repeated comes late as well"
-    back = node.recipe.adopt(heir, mine._replace(ttl=9.0), back=True)
+    assert ends(heir) == detached, "an attach that is repeated comes late as well"
+    back = node.recipe.attach(heir, mine._replace(ttl=9.0), back=True)
     assert node.ask(back) == 1
-    parked = ends(mine)
+    detached = ends(mine)
     renew()
-    assert ends(mine) == parked, "who gave an attach up has parked it again"
-    renew(parked_for=2.0)
-    assert ends(mine) < parked, "it may be parked for less"
+    assert ends(mine) == detached, "who gave an attach up has detached it again"
+    renew(detached_for=2.0)
+    assert ends(mine) < detached, "it may be detached for less"
 
 
 DAY = 86_400_000

@@ -40,7 +40,7 @@ class OneNode:
         return self.ask(self.recipe.vote(claim, 1, 1, b"", tries))
 
     def give_back(self, claim: Claim, tries: int) -> int:
-        return self.ask(self.recipe.withdraw(claim, doubtful=False, tries=tries))
+        return self.ask(self.recipe.withdraw(claim, outcome_unknown=False, tries=tries))
 
 
 @pytest.fixture(scope="module")
@@ -90,5 +90,5 @@ def test_the_end_of_the_claim_takes_every_vote_and_leaves_nothing(node: OneNode)
     mine = claim()
     assert node.vote(mine, 5) > HELD_BY_ANOTHER
     assert node.ask(node.recipe.extend(mine, 7, anew=False)) == VOTED
-    assert node.ask(node.recipe.withdraw(mine, doubtful=False)) == 1
+    assert node.ask(node.recipe.withdraw(mine, outcome_unknown=False)) == 1
     assert node.give_back(mine, 9) == 0, "it is over"

@@ -128,8 +128,8 @@ def test_a_hold_that_is_taken_over_while_the_session_ends_is_not_given_out(
 ) -> None:
     held, taker = claim("x"), claim("x")
     run(port.attempt(held, 0.0))
-    assert run(port.park(held, 5.0))
-    real = moving.adopt
+    assert run(port.detach(held, 5.0))
+    real = moving.attach
 
     async def late(*given: Any) -> Any:
         place = await real(*given)
@@ -137,9 +137,9 @@ def test_a_hold_that_is_taken_over_while_the_session_ends_is_not_given_out(
         return place
 
     with monkeypatch.context() as patched:
-        patched.setattr(moving, "adopt", late)
+        patched.setattr(moving, "attach", late)
         with pytest.raises(BackendUnavailable):
-            run(port.adopt(held, taker))
+            run(port.attach(held, taker))
     run(port.release(taker))
 
 
@@ -147,19 +147,19 @@ def test_a_hold_that_is_taken_over_while_the_session_ends_is_not_given_out(
 def test_a_hold_that_an_interrupted_attach_took_over_is_parked_again(
     port: ZooKeeperBackend, mode: Mode
 ) -> None:
-    parked, given_up, mine = (claim("x", mode=mode, permits=1) for _ in range(3))
-    granted = run(port.attempt(parked, 0.0))
+    detached, given_up, mine = (claim("x", mode=mode, permits=1) for _ in range(3))
+    granted = run(port.attempt(detached, 0.0))
     assert isinstance(granted, Granted)
-    assert run(port.park(parked, 60.0))
-    assert run(port.adopt(parked, given_up)) is not None
+    assert run(port.detach(detached, 60.0))
+    assert run(port.attach(detached, given_up)) is not None
     for _ in range(2):  # an answer may be lost
-        run(port.put_back(given_up, parked._replace(ttl=60.0)))
+        run(port.undo_attach(given_up, detached._replace(ttl=60.0)))
         (node,) = naming.nodes(line(port, mine))
-        assert (node.id, node.parked) == (parked.id, True)
-    taken = run(port.adopt(parked, mine))
+        assert (node.id, node.detached) == (detached.id, True)
+    taken = run(port.attach(detached, mine))
     assert taken is not None
     assert taken.raw == granted.raw
-    run(port.put_back(given_up, parked._replace(ttl=60.0)))
+    run(port.undo_attach(given_up, detached._replace(ttl=60.0)))
     assert run(port.release(mine))
     assert line(port, mine) == []
 
@@ -171,14 +171,14 @@ def test_an_attach_that_failed_leaves_the_text_good(
         lease = web.lock("x").acquire()
         assert lease is not None
         text = lease.detach(ttl=60)
-        adopt = moving.adopt
+        attach = moving.attach
 
         async def done(*given: Any) -> Any:
-            await adopt(*given)
+            await attach(*given)
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patched:
-            patched.setattr(moving, "adopt", done)
+            patched.setattr(moving, "attach", done)
             with pytest.raises(KeyboardInterrupt):
                 worker.attach(text)
         found: list[locknut.Lease] = []
@@ -188,7 +188,7 @@ def test_an_attach_that_failed_leaves_the_text_good(
                 found.append(worker.attach(text))
             return bool(found)
 
-        eventually(attached, "parked again, by the keeper")
+        eventually(attached, "detached again, by the keeper")
         assert found[0].fence == lease.fence
 
 

@@ -1,4 +1,5 @@
-"""One node in the place of another: what a parked hold is worth, and where an owner's claims go."""
+"""One node in the place of another: what a detached hold is worth, and where an owner's claims
+go."""
 
 from __future__ import annotations
 

@@ -139,17 +139,17 @@ def test_what_is_no_contender_is_nobody() -> None:
 @pytest.mark.parametrize("layout", ["curator", "kazoo"])
 @pytest.mark.parametrize("mode", list(Mode))
 @pytest.mark.parametrize("owner", [None, "order-7"])
-@pytest.mark.parametrize("parked", [False, True])
+@pytest.mark.parametrize("detached", [False, True])
 def test_our_own_names_say_what_they_are(
-    layout: str, mode: Mode, owner: str | None, parked: bool
+    layout: str, mode: Mode, owner: str | None, detached: bool
 ) -> None:
     kind = naming.kind_of(Claim("t:x", ID, mode=mode), layout)
-    name = naming.prefix(ID, naming.owner_mark(owner), kind, parked=parked) + "0000000012"
+    name = naming.prefix(ID, naming.owner_mark(owner), kind, detached=detached) + "0000000012"
     found = naming.node(name)
     assert found is not None
     assert (found.id, found.mode, found.sequence) == (ID, mode, 12)
-    assert (found.owner, found.parked, found.number) == (
-        naming.owner_mark(owner), parked, "0000000012",
+    assert (found.owner, found.detached, found.number) == (
+        naming.owner_mark(owner), detached, "0000000012",
     )  # fmt: skip
 
 

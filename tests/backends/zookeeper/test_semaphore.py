@@ -130,7 +130,7 @@ def test_an_answer_is_lost_on_the_way_from_the_line_to_the_lease(
 
     def released() -> bool:
         try:
-            return run(port.release(wanted, doubtful=True))
+            return run(port.release(wanted, outcome_unknown=True))
         except BackendUnavailable:
             return False
 

@@ -275,7 +275,7 @@ def test_a_claim_that_got_no_answer_is_withdrawn_all_the_same(
 
     def withdrawn() -> bool:
         try:
-            return not run(port.release(wanted, doubtful=True))
+            return not run(port.release(wanted, outcome_unknown=True))
         except BackendUnavailable:
             return False
 

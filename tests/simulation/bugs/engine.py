@@ -26,17 +26,17 @@ class SetThenExpire(SimBackend):
 class GetThenDelete(SimBackend):
     """Look whether it is ours, then delete it: by then it may be another's."""
 
-    async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
+    async def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:
         def ours(store: SimStore, _: float) -> bool:
             return any(held.claim.id == claim.id for held in store.holds())
 
         def delete(store: SimStore, now: float) -> bool:
             for held in [held for held in store.holds() if held.claim.key == claim.key]:
-                store.release(held.claim, now, doubtful=False)
+                store.release(held.claim, now, outcome_unknown=False)
             return True
 
         if not await self.ask((claim,), ours):
-            return await super().release(claim, doubtful=doubtful)
+            return await super().release(claim, outcome_unknown=outcome_unknown)
         found: bool = await self.ask((claim,), delete)
         return found
 
@@ -44,10 +44,10 @@ class GetThenDelete(SimBackend):
 class ReleasesAnybody(SimStore):
     """Deletes the key, whoever holds it."""
 
-    def release(self, claim: Claim, now: float, *, doubtful: bool) -> bool:
+    def release(self, claim: Claim, now: float, *, outcome_unknown: bool) -> bool:
         for held in [held for held in self.holds() if held.claim.key == claim.key]:
-            super().release(held.claim, now, doubtful=False)
-        return super().release(claim, now, doubtful=doubtful)
+            super().release(held.claim, now, outcome_unknown=False)
+        return super().release(claim, now, outcome_unknown=outcome_unknown)
 
 
 class RenewsAnybody(SimStore):
@@ -93,36 +93,36 @@ class KeepsTheFirstExpiry(SimStore):
 class ForgetsTombstones(SimStore):
     """Releases, and lets the attempt that was stuck in a dead connection in afterwards (L3)."""
 
-    def release(self, claim: Claim, now: float, *, doubtful: bool) -> bool:
-        return super().release(claim, now, doubtful=doubtful and False)
+    def release(self, claim: Claim, now: float, *, outcome_unknown: bool) -> bool:
+        return super().release(claim, now, outcome_unknown=outcome_unknown and False)
 
 
 class StaysInLine(SimStore):
     """Releases holds only: who gives up waiting stays in the line."""
 
-    def release(self, claim: Claim, now: float, *, doubtful: bool) -> bool:
+    def release(self, claim: Claim, now: float, *, outcome_unknown: bool) -> bool:
         if any(claim_id == claim.id for _, claim_id in self.places_in_line()):
             return False
-        return super().release(claim, now, doubtful=doubtful)
+        return super().release(claim, now, outcome_unknown=outcome_unknown)
 
 
 class ForgetsWhatIsParked(SimStore):
     """A renewal that comes after the hold was detached cuts it down to the ttl of its lock."""
 
-    def park(self, claim: Claim, ttl: float, now: float) -> bool:
-        parked = super().park(claim, ttl, now)
+    def detach(self, claim: Claim, ttl: float, now: float) -> bool:
+        detached = super().detach(claim, ttl, now)
         for held in self.holds():
-            held.parked = False
-        return parked
+            held.detached = False
+        return detached
 
 
 class AttachesTwice(SimStore):
-    """Adopts without taking the parked claim away (S15)."""
+    """Attaches without taking the detached claim away (S15)."""
 
-    def adopt(self, parked: Claim, claim: Claim, now: float) -> Granted | None:
-        known = self._held(parked, now)
+    def attach(self, detached: Claim, claim: Claim, now: float) -> Granted | None:
+        known = self._held(detached, now)
         if known is None:
-            return super().adopt(parked, claim, now)
+            return super().attach(detached, claim, now)
         key = self._keys[claim.key, False]
         key.holders[claim.id] = Held(claim, known.raw, now + (claim.ttl or NEVER), known.since)
         return Granted(known.raw)
@@ -170,11 +170,11 @@ class CountsEntries(SimStore):
             self._counts[claim.id] = count + 1
         return answer
 
-    def release(self, claim: Claim, now: float, *, doubtful: bool) -> bool:
+    def release(self, claim: Claim, now: float, *, outcome_unknown: bool) -> bool:
         self._counts[claim.id] = self._counts.get(claim.id, 1) - 1
         if self._counts[claim.id] > 0:
             return True
-        return super().release(claim, now, doubtful=doubtful)
+        return super().release(claim, now, outcome_unknown=outcome_unknown)
 
     @property
     def _counts(self) -> dict[str, int]:

@@ -49,9 +49,9 @@ class SimBackend:
         )
         return found
 
-    async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
+    async def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:
         def give_back(store: SimStore, now: float) -> bool:
-            found = store.release(claim, now, doubtful=doubtful)
+            found = store.release(claim, now, outcome_unknown=outcome_unknown)
             self.node.withdrawn(bare(claim.key), claim.id)
             return found
 
@@ -64,9 +64,11 @@ class SimBackend:
         )
         return answer
 
-    async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> list[bool]:
+    async def release_all(
+        self, claims: Sequence[Claim], *, outcome_unknown: bool = False
+    ) -> list[bool]:
         def give_back(store: SimStore, now: float) -> list[bool]:
-            found = [store.release(claim, now, doubtful=doubtful) for claim in claims]
+            found = [store.release(claim, now, outcome_unknown=outcome_unknown) for claim in claims]
             for claim in claims:
                 self.node.withdrawn(bare(claim.key), claim.id)
             return found
@@ -78,13 +80,13 @@ class SimBackend:
         kept: bool = await self.ask((claim,), lambda store, now: store.downgrade(claim, now))
         return kept
 
-    async def park(self, claim: Claim, ttl: float) -> bool:
-        kept: bool = await self.ask((claim,), lambda store, now: store.park(claim, ttl, now))
+    async def detach(self, claim: Claim, ttl: float) -> bool:
+        kept: bool = await self.ask((claim,), lambda store, now: store.detach(claim, ttl, now))
         return kept
 
-    async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
+    async def attach(self, detached: Claim, claim: Claim) -> Granted | None:
         found: Granted | None = await self.ask(
-            (claim, parked), lambda store, now: store.adopt(parked, claim, now)
+            (claim, detached), lambda store, now: store.attach(detached, claim, now)
         )
         return found
 

@@ -121,7 +121,7 @@ BUGS: dict[str, Bug] = {
         only=("owned",),
     ),
     "redis-attach-twice": scripted(
-        Edit("adopt", "redis.call('set', HOLD, ARGV[2], 'PX', ARGV[3])", "kind = kind"),
+        Edit("attach", "redis.call('set', HOLD, ARGV[2], 'PX', ARGV[3])", "kind = kind"),
         rules="abd",
     ),
     "redis-fence-without-clock": scripted(

@@ -1,4 +1,5 @@
-"""Holds and places that last too short or too long: parked ones, and where a clock was set back."""
+"""Holds and places that last too short or too long: detached ones, and where a clock was set
+back."""
 
 from __future__ import annotations
 
@@ -45,10 +46,10 @@ CONFIRMED = replace(REDIS, backend=SimConfirmed)
 def released_instead(_: object) -> Callable[..., Any]:
     """Who gives an attach up releases what it may have taken over."""
 
-    async def put_back(backend: RedisBackend, claim: Claim, _: Claim) -> None:
-        await backend.release(claim, doubtful=True)
+    async def undo_attach(backend: RedisBackend, claim: Claim, _: Claim) -> None:
+        await backend.release(claim, outcome_unknown=True)
 
-    return put_back
+    return undo_attach
 
 
 _STEPS = ClockFaults(clock_set_far_back=0.5)
@@ -69,7 +70,7 @@ LASTING: dict[str, Bug] = {
     "redis-renewal-shortens-what-is-parked": scripted(
         Edit(
             "renew",
-            "if parks or redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then",
+            "if detaches or redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then",
             "if true then",
         ),
         rules="d",
@@ -77,7 +78,7 @@ LASTING: dict[str, Bug] = {
         only=("parcel",),
     ),
     "redis-attach-given-up-releases": believed(
-        Patch(RedisBackend, "put_back", released_instead),
+        Patch(RedisBackend, "undo_attach", released_instead),
         rules="d",
         faults=RedisFaults(tasks_cancelled=2.5, replicas_behind=0.3, slow=0.5),
         only=("parcel",),

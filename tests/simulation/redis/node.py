@@ -25,7 +25,7 @@ from tests.simulation.world import World
 
 VERBS = {
     getattr(scripts, verb).sha: verb.lower()
-    for verb in ("ACQUIRE", "ATTEND", "GATHER", "RELEASE", "RENEW", "DOWNGRADE", "ADOPT", "INSPECT")
+    for verb in "ACQUIRE ATTEND GATHER RELEASE RENEW DOWNGRADE ATTACH INSPECT".split()  # noqa: SIM905
 }
 GREETINGS = {
     b"HELLO": [b"server", b"redis", b"role", b"master"],
@@ -167,7 +167,7 @@ class RedisNode(Node):
                 self.broken(found, LockInfo(found))
             self.tell(NOBODY)
             return
-        named = {"adopt": argv[:2], "gather": argv[::4], "attend": []}.get(verb, argv[:1])
+        named = {"attach": argv[:2], "gather": argv[::4], "attend": []}.get(verb, argv[:1])
         actors = tuple(word[:32].decode() for word in named)
         self.tell(Order(actors, no_command, renews=verb == "renew"))
         if verb == "release":

@@ -57,8 +57,10 @@ def never(_: Any) -> Callable[[list[NodeClock]], bool]:
 def no_doubt(withdraw: Callable[..., Any]) -> Callable[..., Any]:
     """Nothing that was sent can come later than this."""
 
-    def words(known: Recipe, claim: Claim, *, doubtful: bool, **more: Any) -> Any:  # passed on
-        return withdraw(known, claim, doubtful=doubtful and False, **more)
+    def words(
+        known: Recipe, claim: Claim, *, outcome_unknown: bool, **more: Any
+    ) -> Any:  # passed on
+        return withdraw(known, claim, outcome_unknown=outcome_unknown and False, **more)
 
     return words
 
@@ -78,7 +80,7 @@ def throws_late_votes_away(attempt: Verb) -> Verb:
         answer: Answer = await attempt(engine, claim, patience)
         ballot = engine._set.ballots.get(claim.id)
         if isinstance(answer, Granted) and ballot is not None and ballot.votes is not None:
-            words = engine._recipe.withdraw(claim, doubtful=False)
+            words = engine._recipe.withdraw(claim, outcome_unknown=False)
             engine._tell([Question(at, words) for at in sorted(ballot.votes.out)])
         return answer
 

@@ -21,7 +21,7 @@ from tests.simulation.world import World
 
 VERBS = {
     getattr(scripts, verb).sha: verb.lower()
-    for verb in ("VOTE", "RAISE", "EXTEND", "WITHDRAW", "DOWNGRADE", "ADOPT", "LOOK", "WATCH")
+    for verb in ("VOTE", "RAISE", "EXTEND", "WITHDRAW", "DOWNGRADE", "ATTACH", "LOOK", "WATCH")
 }
 LAST = b"for good"
 """What a withdrawal says at its end (no script looks there) if the claim is over with it: one that
@@ -199,7 +199,7 @@ class RedlockNode(RedisNode):
                 self._broken(bare(key))
             self.tell(NOBODY)
             return answer
-        actors = tuple(word[:32].decode() for word in argv[: 2 if verb == "adopt" else 1])
+        actors = tuple(word[:32].decode() for word in argv[: 2 if verb == "attach" else 1])
         self.tell(Order(actors, no_command, renews=verb == "extend" and argv[4] != b"1"))
         if verb == "withdraw" and argv[-1] == LAST:
             self.withdrawn(bare(key), actors[0])

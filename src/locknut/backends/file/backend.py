@@ -64,9 +64,9 @@ class FileBackend:
         except OSError as error:
             raise failed(error, None) from error
 
-    async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
+    async def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:
         try:
-            return self._recipe.release(claim, doubtful=doubtful)
+            return self._recipe.release(claim, outcome_unknown=outcome_unknown)
         except OSError as error:
             raise failed(error, claim.key) from error
 
@@ -76,18 +76,18 @@ class FileBackend:
         except (OSError, Crowded) as error:
             raise failed(error, claim.key) from error
 
-    async def park(self, claim: Claim, ttl: float) -> bool:
+    async def detach(self, claim: Claim, ttl: float) -> bool:
         if self.capabilities is ACROSS_MACHINES:
             message = "a detached hold is counted by one machine's clock: not with ?network=allow"
             raise Unsupported(message, key=claim.key, backend=self.name)
         try:
-            return holds.park(self._recipe, claim, ttl)
+            return holds.detach(self._recipe, claim, ttl)
         except (OSError, Crowded) as error:
             raise failed(error, claim.key) from error
 
-    async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
+    async def attach(self, detached: Claim, claim: Claim) -> Granted | None:
         try:
-            return holds.adopt(self._recipe, parked, claim)
+            return holds.attach(self._recipe, detached, claim)
         except (OSError, Crowded) as error:
             raise failed(error, claim.key) from error
 

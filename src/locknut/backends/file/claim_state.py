@@ -75,7 +75,7 @@ class ClaimState:
         self.request = BARGE
         """What an exclusive claim asks of the kernel: up to its ticket, once it has one."""
         self.reserved: float | None = None
-        """How long a parked hold that was in the way has left."""
+        """How long a detached hold that was in the way has left."""
         self.ticket: int | None = None
         self.former: int | None = None
         """The ticket this claim had in a file that was removed meanwhile."""

@@ -70,7 +70,7 @@ def _remove(file: LockFile, me: ProcessIdentity, unused_for: float) -> bool:
     if file_layout.foreign(head) or about.st_mtime > time.time() - unused_for:
         return False
     # While its number is ahead of the clock, the file keeps the fence from going back (S11).
-    if ahead_of_clock(last.raw) or holder_slots.parked(file.fd, last, me):
+    if ahead_of_clock(last.raw) or holder_slots.detached(file.fd, last, me):
         return False
     burial.remove(file)
     return True

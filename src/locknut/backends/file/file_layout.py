@@ -98,10 +98,10 @@ class Record(NamedTuple):
     since: int = 0
     """Microseconds since the epoch."""
     until: int = 0
-    """Nanoseconds of this boot's clock: when the parked hold ends. 0: nothing is parked."""
+    """Nanoseconds of this boot's clock: when the detached hold ends. 0: nothing is detached."""
     boot: bytes = bytes(8)
-    parked: bytes = _NOBODY_ELSE
-    """The digest of the claim id that may adopt this parked hold."""
+    detached: bytes = _NOBODY_ELSE
+    """The digest of the claim id that may attach this detached hold."""
     owner_digest: bytes = _NOBODY_ELSE
     words: bytes = b""
 
@@ -140,7 +140,7 @@ def decode(data: bytes) -> Record | None:
 
 
 def numbers(data: bytes) -> tuple[int, int] | None:
-    """Of a record only the number of its grant, and until when there may be parked holds."""
+    """Of a record only the number of its grant, and until when there may be detached holds."""
     if not sound(data):
         return None
     raw, _, until = _NUMBERS.unpack_from(data, _TIMES_AT)

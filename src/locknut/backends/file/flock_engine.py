@@ -195,8 +195,8 @@ class FlockBackend:
         except OSError as error:
             raise failed(error, None) from error
 
-    async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
-        if doubtful:
+    async def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:
+        if outcome_unknown:
             self._engine.bar(claim)
         self._engine.refusals.pop(claim.id, None)
         hold = self._engine.holds.pop(claim.id, None)
@@ -214,10 +214,10 @@ class FlockBackend:
         # flock lets go of the one before it takes the other: a writer could come in between.
         self._unsupported("turning an exclusive hold into a shared one", claim.key)
 
-    async def park(self, claim: Claim, ttl: float) -> bool:  # noqa: ARG002
+    async def detach(self, claim: Claim, ttl: float) -> bool:  # noqa: ARG002
         self._unsupported("detached holds", claim.key)
 
-    async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:  # noqa: ARG002
+    async def attach(self, detached: Claim, claim: Claim) -> Granted | None:  # noqa: ARG002
         self._unsupported("detached holds", claim.key)
 
     async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:

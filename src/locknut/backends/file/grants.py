@@ -88,7 +88,7 @@ def enter_owned(state: ClaimState, me: ProcessIdentity) -> int | None:
 def _joins(state: ClaimState, last: Record, me: ProcessIdentity) -> bool:
     """Whether a co-owner is in already; raises if it is another owner."""
     fd = state.file.fd
-    if not in_the_way(fd, WRITE, OWNERS, 1) and not holder_slots.parked(fd, last, me):
+    if not in_the_way(fd, WRITE, OWNERS, 1) and not holder_slots.detached(fd, last, me):
         return False
     if last.mode == OWNED and last.owner_digest == state.owner_digest:
         return True
@@ -135,7 +135,7 @@ def _admit(state: ClaimState, last: Record, record: Record, me: ProcessIdentity)
 
 
 def _refuse_parked(state: ClaimState, last: Record, me: ProcessIdentity, *, allowed: int) -> None:
-    kept = holder_slots.parked(state.file.fd, last, me)
+    kept = holder_slots.detached(state.file.fd, last, me)
     until = [record.until for record in kept.values() if record.mode != allowed]
     if until:
         raise Reserved(max(0.001, (max(until) - boot_clock()) / 1e9))

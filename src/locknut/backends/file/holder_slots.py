@@ -1,4 +1,4 @@
-"""The slots: who is in beside others (readers, permits, co-owners), and whose hold is parked.
+"""The slots: who is in beside others (readers, permits, co-owners), and whose hold is detached.
 
 A slot is taken by a kernel lock on its byte, so a killed holder's slot is free at once; its record
 tells people who it is. Slots are taken, written and counted under META only.
@@ -79,7 +79,7 @@ def taken(fd: int, slot: int) -> bool:
     return in_the_way(fd, WRITE, SLOT + slot, 1) is not None
 
 
-def parked(fd: int, last: Record, me: ProcessIdentity) -> dict[int, Record]:
+def detached(fd: int, last: Record, me: ProcessIdentity) -> dict[int, Record]:
     """The slots whose hold lives on without a process. Those of an earlier boot do not."""
     if not last.until or not same_boot(last, me) or last.until <= boot_clock():
         return {}
@@ -92,13 +92,13 @@ def parked(fd: int, last: Record, me: ProcessIdentity) -> dict[int, Record]:
 
 
 def still_parked(last: Record, me: ProcessIdentity) -> int:
-    """What a new grant's record says of parked holds: as before, unless all have run out."""
+    """What a new grant's record says of detached holds: as before, unless all have run out."""
     return last.until if same_boot(last, me) and last.until > boot_clock() else 0
 
 
 def take_listed(file: LockFile, last: Record, me: ProcessIdentity) -> int | None:
     """A slot for a reader or co-owner; None: none was found, and the hold will not be listed."""
-    kept = parked(file.fd, last, me)
+    kept = detached(file.fd, last, me)
     for probe in range(_PROBES):
         slot = (file.hint + probe) % LISTED
         if slot not in kept and take(file.fd, WRITE, SLOT + slot, 1):
@@ -133,7 +133,7 @@ def _take_below(file: LockFile, limit: int) -> int | None:
 
 def _take_counting(file: LockFile, limit: int, last: Record, me: ProcessIdentity) -> int | None:
     records = table(file.fd)
-    kept = parked(file.fd, last, me)
+    kept = detached(file.fd, last, me)
     inside = {slot for slot in _all_taken(file.fd, 0, MAX_SLOTS) if slot not in kept}
     out = [slot for slot, record in enumerate(records) if slot in inside and _broken(record)]
     if len(inside) - len(out) + len(kept) >= limit:

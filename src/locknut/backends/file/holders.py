@@ -77,7 +77,7 @@ def _holders(file: LockFile, me: ProcessIdentity) -> Iterator[Holder]:
             yield _holder(last) if known else Holder(mode=Mode.EXCLUSIVE)
     elif kind == READ or file.semaphore:
         yield from _in_slots(file, kind)
-    for record in holder_slots.parked(file.fd, last, me).values():
+    for record in holder_slots.detached(file.fd, last, me).values():
         left = (record.until - boot_clock()) / 1e9
         yield _holder(record)._replace(pid=None, ttl_left=max(0.0, left))
 
@@ -158,7 +158,7 @@ def _meant(info: LockInfo, raw: int | None) -> bool:
 
 def _mark(recipe: Recipe, file: LockFile, raw: int | None) -> None:
     last = file.glance()
-    kept = holder_slots.parked(file.fd, last, recipe.me)
+    kept = holder_slots.detached(file.fd, last, recipe.me)
     for slot, record in enumerate(holder_slots.table(file.fd)):
         if record is None or raw not in (None, record.raw):
             continue

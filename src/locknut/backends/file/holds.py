@@ -112,7 +112,7 @@ def _turn_shared(recipe: Recipe, state: ClaimState) -> None:
     recipe.ring_first(file, sure=False)
 
 
-def park(recipe: Recipe, claim: Claim, ttl: float) -> bool:
+def detach(recipe: Recipe, claim: Claim, ttl: float) -> bool:
     if recipe.me.boot == UNKNOWN_BOOT:
         message = "a detached hold counts by this boot's clock, and there is no /proc to tell boots"
         raise Unsupported(message, key=claim.key, backend="file")
@@ -134,11 +134,11 @@ def park(recipe: Recipe, claim: Claim, ttl: float) -> bool:
     return True
 
 
-def adopt(recipe: Recipe, parked: Claim, claim: Claim) -> Granted | None:
+def attach(recipe: Recipe, detached: Claim, claim: Claim) -> Granted | None:
     state = recipe.state_of(claim)
     with state.mutex:
         if state.raw is None:
-            state.raw = _adopted(recipe, state, digest(parked.id))
+            state.raw = _adopted(recipe, state, digest(detached.id))
         if state.raw is not None:
             return Granted(state.raw)
         recipe.leave(state)
@@ -153,15 +153,15 @@ def _write_parked(recipe: Recipe, state: ClaimState, until: int) -> None:
         if state.slot is None:
             state.slot = holder_slots.take_listed(file, last, recipe.me)
         if state.slot is None:
-            raise BackendError("too many hold this name to park one", key=state.claim.key)
+            raise BackendError("too many hold this name to detach one", key=state.claim.key)
         record = last if state.mode == EXCLUSIVE else holder_slots.read(fd, state.slot) or last
-        kept = record._replace(until=until, boot=recipe.me.boot, parked=digest(state.claim.id))
+        kept = record._replace(until=until, boot=recipe.me.boot, detached=digest(state.claim.id))
         holder_slots.write(fd, state.slot, kept)
         file.write(last._replace(until=max(until, holder_slots.still_parked(last, recipe.me))))
 
 
 def _adopted(recipe: Recipe, state: ClaimState, wanted: bytes) -> int | None:
-    """The parked hold's number, now ours; None if it is not there (any more).
+    """The detached hold's number, now ours; None if it is not there (any more).
 
     We may still have a former file of this name open: the hold is in the one that counts.
     """
@@ -187,8 +187,8 @@ def _adopted_here(recipe: Recipe, state: ClaimState, wanted: bytes) -> int | Non
 
 def _find(recipe: Recipe, state: ClaimState, wanted: bytes) -> tuple[int, Record] | None:
     last = state.file.read(time.time_ns())
-    kept = holder_slots.parked(state.file.fd, last, recipe.me)
-    return next((one for one in kept.items() if one[1].parked == wanted), None)
+    kept = holder_slots.detached(state.file.fd, last, recipe.me)
+    return next((one for one in kept.items() if one[1].detached == wanted), None)
 
 
 def _lock(state: ClaimState, mode: int) -> bool:
@@ -220,6 +220,6 @@ def _take_over(recipe: Recipe, state: ClaimState, wanted: bytes) -> int | None:
         state.slot = slot
         holder_slots.write(fd, slot, ours)
         last = file.read(time.time_ns())
-        rest = holder_slots.parked(fd, last, me).values()
+        rest = holder_slots.detached(fd, last, me).values()
         file.write(last._replace(until=max((one.until for one in rest), default=0)))
     return record.raw

@@ -80,7 +80,7 @@ class LockFile:
         self.hint = 0
 
     def look(self, now: int) -> None:
-        """Read the last grant: its number and what may be parked, in `raw` and `until`.
+        """Read the last grant: its number and what may be detached, in `raw` and `until`.
 
         Raises Orphaned if this file is dead. What this descriptor saw last is not decoded again.
         """
@@ -108,7 +108,7 @@ class LockFile:
         self.record = record
 
     def write_plain(self, data: bytes, raw: int) -> None:
-        """A record with nothing parked, encoded."""
+        """A record with nothing detached, encoded."""
         os.pwrite(self.fd, data, 0)
         self.seen = data + ALIVE
         self.raw = raw

@@ -17,7 +17,7 @@ class Refused(Outcome):
 
 
 class Reserved(Refused):
-    """A parked hold is in: nobody to wait for, but a time."""
+    """A detached hold is in: nobody to wait for, but a time."""
 
     def __init__(self, left: float) -> None:
         super().__init__()

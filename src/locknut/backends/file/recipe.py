@@ -139,8 +139,8 @@ class Recipe(Waiters):
         state = self.states[claim.id] = ClaimState(claim, file)
         return state
 
-    def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
-        if doubtful:
+    def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:
+        if outcome_unknown:
             self._bar(claim)
         state = self.states.get(claim.id)
         if state is None:
@@ -257,7 +257,7 @@ class Recipe(Waiters):
         if state.watched:
             return Busy(NET)
         self.put_away(state)
-        return Busy(NET, lined=False)
+        return Busy(NET, queued=False)
 
     def open_again(self, state: ClaimState) -> None:
         """Move to the file that counts; first our place, then the next one behind us: in order."""

@@ -32,8 +32,8 @@ _SHIFTS: Final = "/proc/self/timens_offsets"
 
 
 UNKNOWN_BOOT: Final = bytes(8)
-"""Where `/proc` is missing: nothing can be parked, and what others parked is believed until it runs
-out by the clock."""
+"""Where `/proc` is missing: nothing can be detached, and what others detached is believed until it
+runs out by the clock."""
 
 
 class ProcessIdentity(NamedTuple):
@@ -72,7 +72,7 @@ def record_of(
 
 
 def boot_clock() -> int:
-    """Nanoseconds since this boot, suspended time included: what a parked hold is counted by."""
+    """Nanoseconds since this boot, suspended time included: what a detached hold is counted by."""
     now = time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
     return now - _shift("boottime")
 

@@ -118,36 +118,41 @@ class MemoryBackend:
             now = self._now()
             return [engine.store.renew(claim, now) for claim in claims]
 
-    async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
+    async def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:
         engine = self._engine
         with engine.mutex:
-            return engine.store.release(claim, self._now(), doubtful=doubtful)
+            return engine.store.release(claim, self._now(), outcome_unknown=outcome_unknown)
 
     async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy | None:
         engine = self._engine
         with engine.mutex:
             return engine.store.attempt_all(claims, self._now())
 
-    async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> list[bool]:
+    async def release_all(
+        self, claims: Sequence[Claim], *, outcome_unknown: bool = False
+    ) -> list[bool]:
         engine = self._engine
         with engine.mutex:
             now = self._now()
-            return [engine.store.release(claim, now, doubtful=doubtful) for claim in claims]
+            return [
+                engine.store.release(claim, now, outcome_unknown=outcome_unknown)
+                for claim in claims
+            ]
 
     async def downgrade(self, claim: Claim) -> bool:
         engine = self._engine
         with engine.mutex:
             return engine.store.downgrade(claim, self._now())
 
-    async def park(self, claim: Claim, ttl: float) -> bool:
+    async def detach(self, claim: Claim, ttl: float) -> bool:
         engine = self._engine
         with engine.mutex:
-            return engine.store.park(claim, ttl, self._now())
+            return engine.store.detach(claim, ttl, self._now())
 
-    async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
+    async def attach(self, detached: Claim, claim: Claim) -> Granted | None:
         engine = self._engine
         with engine.mutex:
-            return engine.store.adopt(parked, claim, self._now())
+            return engine.store.attach(detached, claim, self._now())
 
     async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
         return await self.break_with_note(key, raw, "")

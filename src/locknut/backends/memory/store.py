@@ -42,7 +42,7 @@ class Held:
     raw: int
     expires: float
     since: float
-    parked: bool = False
+    detached: bool = False
     """Detached: nothing that comes late shortens it."""
 
 
@@ -94,7 +94,7 @@ class Store:
             key.line.pop(claim.id, None)
             return Granted(self._enter(key, claim, now))
         if not claim.waits:
-            return Busy(NET, lined=False)
+            return Busy(NET, queued=False)
         key.line[claim.id] = (claim, now)
         return Busy(self._retry_in(key, claim, now))
 
@@ -122,8 +122,8 @@ class Store:
         _prolong(held, claim, now)
         return Renewal.HELD
 
-    def release(self, claim: Claim, now: float, *, doubtful: bool) -> bool:
-        if doubtful:
+    def release(self, claim: Claim, now: float, *, outcome_unknown: bool) -> bool:
+        if outcome_unknown:
             self._tombstones[claim.id] = now + max(claim.ttl or 0.0, TOMBSTONE)
         place = (claim.key, claim.mode is Mode.PERMIT)
         key = self._keys.get(place)
@@ -145,28 +145,28 @@ class Store:
         self._call_in(self._keys[claim.key, False], now)
         return True
 
-    def park(self, claim: Claim, ttl: float, now: float) -> bool:
+    def detach(self, claim: Claim, ttl: float, now: float) -> bool:
         held = self._held(claim, now)
         if held is None:
             return False
-        held.expires, held.parked = now + ttl, True
+        held.expires, held.detached = now + ttl, True
         return True
 
-    def adopt(self, parked: Claim, claim: Claim, now: float) -> Granted | None:
+    def attach(self, detached: Claim, claim: Claim, now: float) -> Granted | None:
         if self._tombstones and self._buried(claim.id, now):
             return None
-        held = self._held(claim, now) or self._held(parked, now)
+        held = self._held(claim, now) or self._held(detached, now)
         if held is None:
             return None
-        # From now on the parked claim is nobody's: a late attempt of it must not get in (L3).
-        self._tombstones[parked.id] = now + max(parked.ttl or 0.0, TOMBSTONE)
+        # From now on the detached claim is nobody's: a late attempt of it must not get in (L3).
+        self._tombstones[detached.id] = now + max(detached.ttl or 0.0, TOMBSTONE)
         if held.claim.id == claim.id:
             _prolong(held, claim, now)
             return Granted(held.raw)
         key = self._keys[claim.key, claim.mode is Mode.PERMIT]
         del key.holders[held.claim.id]
         held.claim = claim
-        held.expires, held.parked = _expiry(claim, now), False
+        held.expires, held.detached = _expiry(claim, now), False
         key.holders[claim.id] = held
         return Granted(held.raw)
 
@@ -295,7 +295,7 @@ def _prolong(held: Held, claim: Claim, now: float) -> None:
     keeper may come with its renewal just after that.
     """
     ends = _expiry(claim, now)
-    held.expires = max(ends, held.expires) if held.parked else ends
+    held.expires = max(ends, held.expires) if held.detached else ends
 
 
 def _shown(held: Held, now: float) -> Holder:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from locknut.core.ports import Engine
     from locknut.urls import Url
 
-__all__ = ["adopt", "open_engine"]
+__all__ = ["from_client", "open_engine"]
 
 
 def open_engine(url: Url) -> Engine:
@@ -22,13 +22,13 @@ def open_engine(url: Url) -> Engine:
     return open_url(url)
 
 
-def adopt(client: Any) -> Engine:
+def from_client(client: Any) -> Engine:
     """The same for a client that the user has: `redis.Redis(...)`, blocking or for asyncio."""
     try:
         from locknut.backends.redis import engine
     except ImportError as error:
         raise _not_installed("locks on a client of redis-py need", error) from error
-    return engine.adopt(client)
+    return engine.from_client(client)
 
 
 def _not_installed(what: str, error: ImportError) -> ConfigurationError:

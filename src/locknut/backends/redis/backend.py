@@ -28,7 +28,7 @@ from locknut.backends.redis import recipe
 from locknut.backends.redis.attendance import Attending, net
 from locknut.backends.redis.inspector import BATCH, Looking, SendMany
 from locknut.backends.redis.recipe import Recipe
-from locknut.backends.redis.scripts import ACQUIRE, ADOPT, DOWNGRADE, GATHER, RELEASE, RENEW
+from locknut.backends.redis.scripts import ACQUIRE, ATTACH, DOWNGRADE, GATHER, RELEASE, RENEW
 from locknut.backends.redis.waiting_claims import WaitingClaim
 from locknut.core.values import (
     Answer,
@@ -139,7 +139,7 @@ class RedisBackend(Looking, Attending):
             return _new_tuple(Granted, (reply, None, None, None))
         retry_ms, last_raw = reply
         if not claim.waits:
-            return Busy(retry_ms / 1000, lined=False)
+            return Busy(retry_ms / 1000, queued=False)
         if waiting is None:
             waiting = self._waiting[claim.id] = WaitingClaim(claim)
         waiting.not_yet(sent, last_raw, retry_ms / 1000, era)
@@ -159,15 +159,19 @@ class RedisBackend(Looking, Attending):
         """Whether one script can see to all of them."""
         return True
 
-    async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> list[bool]:
-        batch = [self._recipe.release(claim, doubtful=doubtful) for claim in claims]
+    async def release_all(
+        self, claims: Sequence[Claim], *, outcome_unknown: bool = False
+    ) -> list[bool]:
+        batch = [self._recipe.release(claim, outcome_unknown=outcome_unknown) for claim in claims]
         replies = await self._ask_many(RELEASE, batch)
         return [self._checked(reply) == 1 for reply in replies]
 
-    async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
+    async def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:
         if self._waiting:
             self._waiting.pop(claim.id, None)
-        released: int = await self._ask(RELEASE, self._recipe.release(claim, doubtful=doubtful))
+        released: int = await self._ask(
+            RELEASE, self._recipe.release(claim, outcome_unknown=outcome_unknown)
+        )
         if self._early:  # from here on nothing more is told to it
             self._early.pop(claim.id, None)
         return released == 1
@@ -182,10 +186,10 @@ class RedisBackend(Looking, Attending):
         kept: int = await self._ask(DOWNGRADE, self._recipe.downgrade(claim))
         return kept == 1
 
-    async def park(self, claim: Claim, ttl: float) -> bool:
-        (reply,) = await self._set_time([claim], partial(self._recipe.park, ttl=ttl))
-        parked: int = self._checked(reply)
-        return parked == 1
+    async def detach(self, claim: Claim, ttl: float) -> bool:
+        (reply,) = await self._set_time([claim], partial(self._recipe.detach, ttl=ttl))
+        detached: int = self._checked(reply)
+        return detached == 1
 
     async def _set_time(self, claims: Sequence[Claim], pack: Callable[..., bytes]) -> list[object]:
         """Renewals, and a second question where the whole lock has to be seen to."""
@@ -199,14 +203,14 @@ class RedisBackend(Looking, Attending):
                 replies[at] = reply
         return replies
 
-    async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
-        packed = self._recipe.adopt(parked, claim)
-        (reply,) = await self._ask_many(ADOPT, [packed], self._send_confirmed)
+    async def attach(self, detached: Claim, claim: Claim) -> Granted | None:
+        packed = self._recipe.attach(detached, claim)
+        (reply,) = await self._ask_many(ATTACH, [packed], self._send_confirmed)
         raw = self._checked(reply)
         return Granted(raw) if raw else None
 
-    async def put_back(self, claim: Claim, parked: Claim) -> None:
-        await self._ask(ADOPT, self._recipe.put_back(claim, parked))
+    async def undo_attach(self, claim: Claim, detached: Claim) -> None:
+        await self._ask(ATTACH, self._recipe.undo_attach(claim, detached))
 
     @abstractmethod
     async def close(self) -> None:

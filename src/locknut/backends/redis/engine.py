@@ -13,7 +13,7 @@ from locknut.backends.redis.layouts.sync import BlockingForeign
 from locknut.backends.redis.sync import BlockingBackend
 from locknut.core import validation
 from locknut.core.ports import Runtime
-from locknut.core.values import Customs
+from locknut.core.values import KeyPolicy
 from locknut.drivers.redis import sentinel, settings
 from locknut.drivers.redis.client_settings import endpoint_of
 from locknut.drivers.redis.cluster import routing
@@ -34,7 +34,7 @@ class RedisEngine:
         self._endpoint = endpoint
         self._layout = layout
         self._id = id
-        self.customs = Customs() if layout is None else layout.customs
+        self.key_policy = KeyPolicy() if layout is None else layout.key_policy
         self.id = id if layout is None else f"{id}?layout={layout.name}"
 
     def blocking(self, runtime: Runtime) -> BlockingBackend:  # noqa: ARG002  # its parts ask the clock themselves
@@ -70,7 +70,7 @@ class ClusterEngine:
         return ClusterEngine(self._cluster.anew())
 
 
-def adopt(client: Any) -> RedisEngine | ClusterEngine:
+def from_client(client: Any) -> RedisEngine | ClusterEngine:
     """The engine that a user's own client leads to."""
     endpoint = endpoint_of(client)
     if isinstance(endpoint, Cluster):

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from locknut.backends.redis import lock_keys
 from locknut.backends.redis.scripts import (
     ACQUIRE,
-    ADOPT,
+    ATTACH,
     ATTEND,
     DOWNGRADE,
     GATHER,
@@ -52,7 +52,7 @@ _RELEASE = _head(RELEASE, 2)
 _RENEW = _head(RENEW, 3)
 _RENEW_ONE = _head(RENEW, 3, keys=1)
 _DOWNGRADE = _head(DOWNGRADE, 1)
-_ADOPT = _head(ADOPT, 7)
+_ATTACH = _head(ATTACH, 7)
 _INSPECT = _head(INSPECT, 3)
 _POP = b"*3\r\n$5\r\nBLPOP\r\n"
 _NO_TOMBSTONE = b"$1\r\n0\r\n"
@@ -65,7 +65,7 @@ def bulk(word: bytes) -> bytes:
 NOTHING_SAID = bulk(b"")
 NOWHERE = NOTHING_SAID
 """Where a mere try is told of a grant: it does not stand in line."""
-_PARK = bulk(b"park")
+_DETACH = bulk(b"detach")
 _BACK = bulk(b"back")
 _SECOND = bulk(b"1.000")
 
@@ -129,8 +129,8 @@ class Recipe:
         head = b"*%d\r\n$7\r\nEVALSHA\r\n$40\r\n%b\r\n" % (3 + count * 9, GATHER.sha)
         return b"".join((head, bulk(b"%d" % (count * 5)), *keys, *words))
 
-    def release(self, claim: Claim, *, doubtful: bool) -> bytes:
-        stone = _STONE if doubtful else _NO_TOMBSTONE
+    def release(self, claim: Claim, *, outcome_unknown: bool) -> bytes:
+        stone = _STONE if outcome_unknown else _NO_TOMBSTONE
         if claim.mode is Mode.PERMIT:
             front = b"%b%b$32\r\n" % (_RELEASE, self.place(claim.key, True))
         else:
@@ -143,8 +143,8 @@ class Recipe:
     def renew(self, claim: Claim, *, whole: bool = False) -> bytes:
         return self._set_time(claim, claim.ttl or DEFAULT_TTL, NOTHING_SAID, whole)
 
-    def park(self, claim: Claim, ttl: float, *, whole: bool = False) -> bytes:
-        return self._set_time(claim, ttl, _PARK, whole)
+    def detach(self, claim: Claim, ttl: float, *, whole: bool = False) -> bytes:
+        return self._set_time(claim, ttl, _DETACH, whole)
 
     def _set_time(self, claim: Claim, ttl: float, how: bytes, whole: bool) -> bytes:
         """A plain hold is one key, and names no other, unless the whole lock has to be seen to."""
@@ -161,16 +161,16 @@ class Recipe:
     def downgrade(self, claim: Claim) -> bytes:
         return _DOWNGRADE + self.place(claim.key, False) + bulk(claim.id.encode())
 
-    def adopt(self, parked: Claim, claim: Claim) -> bytes:
-        return self._swap(parked, claim, NOTHING_SAID)
+    def attach(self, detached: Claim, claim: Claim) -> bytes:
+        return self._swap(detached, claim, NOTHING_SAID)
 
-    def put_back(self, claim: Claim, parked: Claim) -> bytes:
-        return self._swap(claim, parked, _BACK)
+    def undo_attach(self, claim: Claim, detached: Claim) -> bytes:
+        return self._swap(claim, detached, _BACK)
 
     def _swap(self, old: Claim, new: Claim, how: bytes) -> bytes:
         place = self.place(new.key, new.mode is Mode.PERMIT)
         words = bulk(old.id.encode()), bulk(self.value(new)), _terms(new), _STONE, how
-        return b"".join((_ADOPT, place, *words))
+        return b"".join((_ATTACH, place, *words))
 
     def inspect(self, key: str, *, permits: bool, only: bytes = b"") -> bytes:
         return _INSPECT + self.place(key, permits) + bulk(b"") + bulk(only) + NOTHING_SAID

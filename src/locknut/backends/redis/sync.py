@@ -68,7 +68,7 @@ class Connections(Protocol):
 class BlockingBackend(RedisBackend):
     """A connection per caller, kept for the next one."""
 
-    patient = True
+    waits_on_first_attempt = True
     """See `ports.Backend.attempt`: who probably has to wait goes to sleep with its question."""
 
     def __init__(self, pool: Connections):

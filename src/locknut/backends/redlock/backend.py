@@ -149,7 +149,7 @@ class RedlockBackend(InspectingBackend):
         """
         late = late_ones(votes)
         ballot.doubt(late)
-        words = self._recipe.withdraw(claim, doubtful=False, stay=stay, tries=ballot.tries)
+        words = self._recipe.withdraw(claim, outcome_unknown=False, stay=stay, tries=ballot.tries)
         for at in late.union(votes.said(*VOTES, ballots.NOT_COUNTED, UNSURE)):
             self._tell([Question(at, words)])
 
@@ -172,14 +172,14 @@ class RedlockBackend(InspectingBackend):
             if not self._set.doubts(at):
                 self._set.seen(max(votes.answers[at][2:], default=0))
 
-    async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
+    async def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:
         self._waiting.pop(claim.id, None)
         ballot = self._set.ballots.pop(claim.id, None)  # first: a vote not sent yet is not sent now
         self._set.attaching.discard(claim.id)
         ended = Round(self._all, len(self._all))
         heard = self._hears(ended, ballots.ended, guarded=False)
-        if ballot is None or doubtful:
-            words = self._recipe.withdraw(claim, doubtful=True)
+        if ballot is None or outcome_unknown:
+            words = self._recipe.withdraw(claim, outcome_unknown=True)
         else:
             words = self._ending(claim, ballot)
         questions = [Question(at, words, owed=claim) for at in self._all]
@@ -194,12 +194,12 @@ class RedlockBackend(InspectingBackend):
         connection may turn out to be broken until then.
         """
         late = ballot.unsettled()
-        plain = self._recipe.withdraw(claim, doubtful=False)
+        plain = self._recipe.withdraw(claim, outcome_unknown=False)
 
         def words(route: Route) -> Packed:
             if route.node not in late or ballot.went_by(route):
                 return plain(route)
-            return self._recipe.withdraw(claim, doubtful=True)(route)
+            return self._recipe.withdraw(claim, outcome_unknown=True)(route)
 
         return words
 
@@ -209,15 +209,15 @@ class RedlockBackend(InspectingBackend):
             answers += await self._renew(claims[start : start + _BATCH], None)
         return answers
 
-    async def _renew(self, claims: Sequence[Claim], parked_for: float | None) -> list[Heard]:
+    async def _renew(self, claims: Sequence[Claim], detached_for: float | None) -> list[Heard]:
         rounds = [Round(self._all, len(self._all)) for _ in claims]
         questions = []
         for about, claim in enumerate(claims):
             ballot = self._set.ballots.get(claim.id)
             missing = set() if ballot is None else ballot.missing()  # set anew, not counted (L2)
             raw = ballot.raw or 0 if ballot else 0
-            words = self._recipe.extend(claim, raw, anew=False, parked_for=parked_for)
-            mend = self._recipe.extend(claim, raw, anew=True, parked_for=parked_for)
+            words = self._recipe.extend(claim, raw, anew=False, detached_for=detached_for)
+            mend = self._recipe.extend(claim, raw, anew=True, detached_for=detached_for)
             if ballot is not None:
                 ballot.mended |= missing
             questions += [Question(at, mend if at in missing else words, about) for at in self._all]
@@ -241,7 +241,7 @@ class RedlockBackend(InspectingBackend):
                 ballot.renewal = each
         return [_renewal(each) for each in rounds]
 
-    async def park(self, claim: Claim, ttl: float) -> bool:
+    async def detach(self, claim: Claim, ttl: float) -> bool:
         (kept,) = await self._renew([claim], min(ttl, self.max_ttl))
         if kept is Renewal.UNKNOWN:
             raise BackendUnavailable(
@@ -256,19 +256,19 @@ class RedlockBackend(InspectingBackend):
             raise too_few(self._set, kept)
         return not missed(kept)
 
-    async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
+    async def attach(self, detached: Claim, claim: Claim) -> Granted | None:
         attaching = self._set.attaching
         attaching.add(claim.id)
         self._watch_quarantined()
-        words = self._recipe.adopt(parked, claim)
-        taken = await self._round(words, ballots.adopted, note=self._set.voted)
+        words = self._recipe.attach(detached, claim)
+        taken = await self._round(words, ballots.attached, note=self._set.voted)
         if len(taken.answers) < taken.needed:
             raise too_few(self._set, taken)
         raws = [taken.answers[at][1] for at in taken.said(1)]
         wanted = claim.id in attaching  # or it was released meanwhile, which leaves tombstones
         attaching.discard(claim.id)
         if not taken.enough(1):
-            back = self._recipe.adopt(claim, parked, back=True)
+            back = self._recipe.attach(claim, detached, back=True)
             self._tell([Question(at, back) for at in taken.asked])
             if why := not_attached(self._set, taken, self.max_ttl):
                 raise why
@@ -297,7 +297,7 @@ class RedlockBackend(InspectingBackend):
 
     def repay(self, node: int, claim: Claim) -> Question:
         """Take a claim back on a node that may have it, or may still get it."""
-        return Question(node, self._recipe.withdraw(claim, doubtful=True), owed=claim)
+        return Question(node, self._recipe.withdraw(claim, outcome_unknown=True), owed=claim)
 
 
 def _renewal(answers: Round) -> Heard:

@@ -119,11 +119,11 @@ def _settled(votes: Round) -> bool:
 
 
 def told_instead(taken: Round) -> Counter[int]:
-    """Who has what was to be adopted, by the nodes that say so."""
+    """Who has what was to be attached, by the nodes that say so."""
     return Counter(taken.answers[at][1] for at in taken.said(0))
 
 
-def adopted(taken: Round) -> bool:
+def attached(taken: Round) -> bool:
     """A majority swapped; or no majority can, and one of them agrees on who has it instead. A node
     that lost its data says that nobody has it: that alone says nothing.
     """

@@ -11,7 +11,7 @@ from locknut.backends.redis.recipe import Recipe as RedisRecipe
 from locknut.backends.redis.recipe import bulk, kept, mode_of
 from locknut.backends.redlock.questions import Words
 from locknut.backends.redlock.scripts import (
-    ADOPT,
+    ATTACH,
     DOWNGRADE,
     EXTEND,
     INIT,
@@ -81,26 +81,26 @@ class Recipe:
         return self._about(RAISE, claim.key, (claim.id.encode(), b"%d" % number), node=True)
 
     def extend(
-        self, claim: Claim, raw: int, *, anew: bool, parked_for: float | None = None
+        self, claim: Claim, raw: int, *, anew: bool, detached_for: float | None = None
     ) -> Words:
         value = self._redis.value(claim)
-        if parked_for is None:
-            left, parks = self._ttl(claim), b""
+        if detached_for is None:
+            left, detaches = self._ttl(claim), b""
         else:
-            left, parks = milliseconds(parked_for + GUARD), b"park"
-        words = (value, left, mode_of(claim), b"%d" % raw, b"1" if anew else b"0", parks)
+            left, detaches = milliseconds(detached_for + GUARD), b"detach"
+        words = (value, left, mode_of(claim), b"%d" % raw, b"1" if anew else b"0", detaches)
         return self._about(EXTEND, claim.key, words, node=True)
 
     def withdraw(
-        self, claim: Claim, *, doubtful: bool, stay: bool = False, tries: int = 0
+        self, claim: Claim, *, outcome_unknown: bool, stay: bool = False, tries: int = 0
     ) -> Words:
         """The claim, or only what so many tries of it got, for it will be tried again."""
         front = self._giving.get(claim.key)
         if front is None:
             front = b"%b%b$32\r\n" % (_head(WITHDRAW, 4), self._place(claim.key))
             kept(self._giving, claim.key, front)
-        if doubtful or stay or tries:
-            stone = self._stone() if doubtful else b"0"
+        if outcome_unknown or stay or tries:
+            stone = self._stone() if outcome_unknown else b"0"
             terms = b"".join(map(bulk, (stone, b"1" if stay else b"0", b"%d" % tries)))
         else:
             terms = _PLAINLY
@@ -110,10 +110,10 @@ class Recipe:
     def downgrade(self, claim: Claim) -> Words:
         return self._about(DOWNGRADE, claim.key, (claim.id.encode(),))
 
-    def adopt(self, parked: Claim, claim: Claim, *, back: bool = False) -> Words:
+    def attach(self, detached: Claim, claim: Claim, *, back: bool = False) -> Words:
         stone = b"0" if back else self._stone()
-        words = (parked.id.encode(), self._redis.value(claim), self._ttl(claim), stone)
-        return self._about(ADOPT, claim.key, words, node=True)
+        words = (detached.id.encode(), self._redis.value(claim), self._ttl(claim), stone)
+        return self._about(ATTACH, claim.key, words, node=True)
 
     def look(self, key: str) -> Words:
         return self._about(LOOK, key, (b"", b"", b""))

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from locknut.backends.zookeeper.engine import ZooKeeperEngine
     from locknut.urls import Url
 
-__all__ = ["adopt", "open_engine"]
+__all__ = ["from_client", "open_engine"]
 
 
 def open_engine(url: Url) -> ZooKeeperEngine:
@@ -27,7 +27,7 @@ def open_engine(url: Url) -> ZooKeeperEngine:
     return ZooKeeperEngine(settings.read(url))
 
 
-def adopt(client: Any) -> ZooKeeperEngine:
+def from_client(client: Any) -> ZooKeeperEngine:
     """The same for a `KazooClient` that the user has; its driver is there, then."""
     from locknut.backends.zookeeper import clients
     from locknut.backends.zookeeper.engine import ZooKeeperEngine

@@ -33,7 +33,7 @@ from locknut.core.values import (
     Claim,
     Granted,
     Heard,
-    Kept,
+    HeldUntil,
     LockInfo,
     Mode,
     Renewal,
@@ -44,7 +44,7 @@ from locknut.runtimes.clock import now
 
 ONE_SERVER: Final = frozenset(Capability) - {Capability.LEASE, Capability.REPLICATED}
 ENSEMBLE: Final = ONE_SERVER | {Capability.REPLICATED}
-MAX_PARKED_TTL: Final = 30 * 86400.0
+MAX_DETACHED_TTL: Final = 30 * 86400.0
 NET: Final = 30.0
 """Ask again after this long without a ring: watches do not fail, but operators delete nodes."""
 
@@ -67,7 +67,7 @@ class ZooKeeperBackend(Asker):
         # Renewed every quarter: what the last but one write proves then has three quarters left.
         self.max_ttl = settings.session_timeout * (PART - 1) / PART
         self.default_ttl: float | None = self.max_ttl
-        self.max_parked_ttl = MAX_PARKED_TTL  # no session has anything to do with it
+        self.max_detached_ttl = MAX_DETACHED_TTL  # no session has anything to do with it
         session.join()
         self._leaving = weakref.finalize(self, session.leave)
         self._leaving.atexit = False
@@ -75,7 +75,7 @@ class ZooKeeperBackend(Asker):
     async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002 -- `watch` waits
         await self.ready()
         place = self.session.place(claim)
-        if not place.node or place.doubtful:
+        if not place.node or place.outcome_unknown:
             return await self._decide(place, await self._stand_in_line(place))
         behind, place.behind = place.behind, None
         looked = behind is not None and place.signal is not None  # a moment ago: now watch
@@ -121,12 +121,13 @@ class ZooKeeperBackend(Asker):
     async def _stand_in_line(self, place: Place) -> list[Node]:
         """Make the node and list all, in one wait; the line as it is with us in it."""
         claim, folder = place.claim, place.folder
-        if place.doubtful and (line := await self._find_again(place)) is not None:
+        if place.outcome_unknown and (line := await self._find_again(place)) is not None:
             return line
         mark = naming.owner_mark(claim.owner) if claim.mode is Mode.EXCLUSIVE else ""
         if mark and (line := await moving.join_fellow(self, place, mark)) is not None:
             return line
-        place.doubtful = True  # from here on until it is noted: whoever waits may be interrupted
+        # From here on until it is noted: whoever waits may be interrupted.
+        place.outcome_unknown = True
         refused = False
         for _ in range(10):
             made, *children = await self.ask(*self.standing(place))
@@ -231,12 +232,12 @@ class ZooKeeperBackend(Asker):
         if until <= now():
             return Renewal.UNKNOWN
         full = pacing.validity(sent, claim.ttl or self.max_ttl)
-        return Renewal.HELD if until >= full else Kept(until)
+        return Renewal.HELD if until >= full else HeldUntil(until)
 
     def _holds(self, place: Place) -> bool:
         return place.granted and place.epoch == self.session.epoch
 
-    async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:  # noqa: ARG002 -- see no_tombstones
+    async def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:  # noqa: ARG002 -- see no_tombstones
         session = self.session
         place = session.places.get(claim.id)
         if session.closed:
@@ -245,7 +246,7 @@ class ZooKeeperBackend(Asker):
         if place is not None and place.epoch != session.epoch:
             session.places.pop(claim.id, None)
             return False
-        if place is None or place.doubtful or not place.node:
+        if place is None or place.outcome_unknown or not place.node:
             return await self._release_unknown(claim, place)
         place.forget_watch()
         (answer,) = await self.ask(Delete(place.path, -1))
@@ -268,26 +269,31 @@ class ZooKeeperBackend(Asker):
     async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy:
         return await gathering.attempt_all(self, claims)
 
-    async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> list[bool]:  # noqa: ARG002 -- see no_tombstones
+    async def release_all(
+        self,
+        claims: Sequence[Claim],
+        *,
+        outcome_unknown: bool = False,  # noqa: ARG002 -- see no_tombstones
+    ) -> list[bool]:
         return await gathering.release_all(self, claims)
 
     async def downgrade(self, claim: Claim) -> bool:
         return await moving.downgrade(self, claim)
 
-    async def park(self, claim: Claim, ttl: float) -> bool:
-        return await moving.park(self, claim, ttl)
+    async def detach(self, claim: Claim, ttl: float) -> bool:
+        return await moving.detach(self, claim, ttl)
 
-    async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
-        place = await moving.adopt(self, parked, claim)
+    async def attach(self, detached: Claim, claim: Claim) -> Granted | None:
+        place = await moving.attach(self, detached, claim)
         if place is None:
             return None
         if place.epoch != self.session.epoch:
             raise self.unavailable()
         return Granted(place.raw, claim.ttl or self.max_ttl, None, self.session.proof.until())
 
-    async def put_back(self, claim: Claim, parked: Claim) -> None:
+    async def undo_attach(self, claim: Claim, detached: Claim) -> None:
         if not self.session.closed:  # or else its node went with the session
-            await moving.put_back(self, claim, parked)
+            await moving.undo_attach(self, claim, detached)
 
     async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
         return await looking.break_hold(self, key, raw)

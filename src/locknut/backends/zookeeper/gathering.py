@@ -33,15 +33,15 @@ async def attempt_all(backend: ZooKeeperBackend, claims: Sequence[Claim]) -> lis
 
 async def _stand_in_lines(backend: ZooKeeperBackend, places: Sequence[Place]) -> None:
     """As far as that is possible in one wait; the rest is left to each `attempt`."""
-    fresh = [each for each in places if not (each.node or each.doubtful or each.claim.owner)]
+    fresh = [each for each in places if not (each.node or each.outcome_unknown or each.claim.owner)]
     requests = [request for place in fresh for request in backend.standing(place)]
     for place in fresh:
-        place.doubtful = True
+        place.outcome_unknown = True
     answers: Iterator[Any] = iter(await backend.ask(*requests) if requests else [])
     for place in fresh:
         made, *children = islice(answers, 1 + len(place.folders))
         if isinstance(made, Exception):
-            place.doubtful = False
+            place.outcome_unknown = False
         else:
             place.line = backend.stood(place, made, children)
 
@@ -51,7 +51,7 @@ async def release_all(backend: ZooKeeperBackend, claims: Sequence[Claim]) -> lis
     known: dict[str, Place] = {}
     for claim in claims:
         place = session.places.get(claim.id)
-        if place is None or place.doubtful or not place.node or place.epoch != session.epoch:
+        if place is None or place.outcome_unknown or not place.node or place.epoch != session.epoch:
             continue  # each by itself
         place.forget_watch()
         known[claim.id] = place

@@ -1,5 +1,5 @@
 """One node in the place of another, in one step: entering a semaphore, joining an owner,
-downgrading, parking, adopting.
+downgrading, detaching, attaching.
 
 The new node has the number of the old one, as Curator's reader inside a writer has: so it stands
 where that stood, and nobody can come in between; but for a lease, which is numbered among leases.
@@ -45,7 +45,7 @@ async def enter(asker: ZooKeeperBackend, place: Place) -> bool:
     create = _node(asker, f"{leases}/{name}", asker.shown(claim, raw=place.raw), flags)
     refused = False
     for _ in range(_TRIES):
-        place.doubtful = True
+        place.outcome_unknown = True
         (results,) = await asker.ask(Transaction((Delete(place.path, -1), create)))
         if isinstance(results, Exception):
             raise asker.failed(results)
@@ -54,7 +54,7 @@ async def enter(asker: ZooKeeperBackend, place: Place) -> bool:
         if isinstance(made, str):
             place.stand(made.rpartition("/")[2], place.raw)
             return True
-        place.doubtful = False
+        place.outcome_unknown = False
         if isinstance(left, NoNodeError):
             return False
         if not isinstance(made, NoNodeError):
@@ -76,12 +76,12 @@ async def join_fellow(asker: ZooKeeperBackend, place: Place, mark: str) -> list[
             continue
         raw = looking.raw_of(*found)
         name = naming.prefix(place.claim.id, mark, fellow.kind) + fellow.number
-        place.doubtful = True
+        place.outcome_unknown = True
         create = _node(asker, f"{folder}/{name}", asker.shown(place.claim, raw=raw))
         if await asker.all_or_nothing(CheckVersion(beside, -1), create):
             place.stand(name, raw)
             return await asker.line(folder)
-        place.doubtful = False
+        place.outcome_unknown = False
     return None
 
 
@@ -97,17 +97,17 @@ async def downgrade(asker: ZooKeeperBackend, claim: Claim) -> bool:
     kind = naming.kind_of(shared, asker.session.settings.layout)
     name = naming.prefix(claim.id, "", kind) + old.number
     create = _node(asker, f"{folder}/{name}", asker.shown(shared, raw=place.raw))
-    place.doubtful = True
+    place.outcome_unknown = True
     if not await asker.all_or_nothing(Delete(f"{folder}/{old.name}", -1), create):
         (found,) = await asker.ask(Exists(f"{folder}/{name}", None))
         if found is None:
-            place.doubtful = False
+            place.outcome_unknown = False
             return False
-    place.node, place.claim, place.doubtful = name, shared, False
+    place.node, place.claim, place.outcome_unknown = name, shared, False
     return True
 
 
-async def park(asker: ZooKeeperBackend, claim: Claim, ttl: float) -> bool:
+async def detach(asker: ZooKeeperBackend, claim: Claim, ttl: float) -> bool:
     """A node that belongs to no session in the place of ours."""
     place = asker.session.places.get(claim.id)
     if place is None or not asker._holds(place):
@@ -116,8 +116,8 @@ async def park(asker: ZooKeeperBackend, claim: Claim, ttl: float) -> bool:
     if old is None:
         return False
     folder = place.folder
-    name = naming.prefix(claim.id, old.owner, old.kind, parked=True) + old.number
-    data = asker.shown(claim, raw=place.raw, parked=ttl)
+    name = naming.prefix(claim.id, old.owner, old.kind, detached=True) + old.number
+    data = asker.shown(claim, raw=place.raw, detached=ttl)
     create = _node(asker, f"{folder}/{name}", data, flags=0)
     if not await asker.all_or_nothing(Delete(f"{folder}/{old.name}", -1), create):
         (found,) = await asker.ask(Exists(f"{folder}/{name}", None))
@@ -127,8 +127,8 @@ async def park(asker: ZooKeeperBackend, claim: Claim, ttl: float) -> bool:
     return True
 
 
-async def adopt(asker: ZooKeeperBackend, parked: Claim, claim: Claim) -> Place | None:
-    """A node of our session in the place of the parked one: only the first who asks gets it."""
+async def attach(asker: ZooKeeperBackend, detached: Claim, claim: Claim) -> Place | None:
+    """A node of our session in the place of the detached one: only the first who asks gets it."""
     place = asker.session.place(claim)
     folder = place.folders[-1]
     if asker._holds(place):
@@ -136,8 +136,8 @@ async def adopt(asker: ZooKeeperBackend, parked: Claim, claim: Claim) -> Place |
     for _ in range(_TRIES):
         line = await asker.line(folder, fresh=True)
         mine = recipe.find(line, claim.id)  # the answer to an earlier asking was lost
-        old = mine or recipe.find(line, parked.id)
-        if old is None or (mine is None and not old.parked):
+        old = mine or recipe.find(line, detached.id)
+        if old is None or (mine is None and not old.detached):
             break
         (found,) = await asker.ask(GetData(f"{folder}/{old.name}", None))
         if isinstance(found, NoNodeError):
@@ -153,9 +153,9 @@ async def adopt(asker: ZooKeeperBackend, parked: Claim, claim: Claim) -> Place |
     return None
 
 
-async def put_back(asker: ZooKeeperBackend, claim: Claim, parked: Claim) -> None:
-    """A parked node again in the place of the one that took it over, if that was done at all. What
-    this session sent before has arrived before, so no late `adopt` has to be barred.
+async def undo_attach(asker: ZooKeeperBackend, claim: Claim, detached: Claim) -> None:
+    """A detached node again in the place of the one that took it over, if that was done at all.
+    What this session sent before has arrived before, so no late `attach` has to be barred.
     """
     session = asker.session
     folder = naming.folders_of(session.settings.root, claim)[-1]
@@ -166,8 +166,10 @@ async def put_back(asker: ZooKeeperBackend, claim: Claim, parked: Claim) -> None
         (found,) = await asker.ask(GetData(f"{folder}/{mine.name}", None))
         if isinstance(found, NoNodeError):
             continue
-        name = naming.prefix(parked.id, mine.owner, mine.kind, parked=True) + mine.number
-        data = asker.shown(parked, raw=looking.raw_of(*found), parked=parked.ttl or asker.max_ttl)
+        name = naming.prefix(detached.id, mine.owner, mine.kind, detached=True) + mine.number
+        data = asker.shown(
+            detached, raw=looking.raw_of(*found), detached=detached.ttl or asker.max_ttl
+        )
         create = _node(asker, f"{folder}/{name}", data, flags=0)
         if await asker.all_or_nothing(Delete(f"{folder}/{mine.name}", -1), create):
             break
@@ -177,22 +179,22 @@ async def put_back(asker: ZooKeeperBackend, claim: Claim, parked: Claim) -> None
 async def expire_parked(
     asker: ZooKeeperBackend, folder: str, line: Sequence[Node], own: Node
 ) -> float:
-    """How long to wait for a parked hold that nobody takes over; 0: it is gone, look again.
+    """How long to wait for a detached hold that nobody takes over; 0: it is gone, look again.
 
     No server counts that time: everybody who waits does, from when they first saw it.
     """
-    parked = [each for each in line if each.parked and each.mode is not Mode.SHARED]
+    detached = [each for each in line if each.detached and each.mode is not Mode.SHARED]
     if own.mode is Mode.EXCLUSIVE:
-        parked = [each for each in line if each.parked]
+        detached = [each for each in line if each.detached]
     left = NEVER
-    seen = asker.session.parked
-    for each in parked:
+    seen = asker.session.detached
+    for each in detached:
         path = f"{folder}/{each.name}"
         (found,) = await asker.ask(GetData(path, None))
         if isinstance(found, NoNodeError):
             seen.pop(path, None)
             return 0
-        ttl = float(told(found[0]).get("parked", 0.0))
+        ttl = float(told(found[0]).get("detached", 0.0))
         end = seen.setdefault(path, now()) + ttl
         if now() >= end:
             del seen[path]

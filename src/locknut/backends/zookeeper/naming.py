@@ -34,7 +34,7 @@ _MODES: Final = {
 }
 _NAME: Final = re.compile(
     r"(?:_c_(?P<dashed>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-|(?P<plain>[0-9a-f]{32}))?"
-    r"(?P<owner>o[0-9a-f]{16}-)?(?P<parked>p-)?.*?"
+    r"(?P<owner>o[0-9a-f]{16}-)?(?P<detached>p-)?.*?"
     rf"(?P<kind>{'|'.join(_MODES)})(?P<sequence>-?\d{{9,10}})"
 )
 
@@ -50,7 +50,7 @@ class Node(NamedTuple):
     """The claim's; empty where another client's names carry none."""
     owner: str = ""
     """A mark of the explicit owner, the same for all of its claims."""
-    parked: bool = False
+    detached: bool = False
 
     @property
     def number(self) -> str:
@@ -67,8 +67,8 @@ def node(name: str) -> Node | None:
     claim_id = (found["dashed"] or found["plain"] or "").replace("-", "")
     kind = found["kind"]
     owner = found["owner"] or ""
-    parked = found["parked"] is not None
-    return Node(name, _MODES[kind], int(found["sequence"]), kind, claim_id, owner, parked)
+    detached = found["detached"] is not None
+    return Node(name, _MODES[kind], int(found["sequence"]), kind, claim_id, owner, detached)
 
 
 def nodes(children: Iterable[str]) -> list[Node]:
@@ -91,9 +91,9 @@ def kind_of(claim: Claim, layout: str) -> str:
     return "__WRIT__" if claim.writer else "lock-"
 
 
-def prefix(claim_id: str, owner: str, kind: str, *, parked: bool = False) -> str:
+def prefix(claim_id: str, owner: str, kind: str, *, detached: bool = False) -> str:
     """A node's name without its number."""
-    mark = ("p-" if parked else "") + kind
+    mark = ("p-" if detached else "") + kind
     if kind in {"__lock__", "__rlock__"}:
         return f"{claim_id}{owner}{mark}"
     parts = (claim_id[:8], claim_id[8:12], claim_id[12:16], claim_id[16:20], claim_id[20:])

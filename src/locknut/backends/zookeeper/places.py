@@ -25,13 +25,13 @@ class Place:
         "_session",
         "behind",
         "claim",
-        "doubtful",
         "epoch",
         "folder",
         "folders",
         "granted",
         "line",
         "node",
+        "outcome_unknown",
         "raw",
         "retry_in",
         "signal",
@@ -53,7 +53,7 @@ class Place:
         """The name of its node; empty while it has none that is known of."""
         self.raw = 0
         self.granted = False
-        self.doubtful = False
+        self.outcome_unknown = False
         """Whether a node may have been made, or given another name, of which we were not told."""
         self.retry_in = 0.0
         self.behind: str | None = None
@@ -77,7 +77,7 @@ class Place:
         self.epoch = epoch
         self.node, self.raw, self.granted, self.folder = "", 0, False, self.folders[0]
         self.behind, self.watching, self.line = None, "", None
-        self.doubtful = True
+        self.outcome_unknown = True
 
     def stand(self, name: str, raw: int) -> None:
         """Its node has that name. Doubtful until all is noted: whoever notes may be interrupted."""
@@ -85,7 +85,7 @@ class Place:
         holds = found is not None and found.mode is Mode.PERMIT
         self.folder = self.folders[-1 if holds else 0]
         self.node, self.raw = name, raw
-        self.doubtful = False
+        self.outcome_unknown = False
 
     def ring(self) -> None:
         """From any thread: ask again."""

@@ -4,7 +4,7 @@ A semaphore is Curator's: a line of its own, of which only the first may enter, 
 
 The order is that of the numbers the server gave, which wrap around after 2^31: so they are compared
 by their distance. Nobody ever comes in front of a node but in the place of one that was there (a
-writer that goes on as a reader, a parked hold that is taken over, a fellow of the same owner).
+writer that goes on as a reader, a detached hold that is taken over, a fellow of the same owner).
 """
 
 from __future__ import annotations

@@ -44,8 +44,8 @@ class Session:
         self.places: dict[str, Place] = {}
         self.epoch = 0
         """Counts sessions: what an earlier one made is gone."""
-        self.parked: dict[str, float] = {}
-        """When this client first saw a parked hold, by its path."""
+        self.detached: dict[str, float] = {}
+        """When this client first saw a detached hold, by its path."""
         self.acl = CREATOR_ALL_ACL if settings.private else OPEN_ACL_UNSAFE
         self.closed = False
         self.refused = False

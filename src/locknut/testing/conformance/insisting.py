@@ -16,7 +16,7 @@ from locknut.runtimes.clock import now
 from locknut.testing.conformance.colours import GLANCE, PATIENCE
 
 _VERBS: Final = frozenset({
-    "adopt", "attempt", "attempt_all", "break_hold", "downgrade", "inspect", "park", "release",
+    "attach", "attempt", "attempt_all", "break_hold", "downgrade", "inspect", "detach", "release",
     "release_all", "renew",
 })  # fmt: skip
 
@@ -37,7 +37,7 @@ class Insistent:
     async def _insist(self, name: str, verb: Any, *args: Any, **named: Any) -> Any:
         give_up, unanswered = now() + PATIENCE, False
         if name == "release" and args[0].id in self._doubtful:
-            named["doubtful"] = True
+            named["outcome_unknown"] = True
         while True:
             try:
                 answer = await verb(*args, **named)

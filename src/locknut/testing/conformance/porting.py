@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from locknut.core.values import Broken, Busy, Capability, Granted, Kept, Mode, Renewal, Renewed
+from locknut.core.values import Broken, Busy, Capability, Granted, HeldUntil, Mode, Renewal, Renewed
 from locknut.testing.conformance.scene import Scene
 from locknut.testing.conformance.suite import Part, needs
 
@@ -16,7 +16,7 @@ def plain(answers: Sequence[Renewed]) -> list[Renewal]:
 
 
 def _plain(answer: Renewed) -> Renewal:
-    if isinstance(answer, Kept):
+    if isinstance(answer, HeldUntil):
         return Renewal.HELD
     return Renewal.LOST if isinstance(answer, Broken) else answer
 
@@ -51,7 +51,7 @@ class Porting(Part):
         assert isinstance(await port.attempt(holder, 0.0), Granted)
         answer = await port.attempt(late, 0.0)
         assert isinstance(answer, Busy)
-        if answer.lined:
+        if answer.queued:
             await port.release(late)
         assert not (await port.inspect(holder.key))[0].waiters
         assert await port.release(holder)
@@ -124,7 +124,7 @@ class Porting(Part):
 
     async def test_a_doubtful_release_bars_the_late_attempt(self, scene: Scene) -> None:
         port, late, newcomer = scene.port(), scene.claim("x"), scene.claim("x")
-        await port.release(late, doubtful=True)
+        await port.release(late, outcome_unknown=True)
         answer = await port.attempt(late, 0.0)  # was stuck in a dead connection (L3)
         if isinstance(answer, Granted):
             why = getattr(port, "no_tombstones", "")
@@ -224,35 +224,35 @@ class Porting(Part):
 
         In a session commands keep their order, so there none comes after the release.
         """
-        port, parked, given_up = scene.port(), scene.claim("x"), scene.claim("x")
-        granted = await port.attempt(parked, 0.0)
+        port, detached, given_up = scene.port(), scene.claim("x"), scene.claim("x")
+        granted = await port.attempt(detached, 0.0)
         assert isinstance(granted, Granted)
-        assert await port.park(parked, 30.0)
-        await port.release(given_up, doubtful=True)
-        assert await port.adopt(parked, given_up) is None
-        assert plain(await port.renew([parked])) == [Renewal.HELD]
+        assert await port.detach(detached, 30.0)
+        await port.release(given_up, outcome_unknown=True)
+        assert await port.attach(detached, given_up) is None
+        assert plain(await port.renew([detached])) == [Renewal.HELD]
         after = scene.claim("x")
-        adopted = await port.adopt(parked, after)
-        assert adopted is not None
-        assert adopted.raw == granted.raw
+        attached = await port.attach(detached, after)
+        assert attached is not None
+        assert attached.raw == granted.raw
         assert await port.release(after)
 
     async def test_adopting_is_a_swap_and_asked_twice_is_one(self, scene: Scene) -> None:
         port, other = scene.port(), scene.port()
-        parked, mine, late = (scene.claim("x") for _ in range(3))
-        granted: Any = await port.attempt(parked, 0.0)
-        assert await port.park(parked, 20.0)
-        adopted = await other.adopt(parked, mine)
-        assert adopted is not None
-        assert adopted.raw == granted.raw
-        again = await other.adopt(parked, mine)
+        detached, mine, late = (scene.claim("x") for _ in range(3))
+        granted: Any = await port.attempt(detached, 0.0)
+        assert await port.detach(detached, 20.0)
+        attached = await other.attach(detached, mine)
+        assert attached is not None
+        assert attached.raw == granted.raw
+        again = await other.attach(detached, mine)
         assert again is not None
         assert again.raw == granted.raw
-        assert await port.adopt(parked, late) is None
-        assert not await port.release(parked)
+        assert await port.attach(detached, late) is None
+        assert not await port.release(detached)
         assert plain(await other.renew([mine])) == [Renewal.HELD]
         assert await other.release(mine)
-        assert not await port.park(mine, 20.0)
+        assert not await port.detach(mine, 20.0)
 
     async def test_breaking_compares_the_raw_number(self, scene: Scene) -> None:
         port, claim = scene.port(), scene.claim("x")

@@ -65,7 +65,7 @@ class Together(Part):
             assert isinstance(await port.attempt(claim, 0.0), Granted)
         assert await port.release_all(claims) == [True, True, False]
         assert await port.release_all(claims) == [False, False, False]
-        assert await port.release_all(claims, doubtful=True) == [False, False, False]
+        assert await port.release_all(claims, outcome_unknown=True) == [False, False, False]
         assert [await port.inspect(claim.key) for claim in claims] == [[], [], []]
 
     async def test_asked_twice_is_asked_once(self, scene: Scene) -> None:
@@ -104,7 +104,7 @@ class Together(Part):
 
     async def test_a_tombstone_of_one_keeps_all_of_them_out(self, scene: Scene) -> None:
         port, claims = await _gathering_port(scene), [scene.claim("x"), scene.claim("y")]
-        await port.release(claims[1], doubtful=True)
+        await port.release(claims[1], outcome_unknown=True)
         answer = await port.attempt_all(claims)  # stuck in a dead connection (L3)
         if isinstance(answer, list):
             assert getattr(port, "no_tombstones", ""), "granted late, and nothing says why not"
@@ -114,7 +114,7 @@ class Together(Part):
         assert not await port.inspect(claims[0].key)
         others = [scene.claim("x"), scene.claim("y")]
         await _granted(port, others)
-        assert await port.release_all(others, doubtful=True) == [True, True]
+        assert await port.release_all(others, outcome_unknown=True) == [True, True]
         assert isinstance(await port.attempt_all(others), Busy)
 
     @needs(Capability.FAIR)

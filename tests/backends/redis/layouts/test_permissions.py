@@ -63,9 +63,9 @@ def exercise(url: str, layout: str) -> None:
             assert others.lock("x", **terms).acquire(timeout=0.1) is None
             assert others.lock("x").acquire(timeout=0.1) is None
             assert [each.name for each in others.list()] == ["x", "y"]
-        parked = locks.lock("x").acquire()
-        assert parked is not None
-        others.attach(parked.detach()).release()
+        detached = locks.lock("x").acquire()
+        assert detached is not None
+        others.attach(detached.detach()).release()
         broken = locks.lock("x").acquire()
         assert broken is not None
         assert others.force_release("x", reason="stuck")

@@ -127,7 +127,7 @@ def test_answers_lost_after_acquire_and_release(
         losses.left = 1
         with locks.lock("x") as lease:
             assert [each.fence for each in locks.info("x").holders] == [lease.fence]
-            assert lease._hold.doubtful
+            assert lease._hold.outcome_unknown
             losses.left = 1
         assert not locks.info("x").locked
         with locks.lock("x", timeout=5) as later:

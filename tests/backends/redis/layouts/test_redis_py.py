@@ -188,7 +188,7 @@ class TestTogether(_Layout):
         assert lock.acquire(blocking_timeout=15)
         assert await port.renew([mine]) == [Renewal.LOST]
         assert not await port.release(mine)
-        assert not await port.release(mine, doubtful=True)
+        assert not await port.release(mine, outcome_unknown=True)
         assert lock.owned()
         lock.release()
 
@@ -197,7 +197,7 @@ class TestTogether(_Layout):
         first = await port.attempt(mine, 0.0)
         assert isinstance(first, Granted)
         assert await port.attempt(mine, 0.0) == first
-        assert await port.release(mine, doubtful=True)
+        assert await port.release(mine, outcome_unknown=True)
         assert isinstance(await port.attempt(mine, 0.0), Busy), "it came late (L3)"
         assert lock.acquire(blocking=False)
         lock.release()

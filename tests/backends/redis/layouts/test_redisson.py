@@ -391,7 +391,7 @@ class TestKeeping(_Layout):
         await happened(scene, waiter.entered)
         assert await port.renew([mine]) == [Renewal.LOST]
         assert not await port.release(mine)
-        assert not await port.release(mine, doubtful=True)
+        assert not await port.release(mine, outcome_unknown=True)
         assert lock.hold_count() == 1
         lock.unlock()
 
@@ -416,7 +416,7 @@ class TestKeeping(_Layout):
         first = await port.attempt(mine, 0.0)
         assert await port.attempt(mine, 0.0) == first == Granted(1)
         assert list(table(server, key(scene)).values()) == ["1"]
-        assert await port.release(mine, doubtful=True)
+        assert await port.release(mine, outcome_unknown=True)
         assert isinstance(await port.attempt(mine, 0.0), Busy), "it came late (L3)"
         assert lock.try_lock() is None
         lock.unlock()

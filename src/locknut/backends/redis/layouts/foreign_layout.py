@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from locknut.backends.redis.layouts.scripts import Scripts
-from locknut.core.values import Capability, Customs, Holder
+from locknut.core.values import Capability, Holder, KeyPolicy
 
 CLAIMS = b"locknut_claims"
 
@@ -15,7 +15,7 @@ class Layout(ABC):
 
     name: str
     capabilities: frozenset[Capability]
-    customs: Customs
+    key_policy: KeyPolicy
     scripts: Scripts
 
     def keys(self, name: bytes) -> tuple[bytes, ...]:

@@ -37,18 +37,20 @@ class ForeignVerbs(RedisBackend):
         if type(reply) is int:
             return Granted(reply)
         queues = claim.fair and claim.waits
-        return Busy(self._layout.pause(reply[0] / 1000, fair=queues), lined=queues)
+        return Busy(self._layout.pause(reply[0] / 1000, fair=queues), queued=queues)
 
     async def attempt_all(self, claims: Sequence[Claim]) -> None:
         """One after the other: nobody else takes several in one step here."""
 
-    async def release_all(self, claims: Sequence[Claim], *, doubtful: bool = False) -> list[bool]:
-        batch = [self._foreign.release(claim, doubtful=doubtful) for claim in claims]
+    async def release_all(
+        self, claims: Sequence[Claim], *, outcome_unknown: bool = False
+    ) -> list[bool]:
+        batch = [self._foreign.release(claim, outcome_unknown=outcome_unknown) for claim in claims]
         replies = await self._ask_many(self._layout.scripts.release, batch)
         return [self._checked(reply) == 1 for reply in replies]
 
-    async def release(self, claim: Claim, *, doubtful: bool = False) -> bool:
-        packed = self._foreign.release(claim, doubtful=doubtful)
+    async def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:
+        packed = self._foreign.release(claim, outcome_unknown=outcome_unknown)
         released: int = await self._ask(self._layout.scripts.release, packed)
         return released == 1
 
@@ -63,17 +65,19 @@ class ForeignVerbs(RedisBackend):
         message = f"the {self.name} engine does not have the capability 'shared'"
         raise Unsupported(message, key=claim.key, backend=self.name)
 
-    async def park(self, claim: Claim, ttl: float) -> bool:
-        parked: int = await self._ask(self._layout.scripts.renew, self._foreign.park(claim, ttl))
-        return parked == 1
+    async def detach(self, claim: Claim, ttl: float) -> bool:
+        detached: int = await self._ask(
+            self._layout.scripts.renew, self._foreign.detach(claim, ttl)
+        )
+        return detached == 1
 
-    async def adopt(self, parked: Claim, claim: Claim) -> Granted | None:
-        packed = self._foreign.adopt(parked, claim)
-        raw: int = await self._ask(self._layout.scripts.adopt, packed)
+    async def attach(self, detached: Claim, claim: Claim) -> Granted | None:
+        packed = self._foreign.attach(detached, claim)
+        raw: int = await self._ask(self._layout.scripts.attach, packed)
         return Granted(raw) if raw else None
 
-    async def put_back(self, claim: Claim, parked: Claim) -> None:
-        await self._ask(self._layout.scripts.adopt, self._foreign.put_back(claim, parked))
+    async def undo_attach(self, claim: Claim, detached: Claim) -> None:
+        await self._ask(self._layout.scripts.attach, self._foreign.undo_attach(claim, detached))
 
     async def break_with_note(self, key: str, raw: int | None, note: str) -> LockInfo | None:
         packed = self._foreign.break_hold(key, raw, note)

@@ -25,32 +25,32 @@ class ForeignRecipe:
         terms = ttl, _mode(claim), self.mark(claim), self._shown(claim), fair
         return self._verb(self._layout.scripts.acquire, claim, *terms)
 
-    def release(self, claim: Claim, *, doubtful: bool) -> bytes:
-        stone = recipe._milliseconds(recipe.TOMBSTONE) if doubtful else b"0"
+    def release(self, claim: Claim, *, outcome_unknown: bool) -> bytes:
+        stone = recipe._milliseconds(recipe.TOMBSTONE) if outcome_unknown else b"0"
         return self._verb(self._layout.scripts.release, claim, stone, self.mark(claim))
 
     def renew(self, claim: Claim) -> bytes:
         left = recipe._milliseconds(claim.ttl or recipe.DEFAULT_TTL)
         return self._set_time(claim, left, b"")
 
-    def park(self, claim: Claim, ttl: float) -> bytes:
-        return self._set_time(claim, recipe._milliseconds(ttl), b"park")
+    def detach(self, claim: Claim, ttl: float) -> bytes:
+        return self._set_time(claim, recipe._milliseconds(ttl), b"detach")
 
     def _set_time(self, claim: Claim, left: bytes, how: bytes) -> bytes:
         note = _notes(claim.key.encode()) + claim.id.encode()
         return self._verb(self._layout.scripts.renew, claim, left, how, note)
 
-    def adopt(self, parked: Claim, claim: Claim) -> bytes:
-        return self._swap(parked, claim, b"")
+    def attach(self, detached: Claim, claim: Claim) -> bytes:
+        return self._swap(detached, claim, b"")
 
-    def put_back(self, claim: Claim, parked: Claim) -> bytes:
-        return self._swap(claim, parked, b"back")
+    def undo_attach(self, claim: Claim, detached: Claim) -> bytes:
+        return self._swap(claim, detached, b"back")
 
     def _swap(self, old: Claim, new: Claim, how: bytes) -> bytes:
         ttl = recipe._milliseconds(new.ttl or recipe.DEFAULT_TTL)
         stone = recipe._milliseconds(recipe.TOMBSTONE)
         terms = ttl, old.id.encode(), self._shown(new), stone, how
-        return self._verb(self._layout.scripts.adopt, new, *terms, also=_stone(old))
+        return self._verb(self._layout.scripts.attach, new, *terms, also=_stone(old))
 
     def inspect(self, name: str) -> bytes:
         return self._look(name.encode(), b"", b"", b"")
@@ -74,7 +74,7 @@ class ForeignRecipe:
         ttl_left = left / 1000 if left >= 0 else None
         if mode == b"?":
             return self._layout.stranger(shown)._replace(ttl_left=ttl_left)
-        step = self._layout.customs.fence_step
+        step = self._layout.key_policy.fence_step
         person = recipe.person(mode, shown)
         return person._replace(raw=raw, ttl_left=ttl_left, fence_step=step)
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from locknut.backends.redis.layouts import scripts
 from locknut.backends.redis.layouts.foreign_layout import CLAIMS, Layout, beside, named
-from locknut.core.values import Capability, Customs, Holder
+from locknut.core.values import Capability, Holder, KeyPolicy
 
 POLL: Final = 0.1
 """Their releases are silent, so we look, as often as they do: every 0.05 to 0.1 s."""
@@ -18,7 +18,7 @@ class RedisPy(Layout):
 
     name = "redis-py"
     capabilities = frozenset({Capability.FENCING, Capability.LEASE})
-    customs = Customs(namespace="", hand_over=False)
+    key_policy = KeyPolicy(namespace="", hand_over=False)
     scripts = scripts.load("redis_py")
 
     def fence(self, name: bytes) -> bytes:

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from locknut.backends.redis.layouts import scripts
 from locknut.backends.redis.layouts.foreign_layout import Layout
-from locknut.core.values import Capability, Customs, Holder
+from locknut.core.values import Capability, Holder, KeyPolicy
 
 NET: Final = 5.0
 """Seconds after which a waiter asks though it heard nothing: a message can be lost."""
@@ -28,7 +28,7 @@ class Redisson(Layout):
     capabilities = frozenset(
         {Capability.FENCING, Capability.FAIR, Capability.WAKE_UP, Capability.LEASE}
     )
-    customs = Customs(namespace="", hand_over=False, fence_step=1)
+    key_policy = KeyPolicy(namespace="", hand_over=False, fence_step=1)
     scripts = scripts.load("redisson")
 
     def keys(self, name: bytes) -> tuple[bytes, ...]:

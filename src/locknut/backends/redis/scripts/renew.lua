@@ -1,16 +1,16 @@
 -- Set the time that a hold has left. Answers 1, or 0: not held (any more); this never revives. Or a
 -- text: it is not held because somebody broke it, and this is the note that he left (inspect.lua).
--- A renewal never shortens: it may come late, after the hold was parked for longer.
+-- A renewal never shortens: it may come late, after the hold was detached for longer.
 -- KEYS 1 hold, and the others (keys.lua) where the hold may be more than one plain claim's. With the
 -- hold alone this answers -1 where the others are needed: while a slot moves to another node, a
 -- command that names a key which is not there is not run at all, and most of them never are.
--- ARGV 1 claim id, 2 ttl, 3 'park' to have it live for just that long, or ''
-local parks = ARGV[3] == 'park'
+-- ARGV 1 claim id, 2 ttl, 3 'detach' to have it live for just that long, or ''
+local detaches = ARGV[3] == 'detach'
 if redis.pcall('getrange', KEYS[1], 0, 31) == ARGV[1] then
-  if parks or redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then
+  if detaches or redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then
     redis.call('pexpire', KEYS[1], ARGV[2])
   end
-  if parks then -- what was asked for stands in the hold
+  if detaches then -- what was asked for stands in the hold
     local front, back = redis.call('getrange', KEYS[1], 0, 41), redis.call('getrange', KEYS[1], 52, -1)
     redis.call('set', KEYS[1], front .. string.format('%010.0f', ARGV[2]) .. back, 'PX', ARGV[2])
   end
@@ -38,8 +38,8 @@ if ends then
   -- A full server refuses commands that may need memory (-OOM) unless a script has written before:
   -- this removes nothing, and from here on the script may write.
   redis.call('zrem', HOLD, '')
-  redis.call('zadd', HOLD, parks and now + ARGV[2] or math.max(now + ARGV[2], tonumber(ends)), id)
-  if parks then
+  redis.call('zadd', HOLD, detaches and now + ARGV[2] or math.max(now + ARGV[2], tonumber(ends)), id)
+  if detaches then
     local has = redis.call('hget', INFO, '=' .. id) or ''
     local front, back = string.match(has, '^(%S+ %d+ %d+ %d%d%d%d%d%d%d%d%d%d)%d%d%d%d%d%d%d%d%d%d(.*)$')
     if front then

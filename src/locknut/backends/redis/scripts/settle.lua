@@ -103,7 +103,7 @@ local function settle(me)
 end
 
 -- Who holds it asks for it once more: at least the full ttl from now on, and the same number (S8).
--- Never less than is left: this may come late, after the hold was parked for longer.
+-- Never less than is left: this may come late, after the hold was detached for longer.
 local function again(id, ttl)
   local raw = raw_of(id)
   if kind == 'string' then

@@ -3,7 +3,7 @@
 -- clock} if somebody broke it and said why; {-1, ms, clock}: nor will it take it for so long, for it is
 -- in quarantine.
 -- ARGV 1 claim id and what people may see, 2 ttl, 3 mode, 4 number, 5 '1' to set anew what is missing,
---      6 'park' to have it live for just that long, or '', 7 terms, 8 '1' if the nodes never lose data
+--      6 'detach' to have it live for just that long, or '', 7 terms, 8 '1' if the nodes never lose data
 
 -- include node
 
@@ -14,12 +14,12 @@ local ttl, mode = tonumber(ARGV[2]), ARGV[3]
 if of_another_set(ARGV[7]) then
   return {0, 0, clock} -- these clients are not to hold anything here any more
 end
-local parks = ARGV[6] == 'park'
+local detaches = ARGV[6] == 'detach'
 local ends = redis.call('zscore', HOLD, id)
 if ends then
-  local parked = parks or try_of(id) == tonumber(PARKED)
-  redis.call('zadd', HOLD, text(now + (parks and ttl or prolonged(id, ends, ttl))), id)
-  redis.call('hset', INFO, '#' .. id, parked and PARKED or GRANTED)
+  local detached = detaches or try_of(id) == tonumber(DETACHED)
+  redis.call('zadd', HOLD, text(now + (detaches and ttl or prolonged(id, ends, ttl))), id)
+  redis.call('hset', INFO, '#' .. id, detached and DETACHED or GRANTED)
   local number = tonumber(string.match(redis.call('get', FENCE) or '', '^%d+'))
   if number then
     redis.call('pexpireat', FENCE, remembered(number)) -- it may tell of this hold
@@ -34,7 +34,7 @@ if ARGV[5] == '1' and not buried(id) then
   end
   local held = held_as()
   if hindered == 0 and (not held or (held == mode and mode ~= 'x')) then
-    put(id, mode, ttl, tonumber(ARGV[4]), shown, parks and PARKED or GRANTED)
+    put(id, mode, ttl, tonumber(ARGV[4]), shown, detaches and DETACHED or GRANTED)
     keep()
     return {2, 0, clock}
   end

@@ -15,7 +15,7 @@ local MARKER, HOLD, FENCE, ALIVE, LINE, INFO = KEYS[1], KEYS[2], KEYS[3], KEYS[4
 local SILENCE = 3000 -- a waiter not heard of for so long is dead; live ones ask every second
 local DAY = 86400000
 local GRANTED = '1000000000' -- the try of a hold that is granted: what gives a try back is not for it
-local PARKED = '2000000000' -- that of a detached one: what comes late must not shorten it
+local DETACHED = '2000000000' -- that of a detached one: what comes late must not shorten it
 local OFTEN = 100000 -- microseconds: the largest clock seen is noted this often
 local BACK = 300000 -- a clock that is set back by less harms nobody: nodes keep holds for longer
 
@@ -104,7 +104,7 @@ end
 -- How long a hold that ends then, if it is there, is to live when it is asked for once more: for the
 -- ttl; but a detached one for no less than it has left. A renewal, or a vote, may come late.
 local function prolonged(id, ends, ttl)
-  if ends and try_of(id) == tonumber(PARKED) then
+  if ends and try_of(id) == tonumber(DETACHED) then
     return math.max(ttl, tonumber(ends) - now)
   end
   return ttl

@@ -16,7 +16,7 @@ class Scripts(NamedTuple):
     acquire: Script
     release: Script
     renew: Script
-    adopt: Script
+    attach: Script
     inspect: Script
 
 

@@ -1,7 +1,7 @@
--- Swap the id of a parked hold for a new one, and renew it: a compare-and-swap (S15).
+-- Swap the id of a detached hold for a new one, and renew it: a compare-and-swap (S15).
 -- Answers the hold's number, or 0: it is not there any more. Asked again it finds its own.
--- The same way back: whoever gives an attach up swaps the new id for the parked one, and is never
--- heard of again; the hold is parked as it was, for the next one to attach.
+-- The same way back: whoever gives an attach up swaps the new id for the detached one, and is never
+-- heard of again; the hold is detached as it was, for the next one to attach.
 -- ARGV 1 old id, 2 new id and what people may see, 3 ttl, 4 mode, 5 limit, 6 tombstone's time,
 --      7 'back' or ''
 
@@ -15,7 +15,7 @@ local back = ARGV[7] == 'back'
 local there = holds(id)
 local raw = 0
 if (there or holds(old)) and (back or not buried(id)) then
-  if there then -- asked again, late perhaps: it may have been parked again meanwhile, for longer
+  if there then -- asked again, late perhaps: it may have been detached again meanwhile, for longer
     raw = back and raw_of(id) or again(id, tonumber(ARGV[3]))
   else
     raw = raw_of(old)

@@ -1,7 +1,7 @@
--- Swap the id of a parked hold for a new one, and renew it: a compare-and-swap (S15). What stands in
+-- Swap the id of a detached hold for a new one, and renew it: a compare-and-swap (S15). What stands in
 -- the key stays, so others see nothing of it. Answers the hold's number, or 0: it is not there any
 -- more. Asked again it finds its own. The same way back, for an attach that was given up: then the
--- hold is parked as it was.
+-- hold is detached as it was.
 -- KEYS 4 the tombstone of the new claim; the last: that of the old one
 -- ARGV 1 new id, 2 ttl, 3 old id, 4 what people may see, 5 the tombstone's time, 6 'back' or '',
 --      7 channel
@@ -15,7 +15,7 @@ if not back and (not mine or redis.call('exists', STONE) == 1) then
 end
 if mine and not (back and claims[id]) then
   drop(old)
-  -- Asked again, late perhaps: it may have been parked again meanwhile, for longer.
+  -- Asked again, late perhaps: it may have been detached again meanwhile, for longer.
   mine.ends, mine.shown = math.max(now + ARGV[2], claims[id] and mine.ends or 0), ARGV[4]
   put(id, mine)
   keep()

@@ -1,16 +1,16 @@
--- Swap the id of a parked hold for a new one, and renew it: a compare-and-swap (S15).
+-- Swap the id of a detached hold for a new one, and renew it: a compare-and-swap (S15).
 -- Answers {1, number, clock}; or {0, handle, clock}: this one has it now, 0 for nobody. Asked again it
 -- finds its own. When several do it at once, each may get a few nodes: then all swap back.
 -- Or, as for a vote, {-1, ms}, {-2, max_ttl}, {-6, 0}: a node that lost its data may have an old copy
 -- of a hold that somebody attached meanwhile, and released.
--- ARGV 1 parked id, 2 new id and what people may see, 3 ttl, 4 tombstone's time, 0 to swap back,
+-- ARGV 1 detached id, 2 new id and what people may see, 3 ttl, 4 tombstone's time, 0 to swap back,
 --      5 terms, 6 '1' if the nodes never lose data
 
 -- include node
 
 -- include ready
 
-local parked, id, shown = ARGV[1], string.sub(ARGV[2], 1, 32), string.sub(ARGV[2], 33)
+local detached, id, shown = ARGV[1], string.sub(ARGV[2], 1, 32), string.sub(ARGV[2], 33)
 local back = ARGV[4] == '0'
 if back and of_another_set(ARGV[5]) then
   return {0, 0, clock}
@@ -21,7 +21,7 @@ if not back then
     return {hindered, by, clock}
   end
 end
-local old = redis.call('zscore', HOLD, parked) and parked
+local old = redis.call('zscore', HOLD, detached) and detached
 if redis.call('zscore', HOLD, id) then
   old = id
 end
@@ -30,9 +30,9 @@ if not old or (buried(id) and not back) then
   return {0, one and handle(one) or 0, clock}
 end
 local mode, raw = string.match(told_of(old) or 'x 0', '^(%S+) (%d+)')
-local ttl, try = tonumber(ARGV[3]), back and PARKED or GRANTED
-if old == id and try_of(id) == tonumber(PARKED) then -- asked again, late: it was parked meanwhile
-  ttl, try = prolonged(id, redis.call('zscore', HOLD, id), ttl), PARKED
+local ttl, try = tonumber(ARGV[3]), back and DETACHED or GRANTED
+if old == id and try_of(id) == tonumber(DETACHED) then -- asked again, late: it was detached meanwhile
+  ttl, try = prolonged(id, redis.call('zscore', HOLD, id), ttl), DETACHED
 end
 redis.call('zrem', HOLD, old)
 redis.call('hdel', INFO, '=' .. old, '#' .. old)
@@ -40,8 +40,8 @@ put(id, mode, ttl, tonumber(raw), shown, try)
 if back then
   redis.call('zrem', ALIVE, '-' .. id)
 else
-  -- From now on the parked claim is nobody's: a late sending of it must not get in (L3).
-  bury(parked, tonumber(ARGV[4]))
+  -- From now on the detached claim is nobody's: a late sending of it must not get in (L3).
+  bury(detached, tonumber(ARGV[4]))
 end
 keep()
 return {1, tonumber(raw), clock}
