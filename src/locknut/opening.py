@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self, cast
 from locknut import pickling, urls
 from locknut.core import exiting, forking, validation
 from locknut.core.client import Client
-from locknut.core.ports import Backend, Ear, Engine, Runtime
+from locknut.core.ports import Backend, Engine, EventSink, Runtime
 from locknut.core.values import KeyPolicy
 from locknut.faces import hints, misuse
 from locknut.faces.events import Telling
@@ -72,20 +72,20 @@ class Opened(pickling.Named):
 
     _lease_type: ClassVar[Callable[..., Any]]
     _made: Client
-    _ear: Telling
+    _events: Telling
 
     def __init__(self, engine: Engine, settings: Settings | None, runtime: Runtime):
         if isinstance(engine, str):
             raise misuse.made_by(type(self))
         settings = settings or Settings()
-        self._ear = Telling(way_to(engine, settings))
-        self._made = client(type(self), engine, runtime, settings, self._ear)
+        self._events = Telling(way_to(engine, settings))
+        self._made = client(type(self), engine, runtime, settings, self._events)
 
     @classmethod
     def _around(cls, made: Client) -> Self:
         """One more, with the client of another."""
         locks = cls.__new__(cls)
-        locks._made, locks._ear = made, cast("Telling", made.ear)
+        locks._made, locks._events = made, cast("Telling", made.events)
         return locks
 
     @staticmethod
@@ -110,7 +110,7 @@ def client(
     engine: Engine,
     runtime: Runtime,
     settings: Settings,
-    ear: Ear,
+    events: EventSink,
     serial: int = 0,
 ) -> Client:
     """Everything one Locks is made of. The keeper is a thread with a connection of its own."""
@@ -123,7 +123,7 @@ def client(
         with _reopening:
             if inherited.successor is None:
                 again = getattr(engine, "anew", lambda: engine)()
-                made = client(face, again, runtime, settings, ear, inherited.serial)
+                made = client(face, again, runtime, settings, events, inherited.serial)
                 inherited.successor = inherited.successor or made
         return inherited.successor
 
@@ -133,7 +133,7 @@ def client(
         keeper_runtime=threads.ThreadRuntime(runtime.now),
         keeper_backend=engine.blocking,
         keeper_start=threads.start,
-        ear=ear,
+        events=events,
         lease_type=face._lease_type,
         namespace=_namespace(settings, key_policy),
         label=settings.label,

@@ -172,12 +172,12 @@ def test_a_client_that_fakes_replace_while_an_event_is_told(
         before = vars(client)
 
         def exchange(_: Event) -> None:
-            client.__dict__ = {**before, "_untold": deque()}
+            client.__dict__ = {**before, "_not_emitted": deque()}
 
         locks.on_event(exchange)
-        client.say(Event("lost", "x", "memory"), aside=True)
+        client.emit_event(Event("lost", "x", "memory"), aside=True)
         ended = threading.Event()
         client.runtime.aside(ended.set)
         assert ended.wait(60)
     assert not failed
-    assert not before["_untold"]
+    assert not before["_not_emitted"]

@@ -14,7 +14,7 @@ from locknut.core.values import State
 from locknut.errors import BackendError, LeaseLost, LocknutError
 from tests.simulation.checker.history import AMONG, ATTACHED, BESIDE, Kind
 from tests.simulation.coroutines import Cancelled
-from tests.simulation.recorded_client import Ear, Visit
+from tests.simulation.recorded_client import RecordingSink, Visit
 
 if TYPE_CHECKING:
     from tests.simulation.memory.node import Node
@@ -34,7 +34,7 @@ class Customer:
             keeper_runtime=self.runtime,
             keeper_backend=lambda _runtime: (variant.keeper or variant.backend)(process, node),
             keeper_start=lambda work: process.spawn(work, "keeper"),
-            ear=Ear(self._heard, process.name),
+            events=RecordingSink(self._heard, process.name),
             lease_type=Visit,
             namespace="sim",
         )

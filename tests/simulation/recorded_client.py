@@ -38,13 +38,13 @@ class SimClient(Client):
             self.process.tell(Kind.RENEWED, lease.name, lease.story, until=until)
 
 
-class Ear:
+class RecordingSink:
     """Hears everything; of some processes all but who waits: a client that nobody listens to may
     go another way there.
     """
 
-    def __init__(self, tell: Callable[[CoreEvent], None], name: str) -> None:
-        self.tell = tell
+    def __init__(self, emit: Callable[[CoreEvent], None], name: str) -> None:
+        self.emit = emit
         self._hears_waiting = sum(name.encode()) % 2 == 0
 
     def wants(self, kind: str, waited: float = 0.0) -> bool:  # any wait

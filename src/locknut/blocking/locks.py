@@ -47,7 +47,7 @@ class Locks(opening.Opened):
     @property
     def place(self) -> str:
         """Where the locks live, without any password: `file:/var/lib/jobs`."""
-        return self._ear.way.place
+        return self._events.way.place
 
     @property
     def namespace(self) -> str:
@@ -228,7 +228,7 @@ class Locks(opening.Opened):
 
     def on_event(self, listener: Callable[[Event], object]) -> Callable[[], None]:
         """Call `listener` with every event from now on. Return a function that ends this."""
-        return self._ear.add(listener)
+        return self._events.add(listener)
 
     def close(self) -> None:
         """Release all leases, wake all waiters with an error, and close the connections."""

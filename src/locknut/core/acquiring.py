@@ -61,7 +61,7 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
             hold = await _wait_in_line(client, request, state)
         if hold is None:
             await give_up(client, request, state)
-            tell_timed_out(client, request, runtime.now() - asked)
+            emit_timed_out(client, request, runtime.now() - asked)
             return
         lease = lend(client, request, hold, caller, acquired)
         if client.closed and lease is not None:
@@ -79,16 +79,16 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
         return
     kind = "granted" if lease._number == 0 else "handed_over"
     now = runtime.now()
-    if client.ear.wants(kind, now - asked):
+    if client.events.wants(kind, now - asked):
         lease._since = now
-        client.tell(kind, lease, waited=now - asked)
+        client.emit(kind, lease, waited=now - asked)
 
 
-def tell_timed_out(client: Client, request: LockRequest, waited: float | None = None) -> None:
+def emit_timed_out(client: Client, request: LockRequest, waited: float | None = None) -> None:
     """The event of somebody who gave up: it names who has the lock, if that is one of us."""
-    if client.ear.wants("timed_out"):
+    if client.events.wants("timed_out"):
         holder = client.held_here(request.key, request.terms.mode)
-        client.tell_request("timed_out", request, waited=waited, holder=holder)
+        client.emit_request("timed_out", request, waited=waited, holder=holder)
 
 
 def _plain(
@@ -167,7 +167,7 @@ async def _wait_in_line(client: Client, request: LockRequest, state: AcquireStat
         return None
     if until > runtime.now():
         runtime.begins_to_wait()
-        client.tell_request("waiting", request)
+        client.emit_request("waiting", request)
     with client.awake(waiter.signal):
         while not waiter.turn and waiter.hold is None and runtime.now() < until:
             client.ensure_open()

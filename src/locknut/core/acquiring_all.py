@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from locknut.core import forking, pacing
-from locknut.core.acquiring import acquire, tell_timed_out
+from locknut.core.acquiring import acquire, emit_timed_out
 from locknut.core.acquiring_at_once import acquire_at_once, gathers, release_at_once
 from locknut.core.asking import PlainSender
 from locknut.core.releasing import release_again
@@ -97,7 +97,7 @@ async def _at_once(parts: Sequence[Part], until: float, acquired: list[LeaseCore
     answer = await acquire_at_once(client, [request for _, request in parts], until, acquired)
     if isinstance(answer, Busy) and client.runtime.now() >= until:
         for _, request in parts:
-            tell_timed_out(client, request)
+            emit_timed_out(client, request)
         return False
     return True if isinstance(answer, list) else None
 

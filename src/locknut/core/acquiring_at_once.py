@@ -65,10 +65,10 @@ async def acquire_at_once(
         if isinstance(error, LocknutError):
             error.placed(client.bare(requests[0].key), client.backend.name)
         raise
-    if client.ear.wants("granted"):
+    if client.events.wants("granted"):
         for lease in acquired:
             lease._since = client.runtime.now()
-            client.tell("granted", lease, waited=lease._since - asked)
+            client.emit("granted", lease, waited=lease._since - asked)
     return answer
 
 

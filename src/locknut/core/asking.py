@@ -82,7 +82,7 @@ async def wait(
         return None
     if state.waiter is None:  # else it has waited already, in the line
         runtime.begins_to_wait()
-    client.tell_request("waiting", request)
+    client.emit_request("waiting", request)
     # Watch before asking again, or a release could slip in between (port rule 4).
     with backend.watch(claim, runtime.signal) as wake, client.awake(wake):
         while True:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from locknut.core.holding import Caller, LeaseCore, Terms
     from locknut.core.inspecting import Question
-    from locknut.core.ports import Backend, Ear, Runtime, Signal
+    from locknut.core.ports import Backend, EventSink, Runtime, Signal
     from locknut.core.queueing import Line, Waiter
 
 
@@ -97,7 +97,7 @@ class Client:
         keeper_runtime: Runtime,
         keeper_backend: Callable[[Runtime], Backend],
         keeper_start: Callable[[Coroutine[Any, Any, None]], object],
-        ear: Ear,
+        events: EventSink,
         lease_type: Callable[..., Any],
         namespace: str,
         label: str = "",
@@ -112,7 +112,7 @@ class Client:
     ):
         self.backend = backend
         self.runtime = runtime
-        self.ear = ear
+        self.events = events
         self.lease_type = lease_type
         self.prefix = namespace + ":" if namespace else ""
         self.label = label
@@ -143,7 +143,7 @@ class Client:
         """What callers sleep on, so that closing can wake them."""
         self.questions: dict[str, Question] = {}
         """Who holds these keys is being asked."""
-        self._untold: deque[Event] = deque()
+        self._not_emitted: deque[Event] = deque()
         """Events that are told aside, the one that is being told included."""
         self.on_errands = 0
         """Whether the keeper does something in a caller's stead: then events are told aside."""
@@ -205,7 +205,7 @@ class Client:
         """How long a first question may wait in the engine: not at all where somebody wants to be
         told of it.
         """
-        return 0.0 if self.ear.wants("waiting") else left
+        return 0.0 if self.events.wants("waiting") else left
 
     def ensure_open(self) -> None:
         if self.closed:
@@ -224,37 +224,37 @@ class Client:
         """While somebody waits on this signal, closing rings it."""
         return Awake(self.waiting, signal)
 
-    def tell(
+    def emit(
         self, kind: str, what: Hold | LeaseCore, *, aside: bool = False, **facts: Any
     ) -> None:  # an Event's fields
         """`aside`: what the keeper may find. Listeners and log handlers never hold it up."""
-        if self.ear.wants(kind, facts.get("waited", 0.0)):
+        if self.events.wants(kind, facts.get("waited", 0.0)):
             hold = what if isinstance(what, Hold) else what._hold
             number = hold.number if isinstance(what, Hold) else what._number
             name, mode = self.bare(hold.claim.key), hold.claim.mode
             fence = hold.raw * self.fence_step + number
             facts["holder"] = hold.who() if isinstance(what, Hold) else what._who()
-            self.say(Event(kind, name, self.backend.name, mode, fence, **facts), aside=aside)
+            self.emit_event(Event(kind, name, self.backend.name, mode, fence, **facts), aside=aside)
 
-    def tell_request(self, kind: str, request: LockRequest, **facts: Any) -> None:  # as above
-        if self.ear.wants(kind):
+    def emit_request(self, kind: str, request: LockRequest, **facts: Any) -> None:  # as above
+        if self.events.wants(kind):
             mode = request.terms.mode
-            self.say(Event(kind, self.bare(request.key), self.backend.name, mode, **facts))
+            self.emit_event(Event(kind, self.bare(request.key), self.backend.name, mode, **facts))
 
-    def say(self, event: Event, *, aside: bool = False) -> None:
+    def emit_event(self, event: Event, *, aside: bool = False) -> None:
         """Here and now, unless an earlier event has yet to be told: they are told in order."""
-        if aside or self._untold or self.on_errands:
-            self._untold.append(event)
-            self.runtime.aside(self._say_next)
+        if aside or self._not_emitted or self.on_errands:
+            self._not_emitted.append(event)
+            self.runtime.aside(self._emit_next)
         else:
-            self.ear.tell(event)
+            self.events.emit(event)
 
-    def _say_next(self) -> None:
-        untold = self._untold  # fakes of a test may take our place meanwhile
+    def _emit_next(self) -> None:
+        not_emitted = self._not_emitted  # fakes of a test may take our place meanwhile
         try:
-            self.ear.tell(untold[0])
+            self.events.emit(not_emitted[0])
         finally:
-            untold.popleft()
+            not_emitted.popleft()
 
     def expire_if_due(self, hold: Hold) -> bool:
         return losing.expire_if_due(self, hold)

@@ -48,7 +48,7 @@ async def _close(client: Client) -> None:
         for hold in holds:
             pass_on_turn_of(client, hold)
         for lease in ended:
-            losing.tell_lease(client, lease)
+            losing.notify_lease(client, lease)
         client.keeper.stop()
         await client.backend.close()
 

@@ -58,7 +58,7 @@ async def detach(client: Client, lease: LeaseCore, ttl: float | None) -> str:
     except BaseException:
         client.keeper.undo(hold.claim, outcome_unknown=True)  # nobody will ever have the text
         raise
-    losing.tell_lease(client, lease)
+    losing.notify_lease(client, lease)
     return _text(hold, ttl)
 
 
@@ -165,5 +165,5 @@ async def attach(client: Client, text: str, acquired: list[LeaseCore]) -> LeaseC
     hold.raw, hold.number = raw, number
     client.begin(hold)
     lease = client.lend(hold, caller, request.slot, acquired)
-    client.tell("granted", lease, reason="attached")
+    client.emit("granted", lease, reason="attached")
     return lease

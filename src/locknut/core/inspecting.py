@@ -107,8 +107,8 @@ async def force_release(client: Client, name: str, fence: int | None, reason: st
     if broken is not None:
         why = reason or "force_release"
         told = Event("broken", name, client.backend.name, fence=fence, reason=why)
-        if client.ear.wants("broken"):
-            client.say(told)
+        if client.events.wants("broken"):
+            client.emit_event(told)
         return True
     now = await info(client, name)
     if fence is not None and now.holders and all(each.raw != raw for each in now.holders):

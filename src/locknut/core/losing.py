@@ -44,10 +44,10 @@ def lose(client: Client, hold: Hold, reason: str) -> None:
     if heir is not None:
         heir.signal.notify()
     for lease in ended:
-        tell_lease(client, lease)
+        notify_lease(client, lease)
     held = client.runtime.now() - hold.since
     kind = "abandoned" if reason == "abandoned" else "lost"
-    client.tell(kind, hold, aside=True, held=held, reason=reason)
+    client.emit(kind, hold, aside=True, held=held, reason=reason)
 
 
 def end_leases(hold: Hold, state: State, reason: str = "") -> list[LeaseCore]:
@@ -65,7 +65,7 @@ def end_leases(hold: Hold, state: State, reason: str = "") -> list[LeaseCore]:
     return ended
 
 
-def tell_lease(client: Client, lease: LeaseCore) -> None:
+def notify_lease(client: Client, lease: LeaseCore) -> None:
     """Wake those who wait for the loss, and call those who asked to be called."""
     for signal in lease._signals:
         signal.notify()
@@ -121,7 +121,7 @@ def renewed(client: Client, hold: Hold, answer: Renewed, sent: float) -> None:
             client.keeper.reschedule(hold, now)
     if first_failure:
         left = hold.ends_at() - now
-        client.tell("at_risk", hold, aside=True, reason=f"not renewed, {spell(left)} left")
+        client.emit("at_risk", hold, aside=True, reason=f"not renewed, {spell(left)} left")
 
 
 def broken(note: str) -> str:

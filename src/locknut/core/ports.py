@@ -136,13 +136,13 @@ class Runtime(Protocol):
         """Run a user's callback where it cannot hold us up: never on the caller's thread (L12)."""
 
 
-class Ear(Protocol):
+class EventSink(Protocol):
     """Where events go."""
 
     def wants(self, kind: str, waited: float = 0.0) -> bool:
         """Whether anybody listens to this kind: asked first, because building one costs."""
 
-    def tell(self, event: Event) -> None: ...
+    def emit(self, event: Event) -> None: ...
 
 
 class Backend(Protocol):

@@ -69,7 +69,7 @@ def begin_release(  # noqa: C901, PLR0911  # one path, to be read from top to bo
             heir = _decide(client, hold)
     if heir is not None:
         heir.signal.notify()
-        tell_released(client, lease)
+        emit_released(client, lease)
     elif survivor is not None:
         return client.runtime.finish(_downgrade(client, hold, lease))
     elif ends is not None:
@@ -96,15 +96,15 @@ async def _release_behind(client: Client, lease: LeaseCore) -> None:
     for each in ends:
         client.keeper.undo(each._hold.claim, outcome_unknown=each._hold.outcome_unknown)
         pass_on_turn_of(client, each._hold)
-        tell_released(client, each)
+        emit_released(client, each)
 
 
-def tell_released(client: Client, lease: LeaseCore) -> None:
+def emit_released(client: Client, lease: LeaseCore) -> None:
     """Wake who waits for the end of this lease, and tell the event."""
     if lease._signals:
-        losing.tell_lease(client, lease)
-    if client.ear.wants("released"):
-        client.tell("released", lease, held=client.runtime.now() - lease._since)
+        losing.notify_lease(client, lease)
+    if client.events.wants("released"):
+        client.emit("released", lease, held=client.runtime.now() - lease._since)
 
 
 async def release_again(client: Client, lease: LeaseCore, count: int) -> None:
@@ -177,7 +177,7 @@ async def end(client: Client, hold: Hold, lease: LeaseCore | None = None) -> Non
         if hold.line is not None:
             pass_on_turn_of(client, hold)
     if lease is not None:
-        tell_released(client, lease)
+        emit_released(client, lease)
 
 
 async def end_all(client: Client, engine: Gathers, leases: Sequence[LeaseCore]) -> None:
@@ -205,7 +205,7 @@ async def end_all(client: Client, engine: Gathers, leases: Sequence[LeaseCore]) 
     gone = [hold for hold, there in zip(holds, found, strict=True) if not there]
     for lease in leases:
         if lease._hold not in gone:
-            tell_released(client, lease)
+            emit_released(client, lease)
     if gone:
         raise await _gone(client, gone[0])
 
@@ -271,7 +271,7 @@ async def _downgrade(client: Client, hold: Hold, lease: LeaseCore) -> None:
         pass_on_turn_of(client, hold)
     if not kept:
         losing.lose(client, hold, "taken")
-    tell_released(client, lease)
+    emit_released(client, lease)
 
 
 async def withdraw(client: Client, claim: Claim, *, outcome_unknown: bool) -> None:

@@ -71,7 +71,7 @@ class Telling:
         # Asked for every acquire and release, so `_level` is called only for the rare long wait.
         return _enabled(_LEVELS[kind] if waited < SLOW_WAIT else _level(kind, waited))
 
-    def tell(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
         for listener in list(self.listeners):
             try:
                 listener(event)

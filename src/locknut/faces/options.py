@@ -89,8 +89,10 @@ def checked_on_lost(on_lost: OnLost) -> OnLost:
 
 def skipped(client: Client, name: str, what: str) -> None:
     """Tell that a decorated function was not run."""
-    if client.ear.wants("skipped"):
-        client.say(Event("skipped", name, client.backend.name, reason=f"{what} was not run: busy"))
+    if client.events.wants("skipped"):
+        client.emit_event(
+            Event("skipped", name, client.backend.name, reason=f"{what} was not run: busy")
+        )
 
 
 def timed_out(

@@ -55,7 +55,7 @@ class Double:
             keeper_runtime=FakeThreads(self._clock),
             keeper_backend=partial(self.engine.like, before.backend),
             keeper_start=before.keeper._start,
-            ear=before.ear,
+            events=before.events,
             lease_type=before.lease_type,
             namespace=before.prefix[:-1],
             label=before.label,

@@ -114,7 +114,7 @@ BUGS: dict[str, Bug] = {
         ("fair",),
     ),
     "loss-not-told": Bug(
-        Variant(patches=(Patch(losing, "tell_lease", core.told_to_nobody),)), "d", _STOPS
+        Variant(patches=(Patch(losing, "notify_lease", core.told_to_nobody),)), "d", _STOPS
     ),
     "late-answer-counts": Bug(Variant(client=core.TakesLateAnswers), "d", _SLOW),
     "turn-kept-on-loss": Bug(Variant(client=core.KeepsTheTurn), "fg", _STOPS),
