@@ -13,7 +13,7 @@ import locknut
 from locknut import aio
 from locknut.backends.memory import MemoryEngine
 from locknut.core.ports import Runtime
-from locknut.core.values import Claim, Heard
+from locknut.core.values import Claim, Notice
 from locknut.runtimes import threads
 from tests.api.crowd import PATIENCE, TTL, renewed
 
@@ -30,7 +30,7 @@ class CountingEngine(MemoryEngine):
         backend = super().blocking(runtime)
         plain = backend.renew
 
-        async def renew(claims: list[Claim]) -> Sequence[Heard]:
+        async def renew(claims: list[Claim]) -> Sequence[Notice]:
             self.renewed.append(len(claims))
             self.first.set()
             return await plain(claims)

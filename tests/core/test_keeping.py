@@ -12,7 +12,7 @@ import locknut
 from locknut.backends.memory import MemoryEngine
 from locknut.core import inspecting
 from locknut.core.holding import Hold, Terms
-from locknut.core.values import Answer, Capability, Claim, Granted, Heard, HeldUntil, Renewal
+from locknut.core.values import Answer, Capability, Claim, Granted, HeldUntil, Notice, Renewal
 from locknut.errors import BackendError, BackendUnavailable
 from tests.simulation.checker import Assumptions, check
 from tests.simulation.checker.history import Kind
@@ -193,12 +193,12 @@ def test_the_keeper_survives_an_error_that_nobody_expects(monkeypatch: pytest.Mo
         heard.append(what)
         raise ZeroDivisionError
 
-    monkeypatch.setattr(customer.client, "heard", fail)
+    monkeypatch.setattr(customer.client, "on_notice", fail)
 
     async def hold() -> None:
         lease = await customer.acquire("name", Terms(TTL), 1.0)
         assert lease is not None
-        customer.client.keeper.news(None, Renewal.HELD)
+        customer.client.keeper.on_notice(None, Renewal.HELD)
         await customer.sleep(3 * TTL)
         held.append(lease.held)
 
@@ -236,7 +236,7 @@ class ShortGrants(SimBackend):
             return answer._replace(ttl=1.0, anchor=self.process.now())
         return answer
 
-    async def renew(self, claims: Sequence[Claim]) -> Sequence[Heard]:
+    async def renew(self, claims: Sequence[Claim]) -> Sequence[Notice]:
         ShortGrants.renewals += 1
         return await super().renew(claims)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from locknut.core import losing, renewal_times, validation
 from locknut.core.holding import NEW, Hold
 from locknut.core.keeper import Keeper
-from locknut.core.values import Capability, Claim, Event, Heard, KeyPolicy, Mode, Renewed
+from locknut.core.values import Capability, Claim, Event, KeyPolicy, Mode, Notice, Renewed
 from locknut.errors import ConfigurationError, DeadlockDetected
 
 if TYPE_CHECKING:
@@ -74,16 +74,16 @@ _PERMIT = Mode.PERMIT
 _new_tuple = tuple.__new__
 
 
-def _weakly(keeper: Keeper) -> Callable[[str | None, Heard], None]:
+def _weakly(keeper: Keeper) -> Callable[[str | None, Notice], None]:
     """Its ear for the backend, whose connections an event loop may keep: they do not keep us."""
     known = weakref.ref(keeper)
 
-    def news(claim_id: str | None, what: Heard) -> None:
+    def on_notice(claim_id: str | None, what: Notice) -> None:
         listening = known()
         if listening is not None:
-            listening.news(claim_id, what)
+            listening.on_notice(claim_id, what)
 
-    return news
+    return on_notice
 
 
 class Client:
@@ -279,8 +279,8 @@ class Client:
     def renewed(self, hold: Hold, answer: Renewed, sent: float) -> None:
         losing.renewed(self, hold, answer, sent)
 
-    def heard(self, claim_id: str | None, what: Heard) -> None:
-        losing.heard(self, claim_id, what)
+    def on_notice(self, claim_id: str | None, what: Notice) -> None:
+        losing.on_notice(self, claim_id, what)
 
     def begin(self, hold: Hold) -> None:
         """From now on this hold is ours to keep."""

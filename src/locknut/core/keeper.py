@@ -17,7 +17,7 @@ from locknut.core import pacing, renewal_times
 from locknut.core.holding import NEW
 from locknut.core.timetable import BATCH, NEVER, Timetable
 from locknut.core.undoing import Owed, Undoing
-from locknut.core.values import Broken, Claim, Heard, Renewal, Renewed
+from locknut.core.values import Broken, Claim, Notice, Renewal, Renewed
 
 if TYPE_CHECKING:
     from locknut.core.client import Client
@@ -63,7 +63,7 @@ class Keeper:
         # Filled from anywhere, a destructor included, so without a mutex: appends are atomic.
         self._abandoned: deque[tuple[Hold, int]] = deque()
         self.errands: deque[Callable[[], Coroutine[Any, Any, None]]] = deque()
-        self._news: deque[tuple[str | None, Heard]] = deque()
+        self._notices: deque[tuple[str | None, Notice]] = deque()
         self.undoing = Undoing(client.backend, runtime)
         self.beating = False
         self._beat_at = NEVER
@@ -123,9 +123,9 @@ class Keeper:
         self.undoing.add(Owed(claim, outcome_unknown, back_to))
         self.ring()
 
-    def news(self, claim_id: str | None, what: Heard) -> None:
+    def on_notice(self, claim_id: str | None, what: Notice) -> None:
         """The engine told us something without being asked."""
-        self._news.append((claim_id, what))
+        self._notices.append((claim_id, what))
         self.ring()
 
     def ring(self) -> None:
@@ -200,9 +200,9 @@ class Keeper:
 
     async def _look_after(self, backend: Backend) -> None:
         if self._hung_up is not None and self._hung_up():
-            self._news.append((None, Renewal.HELD))
-        while self._news:
-            self.client.heard(*self._news.popleft())
+            self._notices.append((None, Renewal.HELD))
+        while self._notices:
+            self.client.on_notice(*self._notices.popleft())
         await self._clean_up(backend)
         await self._renew_due(backend)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from locknut.core import notes
 from locknut.core.durations import spell
-from locknut.core.values import Broken, Heard, HeldUntil, Renewal, Renewed, State
+from locknut.core.values import Broken, HeldUntil, Notice, Renewal, Renewed, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -130,7 +130,7 @@ def broken(note: str) -> str:
     return f"broken: {note}" if note else "broken"
 
 
-def heard(client: Client, claim_id: str | None, what: Heard) -> None:
+def on_notice(client: Client, claim_id: str | None, what: Notice) -> None:
     """The engine told us, unasked, of one hold or of all."""
     with client.guard:
         holds = list(client.holds.values()) if claim_id is None else []

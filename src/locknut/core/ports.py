@@ -41,8 +41,8 @@ from locknut.core.values import (
     Claim,
     Event,
     Granted,
-    Heard,
     LockInfo,
+    Notice,
     Renewed,
 )
 
@@ -209,9 +209,9 @@ class Backend(Protocol):
         `signal` makes a plain one; a backend that has something better to wait on gives that.
         """
 
-    def listen(self, news: Callable[[str | None, Heard], None]) -> None:
-        """Tell `news(claim id, or None for all of them, what became of it)`, from any thread. HELD
-        means that nothing is known against it, but that it should be renewed at once.
+    def listen(self, on_notice: Callable[[str | None, Notice], None]) -> None:
+        """Tell `on_notice(claim id, or None for all of them, what became of it)`, from any thread.
+        HELD means that nothing is known against it, but that it should be renewed at once.
         """
 
     async def close(self) -> None:

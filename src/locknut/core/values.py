@@ -130,7 +130,7 @@ class Broken(NamedTuple):
 
 
 Renewed = Renewal | HeldUntil | Broken
-Heard = Renewal | Broken
+Notice = Renewal | Broken
 """What an engine may tell of a hold without being asked."""
 
 

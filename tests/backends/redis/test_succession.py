@@ -177,7 +177,7 @@ def test_a_server_that_hangs_up_has_all_holds_looked_at(server: RedisServer, col
 
 def forget_everything(server: RedisServer, keeper: Any) -> None:
     if keeper is not None:  # it has a connection once it has renewed something
-        keeper.news(None, Renewal.HELD)
+        keeper.on_notice(None, Renewal.HELD)
         eventually(lambda: scripts_by(server) >= 2, "the keeper has not renewed")
     server.flushall()
     server.client_kill()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from locknut.backends.memory.store import Held, Key
-from locknut.core.values import Answer, Busy, Claim, Granted, Heard, Mode, Renewal
+from locknut.core.values import Answer, Busy, Claim, Granted, Mode, Notice, Renewal
 from tests.simulation.memory.backend import SimBackend
 from tests.simulation.memory.engine import Pushed
 from tests.simulation.memory.node import SimStore
@@ -53,7 +53,7 @@ class ReleasesAnybody(SimStore):
 class RenewsAnybody(SimStore):
     """Sets the ttl of the key, whoever holds it."""
 
-    def renew(self, claim: Claim, now: float) -> Heard:
+    def renew(self, claim: Claim, now: float) -> Notice:
         for held in self.holds():
             if held.claim.key == claim.key:
                 return super().renew(held.claim, now)

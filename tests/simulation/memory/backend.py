@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from locknut.core.ports import Signal
-from locknut.core.values import Answer, Busy, Capability, Claim, Granted, Heard, LockInfo
+from locknut.core.values import Answer, Busy, Capability, Claim, Granted, LockInfo, Notice
 from locknut.errors import BackendUnavailable
 from tests.simulation.coroutines import Died, Future
 from tests.simulation.memory.node import Command, Node, Order, SimStore, bare
@@ -41,8 +41,8 @@ class SimBackend:
         answer: Answer = await self.ask((claim,), lambda store, now: store.attempt(claim, now))
         return answer
 
-    async def renew(self, claims: Sequence[Claim]) -> Sequence[Heard]:
-        found: Sequence[Heard] = await self.ask(
+    async def renew(self, claims: Sequence[Claim]) -> Sequence[Notice]:
+        found: Sequence[Notice] = await self.ask(
             tuple(claims),
             lambda store, now: [store.renew(claim, now) for claim in claims],
             renews=True,
@@ -106,8 +106,8 @@ class SimBackend:
     def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
         return self._watching(claim.id, signal())
 
-    def listen(self, news: Callable[[str | None, Heard], None]) -> None:
-        self.node.listeners.append(lambda *what: None if self.process.dead else news(*what))
+    def listen(self, on_notice: Callable[[str | None, Notice], None]) -> None:
+        self.node.listeners.append(lambda *what: None if self.process.dead else on_notice(*what))
 
     async def close(self) -> None:
         """Nothing to close: messages under way stay under way."""

@@ -7,7 +7,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from locknut.backends.memory.store import Held, Store
-from locknut.core.values import Heard, LockInfo
+from locknut.core.values import LockInfo, Notice
 from tests.simulation.checker.history import Kind
 from tests.simulation.network import StoreFaults
 from tests.simulation.process import Clock
@@ -86,7 +86,7 @@ class Node:
         self.wall_ahead = 0.0
         self.up = True
         self.watchers: dict[str, Callable[[int | None], None]] = {}
-        self.listeners: list[Callable[[str | None, Heard], None]] = []
+        self.listeners: list[Callable[[str | None, Notice], None]] = []
         self._seen: dict[str, tuple[int, float, str]] = {}
         self._copies: list[Callable[[SimStore], None]] = []
         self.store = self._new_store()
@@ -189,7 +189,7 @@ class Node:
         pushed = self.store.pushed(claim_id)
         self.network.ring(lambda: self.watchers.get(claim_id, _nobody)(pushed))
 
-    def _news(self, claim_id: str, what: Heard) -> None:
+    def _news(self, claim_id: str, what: Notice) -> None:
         for listener in self.listeners:
             self.network.ring(lambda listener=listener: listener(claim_id, what))  # type: ignore[misc]
 

@@ -112,7 +112,7 @@ class FileBackend:
         except OSError as error:
             raise failed(error, claim.key) from error
 
-    def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
+    def listen(self, on_notice: Callable[[str | None, Renewal], None]) -> None:
         """There is nothing to tell that `renew` does not: no connection can be lost."""
 
     async def close(self) -> None:

@@ -33,9 +33,9 @@ from locknut.core.values import (
     Capability,
     Claim,
     Granted,
-    Heard,
     LockInfo,
     Mode,
+    Notice,
     Renewal,
 )
 from locknut.errors import BackendError, Unsupported
@@ -189,7 +189,7 @@ class FlockBackend:
         self._engine.refusals.pop(claim.id, None)
         return Granted(raw)
 
-    async def renew(self, claims: Sequence[Claim]) -> list[Heard]:
+    async def renew(self, claims: Sequence[Claim]) -> list[Notice]:
         try:
             return [self._renewal(claim) for claim in claims]
         except OSError as error:
@@ -260,7 +260,7 @@ class FlockBackend:
     def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:  # noqa: ARG002 -- nobody rings
         return nullcontext(signal())
 
-    def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
+    def listen(self, on_notice: Callable[[str | None, Renewal], None]) -> None:
         """There is nothing to tell that `renew` does not."""
 
     async def close(self) -> None:
@@ -295,7 +295,7 @@ class FlockBackend:
         # Once more: whoever buried the file since we looked may not have seen our record.
         return raw if file.alive() else None
 
-    def _renewal(self, claim: Claim) -> Heard:
+    def _renewal(self, claim: Claim) -> Notice:
         hold = self._engine.holds.get(claim.id)
         if hold is None:
             return Renewal.LOST

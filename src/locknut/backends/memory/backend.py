@@ -19,9 +19,9 @@ from locknut.core.values import (
     Capability,
     Claim,
     Granted,
-    Heard,
     Holder,
     LockInfo,
+    Notice,
 )
 from locknut.runtimes.threads import Guard
 
@@ -59,7 +59,7 @@ class MemoryEngine:
         self.pid = os.getpid()
         self.mutex = Guard()
         self.signals: dict[str, Signal] = {}
-        self.listeners: list[Callable[[str | None, Heard], None]] = []
+        self.listeners: list[Callable[[str | None, Notice], None]] = []
         self.store = Store(self._wall, self._ring, self._tell, self._gone)
 
     def blocking(self, runtime: Runtime) -> MemoryBackend:
@@ -86,7 +86,7 @@ class MemoryEngine:
             self.signals.pop(claim_id, None)
         return gone
 
-    def _tell(self, claim_id: str, what: Heard) -> None:
+    def _tell(self, claim_id: str, what: Notice) -> None:
         for listener in list(self.listeners):
             listener(claim_id, what)
 
@@ -105,14 +105,14 @@ class MemoryBackend:
         self._engine = engine
         self._now = runtime.now
         self.inside = engine.mutex.inside
-        self._listener: Callable[[str | None, Heard], None] | None = None
+        self._listener: Callable[[str | None, Notice], None] | None = None
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002  # never waits
         engine = self._engine
         with engine.mutex:
             return engine.store.attempt(claim, self._now())
 
-    async def renew(self, claims: Sequence[Claim]) -> Sequence[Heard]:
+    async def renew(self, claims: Sequence[Claim]) -> Sequence[Notice]:
         engine = self._engine
         with engine.mutex:
             now = self._now()
@@ -176,9 +176,9 @@ class MemoryBackend:
         finally:
             self._engine.signals.pop(claim.id, None)
 
-    def listen(self, news: Callable[[str | None, Heard], None]) -> None:
-        self._listener = news
-        self._engine.listeners.append(news)
+    def listen(self, on_notice: Callable[[str | None, Notice], None]) -> None:
+        self._listener = on_notice
+        self._engine.listeners.append(on_notice)
 
     async def close(self) -> None:
         if self._listener in self._engine.listeners:

@@ -17,10 +17,10 @@ from locknut.core.values import (
     Busy,
     Claim,
     Granted,
-    Heard,
     Holder,
     LockInfo,
     Mode,
+    Notice,
     Renewal,
 )
 
@@ -63,12 +63,12 @@ class Store:
         self,
         wall: Callable[[], float],
         ring: Callable[[str], None],
-        news: Callable[[str, Heard], None],
+        on_notice: Callable[[str, Notice], None],
         gone: Callable[[str], bool] = lambda _: False,
     ):
         self._wall = wall
         self._ring = ring
-        self._news = news
+        self._on_notice = on_notice
         self._gone = gone
         """Whether the waiter of a claim can never be woken again."""
         self._keys: dict[tuple[str, bool], Key] = {}
@@ -114,7 +114,7 @@ class Store:
         self._settle(key, now)
         return claim.id in key.holders or may_enter(key, claim)
 
-    def renew(self, claim: Claim, now: float) -> Heard:
+    def renew(self, claim: Claim, now: float) -> Notice:
         held = self._held(claim, now)
         if held is None:
             note, until = self._notes.get(claim.id, ("", now))
@@ -190,7 +190,7 @@ class Store:
         self._notes = {each: kept for each, kept in self._notes.items() if kept[1] > now}
         if note:
             self._notes[claim_id] = note, now + NOTE
-        self._news(claim_id, Broken(note) if note else Renewal.LOST)
+        self._on_notice(claim_id, Broken(note) if note else Renewal.LOST)
 
     def inspect(self, name: str | None, now: float) -> list[LockInfo]:
         found: dict[str, LockInfo] = {}

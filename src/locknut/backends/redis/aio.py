@@ -14,7 +14,7 @@ from locknut.backends.redis.backend import RedisBackend
 from locknut.backends.redis.recipe import BROKEN, bulk
 from locknut.backends.redis.waiting_claims import ID, WaitingClaim
 from locknut.core.ports import Signal
-from locknut.core.values import Broken, Busy, Heard, Renewal
+from locknut.core.values import Broken, Busy, Notice, Renewal
 from locknut.drivers.redis import wire
 from locknut.drivers.redis.confirmations import Confirmation, Gathered
 from locknut.drivers.redis.endpoints import Endpoint
@@ -37,7 +37,7 @@ class LoopBackend(RedisBackend):
         self._closed = False
         """Who waited is woken by closing, and may have a last word: it hangs up again."""
         self._gathered = Gathered(self._judged)
-        self._news: Callable[[str | None, Heard], None] = lambda *_: None
+        self._on_notice: Callable[[str | None, Notice], None] = lambda *_: None
 
     async def _send_confirmed(self, packed: Sequence[bytes]) -> list[object]:
         if self._confirmation is None:
@@ -71,8 +71,8 @@ class LoopBackend(RedisBackend):
             return busy
         return Busy(max(busy.retry_in, waiting.ask_at - now()))
 
-    def listen(self, news: Callable[[str | None, Heard], None]) -> None:
-        self._news = news
+    def listen(self, on_notice: Callable[[str | None, Notice], None]) -> None:
+        self._on_notice = on_notice
 
     @abstractmethod
     def _all_links(self) -> list[Link]:
@@ -85,13 +85,13 @@ class LoopBackend(RedisBackend):
     def _moved(self) -> None:
         """The holds may be somebody else's by now: they are looked at, at once."""
         if not self._closed:
-            self._news(None, Renewal.HELD)
+            self._on_notice(None, Renewal.HELD)
 
     def _pushed(self, stream: Stream, push: list[Any]) -> None:
         message: bytes = push[2]
         if push[1] == BROKEN:
             broken, _, note = message.decode(errors="replace").partition(" ")
-            self._news(broken, Broken(note) if note else Renewal.LOST)
+            self._on_notice(broken, Broken(note) if note else Renewal.LOST)
             return
         claim_id = message[:ID].decode()
         waiting = self._waiting.get(claim_id)

@@ -37,7 +37,7 @@ from locknut.core.values import (
     Capability,
     Claim,
     Granted,
-    Heard,
+    Notice,
     Renewal,
 )
 from locknut.drivers.redis import wire
@@ -176,7 +176,7 @@ class RedisBackend(Looking, Attending):
             self._early.pop(claim.id, None)
         return released == 1
 
-    async def renew(self, claims: Sequence[Claim]) -> list[Heard]:
+    async def renew(self, claims: Sequence[Claim]) -> list[Notice]:
         replies: list[object] = []
         for start in range(0, len(claims), BATCH):
             replies += await self._set_time(claims[start : start + BATCH], self._recipe.renew)
@@ -221,7 +221,7 @@ class RedisBackend(Looking, Attending):
         """In a forked child: forget the parent's connections, without a word to the server."""
 
     @abstractmethod
-    def listen(self, news: Callable[[str | None, Heard], None]) -> None:
+    def listen(self, on_notice: Callable[[str | None, Notice], None]) -> None:
         """Have it told what is learned of holds without asking for it."""
 
     async def _understood(self, script: Script, packed: bytes, reply: object) -> Any:
@@ -281,7 +281,7 @@ def _said(reply: object) -> object:
     return reply.reply if isinstance(reply, Unconfirmed) else reply
 
 
-def _renewal(reply: object) -> Heard:
+def _renewal(reply: object) -> Notice:
     said = _said(reply)
     if isinstance(said, bytes):  # lost too, and this is why
         return Broken(said.decode(errors="replace"))

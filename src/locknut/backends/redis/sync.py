@@ -90,11 +90,11 @@ class BlockingBackend(RedisBackend):
     def _refused(self, reply: ReplyError) -> BackendError:
         return self._pool.refused(reply)
 
-    def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
+    def listen(self, on_notice: Callable[[str | None, Renewal], None]) -> None:
         """Nobody listens all the time here; but another thread may find that the server is another,
         and then holds may be somebody else's: they are looked at, at once.
         """
-        self._pool.listen(lambda: news(None, Renewal.HELD))
+        self._pool.listen(lambda: on_notice(None, Renewal.HELD))
 
     def hung_up(self) -> bool:
         return self._pool.hung_up()

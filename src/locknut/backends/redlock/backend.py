@@ -30,7 +30,7 @@ from locknut.backends.redlock.recipe import Recipe
 from locknut.backends.redlock.rounds import TRYING
 from locknut.backends.redlock.waiting_claims import WaitingClaim, Watch
 from locknut.core.ports import Signal
-from locknut.core.values import Answer, Broken, Busy, Capability, Claim, Granted, Heard, Renewal
+from locknut.core.values import Answer, Broken, Busy, Capability, Claim, Granted, Notice, Renewal
 from locknut.errors import BackendUnavailable
 
 CAPABILITIES: Final = frozenset(
@@ -203,13 +203,13 @@ class RedlockBackend(InspectingBackend):
 
         return words
 
-    async def renew(self, claims: Sequence[Claim]) -> list[Heard]:
-        answers: list[Heard] = []
+    async def renew(self, claims: Sequence[Claim]) -> list[Notice]:
+        answers: list[Notice] = []
         for start in range(0, len(claims), _BATCH):
             answers += await self._renew(claims[start : start + _BATCH], None)
         return answers
 
-    async def _renew(self, claims: Sequence[Claim], detached_for: float | None) -> list[Heard]:
+    async def _renew(self, claims: Sequence[Claim], detached_for: float | None) -> list[Notice]:
         rounds = [Round(self._all, len(self._all)) for _ in claims]
         questions = []
         for about, claim in enumerate(claims):
@@ -292,7 +292,7 @@ class RedlockBackend(InspectingBackend):
     def forked(self) -> None:
         """In a forked child: forget the parent's connections, without a word to the nodes."""
 
-    def listen(self, news: Callable[[str | None, Renewal], None]) -> None:
+    def listen(self, on_notice: Callable[[str | None, Renewal], None]) -> None:
         """There is nothing to tell that `renew` does not."""
 
     def repay(self, node: int, claim: Claim) -> Question:
@@ -300,7 +300,7 @@ class RedlockBackend(InspectingBackend):
         return Question(node, self._recipe.withdraw(claim, outcome_unknown=True), owed=claim)
 
 
-def _renewal(answers: Round) -> Heard:
+def _renewal(answers: Round) -> Notice:
     """Lost only if that is known; why, if any node knows."""
     if answers.enough(1):
         return Renewal.HELD

@@ -32,10 +32,10 @@ from locknut.core.values import (
     Capability,
     Claim,
     Granted,
-    Heard,
     HeldUntil,
     LockInfo,
     Mode,
+    Notice,
     Renewal,
     Renewed,
 )
@@ -312,8 +312,8 @@ class ZooKeeperBackend(Asker):
     def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
         return Watch(self.session.place(claim), signal())
 
-    def listen(self, news: Callable[[str | None, Heard], None]) -> None:
-        self.session.listen(news)
+    def listen(self, on_notice: Callable[[str | None, Notice], None]) -> None:
+        self.session.listen(on_notice)
 
     def forked(self) -> None:
         self.session.forked()

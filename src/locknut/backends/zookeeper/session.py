@@ -20,7 +20,7 @@ from locknut.backends.zookeeper.batches import PROVING, Batch
 from locknut.backends.zookeeper.places import Place
 from locknut.backends.zookeeper.proving import Proof
 from locknut.backends.zookeeper.settings import Settings
-from locknut.core.values import Claim, Heard, Renewal
+from locknut.core.values import Claim, Notice, Renewal
 from locknut.runtimes.clock import now
 
 LIMIT: Final = 1.5
@@ -55,7 +55,7 @@ class Session:
         self._client: Any = None
         self._connected = False
         self._gate: list[Callable[[], None]] = []
-        self._listeners: list[Callable[[str | None, Heard], None]] = []
+        self._listeners: list[Callable[[str | None, Notice], None]] = []
 
     @property
     def id(self) -> int:
@@ -71,13 +71,13 @@ class Session:
         """Whether the last server that we came to closed the connection without a word."""
         return not self._connected and self._client is not None and self._client.turned_away
 
-    def listen(self, news: Callable[[str | None, Heard], None]) -> None:
+    def listen(self, on_notice: Callable[[str | None, Notice], None]) -> None:
         """Who listens refers to its Locks weakly: kazoo's thread refers to this session."""
-        self._listeners.append(news)
+        self._listeners.append(on_notice)
 
-    def tell(self, claim_id: str | None, what: Heard) -> None:
-        for news in list(self._listeners):
-            news(claim_id, what)
+    def tell(self, claim_id: str | None, what: Notice) -> None:
+        for on_notice in list(self._listeners):
+            on_notice(claim_id, what)
 
     def place(self, claim: Claim) -> Place:
         """Where a claim stands, as far as this session knows."""

@@ -14,7 +14,7 @@ from locknut.backends.redis.backend import RedisBackend
 from locknut.backends.redis.inspector import BATCH
 from locknut.backends.redis.layouts.foreign_layout import Layout
 from locknut.backends.redis.layouts.recipe import ForeignRecipe
-from locknut.core.values import Answer, Busy, Claim, Granted, Heard, LockInfo
+from locknut.core.values import Answer, Busy, Claim, Granted, LockInfo, Notice
 from locknut.drivers.redis import wire
 from locknut.errors import Unsupported
 
@@ -54,7 +54,7 @@ class ForeignVerbs(RedisBackend):
         released: int = await self._ask(self._layout.scripts.release, packed)
         return released == 1
 
-    async def renew(self, claims: Sequence[Claim]) -> list[Heard]:
+    async def renew(self, claims: Sequence[Claim]) -> list[Notice]:
         replies: list[object] = []
         for start in range(0, len(claims), BATCH):
             batch = [self._foreign.renew(claim) for claim in claims[start : start + BATCH]]
