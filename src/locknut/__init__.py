@@ -59,7 +59,7 @@ from typing import Literal, Unpack, overload
 
 from locknut.blocking.decorator import Decorator, SkippingDecorator, decorator
 from locknut.blocking.lease import Lease, Leases
-from locknut.blocking.lock_group import Together, all_of
+from locknut.blocking.lock_group import LockGroup, all_of
 from locknut.blocking.locks import Locks, connect, redlock
 from locknut.blocking.primitives import Lock, RWLock, Semaphore
 from locknut.core.validation import Duration
@@ -87,8 +87,9 @@ from locknut.errors import (
     StaleFence,
     Unsupported,
 )
+from locknut.faces.locks_base import Decoration
 from locknut.faces.misuse import answered
-from locknut.faces.options import LockOptions, OnBusy, OnLost, check_options
+from locknut.faces.options import LockKeywords, OnBusy, OnLost, check_options
 
 __version__ = "0.1.0"
 
@@ -177,7 +178,7 @@ def all(  # noqa: A001  # the same name as the method's
     timeout: Duration | None = None,
     auto_renew: bool = True,
     max_hold: Duration | None = None,
-) -> Together:
+) -> LockGroup:
     """Take several locks at once: all or none, and two callers never deadlock."""
     return default().all(*names, ttl=ttl, timeout=timeout, auto_renew=auto_renew, max_hold=max_hold)
 
@@ -188,7 +189,7 @@ def locked(
     *,
     timeout: Duration | None = None,
     on_busy: Literal["skip"],
-    **options: Unpack[LockOptions],
+    **options: Unpack[LockKeywords],
 ) -> SkippingDecorator: ...
 
 
@@ -198,7 +199,7 @@ def locked(
     *,
     timeout: Duration | None = None,
     on_busy: Literal["raise", "wait"] = "raise",
-    **options: Unpack[LockOptions],
+    **options: Unpack[LockKeywords],
 ) -> Decorator: ...
 
 
@@ -219,9 +220,7 @@ def locked(  # noqa: PLR0913  # as lock()
 
     The engine is chosen when the function is called.
     """
-    from locknut.faces import templates  # brings `inspect`, which few programs need
-
-    options = LockOptions(
+    options = LockKeywords(
         ttl=ttl,
         auto_renew=auto_renew,
         max_hold=max_hold,
@@ -229,9 +228,9 @@ def locked(  # noqa: PLR0913  # as lock()
         owner=owner,
         on_lost=on_lost,
     )
-    patience = templates.policy(template, on_busy, timeout)
-    check_options(patience, options)
-    return decorator(lambda: default(), template, on_busy, patience, options)  # noqa: PLW0108  # may be replaced
+    given = Decoration(lambda: default(), template, on_busy, timeout, options)  # noqa: PLW0108  # may be replaced
+    check_options(given.timeout, options)
+    return decorator(given)
 
 
 def info(name: str) -> LockInfo:
@@ -282,6 +281,7 @@ __all__ = [
     "LeaseLost",
     "Leases",
     "Lock",
+    "LockGroup",
     "LockInfo",
     "LocknutError",
     "Locks",
@@ -293,7 +293,6 @@ __all__ = [
     "Semaphore",
     "StaleFence",
     "State",
-    "Together",
     "Unsupported",
     "Vote",
     "all",

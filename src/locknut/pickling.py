@@ -113,7 +113,7 @@ def around(face: type[Opened], client: Client) -> Opened:
 
 def together(
     kind: Any, parts: Sequence[tuple[Client, str, Terms]], timeout: object
-) -> Any:  # a Together of either face
+) -> Any:  # a LockGroup of either face
     """Several locks as one, from the names in a pickle."""
     return kind([(client, client.request(name, terms)) for client, name, terms in parts], timeout)
 

@@ -148,7 +148,7 @@ def test_acquire_does_not_take_what_a_lock_is_made_with(face: Any, option: str, 
 @pytest.mark.parametrize("face", FACES, ids=["blocking", "asyncio"])
 def test_acquire_looks_as_it_did(face: Any) -> None:
     """To help(), to editors and to whoever asks whether it is to be awaited."""
-    for kind in (face.Lock, face.Semaphore, face.Together):
+    for kind in (face.Lock, face.Semaphore, face.LockGroup):
         assert list(inspect.signature(kind.acquire).parameters) == ["self", "blocking", "timeout"]
         assert kind.acquire.__qualname__.endswith(".acquire")
         assert is_coroutine_function(kind.acquire) is (face is aio)

@@ -22,7 +22,7 @@ WAITS = {
     "Locks": {"attach", "close", "force_release", "info", "list", "ping"},
     "RWLock": {"info"},
     "Semaphore": {"acquire", "info", "locked", "release"},
-    "Together": {"acquire"},
+    "LockGroup": {"acquire"},
 }
 """Methods that talk to the engine or wait: coroutines under asyncio, and nothing else is."""
 

@@ -12,7 +12,7 @@ import pytest
 
 import locknut
 from locknut import aio
-from locknut.faces.options import LockOptions
+from locknut.faces.options import LockKeywords
 
 NAMES = ["all", "force_release", "info", "list", "lock", "locked", "ping", "rwlock", "semaphore"]
 """Every method of a Locks that makes a lock or looks at one."""
@@ -68,7 +68,7 @@ def test_a_function_has_the_signature_and_the_sentence_of_its_method(
 
 @both_faces
 def test_nothing_that_makes_a_lock_is_missing(face: ModuleType) -> None:
-    public = {name for name in vars(face.Locks) if not name.startswith("_")}
+    public = {name for name in dir(face.Locks) if not name.startswith("_")}
     assert public == {*NAMES, *OF_ONE_LOCKS}
     assert set(NAMES) <= set(face.__all__)
 
@@ -153,4 +153,4 @@ def test_an_unknown_option_is_named(face: ModuleType, name: str) -> None:
 def test_the_options_of_the_decorator_are_those_of_a_lock(face: ModuleType) -> None:
     lock = get_type_hints(face.Locks.lock)
     del lock["name"], lock["timeout"], lock["return"]
-    assert get_type_hints(LockOptions) == lock
+    assert get_type_hints(LockKeywords) == lock

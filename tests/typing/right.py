@@ -20,7 +20,7 @@ def locks_and_leases(locks: locknut.Locks) -> None:
     assert_type(locks.lock("x", on_lost=print), locknut.Lock)
     assert_type(locknut.rwlock("x").read(), locknut.Lock)
     assert_type(locknut.semaphore("x", 3, fair=True), locknut.Semaphore)
-    assert_type(locknut.all("a", "b", timeout=5), locknut.Together)
+    assert_type(locknut.all("a", "b", timeout=5), locknut.LockGroup)
     with locknut.lock("x") as lease:
         assert_type(lease, locknut.Lease)
         assert_type(lease.fence, int)

@@ -22,13 +22,14 @@ from typing import Literal, Unpack, overload
 
 from locknut.aio.decorator import Decorator, SkippingDecorator, decorator
 from locknut.aio.lease import Lease, Leases
-from locknut.aio.lock_group import Together, all_of
+from locknut.aio.lock_group import LockGroup, all_of
 from locknut.aio.locks import Locks, connect, redlock
 from locknut.aio.primitives import Lock, RWLock, Semaphore
 from locknut.core.validation import Duration
 from locknut.core.values import LockInfo, Ping
+from locknut.faces.locks_base import Decoration
 from locknut.faces.misuse import answered
-from locknut.faces.options import LockOptions, OnBusy, OnLost, check_options
+from locknut.faces.options import LockKeywords, OnBusy, OnLost, check_options
 
 _default: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Locks] = weakref.WeakKeyDictionary()
 
@@ -115,7 +116,7 @@ def all(  # noqa: A001  # the same name as the method's
     timeout: Duration | None = None,
     auto_renew: bool = True,
     max_hold: Duration | None = None,
-) -> Together:
+) -> LockGroup:
     """Take several locks at once: all or none, and two callers never deadlock."""
     return default().all(*names, ttl=ttl, timeout=timeout, auto_renew=auto_renew, max_hold=max_hold)
 
@@ -126,7 +127,7 @@ def locked(
     *,
     timeout: Duration | None = None,
     on_busy: Literal["skip"],
-    **options: Unpack[LockOptions],
+    **options: Unpack[LockKeywords],
 ) -> SkippingDecorator: ...
 
 
@@ -136,7 +137,7 @@ def locked(
     *,
     timeout: Duration | None = None,
     on_busy: Literal["raise", "wait"] = "raise",
-    **options: Unpack[LockOptions],
+    **options: Unpack[LockKeywords],
 ) -> Decorator: ...
 
 
@@ -157,9 +158,7 @@ def locked(  # noqa: PLR0913  # as lock()
 
     The engine is chosen when the function is called.
     """
-    from locknut.faces import templates  # brings `inspect`, which few programs need
-
-    options = LockOptions(
+    options = LockKeywords(
         ttl=ttl,
         auto_renew=auto_renew,
         max_hold=max_hold,
@@ -167,9 +166,9 @@ def locked(  # noqa: PLR0913  # as lock()
         owner=owner,
         on_lost=on_lost,
     )
-    patience = templates.policy(template, on_busy, timeout)
-    check_options(patience, options)
-    return decorator(lambda: default(), template, on_busy, patience, options)  # noqa: PLW0108  # may be replaced
+    given = Decoration(lambda: default(), template, on_busy, timeout, options)  # noqa: PLW0108  # may be replaced
+    check_options(given.timeout, options)
+    return decorator(given)
 
 
 async def info(name: str) -> LockInfo:
@@ -200,10 +199,10 @@ __all__ = [
     "Lease",
     "Leases",
     "Lock",
+    "LockGroup",
     "Locks",
     "RWLock",
     "Semaphore",
-    "Together",
     "all",
     "all_of",
     "connect",

@@ -6,11 +6,9 @@ import functools
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
-from locknut.core.validation import Duration
-from locknut.faces.options import LockOptions, OnBusy, skipped
-
 if TYPE_CHECKING:
-    from locknut.aio.locks import Locks
+    from locknut.aio.primitives import Lock
+    from locknut.faces.locks_base import Decoration
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,32 +30,24 @@ class SkippingDecorator(Protocol):
     ) -> Callable[P, Coroutine[Any, Any, R | None]]: ...
 
 
-def decorator(
-    locks: Callable[[], Locks],
-    template: str,
-    on_busy: OnBusy,
-    patience: Duration | None,
-    options: LockOptions,
-) -> SkippingDecorator:
-    """The decorator itself; which Locks is used is asked anew at every call."""
-    from locknut.faces import templates  # brings `inspect`, which few programs need
+def decorator(given: Decoration) -> SkippingDecorator:
+    """The decorator itself."""
 
     def decorate(
         function: Callable[P, Coroutine[Any, Any, R]], /
     ) -> Callable[P, Coroutine[Any, Any, R | None]]:
-        templates.refuse(function, coroutine=True)
-        name_of = templates.namer(template, function)
+        name_of = given.namer(function, coroutine=True)
 
         @functools.wraps(function)
         async def locked(*args: P.args, **kwargs: P.kwargs) -> R | None:
-            client = locks()
-            lock = client.lock(name_of(*args, **kwargs), timeout=patience, **options)
-            if on_busy != "skip":
+            name = name_of(*args, **kwargs)
+            lock: Lock = given.locks().lock(name, timeout=given.timeout, **given.options)
+            if not given.skips:
                 async with lock:
                     return await function(*args, **kwargs)
             lease = await lock.acquire()
             if lease is None:
-                skipped(client._client, lock.name, function.__qualname__)
+                given.skipped(lock, function)
                 return None
             async with lease:
                 return await function(*args, **kwargs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -11,33 +11,21 @@ from locknut.aio import belonging
 from locknut.core import acquiring_all, detaching, inspecting, losing, validation
 from locknut.core.holding import LeaseCore, nobody
 from locknut.core.releasing import release
-from locknut.core.values import LockInfo, State
+from locknut.core.values import LockInfo
 from locknut.errors import LeaseLost
+from locknut.faces.lock_base import LeasesBase, LostBase, raise_loss
 from locknut.faces.misuse import for_async_with
 
 
-class Lost:
+class Lost(LostBase):
     """The loss of one lease, as something to wait for."""
 
-    __slots__ = ("_lease",)
-
-    def __init__(self, lease: Lease):
-        self._lease = lease
-
-    def is_set(self) -> bool:
-        """Whether the hold was lost."""
-        return self._lease.state is State.LOST
-
-    def __repr__(self) -> str:
-        lease = self._lease
-        come = "set" if lease._ended is State.LOST else "not set"
-        return f"<{type(self).__name__} of {lease.name!r} on {lease.backend}: {come}>"
+    __slots__ = ()
 
     async def wait(self, timeout: validation.Duration | None = None) -> bool:
         """Wait for the loss; False when the time is up or the lease ended in another way."""
         belonging.here(self._lease._client)
-        until = self._lease._client.runtime.now() + validation.wait(timeout)
-        return await losing.wait_lost(self._lease._client, self._lease, until)
+        return await losing.wait_lost(self._lease._client, self._lease, self._until(timeout))
 
 
 @for_async_with
@@ -94,7 +82,7 @@ class Lease(LeaseCore):
         if belonging.caller_or_none(self._client.runtime) is None:
             belonging.abandon([self])
             return
-        await leave(self, error, scope)
+        await release_on_exit(self, error, scope)
 
 
 class Scope:
@@ -118,7 +106,7 @@ class Scope:
             self._fired = True
             task.cancel("locknut: the lock was lost")
 
-    def leave(self, error: BaseException | None) -> bool:
+    def exit(self, error: BaseException | None) -> bool:
         """The body is over: True if what ended it was our own cancellation."""
         task: asyncio.Task[Any] | None = self._task()
         self._task = nobody
@@ -127,72 +115,31 @@ class Scope:
         return task.uncancel() <= self._before and isinstance(error, asyncio.CancelledError)
 
 
-async def leave(lease: Lease | Leases, error: BaseException | None, scope: Scope | None) -> None:
+async def release_on_exit(
+    lease: Lease | Leases, error: BaseException | None, scope: Scope | None
+) -> None:
     """Release at the end of an `async with`."""
-    ours = scope is not None and scope.leave(error)
+    ours = scope is not None and scope.exit(error)
     try:
         await lease.release()
     except LeaseLost as lost:
-        tell(lost, error, ours=ours)
-
-
-def tell(lost: LeaseLost, error: BaseException | None, *, ours: bool) -> None:
-    """A loss is raised at the end of an `async with`, but never in place of the body's own error;
-    a cancellation of ours turns into the LeaseLost it stands for.
-    """
-    if error is None:
-        raise lost
-    if ours:
-        raise lost from error
-    error.add_note(f"locknut: {lost}")
+        raise_loss(lost, error, ours=ours)
 
 
 @for_async_with
-class Leases:
+class Leases(LeasesBase[Lease]):
     """Several holds that were taken together and are released together."""
 
-    __slots__ = ("_acquired", "_caller", "_leases", "_parts", "_scope")
+    __slots__ = ("_scope",)
 
-    def __init__(self, parts: list[acquiring_all.Part], acquired: list[Any]):
-        self._parts = parts
-        self._acquired = acquired
-        self._leases: tuple[Lease, ...] = tuple(acquired)
-        self._caller = self._leases[0]._caller
-        self._scope: Scope | None = None
-
-    @property
-    def fences(self) -> dict[str, int]:
-        """The fence of each name."""
-        return {lease.name: lease.fence for lease in self._leases}
-
-    @property
-    def held(self) -> bool:
-        """Whether all of them are still held."""
-        return all(lease.held for lease in self._leases)
-
-    @property
-    def remaining(self) -> float:
-        """How many seconds all of them are sure to last."""
-        return min(lease.remaining for lease in self._leases)
-
-    def check(self) -> None:
-        """Raise LeaseLost unless all of them are still held."""
-        for lease in self._leases:
-            lease.check()
+    _scope: Scope
+    """Of an `async with` on them; not there before the first."""
 
     async def release(self) -> None:
         """Release all of them."""
         belonging.here(self._parts[0][0])
         acquiring_all.let_go(self._parts, self._caller())
         await acquiring_all.release_all(self._acquired)
-
-    __reduce__ = validation.refuse_copy
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {acquiring_all.shown(self._leases)}>"
-
-    def __iter__(self) -> Iterator[Lease]:
-        return iter(self._leases)
 
     async def __aenter__(self) -> Self:
         self.check()
@@ -212,4 +159,4 @@ class Leases:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await leave(self, error, self._scope)
+        await release_on_exit(self, error, getattr(self, "_scope", None))

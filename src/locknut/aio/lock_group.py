@@ -6,44 +6,31 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from locknut import pickling
 from locknut.aio import belonging
 from locknut.aio.belonging import Entered, pop_entered
-from locknut.aio.lease import Leases, leave
-from locknut.aio.primitives import Lock, Semaphore
+from locknut.aio.lease import Leases, release_on_exit
+from locknut.aio.primitives import Lock
 from locknut.core import acquiring_all, validation
 from locknut.core.holding import nobody
-from locknut.errors import AcquireTimeout, ConfigurationError
+from locknut.faces.lock_base import LockGroupBase, parts_of
 from locknut.faces.misuse import answering_acquire, for_async_with
-from locknut.faces.options import chosen, timed_out, until
+from locknut.faces.options import chosen, until
 from locknut.runtimes.loop import coroutine_function
 
 if TYPE_CHECKING:
     from locknut.core.holding import Caller
-    from locknut.core.ports import Runtime
 
 
 @answering_acquire
 @for_async_with
-class Together(pickling.Named):
+class LockGroup(LockGroupBase):
     """Several locks that are taken as one: all or none, in one global order."""
 
-    __slots__ = ("__weakref__", "_entered", "_parts", "_timeout")
+    __slots__ = ("_entered",)
 
     def __init__(self, parts: list[acquiring_all.Part], timeout: validation.Duration | None):
-        validation.wait(timeout)
-        self._parts = acquiring_all.in_order(parts)
-        self._timeout = timeout
+        super().__init__(parts, timeout)
         self._entered: Entered[Leases] = []
-
-    @property
-    def _runtime(self) -> Runtime:
-        return self._parts[0][0].runtime
-
-    @property
-    def names(self) -> list[str]:
-        """The names, in the order in which they are taken."""
-        return [client.bare(request.key) for client, request in self._parts]
 
     @coroutine_function
     def acquire(
@@ -90,12 +77,6 @@ class Together(pickling.Named):
             raise
         return leases
 
-    def _timed_out(self) -> AcquireTimeout:
-        client, request = self._parts[-1]
-        error = timed_out(client, request, self._timeout, None)
-        error.key = " + ".join(self.names)
-        return error
-
     async def __aexit__(
         self,
         kind: type[BaseException] | None,
@@ -107,24 +88,12 @@ class Together(pickling.Named):
         if caller is None:
             belonging.abandon(leases)
             return
-        await leave(leases, error, scope)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        parts = [
-            (client, client.bare(request.key), request.terms) for client, request in self._parts
-        ]
-        return pickling.together, (type(self), parts, self._timeout)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__module__}.{type(self).__name__} {self.names}>"
+        await release_on_exit(leases, error, scope)
 
 
-_ACQUIRE_ALL = Together._acquire_for.__code__
+_ACQUIRE_ALL = LockGroup._acquire_for.__code__
 
 
-def all_of(*locks: Lock, timeout: validation.Duration | None = None) -> Together:
+def all_of(*locks: Lock, timeout: validation.Duration | None = None) -> LockGroup:
     """Take locks of several engines at once: all or none, in one global order."""
-    for lock in locks:
-        if not isinstance(lock, Lock) or isinstance(lock, Semaphore):
-            raise ConfigurationError(f"all_of takes locks of this face, got {lock!r}")
-    return Together([(lock._client, lock._request) for lock in locks], timeout)
+    return LockGroup(parts_of(locks, Lock), timeout)

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from locknut.aio import belonging
 from locknut.aio.belonging import Entered, pop_entered
-from locknut.aio.lease import Lease, Scope, tell
+from locknut.aio.lease import Lease, Scope
 from locknut.core import forking, inspecting, validation
 from locknut.core.acquiring import acquire
 from locknut.core.holding import nobody
 from locknut.core.losing import on_lost
 from locknut.core.releasing import begin_release
-from locknut.core.values import LockInfo, Mode
+from locknut.core.values import LockInfo
 from locknut.errors import AcquireTimeout, LeaseLost, LocknutError
 from locknut.faces import misuse
+from locknut.faces.lock_base import LockBase, RWLockBase, SemaphoreBase, raise_loss, returning
 from locknut.faces.misuse import by_halves, for_async_with
-from locknut.faces.options import OnLost, checked_on_lost, chosen, timed_out
-from locknut.pickling import Named
+from locknut.faces.options import OnLost, chosen, timed_out
 from locknut.runtimes.loop import coroutine_function
 
 if TYPE_CHECKING:
@@ -30,23 +30,13 @@ if TYPE_CHECKING:
 
 @misuse.answering_acquire
 @for_async_with
-class Lock(Named):
+class Lock(LockBase):
     """A named lock. It can replace an `asyncio.Lock`, and tasks can share it.
 
     Re-entrant: the task that holds it may acquire it again, and must release it as often.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_client",
-        "_entered",
-        "_kept",
-        "_on_lost",
-        "_request",
-        "_timeout",
-        "_wait",
-        "name",
-    )
+    __slots__ = ("_entered", "_kept")
 
     def __init__(
         self,
@@ -56,14 +46,7 @@ class Lock(Named):
         timeout: validation.Duration | None = None,
         on_lost: OnLost = None,
     ):
-        if terms is None:
-            raise misuse.made_by(type(self))
-        self.name = validation.name(name)
-        self._client = client
-        self._timeout = timeout
-        self._wait = validation.wait(timeout)
-        self._on_lost = checked_on_lost(on_lost)
-        self._request = client.request(name, terms)
+        super().__init__(client, name, terms, timeout, on_lost)
         self._kept: list[Lease] = []
         """What was acquired here: it must outlive a task that ended without releasing (L10)."""
         self._entered: Entered[Lease] = []
@@ -138,11 +121,11 @@ class Lock(Named):
 
     async def _release(self, caller_ref: Callable[[], Caller | None]) -> None:
         caller = self._client.runtime.caller()
-        lease: Any = self._current(caller)
+        lease: Any = self._find(caller)
         if (
             lease is None and caller_ref is not caller.weakly
         ):  # a task that was made for this, as above
-            lease = self._current(caller_ref())
+            lease = self._find(caller_ref())
         if lease is None:
             lease = belonging.left_behind(self._here(), self._request, self._kept)
         if lease is None:
@@ -151,28 +134,8 @@ class Lock(Named):
         if rest is not None:
             await rest
 
-    def _current(self, caller: Caller | None) -> Lease | None:
-        lease: Any = None if caller is None else caller.get(self._request.slot)
-        if isinstance(lease, list):
-            lease = lease[-1] if lease else None
-        if lease is not None and lease.mode is not self._request.terms.mode:
-            lease = lease._inner
-        found: Lease | None = lease
-        return found
-
-    @property
-    def held(self) -> bool:
-        """Whether this task holds the lock."""
-        caller = belonging.caller_or_none(self._client.runtime)
-        lease = None if caller is None else caller.get(self._request.slot)
-        if isinstance(lease, list):
-            return any(each.held for each in lease)
-        return lease is not None and bool(lease.held)
-
-    @property
-    def owner(self) -> str | None:
-        """The `owner` that the lock was made with, if any."""
-        return self._request.terms.owner
+    def _caller(self) -> Caller | None:
+        return belonging.caller_or_none(self._client.runtime)
 
     async def locked(self) -> bool:
         """Return whether anybody holds the lock, in this process or elsewhere."""
@@ -209,7 +172,7 @@ class Lock(Named):
     ) -> None:
         caller = belonging.caller_or_none(self._client.runtime)
         lease, scope = pop_entered(self._entered, self._client.runtime, caller)
-        ours = scope.leave(error)
+        ours = scope.exit(error)
         if caller is None:
             belonging.abandon([lease])
             return
@@ -218,68 +181,32 @@ class Lock(Named):
             if rest is not None:
                 await rest
         except LeaseLost as lost:
-            tell(lost, error, ours=ours)
+            raise_loss(lost, error, ours=ours)
 
     async def _timed_out(self) -> AcquireTimeout:
         info = await inspecting.holder(self._client, self.name)
         return timed_out(self._client, self._request, self._timeout, info)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        terms = self._request.terms
-        return type(self), (self._client, self.name, terms, self._timeout, self._on_lost)
-
-    def __repr__(self) -> str:
-        terms, held = self._request.terms, "held" if self.held else "not held"
-        permits = f"{terms.permits} permit{'s' * (terms.permits > 1)}"
-        kind = {Mode.EXCLUSIVE: "", Mode.SHARED: ", reading", Mode.PERMIT: f", {permits}"}
-        where = f"{self.name!r}{kind[terms.mode]} on {self._client.backend.name}"
-        return f"<{type(self).__module__}.{type(self).__name__} {where}: {held} here>"
 
 
 _ACQUIRE = Lock._acquire.__code__
 
 
 @by_halves
-class RWLock(Named):
+@returning(read=Lock, write=Lock)
+class RWLock(RWLockBase[Lock]):
     """Many readers or one writer. Readers cannot starve a writer, and a writer may also read."""
 
-    __slots__ = ("__weakref__", "_read", "_write", "name")
-
-    def __init__(self, read: Lock, write: Lock):
-        self.name = read.name
-        self._read = read
-        self._write = write
-
-    def read(self) -> Lock:
-        """Return the lock for reading, which readers hold together."""
-        return self._read
-
-    def write(self) -> Lock:
-        """Return the lock for writing, which one writer holds alone."""
-        return self._write
+    __slots__ = ()
 
     async def info(self) -> LockInfo:
         """Return who holds the lock and who waits for it."""
         return await self._read.info()
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self._read, self._write)
 
-    def __repr__(self) -> str:
-        where = f"{self.name!r} on {self._read._client.backend.name}"
-        held = "held" if self._read.held else "not held"
-        return f"<{type(self).__module__}.{type(self).__name__} {where}: {held} here>"
-
-
-class Semaphore(Lock):
+class Semaphore(Lock, SemaphoreBase):
     """At most `permits` holders at a time, each with a lease of its own. Not re-entrant.
 
     Clients may use different limits: each is let in while fewer than its own limit are held.
     """
 
     __slots__ = ()
-
-    @property
-    def permits(self) -> int:
-        """How many may hold this semaphore at a time."""
-        return self._request.terms.permits

@@ -6,11 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
-from locknut.core.validation import Duration
-from locknut.faces.options import LockOptions, OnBusy, skipped
-
 if TYPE_CHECKING:
-    from locknut.blocking.locks import Locks
+    from locknut.blocking.primitives import Lock
+    from locknut.faces.locks_base import Decoration
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -28,30 +26,22 @@ class SkippingDecorator(Protocol):
     def __call__(self, function: Callable[P, R], /) -> Callable[P, R | None]: ...
 
 
-def decorator(
-    locks: Callable[[], Locks],
-    template: str,
-    on_busy: OnBusy,
-    patience: Duration | None,
-    options: LockOptions,
-) -> SkippingDecorator:
-    """The decorator itself; which Locks is used is asked anew at every call."""
-    from locknut.faces import templates  # brings `inspect`, which few programs need
+def decorator(given: Decoration) -> SkippingDecorator:
+    """The decorator itself."""
 
     def decorate(function: Callable[P, R], /) -> Callable[P, R | None]:
-        templates.refuse(function, coroutine=False)
-        name_of = templates.namer(template, function)
+        name_of = given.namer(function, coroutine=False)
 
         @functools.wraps(function)
         def locked(*args: P.args, **kwargs: P.kwargs) -> R | None:
-            client = locks()
-            lock = client.lock(name_of(*args, **kwargs), timeout=patience, **options)
-            if on_busy != "skip":
+            name = name_of(*args, **kwargs)
+            lock: Lock = given.locks().lock(name, timeout=given.timeout, **given.options)
+            if not given.skips:
                 with lock:
                     return function(*args, **kwargs)
             lease = lock.acquire()
             if lease is None:
-                skipped(client._client, lock.name, function.__qualname__)
+                given.skipped(lock, function)
                 return None
             with lease:
                 return function(*args, **kwargs)

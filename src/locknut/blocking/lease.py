@@ -1,41 +1,33 @@
-"""The hold, as blocking code has it: one lease, or several taken together."""
+"""The hold, as blocking code has it: one lease, or several; and which one a `with` has."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from locknut.core import acquiring_all, detaching, inspecting, losing, validation
 from locknut.core.holding import LeaseCore
 from locknut.core.releasing import begin_release, release_again
-from locknut.core.values import LockInfo, State
-from locknut.errors import LeaseLost
+from locknut.core.values import LockInfo
+from locknut.errors import LeaseLost, NotHeld
+from locknut.faces.lock_base import LeasesBase, LostBase, raise_loss
 from locknut.faces.misuse import for_with
 from locknut.runtimes.threads import run, run_void
 
+if TYPE_CHECKING:
+    from locknut.core.holding import Caller
+    from locknut.core.ports import Runtime
 
-class Lost:
+
+class Lost(LostBase):
     """The loss of one lease, as something to wait for."""
 
-    __slots__ = ("_lease",)
-
-    def __init__(self, lease: Lease):
-        self._lease = lease
-
-    def is_set(self) -> bool:
-        """Whether the hold was lost."""
-        return self._lease.state is State.LOST
-
-    def __repr__(self) -> str:
-        lease = self._lease
-        come = "set" if lease._ended is State.LOST else "not set"
-        return f"<{type(self).__name__} of {lease.name!r} on {lease.backend}: {come}>"
+    __slots__ = ()
 
     def wait(self, timeout: validation.Duration | None = None) -> bool:
         """Wait for the loss; False when the time is up or the lease ended in another way."""
-        until = self._lease._client.runtime.now() + validation.wait(timeout)
-        return run(losing.wait_lost(self._lease._client, self._lease, until))
+        return run(losing.wait_lost(self._lease._client, self._lease, self._until(timeout)))
 
 
 @for_with
@@ -90,7 +82,7 @@ class Lease(LeaseCore):
     ) -> None:
         count = self._count
         try:
-            leave(self, error)
+            release_on_exit(self, error)
         except BaseException as raised:
             on_interrupt(raised, self._release_again, count)
             raise
@@ -111,52 +103,19 @@ def on_interrupt(error: BaseException, finish: Callable[..., None], *args: objec
         finish(*args)
 
 
-def leave(lease: Lease | Leases, error: BaseException | None) -> None:
+def release_on_exit(lease: Lease | Leases, error: BaseException | None) -> None:
     """Release at the end of a `with`."""
     try:
         lease.release()
     except LeaseLost as lost:
-        tell(lost, error)
-
-
-def tell(lost: LeaseLost, error: BaseException | None) -> None:
-    """A loss is raised at the end of a `with`, but never in place of the body's own error."""
-    if error is None:
-        raise lost
-    error.add_note(f"locknut: {lost}")
+        raise_loss(lost, error)
 
 
 @for_with
-class Leases:
+class Leases(LeasesBase[Lease]):
     """Several holds that were taken together and are released together."""
 
-    __slots__ = ("_acquired", "_caller", "_leases", "_parts")
-
-    def __init__(self, parts: list[acquiring_all.Part], acquired: list[Any]):
-        self._parts = parts
-        self._acquired = acquired
-        self._leases: tuple[Lease, ...] = tuple(acquired)
-        self._caller = self._leases[0]._caller
-
-    @property
-    def fences(self) -> dict[str, int]:
-        """The fence of each name."""
-        return {lease.name: lease.fence for lease in self._leases}
-
-    @property
-    def held(self) -> bool:
-        """Whether all of them are still held."""
-        return all(lease.held for lease in self._leases)
-
-    @property
-    def remaining(self) -> float:
-        """How many seconds all of them are sure to last."""
-        return min(lease.remaining for lease in self._leases)
-
-    def check(self) -> None:
-        """Raise LeaseLost unless all of them are still held."""
-        for lease in self._leases:
-            lease.check()
+    __slots__ = ()
 
     def release(self) -> None:
         """Release all of them."""
@@ -171,14 +130,6 @@ class Leases:
         """What was not released yet is released."""
         acquiring_all.let_go(self._parts, self._caller())
         run(acquiring_all.roll_back(self._acquired))
-
-    __reduce__ = validation.refuse_copy
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {acquiring_all.shown(self._leases)}>"
-
-    def __iter__(self) -> Iterator[Lease]:
-        return iter(self._leases)
 
     def __enter__(self) -> Self:
         try:
@@ -195,7 +146,42 @@ class Leases:
         trace: TracebackType | None,
     ) -> None:
         try:
-            leave(self, error)
+            release_on_exit(self, error)
         except BaseException as raised:
             on_interrupt(raised, self._release_again)
             raise
+
+
+def pop_entered(lock: object, runtime: Runtime) -> Any:  # what __enter__ put there
+    """What this thread or task entered last with this lock and has not left yet."""
+    caller = runtime.caller()
+    entered = caller.get(lock)
+    if entered is None:
+        message = (
+            "left a 'with' that this thread or task did not enter (after a fork, what was entered "
+            "before is the parent's)"
+        )
+        raise NotHeld(message)
+    # No call from here on: an interrupt (Ctrl-C) comes after calls, and would lose it.
+    last, before = entered
+    if before is None:
+        del caller[lock]
+    else:
+        caller[lock] = before
+    return last
+
+
+def restore_entered(lock: object, caller: Caller, before: object) -> None:
+    """As if this `with` had not been entered."""
+    if before is None:
+        caller.pop(lock, None)
+    else:
+        caller[lock] = before
+
+
+def exchanged(entered: Any, before: object, after: object) -> Any:  # what __enter__ put there
+    """The same entries of a `with`, with one hold in place of another."""
+    if entered is None:
+        return None
+    what, rest = entered
+    return (after if what is before else what, exchanged(rest, before, after))

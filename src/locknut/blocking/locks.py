@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from types import TracebackType
-from typing import Any, Literal, Self, Unpack, overload
+from typing import Any, Self
 
-from locknut import opening, redlocks
+from locknut import opening
 from locknut.blocking.decorator import Decorator, SkippingDecorator, decorator
 from locknut.blocking.lease import Lease
-from locknut.blocking.lock_group import Together
+from locknut.blocking.lock_group import LockGroup
 from locknut.blocking.primitives import Lock, RWLock, Semaphore
 from locknut.core import acquiring_all, closing, detaching, inspecting, pinging, validation
 from locknut.core.ports import Backend, Engine, Runtime
-from locknut.core.values import Capability, Event, LockInfo, Mode, Ping
+from locknut.core.values import LockInfo, Ping
 from locknut.faces import misuse
-from locknut.faces.options import LockOptions, OnBusy, OnLost, make_terms
+from locknut.faces.lock_base import returning
+from locknut.faces.locks_base import LocksBase
 from locknut.runtimes.threads import ThreadRuntime, run
 
 
 @misuse.answering
 @misuse.for_with
-class Locks(opening.Opened):
+@returning(lock=Lock, rwlock=RWLock, semaphore=Semaphore, all=LockGroup, locked=SkippingDecorator)
+class Locks(LocksBase[Lock, RWLock, Semaphore, LockGroup, Decorator, SkippingDecorator]):
     """A client of one engine. It makes locks, and renews the leases on them until `close()`."""
 
     _lease_type = Lease
+    _lock_type = Lock
+    _rwlock_type = RWLock
+    _semaphore_type = Semaphore
+    _group_type = LockGroup
+    _decorate = staticmethod(decorator)
 
     def __init__(
         self,
@@ -38,161 +45,6 @@ class Locks(opening.Opened):
     @staticmethod
     def _backend_of(engine: Engine, runtime: Runtime) -> Backend:
         return engine.blocking(runtime)
-
-    @property
-    def backend(self) -> str:
-        """The engine's name."""
-        return self._client.backend.name
-
-    @property
-    def place(self) -> str:
-        """Where the locks live, without any password: `file:/var/lib/jobs`."""
-        return self._events.way.place
-
-    @property
-    def namespace(self) -> str:
-        """Locks of different namespaces never meet."""
-        return self._client.prefix[:-1]
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """What the engine can promise."""
-        return self._client.backend.capabilities
-
-    def lock(  # noqa: PLR0913  # the options of a lock, each by name
-        self,
-        name: str,
-        ttl: validation.Duration | None = None,
-        timeout: validation.Duration | None = None,
-        *,
-        auto_renew: bool = True,
-        max_hold: validation.Duration | None = None,
-        fair: bool = False,
-        owner: str | None = None,
-        on_lost: OnLost = None,
-    ) -> Lock:
-        """Make a re-entrant lock. `timeout`: how long to wait; `ttl`: its life without renewal."""
-        terms = make_terms(
-            self._client,
-            ttl=ttl,
-            auto_renew=auto_renew,
-            max_hold=max_hold,
-            fair=fair,
-            owner=owner,
-        )
-        return Lock(self._client, name, terms, timeout, on_lost)
-
-    def rwlock(
-        self,
-        name: str,
-        ttl: validation.Duration | None = None,
-        timeout: validation.Duration | None = None,
-        *,
-        auto_renew: bool = True,
-        max_hold: validation.Duration | None = None,
-        on_lost: OnLost = None,
-    ) -> RWLock:
-        """Make a lock for many readers or one writer: its `.read()` and `.write()` are locks."""
-
-        def half(mode: Mode) -> Lock:
-            terms = make_terms(
-                self._client,
-                ttl=ttl,
-                auto_renew=auto_renew,
-                max_hold=max_hold,
-                mode=mode,
-                hand_over=False,
-            )
-            return Lock(self._client, name, terms, timeout, on_lost)
-
-        return RWLock(half(Mode.SHARED), half(Mode.EXCLUSIVE))
-
-    def semaphore(  # noqa: PLR0913  # as lock()
-        self,
-        name: str,
-        permits: int,
-        ttl: validation.Duration | None = None,
-        timeout: validation.Duration | None = None,
-        *,
-        auto_renew: bool = True,
-        max_hold: validation.Duration | None = None,
-        fair: bool = False,
-        on_lost: OnLost = None,
-    ) -> Semaphore:
-        """Make a semaphore: at most `permits` holders at a time, each with its own lease."""
-        terms = make_terms(
-            self._client,
-            ttl=ttl,
-            auto_renew=auto_renew,
-            max_hold=max_hold,
-            fair=fair,
-            mode=Mode.PERMIT,
-            permits=validation.permits(permits),
-        )
-        return Semaphore(self._client, name, terms, timeout, on_lost)
-
-    def all(
-        self,
-        *names: str,
-        ttl: validation.Duration | None = None,
-        timeout: validation.Duration | None = None,
-        auto_renew: bool = True,
-        max_hold: validation.Duration | None = None,
-    ) -> Together:
-        """Take several locks at once: all or none, and two callers never deadlock."""
-        terms = make_terms(self._client, ttl=ttl, auto_renew=auto_renew, max_hold=max_hold)
-        parts = [
-            (self._client, self._client.request(validation.name(name), terms)) for name in names
-        ]
-        return Together(parts, timeout)
-
-    @overload
-    def locked(
-        self,
-        template: str,
-        *,
-        timeout: validation.Duration | None = None,
-        on_busy: Literal["skip"],
-        **options: Unpack[LockOptions],
-    ) -> SkippingDecorator: ...
-
-    @overload
-    def locked(
-        self,
-        template: str,
-        *,
-        timeout: validation.Duration | None = None,
-        on_busy: Literal["raise", "wait"] = "raise",
-        **options: Unpack[LockOptions],
-    ) -> Decorator: ...
-
-    def locked(  # noqa: PLR0913  # as lock()
-        self,
-        template: str,
-        *,
-        timeout: validation.Duration | None = None,
-        on_busy: OnBusy = "raise",
-        ttl: validation.Duration | None = None,
-        auto_renew: bool = True,
-        max_hold: validation.Duration | None = None,
-        fair: bool = False,
-        owner: str | None = None,
-        on_lost: OnLost = None,
-    ) -> SkippingDecorator:
-        """Run a function under a lock named after its arguments: "user:{user_id}"."""
-        from locknut.faces import templates  # brings `inspect`, which few programs need
-
-        options = LockOptions(
-            ttl=ttl,
-            auto_renew=auto_renew,
-            max_hold=max_hold,
-            fair=fair,
-            owner=owner,
-            on_lost=on_lost,
-        )
-        patience = templates.policy(template, on_busy, timeout)
-        self.lock(template, timeout=patience, **options)  # wrong options are refused now
-        return decorator(lambda: self, template, on_busy, patience, options)
 
     def info(self, name: str) -> LockInfo:
         """Return who holds the lock of this name and who waits for it."""
@@ -226,10 +78,6 @@ class Locks(opening.Opened):
             run(acquiring_all.roll_back(acquired))
             raise
 
-    def on_event(self, listener: Callable[[Event], object]) -> Callable[[], None]:
-        """Call `listener` with every event from now on. Return a function that ends this."""
-        return self._events.add(listener)
-
     def close(self) -> None:
         """Release all leases, wake all waiters with an error, and close the connections."""
         run(closing.close(self._client))
@@ -244,12 +92,6 @@ class Locks(opening.Opened):
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-    def __repr__(self) -> str:
-        where = (
-            f"{self.place}, namespace {self.namespace!r}{', closed' * bool(self._client.closed)}"
-        )
-        return f"<{type(self).__module__}.{type(self).__name__} at {where}>"
 
 
 @misuse.answered
@@ -292,6 +134,8 @@ def redlock(  # noqa: PLR0913  # each by name
     `failover`: a node may be a group behind Sentinels, and lose what the page of `redlock:` says.
     `set_name`: for clients that know the same nodes by different addresses.
     """
+    from locknut import redlocks  # few programs need it
+
     settings = opening.Settings(namespace, label, validation.required(require), cohort, id)
     engine, origin = redlocks.engine(
         urls, max_ttl, node_timeout, durable=durable, failover=failover, set_name=set_name

@@ -6,60 +6,37 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from locknut.blocking.lease import Lease, on_interrupt, tell
+from locknut.blocking.lease import Lease, exchanged, on_interrupt, pop_entered, restore_entered
 from locknut.blocking.tasks import note_task, refuse_other_task, running_task
 from locknut.core import inspecting, validation
 from locknut.core.acquiring import acquire
 from locknut.core.forking import here
 from locknut.core.releasing import begin_release, release_again
 from locknut.core.validation import FOREVER
-from locknut.core.values import LockInfo, Mode
+from locknut.core.values import LockInfo
 from locknut.errors import AcquireTimeout, LeaseLost, LocknutError
 from locknut.faces import misuse
+from locknut.faces.lock_base import LockBase, RWLockBase, SemaphoreBase, raise_loss, returning
 from locknut.faces.misuse import by_halves, for_with
-from locknut.faces.options import (
-    OnLost,
-    checked_on_lost,
-    chosen,
-    exchanged,
-    pop_entered,
-    restore_entered,
-    timed_out,
-)
-from locknut.pickling import Named
+from locknut.faces.options import chosen, timed_out
 from locknut.runtimes.threads import run, run_void
 
 if TYPE_CHECKING:
-    from locknut.core.client import Client
-    from locknut.core.holding import Caller, Terms
+    from locknut.core.holding import Caller
 
 
 @misuse.answering_acquire
 @for_with
-class Lock(Named):
+class Lock(LockBase):
     """A named lock. It can replace a `threading.RLock`, and threads can share it.
 
     Re-entrant: the thread that holds it may acquire it again, and must release it as often.
     """
 
-    __slots__ = ("__weakref__", "_client", "_on_lost", "_request", "_timeout", "_wait", "name")
+    __slots__ = ()
 
-    def __init__(
-        self,
-        client: Client,
-        name: str = "",
-        terms: Terms | None = None,
-        timeout: validation.Duration | None = None,
-        on_lost: OnLost = None,
-    ):
-        if terms is None:
-            raise misuse.made_by(type(self))
-        self.name = validation.name(name)
-        self._client = client
-        self._timeout = timeout
-        self._wait = validation.wait(timeout)
-        self._on_lost = checked_on_lost(on_lost)
-        self._request = client.request(name, terms)
+    def _caller(self) -> Caller:
+        return self._client.runtime.caller()
 
     def acquire(
         self, blocking: bool = True, timeout: validation.Duration | None = None
@@ -105,7 +82,9 @@ class Lock(Named):
         """Release what this thread holds; raises NotHeld (a RuntimeError) if it holds nothing."""
         lease, count = None, 0
         try:
-            lease = self._current()
+            lease = self._find(self._client.runtime.caller())
+            if lease is None:
+                raise run(inspecting.not_held(self._client, self.name, self._request.terms.mode))
             count = lease._count
             run_void(begin_release(lease._client, lease))
         except BaseException as error:
@@ -118,28 +97,10 @@ class Lock(Named):
             run(release_again(lease._client, lease, count or lease._count))
 
     def _current(self) -> Lease:
-        lease = self._client.runtime.caller().get(self._request.slot)
-        if isinstance(lease, list):
-            lease = lease[-1] if lease else None
-        if lease is not None and lease.mode is not self._request.terms.mode:
-            lease = lease._inner
+        lease: Lease | None = self._find(self._client.runtime.caller())
         if lease is None:
             raise run(inspecting.not_held(self._client, self.name, self._request.terms.mode))
-        found: Lease = lease
-        return found
-
-    @property
-    def held(self) -> bool:
-        """Whether this thread holds the lock."""
-        lease = self._client.runtime.caller().get(self._request.slot)
-        if isinstance(lease, list):
-            return any(each.held for each in lease)
-        return lease is not None and bool(lease.held)
-
-    @property
-    def owner(self) -> str | None:
-        """The `owner` that the lock was made with, if any."""
-        return self._request.terms.owner
+        return lease
 
     # What `threading.Condition` asks of a re-entrant lock.
 
@@ -197,12 +158,12 @@ class Lock(Named):
             count = lease._count
             run_void(begin_release(lease._client, lease))
         except LeaseLost as lost:
-            tell(lost, error)
+            raise_loss(lost, error)
         except BaseException as raised:
-            on_interrupt(raised, self._leave_again, lease, count)
+            on_interrupt(raised, self._exit_again, lease, count)
             raise
 
-    def _leave_again(self, lease: Lease | None, count: int) -> None:
+    def _exit_again(self, lease: Lease | None, count: int) -> None:
         if lease is None:
             lease = pop_entered(self, self._client.runtime)
             count = lease._count
@@ -212,59 +173,23 @@ class Lock(Named):
         info = run(inspecting.holder(self._client, self.name))
         return timed_out(self._client, self._request, self._timeout, info)
 
-    def __reduce__(self) -> tuple[object, ...]:
-        terms = self._request.terms
-        return type(self), (self._client, self.name, terms, self._timeout, self._on_lost)
-
-    def __repr__(self) -> str:
-        terms, held = self._request.terms, "held" if self.held else "not held"
-        permits = f"{terms.permits} permit{'s' * (terms.permits > 1)}"
-        kind = {Mode.EXCLUSIVE: "", Mode.SHARED: ", reading", Mode.PERMIT: f", {permits}"}
-        where = f"{self.name!r}{kind[terms.mode]} on {self._client.backend.name}"
-        return f"<{type(self).__module__}.{type(self).__name__} {where}: {held} here>"
-
 
 @by_halves
-class RWLock(Named):
+@returning(read=Lock, write=Lock)
+class RWLock(RWLockBase[Lock]):
     """Many readers or one writer. Readers cannot starve a writer, and a writer may also read."""
 
-    __slots__ = ("__weakref__", "_read", "_write", "name")
-
-    def __init__(self, read: Lock, write: Lock):
-        self.name = read.name
-        self._read = read
-        self._write = write
-
-    def read(self) -> Lock:
-        """Return the lock for reading, which readers hold together."""
-        return self._read
-
-    def write(self) -> Lock:
-        """Return the lock for writing, which one writer holds alone."""
-        return self._write
+    __slots__ = ()
 
     def info(self) -> LockInfo:
         """Return who holds the lock and who waits for it."""
         return self._read.info()
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self._read, self._write)
 
-    def __repr__(self) -> str:
-        where = f"{self.name!r} on {self._read._client.backend.name}"
-        held = "held" if self._read.held else "not held"
-        return f"<{type(self).__module__}.{type(self).__name__} {where}: {held} here>"
-
-
-class Semaphore(Lock):
+class Semaphore(Lock, SemaphoreBase):
     """At most `permits` holders at a time, each with a lease of its own. Not re-entrant.
 
     Clients may use different limits: each is let in while fewer than its own limit are held.
     """
 
     __slots__ = ()
-
-    @property
-    def permits(self) -> int:
-        """How many may hold this semaphore at a time."""
-        return self._request.terms.permits

@@ -8,19 +8,17 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from locknut.core import validation
 from locknut.core.durations import spell
 from locknut.core.holding import Terms
-from locknut.core.values import Event, LockInfo, Mode
-from locknut.errors import AcquireTimeout, ConfigurationError, NotHeld
+from locknut.core.values import LockInfo, Mode
+from locknut.errors import AcquireTimeout, ConfigurationError
 
 if TYPE_CHECKING:
     from locknut.core.client import Client, LockRequest
-    from locknut.core.holding import Caller
-    from locknut.core.ports import Runtime
 
 OnLost = Callable[[Any], object] | Literal["ignore"] | None
 OnBusy = Literal["raise", "skip", "wait"]
 
 
-class LockOptions(TypedDict, total=False):
+class LockKeywords(TypedDict, total=False):
     """The options of `lock`, which are those of `locked` too: a test keeps them equal."""
 
     ttl: validation.Duration | None
@@ -53,7 +51,7 @@ def make_terms(  # noqa: PLR0913  # the public options of a lock, each by name
     return Terms(seconds, bool(auto_renew), longest, bool(fair), owner, mode, permits, hand_over)
 
 
-def check_options(timeout: validation.Duration | None, options: LockOptions) -> None:
+def check_options(timeout: validation.Duration | None, options: LockKeywords) -> None:
     """Refuse what is wrong whatever the engine, while it is not known yet."""
     validation.wait(timeout)
     validation.ttl(options.get("ttl"), 0, validation.FOREVER)
@@ -87,14 +85,6 @@ def checked_on_lost(on_lost: OnLost) -> OnLost:
     raise ConfigurationError(f'on_lost must be a function or "ignore", got {on_lost!r}')
 
 
-def skipped(client: Client, name: str, what: str) -> None:
-    """Tell that a decorated function was not run."""
-    if client.events.wants("skipped"):
-        client.emit_event(
-            Event("skipped", name, client.backend.name, reason=f"{what} was not run: busy")
-        )
-
-
 def timed_out(
     client: Client, request: LockRequest, timeout: validation.Duration | None, info: LockInfo | None
 ) -> AcquireTimeout:
@@ -104,38 +94,3 @@ def timed_out(
     advice = f"wait longer (timeout=), or {client.how_to_see(name)}"
     message = f"not acquired within {spell(validation.wait(timeout))}{holders}; {advice}"
     return AcquireTimeout(message, key=name, backend=client.backend.name)
-
-
-def pop_entered(lock: object, runtime: Runtime) -> Any:  # what __enter__ put there
-    """What this thread or task entered last with this lock and has not left yet."""
-    caller = runtime.caller()
-    entered = caller.get(lock)
-    if entered is None:
-        message = (
-            "left a 'with' that this thread or task did not enter (after a fork, what was entered "
-            "before is the parent's)"
-        )
-        raise NotHeld(message)
-    # No call from here on: an interrupt (Ctrl-C) comes after calls, and would lose it.
-    last, before = entered
-    if before is None:
-        del caller[lock]
-    else:
-        caller[lock] = before
-    return last
-
-
-def restore_entered(lock: object, caller: Caller, before: object) -> None:
-    """As if this `with` had not been entered."""
-    if before is None:
-        caller.pop(lock, None)
-    else:
-        caller[lock] = before
-
-
-def exchanged(entered: Any, before: object, after: object) -> Any:  # what __enter__ put there
-    """The same entries of a `with`, with one hold in place of another."""
-    if entered is None:
-        return None
-    what, rest = entered
-    return (after if what is before else what, exchanged(rest, before, after))

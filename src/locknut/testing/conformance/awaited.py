@@ -21,7 +21,7 @@ _TWINS: dict[type, type] = {
     locknut.Lock: aio.Lock,
     locknut.RWLock: aio.RWLock,
     locknut.Semaphore: aio.Semaphore,
-    locknut.Together: aio.Together,
+    locknut.LockGroup: aio.LockGroup,
     locknut.Lease: aio.Lease,
     locknut.Leases: aio.Leases,
     Lost: aio_lease.Lost,
