@@ -6,10 +6,10 @@
 ...     lease.check()                                   # LeaseLost if it is no longer ours
 >>> with locknut.connect("memory:") as locks:           # or file:, redis:, redlock:, zookeeper:
 ...     lease = locks.lock("report").acquire(blocking=False)    # a Lease, or None
->>> @locknut.locked("user:{user_id}", on_busy="skip")   # not run while somebody else is at it
+>>> @locknut.locked("user:{user_id}", on_busy="skip")   # not run while it is already running
 ... def refresh(user_id): ...
 
-Functions, on the engine at $LOCKNUT_URL, or else on files of this user:
+These functions use the engine at $LOCKNUT_URL, or else files of this user:
 
     lock(name)              a re-entrant lock
     rwlock(name)            many readers or one writer

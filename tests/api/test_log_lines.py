@@ -117,7 +117,7 @@ def test_other_reasons(locks: locknut.Locks, lines: Lines, reason: str) -> None:
     if reason == "broken":
         locks.force_release("job", reason="stuck\nsince noon")
         assert lines.line("broke") == (
-            r"broke 'job' on memory: stuck\nsince noon; its holder is told, and may still be "
+            r"broke 'job' on memory: stuck\nsince noon; its holder is notified, and may still be "
             "running"
         )
         assert ": somebody broke it by force: stuck since noon; " in lines.line("lost")

@@ -182,8 +182,8 @@ def test_connect_too(face: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "meant"),
     [
-        ({"host": "h", "port": 6379}, 'it belongs into the URL: connect("redis://'),
-        ({"password": "x"}, "it belongs into the URL"),
+        ({"host": "h", "port": 6379}, 'it belongs in the URL: connect("redis://'),
+        ({"password": "x"}, "it belongs in the URL"),
         ({"timeout": 5}, "it is for each lock: lock(name, timeout=5)"),
         ({"ttl": 5}, "it is for each lock: lock(name, ttl=30)"),
     ],
@@ -205,7 +205,7 @@ def test_a_class_names_the_function_that_makes_it(
     face: Any, kind: str, words: tuple[object, ...], meant: str
 ) -> None:
     said = mistake(lambda: getattr(face, kind)(*words))
-    assert said == f"{face.__name__}.{kind} is not made by its name: use {face.__name__}.{meant}"
+    assert said == f"{face.__name__}.{kind} is not called directly: use {face.__name__}.{meant}"
 
 
 def mistake(call: Callable[[], object]) -> str:

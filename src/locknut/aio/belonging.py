@@ -1,4 +1,4 @@
-"""Which task a hold belongs to, where the task that acquired it is not the one that uses it."""
+"""Which task a hold belongs to, if the task that acquired it is not the one that uses it."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ asynchronous generator, a fixture or an exit stack may be left in another task."
 
 
 def caller_or_none(runtime: Runtime) -> Caller | None:
-    """Who calls, and has it from now on: None outside of any task of this loop."""
+    """Return the calling task, or None outside of any task of this loop."""
     return runtime.caller_or_none()  # type: ignore[attr-defined,no-any-return]  # a LoopRuntime
 
 
 def here(client: Client) -> None:
-    """Raise on another loop than the one it belongs to, before anything is said to the engine."""
+    """Raise on any other loop than the client's, before anything is sent to the engine."""
     client.runtime.caller()
 
 
 def loop_is_gone(client: Client) -> bool:
-    """Whether the loop it belongs to was closed."""
+    """Return whether the client's loop was closed."""
     return cast("LoopRuntime", client.runtime).gone
 
 
@@ -97,6 +97,6 @@ def pop_entered(entered: Entered[L], runtime: Runtime, caller: Caller | None) ->
 
 
 def abandon(leases: Iterable[Any]) -> None:
-    """Left where the engine cannot be told: the loop is gone, or it is another one's turn."""
+    """Give up leases where nothing can be sent: the loop is closed, or another one is running."""
     for lease in leases:
         lease._client.abandon(lease._hold, lease._number)

@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 class Decorator(Protocol):
-    """What `locked(...)` gives: the function keeps its signature."""
+    """What `locked(...)` returns: the function keeps its signature."""
 
     def __call__(
         self, function: Callable[P, Coroutine[Any, Any, R]], /
@@ -23,7 +23,7 @@ class Decorator(Protocol):
 
 
 class SkippingDecorator(Protocol):
-    """What `locked(..., on_busy="skip")` gives: the function may return None without being run."""
+    """What `locked(..., on_busy="skip")` returns: the function may return None without running."""
 
     def __call__(
         self, function: Callable[P, Coroutine[Any, Any, R]], /
@@ -31,7 +31,7 @@ class SkippingDecorator(Protocol):
 
 
 def decorator(given: Decoration) -> SkippingDecorator:
-    """The decorator itself."""
+    """Return the decorator itself."""
 
     def decorate(
         function: Callable[P, Coroutine[Any, Any, R]], /

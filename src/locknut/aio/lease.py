@@ -23,7 +23,7 @@ class Lost(LostBase):
     __slots__ = ()
 
     async def wait(self, timeout: validation.Duration | None = None) -> bool:
-        """Wait for the loss; False when the time is up or the lease ended in another way."""
+        """Wait for the loss. Return False if the timeout expired or the lease ended otherwise."""
         belonging.here(self._lease._client)
         return await losing.wait_lost(self._lease._client, self._lease, self._until(timeout))
 
@@ -35,7 +35,7 @@ class Lease(LeaseCore):
     __slots__ = ("_scopes",)
 
     _scopes: list[Scope]
-    """Of each `async with` on it that was entered and not left yet; not there before the first."""
+    """One for each `async with` that was entered and not left yet; unset before the first."""
 
     @property
     def lost(self) -> Lost:
@@ -58,7 +58,7 @@ class Lease(LeaseCore):
         return await inspecting.info(self._client, self.name)
 
     async def detach(self, ttl: validation.Duration | None = None) -> str:
-        """Let the hold go on without this process. Return a secret text for one `attach`."""
+        """Let the hold go on without this process. Return a secret text for one `attach()`."""
         belonging.here(self._client)
         seconds = detaching.checked_ttl(self._client.backend, ttl)
         return await detaching.detach(self._client, self, seconds)
@@ -107,7 +107,7 @@ class Scope:
             task.cancel("locknut: the lock was lost")
 
     def exit(self, error: BaseException | None) -> bool:
-        """The body is over: True if what ended it was our own cancellation."""
+        """End the body. Return True if our own cancellation ended it."""
         task: asyncio.Task[Any] | None = self._task()
         self._task = nobody
         if not self._fired or task is None or task.done():
@@ -128,12 +128,12 @@ async def release_on_exit(
 
 @for_async_with
 class Leases(LeasesBase[Lease]):
-    """Several holds that were taken together and are released together."""
+    """Several leases that were acquired together and are released together."""
 
     __slots__ = ("_scope",)
 
     _scope: Scope
-    """Of an `async with` on them; not there before the first."""
+    """The body of the `async with` on them; unset before the first."""
 
     async def release(self) -> None:
         """Release all of them."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @answering_acquire
 @for_async_with
 class LockGroup(LockGroupBase):
-    """Several locks that are taken as one: all or none, in one global order."""
+    """Several locks that are acquired as one: all or none, in one global order."""
 
     __slots__ = ("_entered",)
 

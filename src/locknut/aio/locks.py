@@ -61,7 +61,7 @@ class Locks(LocksBase[Lock, RWLock, Semaphore, LockGroup, Decorator, SkippingDec
     async def force_release(self, name: str, fence: int | None = None, *, reason: str = "") -> bool:
         """Break a hold; with `fence`, only that one. Return False if nobody held the lock.
 
-        `reason` goes into the event and the log; the holder is told it too, with our label.
+        `reason` goes into the event and the log; the holder sees it too, with our label.
         """
         belonging.here(self._client)
         return await inspecting.force_release(self._client, validation.name(name), fence, reason)
@@ -70,7 +70,7 @@ class Locks(LocksBase[Lock, RWLock, Semaphore, LockGroup, Decorator, SkippingDec
         """Check that the engine works: take a lock and release it within `timeout`.
 
         Raises BackendUnavailable or another BackendError that says what is wrong. The lock's name
-        is `locknut.ping`; probes that come at the same time do not wait for each other.
+        is `locknut.ping`; simultaneous probes do not wait for each other.
         """
         belonging.here(self._client)
         return Ping(self.backend, self.place, await pinging.ping(self._client, timeout))
@@ -125,7 +125,7 @@ def connect(
 ) -> Locks:
     """Return a client of the engine at `url` (default: $LOCKNUT_URL, else `file:`).
 
-    In place of a URL a client of the engine's driver can be given, `redis.Redis(...)` say: its
+    Instead of a URL you can pass a client of the engine's driver, such as `redis.Redis(...)`: its
     settings are used, its connections are not.
     """
     settings = opening.Settings(namespace, label, validation.required(require), cohort, id)
@@ -150,8 +150,8 @@ def redlock(  # noqa: PLR0913  # each by name
     """Return a client of several independent Redis masters, each with a URL of its own.
 
     `max_ttl`: the longest ttl that any client uses. `durable`: the nodes never lose data.
-    `failover`: a node may be a group behind Sentinels, and lose what the page of `redlock:` says.
-    `set_name`: for clients that know the same nodes by different addresses.
+    `failover`: a node may be a group behind Sentinels; the page of `redlock:` says what that costs.
+    `set_name`: clients that know the same nodes by different addresses give the same name here.
     """
     from locknut import redlocks  # few programs need it
 

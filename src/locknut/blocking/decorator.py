@@ -15,19 +15,19 @@ R = TypeVar("R")
 
 
 class Decorator(Protocol):
-    """What `locked(...)` gives: the function keeps its signature."""
+    """What `locked(...)` returns: the function keeps its signature."""
 
     def __call__(self, function: Callable[P, R], /) -> Callable[P, R]: ...
 
 
 class SkippingDecorator(Protocol):
-    """What `locked(..., on_busy="skip")` gives: the function may return None without being run."""
+    """What `locked(..., on_busy="skip")` returns: the function may return None without running."""
 
     def __call__(self, function: Callable[P, R], /) -> Callable[P, R | None]: ...
 
 
 def decorator(given: Decoration) -> SkippingDecorator:
-    """The decorator itself."""
+    """Return the decorator itself."""
 
     def decorate(function: Callable[P, R], /) -> Callable[P, R | None]:
         name_of = given.namer(function, coroutine=False)

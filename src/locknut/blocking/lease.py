@@ -26,7 +26,7 @@ class Lost(LostBase):
     __slots__ = ()
 
     def wait(self, timeout: validation.Duration | None = None) -> bool:
-        """Wait for the loss; False when the time is up or the lease ended in another way."""
+        """Wait for the loss. Return False if the timeout expired or the lease ended otherwise."""
         return run(losing.wait_lost(self._lease._client, self._lease, self._until(timeout)))
 
 
@@ -62,7 +62,7 @@ class Lease(LeaseCore):
         return run(inspecting.info(self._client, self.name))
 
     def detach(self, ttl: validation.Duration | None = None) -> str:
-        """Let the hold go on without this process. Return a secret text for one `attach`."""
+        """Let the hold go on without this process. Return a secret text for one `attach()`."""
         seconds = detaching.checked_ttl(self._client.backend, ttl)
         return run(detaching.detach(self._client, self, seconds))
 
@@ -88,16 +88,16 @@ class Lease(LeaseCore):
             raise
 
     def _release_again(self, count: int) -> None:
-        """What was not done yet is done; `count` as it was when the release began."""
+        """Finish an interrupted release; `count` is the one from before the release."""
         run(release_again(self._client, self, count))
 
 
 def on_interrupt(error: BaseException, finish: Callable[..., None], *args: object) -> None:
-    """Whoever catches this was on the way out, or in no `with` yet. An error has said all there is
-    to say; an interrupt (Ctrl-C) may have come before anything was done, so that is finished.
+    """Finish what an interrupt (Ctrl-C) cut short; it may have come before anything was done.
 
-    Called where an exception is caught, not a context manager around the work: entering one would
-    be another moment at which an interrupt leaves everything undone, and would cost every release.
+    Other errors have said all there is to say. This is called where an exception is caught, and is
+    not a context manager around the work: entering one would be another moment at which an
+    interrupt leaves everything undone, and it would make every release slower.
     """
     if not isinstance(error, Exception):
         finish(*args)
@@ -113,7 +113,7 @@ def release_on_exit(lease: Lease | Leases, error: BaseException | None) -> None:
 
 @for_with
 class Leases(LeasesBase[Lease]):
-    """Several holds that were taken together and are released together."""
+    """Several leases that were acquired together and are released together."""
 
     __slots__ = ()
 
@@ -127,7 +127,7 @@ class Leases(LeasesBase[Lease]):
             raise
 
     def _release_again(self) -> None:
-        """What was not released yet is released."""
+        """Finish an interrupted release."""
         acquiring_all.let_go(self._parts, self._caller())
         run(acquiring_all.roll_back(self._acquired))
 
@@ -153,7 +153,7 @@ class Leases(LeasesBase[Lease]):
 
 
 def pop_entered(lock: object, runtime: Runtime) -> Any:  # what __enter__ put there
-    """What this thread or task entered last with this lock and has not left yet."""
+    """Return what the calling thread entered last with this lock and has not left yet."""
     caller = runtime.caller()
     entered = caller.get(lock)
     if entered is None:
@@ -172,7 +172,7 @@ def pop_entered(lock: object, runtime: Runtime) -> Any:  # what __enter__ put th
 
 
 def restore_entered(lock: object, caller: Caller, before: object) -> None:
-    """As if this `with` had not been entered."""
+    """Forget that this `with` was entered."""
     if before is None:
         caller.pop(lock, None)
     else:
@@ -180,7 +180,7 @@ def restore_entered(lock: object, caller: Caller, before: object) -> None:
 
 
 def exchanged(entered: Any, before: object, after: object) -> Any:  # what __enter__ put there
-    """The same entries of a `with`, with one hold in place of another."""
+    """Return the same entries of a `with`, with one hold in place of another."""
     if entered is None:
         return None
     what, rest = entered

@@ -24,7 +24,7 @@ from locknut.runtimes.threads import run
 @answering_acquire
 @for_with
 class LockGroup(LockGroupBase):
-    """Several locks that are taken as one: all or none, in one global order."""
+    """Several locks that are acquired as one: all or none, in one global order."""
 
     __slots__ = ()
 

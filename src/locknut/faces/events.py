@@ -1,7 +1,7 @@
-"""Where events go: to those who asked (`locks.on_event`), and to the logger `locknut`.
+"""Where events go: to the listeners (`locks.on_event`), and to the logger `locknut`.
 
-`logging` takes long to import, and a short `locknut run` needs it for nothing. So it is never
-imported here before somebody else has: until then nobody can have asked for our records.
+`logging` takes long to import, and a short `locknut run` does not need it. So it is never imported
+here before somebody else has imported it: until then nobody can have asked for our records.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Telling:
             _log().log(level, log_lines.message(event), *said, extra={"locknut": facts})
 
     def add(self, listener: Callable[[Event], object]) -> Callable[[], None]:
-        """Listen from now on; call what this returns to stop."""
+        """Call `listener` with every event from now on. Return a function that ends this."""
         self.listeners.append(listener)
 
         def stop() -> None:

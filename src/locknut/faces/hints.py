@@ -1,4 +1,4 @@
-"""Commands that people can copy from a message into their shell, whatever others named a lock.
+"""Commands that people can copy from a message into their shell, whatever the name of the lock.
 
 A command leads to the engine and the namespace of the Locks that it is about. No hint shows a
 password: where the URL has one, the hint says how to give it.
@@ -18,19 +18,19 @@ _NO_SECRET = frozenset({
     "ssl_ca_certs", "ssl_ca_path", "ssl_cert_reqs", "ssl_certfile", "ssl_check_hostname",
     "ssl_keyfile", "wait_replicas", "wait_timeout",
 })  # fmt: skip
-"""Options of a URL that may be shown; those that nobody knows here may be secrets."""
+"""Options of a URL that may be shown; an option that is not listed here may be a secret."""
 
 
 class Way(NamedTuple):
-    """How somebody else's shell reaches the locks of one Locks."""
+    """How a shell of another user or machine reaches the locks of one Locks."""
 
     place: str
     url: str | None = None
-    """What -u is given: nothing, where it is empty; None, where the URL cannot be shown."""
+    """The value of -u; empty if -u is not needed, None if the URL must not be shown."""
     namespace: str | None = None
 
     def command(self, verb: str, name: str, *more: str) -> str:
-        """The command: every word of it as a shell takes it."""
+        """Return the command, with every word quoted for a shell."""
         words = ["locknut", verb, typed(name), *more]
         if self.url:
             words += ["-u", typed(self.url)]
@@ -40,19 +40,19 @@ class Way(NamedTuple):
 
     @property
     def note(self) -> str:
-        """What has to be done before the command works; empty if nothing has to."""
+        """What the user has to do before the command works; empty if there is nothing to do."""
         where = f" of {self.place}" if self.place else ""
         return "" if self.url is not None else f", with the URL{where} in LOCKNUT_URL"
 
     def look(self, name: str) -> str:
-        """How to see who has a lock. No other process sees those of `memory:`."""
+        """Return how to see who has a lock. No other process sees the locks of `memory:`."""
         if self.place.startswith("memory:"):
             return f"see who has it: locks.info({name!r})"
         return f"see who has it{self.note}: {self.command('show', name)}"
 
 
 def shown(text: str, place: str = "") -> str | None:
-    """The URL, or None if it may carry a password.
+    """Return the URL, or None if it may carry a password.
 
     `file:` means another directory to another user, so the directory itself is named.
     """
@@ -73,13 +73,13 @@ def _escaped(path: str, options: dict[str, str]) -> str:
 
 
 def typed(text: str) -> str:
-    """The text as a shell takes it, on one line and with nothing that a terminal would obey.
+    """Return the text quoted for a shell, on one line and without anything a terminal would obey.
 
     What cannot be shown is written in octal, byte by byte, between the quotes of bash, ksh and zsh:
     that way it means the same in every locale.
     """
     if text.isprintable():
-        import shlex  # only for those who are told
+        import shlex  # only here: few programs show a command
 
         return shlex.quote(text)
     return "$'" + "".join(map(_octal, text.encode())) + "'"

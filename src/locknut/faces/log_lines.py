@@ -1,4 +1,4 @@
-"""What a log record says: one line per event, that a person can act on."""
+"""What a log record says: one line for each event, which a person can act on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BEGINS = {
     "abandoned": "abandoned %r on %s%s",
     "lost": "lost %r on %s%s",
 }
-"""One text for each kind, so that what groups records by their text can tell the kinds apart."""
+"""One text for each kind, so that tools that group records by their text tell the kinds apart."""
 
 _WHY_LOST = {
     "expired": "no renewal was confirmed before its ttl ran out",
@@ -36,24 +36,24 @@ _TO_DO = {
     "lost": "somebody else may have the lock now: stop, and let the resource check the fence",
     "at_risk": "look at the engine, and check() before each step that cannot be undone",
     "abandoned": "release leases, or use them in a `with`",
-    "broken": "its holder is told, and may still be running",
+    "broken": "its holder is notified, and may still be running",
 }
 
 
 def message(event: Event) -> str:
-    """The text of a record: it takes the name, the engine and the rest."""
+    """Return the text of a record: it takes the name, the engine and the rest."""
     return _BEGINS[event.kind]
 
 
 def rest(event: Event, way: Way) -> str:
-    """What there is to say besides the name and the engine."""
+    """Return what there is to say besides the name and the engine."""
     said = "".join((_whose(event), _after(event), _fence(event)))
     ending = _ending(event, way)
     return f"{said}: {ending}" if ending else said
 
 
 def _whose(event: Event) -> str:
-    """Which thread or task of this process it is about."""
+    """Return which thread or task of this process the event is about."""
     if not event.holder or event.kind == "timed_out":
         return ""
     gets = event.kind in ("granted", "handed_over")
@@ -71,7 +71,7 @@ def _fence(event: Event) -> str:
 
 
 def _ending(event: Event, way: Way) -> str:
-    """Why, and what to do about it."""
+    """Return why it happened, and what to do about it."""
     parts = [_why(event)]
     if event.kind in _TO_DO:
         parts.append(_TO_DO[event.kind])
@@ -95,5 +95,5 @@ def _why(event: Event) -> str:
 
 
 def plain(text: str) -> str:
-    """The text on one line, without anything that a terminal would obey."""
+    """Return the text on one line, without anything that a terminal would obey."""
     return text if text.isprintable() else text.encode("unicode_escape").decode()

@@ -61,7 +61,7 @@ _MEANT = {
     "id": "label= of connect() is what others see; owner= shares a hold",
     **dict.fromkeys(
         ("host", "hosts", "port", "db", "username", "password", "ssl"),
-        'it belongs into the URL: connect("redis://user:password@host:6379/0")',
+        'it belongs in the URL: connect("redis://user:password@host:6379/0")',
     ),
     "timeout": "it is for each lock: lock(name, timeout=5)",
     "ttl": "it is for each lock: lock(name, ttl=30)",
@@ -76,7 +76,7 @@ _OF_REDIS_PY = frozenset({"blocking_timeout", "blocking", "sleep", "thread_local
 
 
 def answered(function: Callable[P, R]) -> Callable[P, R]:
-    """The same function; an argument that it does not have is answered by the one that it has."""
+    """Return the function with better errors: for an unknown argument, they name the right one."""
     code = function.__code__
     known = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
 
@@ -90,17 +90,17 @@ def answered(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def answering(kind: type[T]) -> type[T]:
-    """The same class; its methods that make locks are `answered`."""
+    """Return the class; its methods that make locks are `answered`."""
     for name in ("lock", "rwlock", "semaphore", "all", "locked"):
         setattr(kind, name, answered(getattr(kind, name)))
     return kind
 
 
 def answering_acquire(kind: type[T]) -> type[T]:
-    """The same class; its `acquire` is `answered`.
+    """Return the class; its `acquire` is `answered`.
 
-    It is called so often that the wrapper names the arguments: a call that is right pays for one
-    more frame, and for nothing else.
+    It is called so often that the wrapper names the arguments: a correct call pays for one more
+    frame, and for nothing else.
     """
     function: Callable[..., Any] = kind.acquire  # type: ignore[attr-defined]
 
@@ -116,18 +116,18 @@ def answering_acquire(kind: type[T]) -> type[T]:
 
 
 def made_by(kind: type) -> TypeError:
-    """The error about a class that is not meant to be called."""
+    """Return the error for a class that is not meant to be called."""
     asyncio = any(base.__module__.startswith("locknut.aio") for base in kind.__mro__)
     face = "locknut.aio" if asyncio else "locknut"
     made = {"Locks": "connect(url)", "Semaphore": "semaphore(name, permits)"}
     return TypeError(
-        f"{face}.{kind.__name__} is not made by its name: "
+        f"{face}.{kind.__name__} is not called directly: "
         f"use {face}.{made.get(kind.__name__, 'lock(name)')}"
     )
 
 
 def unknown(name: str, given: dict[str, Any], known: frozenset[str]) -> TypeError:
-    """The error about the first argument that is not known."""
+    """Return the error about the first argument that is not known."""
     wrong = next(each for each in given if each not in known)
     meant = _MEANT.get(wrong)
     message = f"{name}() has no argument {wrong!r}"
@@ -145,11 +145,11 @@ def unknown(name: str, given: dict[str, Any], known: frozenset[str]) -> TypeErro
 
 
 class WrongFace(TypeError, AttributeError):
-    """A blocking thing in asyncio code, or the other way round."""
+    """An object of the blocking face was used in asyncio code, or the other way round."""
 
 
 class OtherFace:
-    """In the place of a method that only the other face has."""
+    """It stands in the place of a method that only the other face has."""
 
     __slots__ = ("_advice",)
 
@@ -172,22 +172,22 @@ _BY_HALVES = OtherFace("a read-write lock is entered by its .read() or .write()"
 
 
 def for_with(kind: type[T]) -> type[T]:
-    """The same class, of the blocking face: `async with` raises an error that names the other."""
+    """Return the class of the blocking face: `async with` raises an error that names the other."""
     return _refuse(kind, _FOR_WITH, "__aenter__", "__aexit__")
 
 
 def for_async_with(kind: type[T]) -> type[T]:
-    """The same class, of the asyncio face: `with` raises an error that names the other."""
+    """Return the class of the asyncio face: `with` raises an error that names the other."""
     return _refuse(kind, _FOR_ASYNC_WITH, "__enter__", "__exit__")
 
 
 def by_halves(kind: type[T]) -> type[T]:
-    """The same class: it is entered by what its methods give."""
+    """Return the class: `with` raises an error that names the methods whose results it takes."""
     return _refuse(kind, _BY_HALVES, "__enter__", "__exit__", "__aenter__", "__aexit__")
 
 
 def _refuse(kind: type[T], refusal: OtherFace, *names: str) -> type[T]:
-    """Not in the class itself, where type checkers would take it for a method."""
+    """Set them from outside the class, where type checkers do not take them for methods."""
     for name in names:
         setattr(kind, name, refusal)
     return kind

@@ -1,4 +1,4 @@
-"""What a user may ask of a lock, checked once, the same in both faces."""
+"""The options of a lock: each is checked once, in the same way for both faces."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def make_terms(  # noqa: PLR0913  # the public options of a lock, each by name
     permits: int = 1,
     hand_over: bool = True,
 ) -> Terms:
-    """The terms of a lock, or an error that names the argument."""
+    """Return the terms of a lock, or raise an error that names the wrong argument."""
     backend = client.backend
     validation.able(backend.capabilities, mode, fair=fair, backend=backend.name)
     if owner is not None:
@@ -52,7 +52,7 @@ def make_terms(  # noqa: PLR0913  # the public options of a lock, each by name
 
 
 def check_options(timeout: validation.Duration | None, options: LockKeywords) -> None:
-    """Refuse what is wrong whatever the engine, while it is not known yet."""
+    """Refuse what is wrong on every engine, before it is known which one it is."""
     validation.wait(timeout)
     validation.ttl(options.get("ttl"), 0, validation.FOREVER)
     validation.max_hold(options.get("max_hold"))
@@ -62,7 +62,7 @@ def check_options(timeout: validation.Duration | None, options: LockKeywords) ->
 
 
 def until(client: Client, timeout: validation.Duration | None) -> float:
-    """The deadline of a wait that starts now."""
+    """Return the deadline of a wait that starts now."""
     if timeout is None:
         return validation.FOREVER
     return client.runtime.now() + validation.wait(timeout)
@@ -71,11 +71,11 @@ def until(client: Client, timeout: validation.Duration | None) -> float:
 def chosen(
     blocking: object, timeout: validation.Duration | None, default: validation.Duration | None
 ) -> validation.Duration | None:
-    """What `acquire(blocking, timeout)` means: as in threading, None stands for the lock's own."""
+    """Return the timeout that `acquire(blocking, timeout)` means; None is the lock's own."""
     if blocking:
         return default if timeout is None else timeout
     if timeout is not None and (timeout != -1 or isinstance(timeout, str)):
-        raise ConfigurationError("timeout makes no sense with blocking=False")
+        raise ConfigurationError("timeout cannot be combined with blocking=False")
     return 0
 
 
@@ -88,7 +88,7 @@ def checked_on_lost(on_lost: OnLost) -> OnLost:
 def timed_out(
     client: Client, request: LockRequest, timeout: validation.Duration | None, info: LockInfo | None
 ) -> AcquireTimeout:
-    """Says who has it, and what to do next."""
+    """Return an error that says who has the lock and what to do next."""
     name = client.bare(request.key)
     holders = "" if info is None or not info.holders else f"; held by {info.holders[0]}"
     advice = f"wait longer (timeout=), or {client.how_to_see(name)}"

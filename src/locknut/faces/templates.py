@@ -1,6 +1,6 @@
 """Lock names from a function's arguments: "user:{user_id}" or "invoice:{order.id}".
 
-The template is checked against the signature when the function is decorated, not when it is called.
+The template is checked against the signature when the function is decorated, not at each call.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ON_BUSY = ("raise", "skip", "wait")
 
 
 def namer(template: str, function: Callable[..., Any]) -> Callable[..., str]:
-    """A function that makes the lock's name from the arguments of a call."""
+    """Return a function that makes the lock's name from the arguments of a call."""
     validation.name(template, "template")
     signature = inspect.signature(function)
     for reference in _references(template):
@@ -35,7 +35,7 @@ def _references(template: str) -> list[str]:
     try:
         parts = list(string.Formatter().parse(template))
     except ValueError as error:
-        raise ConfigurationError(f"{template!r} is no template: {error}") from None
+        raise ConfigurationError(f"{template!r} is not a valid template: {error}") from None
     return [reference for _, reference, _, _ in parts if reference is not None]
 
 
@@ -43,17 +43,17 @@ def _known(reference: str, signature: inspect.Signature, template: str) -> None:
     argument = reference.partition(".")[0].partition("[")[0]
     if argument not in signature.parameters:
         known = ", ".join(signature.parameters) or "none"
-        message = f"{template!r} names {argument!r}, which is no argument (there are: {known})"
+        message = f"{template!r} names {argument!r}, which is not an argument (there are: {known})"
         raise ConfigurationError(message)
 
 
 def policy(
     template: object, on_busy: str, timeout: validation.Duration | None
 ) -> validation.Duration | None:
-    """How long a decorated function waits: not at all, unless it is told to."""
+    """Return how long a decorated function waits: it does not wait unless the user asks for it."""
     if callable(template):
         called = getattr(template, "__name__", "report")
-        message = f'locked needs the name of a lock, in brackets: @locked("{called}")'
+        message = f'locked needs the name of a lock: @locked("{called}")'
         raise ConfigurationError(message)
     validation.name(template, "template")
     if on_busy not in ON_BUSY:
@@ -65,10 +65,12 @@ def policy(
 
 
 def refuse(function: Callable[..., Any], *, coroutine: bool) -> None:
-    """A body that runs after the call has returned would run without the lock."""
+    """Refuse a function whose body runs after the call has returned, so without the lock."""
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ConfigurationError(f"{function.__qualname__} is a generator: lock inside it instead")
     if inspect.iscoroutinefunction(function) is not coroutine:
         kind, right = ("a plain", "locknut") if coroutine else ("an async", "locknut.aio")
-        message = f"{function.__qualname__} is {kind} function: decorate it by `locked` of {right}"
+        message = (
+            f"{function.__qualname__} is {kind} function: decorate it with `locked` of {right}"
+        )
         raise ConfigurationError(message)
