@@ -9,14 +9,14 @@ import pytest
 import locknut
 from locknut import Capability
 from locknut.testing.conformance import Conformance
-from locknut.testing.conformance.cancelling import Cancelling
-from locknut.testing.conformance.excluding import Excluding
-from locknut.testing.conformance.looking import Looking
-from locknut.testing.conformance.losing import Losing, LosingOnALoop
-from locknut.testing.conformance.porting import Porting
-from locknut.testing.conformance.refusing import Refusing
-from locknut.testing.conformance.sharing import Sharing
-from locknut.testing.conformance.waiting import Waiting
+from locknut.testing.conformance.cancellation import Cancellation
+from locknut.testing.conformance.inspection import Inspection
+from locknut.testing.conformance.lease_loss import LeaseLoss, LeaseLossOnALoop
+from locknut.testing.conformance.mutual_exclusion import MutualExclusion
+from locknut.testing.conformance.port_rules import PortRules
+from locknut.testing.conformance.queues_and_timeouts import QueuesAndTimeouts
+from locknut.testing.conformance.readers_and_writers import ReadersAndWriters
+from locknut.testing.conformance.refused_arguments import RefusedArguments
 
 
 @pytest.mark.file
@@ -39,7 +39,15 @@ def test_what_it_declares(tmp_path: Path) -> None:
 
 @pytest.mark.file
 class TestPlainFile(
-    Excluding, Waiting, Refusing, Losing, LosingOnALoop, Sharing, Looking, Porting, Cancelling
+    MutualExclusion,
+    QueuesAndTimeouts,
+    RefusedArguments,
+    LeaseLoss,
+    LeaseLossOnALoop,
+    ReadersAndWriters,
+    Inspection,
+    PortRules,
+    Cancellation,
 ):
     """The plainer engine, of systems without open-file-description locks: what it can do."""
 

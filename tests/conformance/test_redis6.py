@@ -7,20 +7,28 @@ from __future__ import annotations
 
 import pytest
 
-from locknut.testing.conformance.excluding import Excluding
-from locknut.testing.conformance.looking import Looking
-from locknut.testing.conformance.moving import Moving
-from locknut.testing.conformance.owning import Owning
-from locknut.testing.conformance.permitting import Permitting
-from locknut.testing.conformance.porting import Porting
-from locknut.testing.conformance.sharing import Sharing
-from locknut.testing.conformance.together import Together
-from locknut.testing.conformance.waiting import Waiting
+from locknut.testing.conformance.detach_and_attach import DetachAndAttach
+from locknut.testing.conformance.group_commands import GroupCommands
+from locknut.testing.conformance.inspection import Inspection
+from locknut.testing.conformance.mutual_exclusion import MutualExclusion
+from locknut.testing.conformance.port_rules import PortRules
+from locknut.testing.conformance.queues_and_timeouts import QueuesAndTimeouts
+from locknut.testing.conformance.readers_and_writers import ReadersAndWriters
+from locknut.testing.conformance.semaphores import Semaphores
+from locknut.testing.conformance.shared_owners import SharedOwners
 from tests.servers.redis import RedisServer
 
 
 class TestRedis6(
-    Excluding, Waiting, Sharing, Permitting, Owning, Looking, Moving, Porting, Together
+    MutualExclusion,
+    QueuesAndTimeouts,
+    ReadersAndWriters,
+    Semaphores,
+    SharedOwners,
+    Inspection,
+    DetachAndAttach,
+    PortRules,
+    GroupCommands,
 ):
     @pytest.fixture
     def engine_url(self, redis6_server: RedisServer) -> str:

@@ -7,8 +7,8 @@ import pytest
 import locknut
 from locknut import Capability
 from locknut.testing.conformance import Conformance
-from locknut.testing.conformance.excluding import Excluding
-from locknut.testing.conformance.porting import Porting
+from locknut.testing.conformance.mutual_exclusion import MutualExclusion
+from locknut.testing.conformance.port_rules import PortRules
 from tests.servers.certificates import Certificates
 from tests.servers.zookeeper import ZooKeeperEnsemble, ZooKeeperServer
 
@@ -32,7 +32,7 @@ class TestEnsemble(Conformance):
 
 
 @pytest.mark.zookeeper
-class TestTls(Excluding, Porting):
+class TestTls(MutualExclusion, PortRules):
     """What goes over another way to the server: with TLS kazoo's thread sends and reads alone."""
 
     @pytest.fixture

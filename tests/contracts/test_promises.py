@@ -96,6 +96,6 @@ def test_a_test_that_does_not_exist_is_noticed() -> None:
     assert exists(f"{here}::test_a_test_that_does_not_exist_is_noticed")
     assert not exists(f"{here}::test_that_nobody_wrote")
     assert not exists("tests/contracts/test_nowhere.py::test_it")
-    suite = "src/locknut/testing/conformance/excluding.py"
-    assert exists(f"{suite}::Excluding::test_with_inside_with")
+    suite = "src/locknut/testing/conformance/mutual_exclusion.py"
+    assert exists(f"{suite}::MutualExclusion::test_with_inside_with")
     assert not exists(f"{suite}::test_with_inside_with")

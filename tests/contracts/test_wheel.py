@@ -44,8 +44,17 @@ def test_it_holds_the_whole_package_and_nothing_else(wheel: Path) -> None:
 
 
 USERS = {
-    *("clock", "conformance", "doubles", "fakes", "flow", "loop_thread", "plugin", "proxy"),
-    *("real_locks", "standins"),
+    *(
+        "fake_clock",
+        "conformance",
+        "fake_clients",
+        "fakes",
+        "flow",
+        "loop_thread",
+        "plugin",
+        "proxy",
+    ),
+    *("real_locks", "fake_engines"),
 }
 """The parts of `locknut.testing`: each helps to test somebody else's code or engine."""
 

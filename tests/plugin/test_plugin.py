@@ -311,7 +311,7 @@ def test_every_export_is_found_whatever_was_imported_before() -> None:
     code = (
         "import inspect, pkgutil, locknut.testing\n"
         "names = locknut.testing.__all__\n"
-        "for name in ('fakes', 'clock', 'standins', 'proxy', 'conformance'):\n"
+        "for name in ('fakes', 'fake_clock', 'fake_engines', 'proxy', 'conformance'):\n"
         "    __import__(f'locknut.testing.{name}')\n"
         "assert not any(inspect.ismodule(getattr(locknut.testing, name)) for name in names)\n"
         "parts = {each.name for each in pkgutil.iter_modules(locknut.testing.__path__)}\n"

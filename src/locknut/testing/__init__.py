@@ -9,18 +9,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from locknut.testing.clock import Clock
     from locknut.testing.conformance import Conformance
+    from locknut.testing.fake_clock import Clock
+    from locknut.testing.fake_engines import SomebodyElse
     from locknut.testing.fakes import FakeLocks, fake_locks
     from locknut.testing.proxy import FaultProxy
-    from locknut.testing.standins import SomebodyElse
 
 _HOMES = {
-    "Clock": "clock",
+    "Clock": "fake_clock",
     "Conformance": "conformance",
     "FakeLocks": "fakes",
     "FaultProxy": "proxy",
-    "SomebodyElse": "standins",
+    "SomebodyElse": "fake_engines",
     "fake_locks": "fakes",
 }
 

@@ -25,9 +25,9 @@ from locknut.core.values import DEFAULT_NAMESPACE, Mode
 from locknut.errors import BackendError, ConfigurationError, LocknutError
 from locknut.runtimes import threads
 from locknut.runtimes.threads import run
-from locknut.testing.clock import COURTESY, Clock
-from locknut.testing.doubles import ELSEWHERE, Double
-from locknut.testing.standins import FakeEngine, Line, SomebodyElse
+from locknut.testing.fake_clients import ELSEWHERE, Double
+from locknut.testing.fake_clock import COURTESY, Clock
+from locknut.testing.fake_engines import FakeEngine, Line, SomebodyElse
 from locknut.urls import DEFAULT_URL, parse
 
 HOME = "memory:test"

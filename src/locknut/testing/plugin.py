@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     import locknut
     from locknut import aio
     from locknut.core.holding import LeaseCore
-    from locknut.testing.clock import Clock
+    from locknut.testing.fake_clock import Clock
+    from locknut.testing.fake_engines import SomebodyElse
     from locknut.testing.fakes import FakeLocks
-    from locknut.testing.standins import SomebodyElse
 
 pytest.register_assert_rewrite("locknut.testing.conformance")
 

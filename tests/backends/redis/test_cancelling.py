@@ -10,7 +10,7 @@ import pytest
 import uvloop
 
 from locknut import aio
-from locknut.testing.conformance.cancelling import CancelledAt
+from locknut.testing.conformance.cancellation import CancelledAt
 from tests.backends.redis.conftest import PATIENCE
 from tests.servers.redis import RedisServer
 

@@ -13,7 +13,7 @@ import pytest
 
 from locknut.core.ports import Engine, Runtime
 from locknut.testing.conformance.colours import COLOURS
-from locknut.testing.conformance.porting import Porting
+from locknut.testing.conformance.port_rules import PortRules
 from locknut.urls import open_engine
 from tests.backends.zookeeper.conftest import root
 from tests.servers.zookeeper import ZooKeeperServer
@@ -63,7 +63,7 @@ class Stalling:
         return self._stall.at(name, getattr(self._real, name))
 
 
-class Porter(Porting):
+class Porter(PortRules):
     """The suite on such an engine; its tests are run by hand."""
 
     __test__ = False

@@ -22,46 +22,46 @@ of its own and leaves nothing behind, so a server may be shared. See docs/testin
 
 from __future__ import annotations
 
-from locknut.testing.conformance.cancelling import Cancelling
-from locknut.testing.conformance.decorating import Decorating
-from locknut.testing.conformance.excluding import Excluding
-from locknut.testing.conformance.gathering import Gathering
-from locknut.testing.conformance.looking import Looking
-from locknut.testing.conformance.losing import Losing, LosingOnALoop
-from locknut.testing.conformance.moving import Moving
-from locknut.testing.conformance.naming import Naming
-from locknut.testing.conformance.owning import Owning
-from locknut.testing.conformance.permitting import Permitting
-from locknut.testing.conformance.pinging import Pinging
-from locknut.testing.conformance.porting import Porting
-from locknut.testing.conformance.refusing import Refusing
-from locknut.testing.conformance.sharing import Sharing
+from locknut.testing.conformance.cancellation import Cancellation
+from locknut.testing.conformance.decorators import Decorators
+from locknut.testing.conformance.detach_and_attach import DetachAndAttach
+from locknut.testing.conformance.group_commands import GroupCommands
+from locknut.testing.conformance.inspection import Inspection
+from locknut.testing.conformance.lease_loss import LeaseLoss, LeaseLossOnALoop
+from locknut.testing.conformance.lock_events import LockEvents
+from locknut.testing.conformance.lock_groups import LockGroups
+from locknut.testing.conformance.lock_names import LockNames
+from locknut.testing.conformance.mutual_exclusion import MutualExclusion
+from locknut.testing.conformance.pings import Pings
+from locknut.testing.conformance.port_rules import PortRules
+from locknut.testing.conformance.queues_and_timeouts import QueuesAndTimeouts
+from locknut.testing.conformance.readers_and_writers import ReadersAndWriters
+from locknut.testing.conformance.refused_arguments import RefusedArguments
+from locknut.testing.conformance.semaphores import Semaphores
+from locknut.testing.conformance.shared_owners import SharedOwners
 from locknut.testing.conformance.suite import needs
-from locknut.testing.conformance.telling import Telling
-from locknut.testing.conformance.together import Together
-from locknut.testing.conformance.waiting import Waiting
 
 __all__ = ["Conformance", "needs"]
 
 
 class Conformance(
-    Excluding,
-    Waiting,
-    Refusing,
-    Naming,
-    Losing,
-    LosingOnALoop,
-    Sharing,
-    Permitting,
-    Owning,
-    Gathering,
-    Decorating,
-    Looking,
-    Moving,
-    Pinging,
-    Telling,
-    Porting,
-    Together,
-    Cancelling,
+    MutualExclusion,
+    QueuesAndTimeouts,
+    RefusedArguments,
+    LockNames,
+    LeaseLoss,
+    LeaseLossOnALoop,
+    ReadersAndWriters,
+    Semaphores,
+    SharedOwners,
+    LockGroups,
+    Decorators,
+    Inspection,
+    DetachAndAttach,
+    Pings,
+    LockEvents,
+    PortRules,
+    GroupCommands,
+    Cancellation,
 ):
     """Everything an engine must do. Subclass it, name the engine, and let pytest find it."""

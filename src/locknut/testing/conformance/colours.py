@@ -14,7 +14,7 @@ from locknut import aio
 from locknut.core.ports import Backend, Engine, Runtime
 from locknut.runtimes.loop import LoopRuntime
 from locknut.runtimes.threads import ThreadRuntime, run
-from locknut.testing.conformance.awaited import awaited, bare
+from locknut.testing.conformance.awaitable_face import awaited, bare
 
 PATIENCE = 20.0
 """How long a test waits for what must happen before it calls it a failure."""

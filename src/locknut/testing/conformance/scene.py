@@ -18,7 +18,7 @@ from locknut.errors import BackendUnavailable
 from locknut.runtimes import clock
 from locknut.runtimes.threads import ThreadRuntime
 from locknut.testing.conformance.colours import GLANCE, PATIENCE, Colour, Gate, Work, Worker
-from locknut.testing.conformance.insisting import Insistent
+from locknut.testing.conformance.retries import RetryingPort
 
 SHORT_TTL = 0.4
 SAFE_TTL = 3.0
@@ -100,7 +100,7 @@ class Scene:
         """The engine as the core sees it, and asks it again."""
         backend = self.colour.backend(self._open_engine())
         self._ports.append(backend)
-        return cast("Backend", Insistent(backend, self.pause))
+        return cast("Backend", RetryingPort(backend, self.pause))
 
     def runtime(self) -> Runtime:
         return self.colour.runtime()

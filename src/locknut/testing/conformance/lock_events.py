@@ -13,7 +13,7 @@ from locknut.testing.conformance.scene import Scene
 from locknut.testing.conformance.suite import Part
 
 
-class Telling(Part):
+class LockEvents(Part):
     """`on_event`, and the logger `locknut`."""
 
     async def test_a_quiet_life(self, scene: Scene) -> None:

@@ -14,7 +14,7 @@ from locknut.testing.conformance.suite import Part, needs
 PERMITS = Capability.PERMITS
 
 
-class Permitting(Part):
+class Semaphores(Part):
     """Semaphores."""
 
     @needs(PERMITS)

@@ -15,8 +15,8 @@ from locknut.core.client import Client
 from locknut.core.values import State
 from locknut.errors import ConfigurationError
 from locknut.runtimes.loop import LoopRuntime
-from locknut.testing.clock import Clock, FakeLoop, FakeThreads
-from locknut.testing.standins import FakeEngine
+from locknut.testing.fake_clock import Clock, FakeLoop, FakeThreads
+from locknut.testing.fake_engines import FakeEngine
 
 KEPT = ("serial", "fence_step", "how_to_see", "carried", "identity")
 """The number that every Lock knows which exists, how fences are counted, a hint, and pickles."""

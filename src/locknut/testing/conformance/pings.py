@@ -14,7 +14,7 @@ from locknut.testing.conformance.suite import Part
 _CROWD = 4
 
 
-class Pinging(Part):
+class Pings(Part):
     """`ping`."""
 
     async def test_it_tells_the_engine_and_the_time(self, scene: Scene) -> None:

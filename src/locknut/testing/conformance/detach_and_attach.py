@@ -12,7 +12,7 @@ from locknut.testing.conformance.scene import Scene
 from locknut.testing.conformance.suite import Part, needs
 
 
-class Moving(Part):
+class DetachAndAttach(Part):
     """`detach` and `attach`."""
 
     async def test_the_hold_goes_on_under_the_same_fence(self, scene: Scene) -> None:

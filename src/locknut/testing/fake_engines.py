@@ -14,7 +14,7 @@ from locknut.core.ports import Backend, Runtime
 from locknut.core.values import FENCE_STEP, Busy, Claim, Mode
 from locknut.errors import BackendUnavailable
 from locknut.runtimes.threads import run
-from locknut.testing.clock import Clock, FakeThreads
+from locknut.testing.fake_clock import Clock, FakeThreads
 
 COMMANDS = frozenset(
     {

@@ -26,7 +26,7 @@ async def _try(scene: Scene, lock: Any) -> bool:
     return bool(await scene.spawn(ask).result())
 
 
-class Sharing(Part):
+class ReadersAndWriters(Part):
     """Read-write locks."""
 
     @needs(SHARED)

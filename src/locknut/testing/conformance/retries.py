@@ -21,7 +21,7 @@ _VERBS: Final = frozenset({
 })  # fmt: skip
 
 
-class Insistent:
+class RetryingPort:
     """The port of an engine, in the hands of somebody patient."""
 
     def __init__(self, port: Backend, pause: Callable[[float], Awaitable[None]]):

@@ -21,7 +21,7 @@ def _plain(answer: Renewed) -> Renewal:
     return Renewal.LOST if isinstance(answer, Broken) else answer
 
 
-class Porting(Part):
+class PortRules(Part):
     """What the core relies on."""
 
     async def test_it_says_what_it_is(self, scene: Scene) -> None:

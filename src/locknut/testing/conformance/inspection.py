@@ -17,7 +17,7 @@ _LOOKS = 400
 """So often a waiter is looked for: an engine may list none."""
 
 
-class Looking(Part):
+class Inspection(Part):
     """`info`, `list`, `force_release`."""
 
     async def test_a_free_name_has_nobody(self, scene: Scene) -> None:

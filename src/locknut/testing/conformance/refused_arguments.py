@@ -22,7 +22,7 @@ BAD_NAMESPACES: list[Any] = ["", "a:b", "a b", "ä", "x" * 129, "a/b", 7]
 BAD_COHORTS: list[Any] = [-1, 32, True, 1.5, "16", None]
 
 
-class Refusing(Part):
+class RefusedArguments(Part):
     """Bad input."""
 
     async def test_bad_ttls(self, scene: Scene) -> None:

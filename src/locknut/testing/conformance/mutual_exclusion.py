@@ -13,7 +13,7 @@ CROWD = 8
 ROUNDS = 12
 
 
-class Excluding(Part):
+class MutualExclusion(Part):
     """The lock as a lock."""
 
     async def test_one_at_a_time_among_many_and_fences_grow(self, scene: Scene) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from locknut.core.values import Capability
 from locknut.errors import AcquireTimeout, ConfigurationError
-from locknut.testing.conformance.awaited import bare
+from locknut.testing.conformance.awaitable_face import bare
 from locknut.testing.conformance.scene import Scene
 from locknut.testing.conformance.suite import Part, needs
 
@@ -29,7 +29,7 @@ class _Counted:
         return await self._inner.attempt(claim, patience)
 
 
-class Waiting(Part):
+class QueuesAndTimeouts(Part):
     """Timeouts, and the line."""
 
     async def test_no_patience_no_lock(self, scene: Scene) -> None:

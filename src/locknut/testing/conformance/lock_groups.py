@@ -11,7 +11,7 @@ from locknut.testing.conformance.scene import Scene
 from locknut.testing.conformance.suite import Part
 
 
-class Gathering(Part):
+class LockGroups(Part):
     """`all` and `all_of`."""
 
     async def test_all_are_held_and_all_are_released(self, scene: Scene) -> None:

@@ -15,7 +15,7 @@ from locknut.testing.conformance.scene import Scene
 from locknut.testing.conformance.suite import Part
 
 
-class Losing(Part):
+class LeaseLoss(Part):
     """Expiry and loss, by the holder's own clock."""
 
     async def test_a_lease_runs_out(self, scene: Scene) -> None:
@@ -197,7 +197,7 @@ class Losing(Part):
         await kept.release()
 
 
-class LosingOnALoop(Part):
+class LeaseLossOnALoop(Part):
     """What only asyncio has: the body is cancelled when its hold is lost."""
 
     colours = ("asyncio",)

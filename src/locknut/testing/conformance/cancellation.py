@@ -82,7 +82,7 @@ async def _at_every_await(
     pytest.fail(f"suspends more than {MOST} times")
 
 
-class Cancelling(Part):
+class Cancellation(Part):
     """Cancellation, and races with it."""
 
     colours = ("asyncio",)

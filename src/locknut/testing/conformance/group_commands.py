@@ -34,7 +34,7 @@ async def _granted(port: Any, claims: list[Claim]) -> list[int]:
     return [each.raw for each in answer]
 
 
-class Together(Part):
+class GroupCommands(Part):
     """What the core relies on where an engine has `attempt_all` and `release_all`."""
 
     async def test_several_are_taken_and_given_back(self, scene: Scene) -> None:

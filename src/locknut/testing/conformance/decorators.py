@@ -29,7 +29,7 @@ async def _call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return await result if hasattr(result, "__await__") else result
 
 
-class Decorating(Part):
+class Decorators(Part):
     """`@locks.locked(...)`."""
 
     async def test_the_name_comes_from_the_arguments(self, scene: Scene) -> None:

@@ -9,7 +9,7 @@ from locknut.testing.conformance.scene import Scene
 from locknut.testing.conformance.suite import Part, needs
 
 
-class Owning(Part):
+class SharedOwners(Part):
     """An explicit owner: the hold is a set of claims, each with its own expiry (L4)."""
 
     async def test_two_clients_hold_as_one_owner(self, scene: Scene) -> None:

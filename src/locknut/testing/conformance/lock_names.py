@@ -21,7 +21,7 @@ NAMES = [
 ]  # fmt: skip
 
 
-class Naming(Part):
+class LockNames(Part):
     """Names."""
 
     async def test_all_of_them_can_be_held_at_once(self, scene: Scene) -> None:
