@@ -17,8 +17,8 @@ from typing import Any
 
 from kazoo.protocol.serialization import GetData, Sync
 
-from locknut.backends.zookeeper import batches
-from locknut.backends.zookeeper.proving import Proof
+from locknut.backends.zookeeper import requests
+from locknut.backends.zookeeper.session_proof import Proof
 
 TICK = 1.0
 TIMEOUT = 2.2
@@ -303,7 +303,7 @@ class Client:
         now = self.world.now
         if now >= self.proof.due():
             self.proof.beats(now)
-            self.ask(batches.PROVING)
+            self.ask(requests.PROVING)
         if self.world.random.random() < 0.1:
             self.ask(GetData("/", None))
         self.world.after(0.05, lambda: self._beat(number))
@@ -311,7 +311,7 @@ class Client:
     def ask(self, request: Any) -> None:
         """What a server does with it: reads by itself, a sync by its leader, a write by most."""
         world, server, number = self.world, self.at, self._connection
-        batch = batches.Batch([request], self.proof, lambda _: None)
+        batch = requests.Batch([request], self.proof, lambda _: None)
 
         def heard() -> None:
             if number == self._connection:

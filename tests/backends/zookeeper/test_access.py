@@ -152,20 +152,20 @@ def test_wrong_addresses_are_refused_before_anything_is_sent(url: str, said: str
 
 
 def test_addresses_that_are_right() -> None:
-    from locknut.backends.zookeeper.settings import read
+    from locknut.backends.zookeeper.settings import from_url
     from locknut.urls import parse
 
-    found = read(
+    found = from_url(
         parse("zookeeper://us%3Aer:p%40ss@a,b:2182,[::1]:2183,[::2]/locks/of mine?acl=open")
     )
     assert found.hosts == ("a:2181", "b:2182", "[::1]:2183", "[::2]:2181")
     assert found.root == "/locks/of mine"
     assert found.login == "us:er:p@ss"
     assert "p@ss" not in repr(found)
-    plain = read(parse("zookeeper://"))
+    plain = from_url(parse("zookeeper://"))
     assert plain.hosts == ("localhost:2181",)
     assert (plain.session_timeout, plain.layout, plain.private) == (10, "curator", False)
-    assert read(parse("zookeeper://h?session_timeout=1m")).session_timeout == 60
+    assert from_url(parse("zookeeper://h?session_timeout=1m")).session_timeout == 60
 
 
 def test_a_ttl_above_the_sessions_is_refused(zookeeper_server: ZooKeeperServer) -> None:

@@ -14,7 +14,7 @@ from kazoo.security import CREATOR_ALL_ACL, READ_ACL_UNSAFE
 
 import locknut
 from locknut import ConfigurationError, aio
-from locknut.backends.zookeeper.clients import settings_of
+from locknut.backends.zookeeper.settings import from_client
 from tests.backends.zookeeper.conftest import PATIENCE, kazoo_client, root
 from tests.servers.certificates import Certificates
 from tests.servers.zookeeper import ZooKeeperServer
@@ -119,7 +119,7 @@ def test_how_it_retries_and_which_server_it_takes_first_is_not_asked() -> None:
             {"randomize_hosts": False, "command_retry": {"max_tries": 9}, "handler": _handler()},
         )
     )
-    assert settings_of(tuned) == settings_of(plain)
+    assert from_client(tuned) == from_client(plain)
 
 
 def _handler() -> SequentialThreadingHandler:

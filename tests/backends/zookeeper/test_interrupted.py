@@ -15,9 +15,9 @@ import pytest
 from kazoo.protocol.serialization import Create2, Delete, GetChildren
 
 import locknut
-from locknut.backends.zookeeper import driver, looking, moving, naming
+from locknut.backends.zookeeper import contenders, kazoo_client, node_names, node_swaps
 from locknut.backends.zookeeper.backend import ZooKeeperBackend
-from locknut.backends.zookeeper.batches import Batch
+from locknut.backends.zookeeper.requests import Batch
 from locknut.core.values import Claim, Granted, Mode
 from locknut.errors import BackendUnavailable
 from locknut.runtimes.threads import ThreadRuntime, run
@@ -40,7 +40,7 @@ def port(url: str) -> Iterator[ZooKeeperBackend]:
 
 
 def line(port: ZooKeeperBackend, of: Claim) -> list[str]:
-    folders = naming.folders_of(port.session.settings.root, of)
+    folders = node_names.folders_of(port.session.settings.root, of)
     return [each.name for each in run(port.line(*folders))]
 
 
@@ -85,7 +85,7 @@ def test_who_is_interrupted_while_it_finds_its_node_has_its_number(
     port: ZooKeeperBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = claim("x")
-    for at, step in [(port, "stood"), (looking, "raw_of")]:
+    for at, step in [(port, "stood"), (contenders, "raw_of")]:
         with monkeypatch.context() as patched:
             patched.setattr(at, step, interrupted)
             with pytest.raises(KeyboardInterrupt):
@@ -105,7 +105,7 @@ def test_a_node_that_is_removed_while_its_claim_looks_for_it_is_made_again(
         patched.setattr(port, "stood", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run(port.attempt(mine, 0.0))
-    (folder,) = naming.folders_of(port.session.settings.root, mine)
+    (folder,) = node_names.folders_of(port.session.settings.root, mine)
     (ghost,) = line(port, mine)
     real = port.line
 
@@ -129,7 +129,7 @@ def test_a_hold_that_is_taken_over_while_the_session_ends_is_not_given_out(
     held, taker = claim("x"), claim("x")
     run(port.attempt(held, 0.0))
     assert run(port.detach(held, 5.0))
-    real = moving.attach
+    real = node_swaps.attach
 
     async def late(*given: Any) -> Any:
         place = await real(*given)
@@ -137,7 +137,7 @@ def test_a_hold_that_is_taken_over_while_the_session_ends_is_not_given_out(
         return place
 
     with monkeypatch.context() as patched:
-        patched.setattr(moving, "attach", late)
+        patched.setattr(node_swaps, "attach", late)
         with pytest.raises(BackendUnavailable):
             run(port.attach(held, taker))
     run(port.release(taker))
@@ -154,7 +154,7 @@ def test_a_hold_that_an_interrupted_attach_took_over_is_parked_again(
     assert run(port.attach(detached, given_up)) is not None
     for _ in range(2):  # an answer may be lost
         run(port.undo_attach(given_up, detached._replace(ttl=60.0)))
-        (node,) = naming.nodes(line(port, mine))
+        (node,) = node_names.nodes(line(port, mine))
         assert (node.id, node.detached) == (detached.id, True)
     taken = run(port.attach(detached, mine))
     assert taken is not None
@@ -171,14 +171,14 @@ def test_an_attach_that_failed_leaves_the_text_good(
         lease = web.lock("x").acquire()
         assert lease is not None
         text = lease.detach(ttl=60)
-        attach = moving.attach
+        attach = node_swaps.attach
 
         async def done(*given: Any) -> Any:
             await attach(*given)
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patched:
-            patched.setattr(moving, "attach", done)
+            patched.setattr(node_swaps, "attach", done)
             with pytest.raises(KeyboardInterrupt):
                 worker.attach(text)
         found: list[locknut.Lease] = []
@@ -207,7 +207,7 @@ def test_a_reader_that_was_a_writer_is_found_by_whoever_releases_it(
         patched.setattr(port, "all_or_nothing", done)
         with pytest.raises(KeyboardInterrupt):
             run(port.downgrade(mine))
-    assert [naming.nodes(line(port, mine))[0].mode] == [Mode.SHARED]
+    assert [node_names.nodes(line(port, mine))[0].mode] == [Mode.SHARED]
     run(port.release(mine))
     assert line(port, mine) == []
 
@@ -218,7 +218,7 @@ def test_what_was_left_to_kazoos_thread_is_not_overtaken(port: ZooKeeperBackend)
     """
     mine = claim("x")
     run(port.attempt(mine, 0.0))
-    (folder,) = naming.folders_of(port.session.settings.root, mine)
+    (folder,) = node_names.folders_of(port.session.settings.root, mine)
     late = Create2(f"{folder}/late", b"", port.session.acl, 0)
 
     batch = Batch([late], port.session.proof, lambda _: None)
@@ -238,9 +238,9 @@ def test_who_is_interrupted_while_it_connects_connects_again(
 ) -> None:
     """Nobody else would ever start kazoo's thread; and who starts it has no signals."""
     starters: list[threading.Thread] = []
-    real = driver.Client.start_async
+    real = kazoo_client.Client.start_async
 
-    def start(client: driver.Client) -> None:
+    def start(client: kazoo_client.Client) -> None:
         starters.append(threading.current_thread())
         real(client)
 
@@ -251,7 +251,7 @@ def test_who_is_interrupted_while_it_connects_connects_again(
             raise KeyboardInterrupt  # no other thread has signals
         begin(thread)
 
-    monkeypatch.setattr(driver.Client, "start_async", start)
+    monkeypatch.setattr(kazoo_client.Client, "start_async", start)
     with locknut.connect(url) as locks:
         with monkeypatch.context() as patched:
             patched.setattr(threading.Thread, "start", begun)

@@ -12,7 +12,7 @@ from kazoo.client import KazooClient
 
 import locknut
 from locknut import aio
-from locknut.backends.zookeeper import gathering, recipe
+from locknut.backends.zookeeper import many_keys, recipe
 from locknut.core.values import Busy, Granted, Mode, Renewal
 from locknut.runtimes.clock import now
 from locknut.runtimes.threads import ThreadRuntime, ThreadSignal, run
@@ -90,7 +90,7 @@ def test_several_of_which_one_is_held_leave_nobody_behind(url: str, kazoo: Kazoo
     holder, waiter = claim("b"), claim("a")
     run(other.attempt(holder, 0.0))
     several = [claim("a"), claim("b")]
-    release_all = gathering.release_all
+    release_all = many_keys.release_all
     behind: list[Any] = []
 
     async def later(*given: Any) -> list[bool]:
@@ -98,7 +98,7 @@ def test_several_of_which_one_is_held_leave_nobody_behind(url: str, kazoo: Kazoo
         return await release_all(*given)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(gathering, "release_all", later)
+        patched.setattr(many_keys, "release_all", later)
         assert isinstance(run(port.attempt_all(several)), Busy)
     assert isinstance(behind[0], Busy)
     with other.watch(waiter, ThreadSignal) as rung:

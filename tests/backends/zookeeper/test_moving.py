@@ -10,7 +10,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import LockTimeout
 
 import locknut
-from locknut.backends.zookeeper import looking
+from locknut.backends.zookeeper import contenders
 from locknut.core.values import Granted
 from locknut.runtimes.threads import ThreadRuntime, run
 from tests.backends.zookeeper.conftest import children, claim, engine
@@ -58,14 +58,14 @@ def test_a_claim_stands_beside_its_owners_other_one_only_while_that_is_there(
     first, second = claim(owner="me"), claim(owner="me")
     before = run(other.attempt(first, 0.0))
     assert isinstance(before, Granted)
-    raw_of = looking.raw_of
+    raw_of = contenders.raw_of
 
     def late(*found: Any) -> int:
         if gone:
             run(other.release(first))
         return raw_of(*found)
 
-    monkeypatch.setattr(looking, "raw_of", late)
+    monkeypatch.setattr(contenders, "raw_of", late)
     after = run(port.attempt(second, 0.0))
     assert isinstance(after, Granted)
     assert (after.raw > before.raw) == gone

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from locknut.backends.zookeeper.proving import Proof
+from locknut.backends.zookeeper.session_proof import Proof
 from locknut.core import pacing
 
 T = 8.0

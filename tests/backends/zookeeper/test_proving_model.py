@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from kazoo.protocol.serialization import Sync
 
-from locknut.backends.zookeeper import batches
-from locknut.backends.zookeeper.proving import Proof
+from locknut.backends.zookeeper import requests
+from locknut.backends.zookeeper.session_proof import Proof
 from tests.backends.zookeeper.modelling import World
 
 SCHEDULES = 250
@@ -19,7 +19,7 @@ def schedules() -> Iterator[World]:
     for seed in range(SCHEDULES):
         world = World(seed)
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(batches, "now", lambda world=world: world.now)
+            patched.setattr(requests, "now", lambda world=world: world.now)
             world.run()
         yield world
 
@@ -39,8 +39,8 @@ def test_nobody_believes_in_a_session_that_has_expired() -> None:
 
 
 def _believe_syncs(patched: pytest.MonkeyPatch) -> None:
-    patched.setattr(batches, "PROVING", Sync("/"))
-    patched.setattr(batches, "MAJORITY", batches.THROUGH_LEADER)
+    patched.setattr(requests, "PROVING", Sync("/"))
+    patched.setattr(requests, "MAJORITY", requests.THROUGH_LEADER)
 
 
 def _believe_reconnects(patched: pytest.MonkeyPatch) -> None:

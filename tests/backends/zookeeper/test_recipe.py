@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from locknut.backends.zookeeper import naming, recipe
-from locknut.backends.zookeeper.naming import Node
+from locknut.backends.zookeeper import node_names, recipe
+from locknut.backends.zookeeper.node_names import Node
 from locknut.backends.zookeeper.recipe import MINE, Verdict
 from locknut.core.values import Claim, Mode
 
@@ -16,7 +16,7 @@ UUID = "_c_01234567-89ab-cdef-0123-456789abcdef-"
 
 
 def line(*names: str) -> list[Node]:
-    return naming.nodes(list(names))
+    return node_names.nodes(list(names))
 
 
 def verdicts(*names: str) -> list[Verdict]:
@@ -90,21 +90,21 @@ def test_the_walk_along_the_whole_line_says_what_each_verdict_says(
     crowd: list[tuple[str, int]],
 ) -> None:
     """An owner's claims may stand abreast."""
-    marks = ["", naming.owner_mark("one"), naming.owner_mark("two")]
+    marks = ["", node_names.owner_mark("one"), node_names.owner_mark("two")]
     numbers: list[int] = []
     names = []
     for at, (kind, owner) in enumerate(crowd):
         abreast = owner and at and crowd[at - 1] == (kind, owner)
         numbers.append(numbers[-1] if abreast else at)
         mark = marks[owner] if kind == "lock-" else ""
-        names.append(naming.prefix(f"{at:032x}", mark, kind) + f"{numbers[-1]:010d}")
+        names.append(node_names.prefix(f"{at:032x}", mark, kind) + f"{numbers[-1]:010d}")
     ordered = recipe.in_order(line(*names))
     each_for_itself = [recipe.verdict(ordered, each).mine for each in ordered]
     assert list(recipe.holding(ordered)) == each_for_itself
 
 
 def test_a_fellow_of_the_same_owner_holds_with_it() -> None:
-    mark = naming.owner_mark("order-7")
+    mark = node_names.owner_mark("order-7")
     first, beside = f"a{mark}lock-0000000001", f"{UUID}{mark}lock-0000000001"
     late, other = f"{UUID}{mark}lock-0000000002", "b-lock-0000000003"
     assert verdicts(f"{UUID}{mark}lock-0000000001", beside, other)[:2] == [MINE, MINE]
@@ -143,30 +143,32 @@ def test_what_is_no_contender_is_nobody() -> None:
 def test_our_own_names_say_what_they_are(
     layout: str, mode: Mode, owner: str | None, detached: bool
 ) -> None:
-    kind = naming.kind_of(Claim("t:x", ID, mode=mode), layout)
-    name = naming.prefix(ID, naming.owner_mark(owner), kind, detached=detached) + "0000000012"
-    found = naming.node(name)
+    kind = node_names.kind_of(Claim("t:x", ID, mode=mode), layout)
+    name = (
+        node_names.prefix(ID, node_names.owner_mark(owner), kind, detached=detached) + "0000000012"
+    )
+    found = node_names.node(name)
     assert found is not None
     assert (found.id, found.mode, found.sequence) == (ID, mode, 12)
     assert (found.owner, found.detached, found.number) == (
-        naming.owner_mark(owner), detached, "0000000012",
+        node_names.owner_mark(owner), detached, "0000000012",
     )  # fmt: skip
 
 
 def test_the_writer_of_a_read_write_lock_has_curators_name_for_it() -> None:
     writer = Claim("t:x", ID, writer=True)
-    assert naming.kind_of(writer, "curator") == "__WRIT__"
-    assert naming.kind_of(writer._replace(writer=False), "curator") == "lock-"
-    assert naming.prefix(ID, "", "lock-") == f"{UUID}lock-"
+    assert node_names.kind_of(writer, "curator") == "__WRIT__"
+    assert node_names.kind_of(writer._replace(writer=False), "curator") == "lock-"
+    assert node_names.prefix(ID, "", "lock-") == f"{UUID}lock-"
 
 
 @given(st.text(min_size=1), st.text(min_size=1))
 def test_different_names_have_different_nodes_that_the_server_accepts(one: str, two: str) -> None:
-    first, second = (naming.folder("/top", f"space:{name}") for name in (one, two))
+    first, second = (node_names.folder("/top", f"space:{name}") for name in (one, two))
     assert (first == second) == (one == two)
     name = first.removeprefix("/top/space/")
     assert name.isascii()
     assert name.isprintable()
     assert "/" not in name
     assert name not in {".", "..", ""}
-    assert naming.key_of("space", name) == f"space:{one}"
+    assert node_names.key_of("space", name) == f"space:{one}"

@@ -15,9 +15,9 @@ from kazoo.exceptions import NoNodeError
 
 import locknut
 from locknut import aio
-from locknut.backends.zookeeper import moving
+from locknut.backends.zookeeper import node_swaps
 from locknut.backends.zookeeper.backend import ZooKeeperBackend
-from locknut.backends.zookeeper.places import Place
+from locknut.backends.zookeeper.claim_node import ClaimState
 from locknut.core.values import Busy, Claim, Granted, Mode
 from locknut.errors import BackendUnavailable
 from locknut.runtimes.clock import now
@@ -108,14 +108,14 @@ def test_an_answer_is_lost_on_the_way_from_the_line_to_the_lease(
     gives_up: bool,
 ) -> None:
     wanted = permit()
-    enter = moving.enter
+    enter = node_swaps.enter
 
     async def unheard(*given: Any) -> bool:
         proxy.replies.swallow()
         return await enter(*given)
 
     with monkeypatch.context() as patched, ThreadPoolExecutor(1) as another:
-        patched.setattr(moving, "enter", unheard)
+        patched.setattr(node_swaps, "enter", unheard)
         asked = another.submit(lambda: run(port.attempt(wanted, 0.0)))
         # A cut before the server has read the request would lose that, too.
         eventually(lambda: standing(beside, path) == (0, 1), "it was done")
@@ -147,15 +147,15 @@ def test_who_is_interrupted_on_that_way_leaves_no_ghost(
     gives_up: bool,
 ) -> None:
     wanted = permit()
-    stand = Place.stand
+    stand = ClaimState.stand
 
-    def interrupted(place: Place, name: str, raw: int) -> None:
+    def interrupted(place: ClaimState, name: str, raw: int) -> None:
         if "lease-" in name:
             raise KeyboardInterrupt
         stand(place, name, raw)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Place, "stand", interrupted)
+        patched.setattr(ClaimState, "stand", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run(port.attempt(wanted, 0.0))
     assert standing(beside, path) == (0, 1)
@@ -170,16 +170,16 @@ def test_who_finds_its_place_removed_on_that_way_stands_in_line_again(
     port: ZooKeeperBackend, path: str, beside: KazooClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = permit()
-    enter = moving.enter
+    enter = node_swaps.enter
     removed: list[str] = []
 
-    async def late(backend: ZooKeeperBackend, place: Place) -> bool:
+    async def late(backend: ZooKeeperBackend, place: ClaimState) -> bool:
         if not removed:
             removed.append(place.path)
             beside.delete(place.path)
         return await enter(backend, place)
 
-    monkeypatch.setattr(moving, "enter", late)
+    monkeypatch.setattr(node_swaps, "enter", late)
     assert isinstance(run(port.attempt(wanted, 0.0)), Granted)
     assert removed
     assert standing(beside, path) == (0, 1)
@@ -189,9 +189,9 @@ def test_who_finds_its_place_removed_on_that_way_stands_in_line_again(
 def test_the_servers_remove_the_leases_node_and_it_is_made_again(
     port: ZooKeeperBackend, path: str, beside: KazooClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    enter = moving.enter
+    enter = node_swaps.enter
 
-    async def late(backend: ZooKeeperBackend, place: Place) -> bool:
+    async def late(backend: ZooKeeperBackend, place: ClaimState) -> bool:
         with suppress(NoNodeError):
             beside.delete(f"/{path}/t/x/leases")
         return await enter(backend, place)
@@ -200,7 +200,7 @@ def test_the_servers_remove_the_leases_node_and_it_is_made_again(
     run(port.attempt(held, 0.0))  # the node is there, whatever the server has tidied up
     run(port.release(held))
     wanted = permit()
-    monkeypatch.setattr(moving, "enter", late)
+    monkeypatch.setattr(node_swaps, "enter", late)
     assert isinstance(run(port.attempt(wanted, 0.0)), Granted)
     assert run(port.release(wanted))
 

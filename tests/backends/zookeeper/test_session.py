@@ -17,7 +17,7 @@ from kazoo.exceptions import ConnectionDropped
 
 import locknut
 from locknut import aio
-from locknut.backends.zookeeper.driver import Client
+from locknut.backends.zookeeper.kazoo_client import Client
 from locknut.backends.zookeeper.session import Session
 from locknut.core.values import Granted, Renewal, State
 from locknut.errors import BackendUnavailable, LeaseLost

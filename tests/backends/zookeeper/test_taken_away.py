@@ -10,7 +10,7 @@ from kazoo.client import KazooClient
 
 import locknut
 from locknut import aio
-from locknut.backends.zookeeper import naming
+from locknut.backends.zookeeper import node_names
 from locknut.core.values import Busy, Granted
 from locknut.runtimes.threads import ThreadRuntime, run
 from tests.backends.zookeeper.conftest import children, claim, engine
@@ -64,9 +64,9 @@ def test_a_waiter_that_asks_again_stands_at_the_end(url: str, kazoo: KazooClient
         assert isinstance(answer, Busy)
         assert answer.retry_in <= 30
     path = f"/{url.rpartition('/')[2]}/t/x"
-    (node,) = [each for each in naming.nodes(children(kazoo, path)) if each.id == first.id]
+    (node,) = [each for each in node_names.nodes(children(kazoo, path)) if each.id == first.id]
     kazoo.delete(f"{path}/{node.name}")
     assert isinstance(run(port.attempt(first, 0.0)), Busy)
-    line = sorted(naming.nodes(children(kazoo, path)), key=lambda each: each.sequence)
+    line = sorted(node_names.nodes(children(kazoo, path)), key=lambda each: each.sequence)
     assert [each.id for each in line] == [held.id, second.id, first.id]
     run(port.close())

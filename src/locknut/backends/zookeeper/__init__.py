@@ -24,12 +24,12 @@ def open_engine(url: Url) -> ZooKeeperEngine:
             'get it with: pip install "kazoo>=2.11"'
         )
         raise ConfigurationError(message, backend="zookeeper") from error
-    return ZooKeeperEngine(settings.read(url))
+    return ZooKeeperEngine(settings.from_url(url))
 
 
 def from_client(client: Any) -> ZooKeeperEngine:
     """The same for a `KazooClient` that the user has; its driver is there, then."""
-    from locknut.backends.zookeeper import clients
+    from locknut.backends.zookeeper import settings
     from locknut.backends.zookeeper.engine import ZooKeeperEngine
 
-    return ZooKeeperEngine(clients.settings_of(client))
+    return ZooKeeperEngine(settings.from_client(client))

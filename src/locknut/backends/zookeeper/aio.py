@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from locknut.backends.zookeeper.backend import ZooKeeperBackend
-from locknut.backends.zookeeper.batches import Batch
+from locknut.backends.zookeeper.requests import Batch
 from locknut.backends.zookeeper.session import CLOSE_PATIENCE, LIMIT
 
 

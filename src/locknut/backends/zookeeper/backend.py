@@ -8,22 +8,21 @@ from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from kazoo.exceptions import NoAuthError, NoNodeError
-from kazoo.protocol.serialization import (
-    Create2,
-    Delete,
-    Exists,
-    GetChildren,
-    GetData,
-    Sync,
-)
+from kazoo.protocol.serialization import Create2, Delete, Exists, GetChildren, GetData, Sync
 
-from locknut.backends.zookeeper import driver, gathering, looking, moving, naming, notes, recipe
-from locknut.backends.zookeeper.asking import Asker
-from locknut.backends.zookeeper.batches import PROVING
-from locknut.backends.zookeeper.naming import Node
-from locknut.backends.zookeeper.places import Place, Watch
-from locknut.backends.zookeeper.proving import PART
+from locknut.backends.zookeeper import (
+    contenders,
+    many_keys,
+    node_names,
+    node_swaps,
+    recipe,
+    requests,
+)
+from locknut.backends.zookeeper.claim_node import ClaimState, Watch
+from locknut.backends.zookeeper.node_names import Node
+from locknut.backends.zookeeper.requests import PROVING, Asker
 from locknut.backends.zookeeper.session import Session
+from locknut.backends.zookeeper.session_proof import PART
 from locknut.core import pacing
 from locknut.core.ports import Signal
 from locknut.core.values import (
@@ -74,142 +73,142 @@ class ZooKeeperBackend(Asker):
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002 -- `watch` waits
         await self.ready()
-        place = self.session.place(claim)
-        if not place.node or place.outcome_unknown:
-            return await self._decide(place, await self._stand_in_line(place))
-        behind, place.behind = place.behind, None
-        looked = behind is not None and place.signal is not None  # a moment ago: now watch
-        if looked and await self._watch(place, behind or ""):
-            return Busy(place.retry_in)
-        line, place.line = place.line, None
-        self._check_watch(place)
-        return await self._decide(place, line)
+        state = self.session.state_of(claim)
+        if not state.node or state.outcome_unknown:
+            return await self._decide(state, await self._stand_in_line(state))
+        behind, state.behind = state.behind, None
+        looked = behind is not None and state.signal is not None  # a moment ago: now watch
+        if looked and await self._watch(state, behind or ""):
+            return Busy(state.retry_in)
+        line, state.line = state.line, None
+        self._check_watch(state)
+        return await self._decide(state, line)
 
-    def _check_watch(self, place: Place) -> None:
-        trouble, place.trouble = place.trouble, None
+    def _check_watch(self, state: ClaimState) -> None:
+        trouble, state.trouble = state.trouble, None
         if trouble is not None:
             self.refuse([trouble], NoAuthError)
 
-    async def _decide(self, place: Place, line: list[Node] | None) -> Answer:
+    async def _decide(self, state: ClaimState, line: list[Node] | None) -> Answer:
         """Mine, or a watch on the one before; what changed in between is looked at again."""
-        claim = place.claim
+        claim = state.claim
         while True:
             if line is None:
-                line = await self.line(*place.folders)
-            own = next((each for each in line if each.name == place.node), None)
+                line = await self.line(*state.folders)
+            own = next((each for each in line if each.name == state.node), None)
             if own is None:  # an operator removed it, or a break did: from the end again
-                place.node, place.granted, place.folder = "", False, place.folders[0]
-                line = await self._stand_in_line(place)
+                state.node, state.granted, state.folder = "", False, state.folders[0]
+                line = await self._stand_in_line(state)
                 continue
             found = recipe.judge(claim, line, own)
-            if found.mine or (found.enters and await moving.enter(self, place)):
-                return await self._granted(place)
+            if found.mine or (found.enters and await node_swaps.enter(self, state)):
+                return await self._granted(state)
             left = 0.0
             if not found.enters:
-                left = await moving.expire_parked(self, place.folders[-1], line, own)
+                left = await node_swaps.expire_parked(self, state.folders[-1], line, own)
             if left == 0:
                 line = None
                 continue
-            place.retry_in = min(NET, left)
-            if place.signal is None:
-                place.behind = found.behind
-                return Busy(place.retry_in)
-            if await self._watch(place, found.behind):
-                return Busy(place.retry_in)
+            state.retry_in = min(NET, left)
+            if state.signal is None:
+                state.behind = found.behind
+                return Busy(state.retry_in)
+            if await self._watch(state, found.behind):
+                return Busy(state.retry_in)
             line = None
 
-    async def _stand_in_line(self, place: Place) -> list[Node]:
+    async def _stand_in_line(self, state: ClaimState) -> list[Node]:
         """Make the node and list all, in one wait; the line as it is with us in it."""
-        claim, folder = place.claim, place.folder
-        if place.outcome_unknown and (line := await self._find_again(place)) is not None:
+        claim, folder = state.claim, state.folder
+        if state.outcome_unknown and (line := await self._find_again(state)) is not None:
             return line
-        mark = naming.owner_mark(claim.owner) if claim.mode is Mode.EXCLUSIVE else ""
-        if mark and (line := await moving.join_fellow(self, place, mark)) is not None:
+        mark = node_names.owner_mark(claim.owner) if claim.mode is Mode.EXCLUSIVE else ""
+        if mark and (line := await node_swaps.join_owner(self, state, mark)) is not None:
             return line
         # From here on until it is noted: whoever waits may be interrupted.
-        place.outcome_unknown = True
+        state.outcome_unknown = True
         refused = False
         for _ in range(10):
-            made, *children = await self.ask(*self.standing(place))
+            made, *children = await self.ask(*self.standing(state))
             if isinstance(made, NoNodeError):  # the first one here, or the server tidied up
                 refused = await self.make_folder(folder)
                 continue
             if isinstance(made, Exception):
                 raise self.failed(made)
-            return self.stood(place, made, children)
+            return self.stood(state, made, children)
         raise self.not_made(folder, refused=refused)
 
-    def standing(self, place: Place) -> list[Any]:
+    def standing(self, state: ClaimState) -> list[Any]:
         """What to send: the node, and the question who is there."""
-        session, claim = self.session, place.claim
-        mark = naming.owner_mark(claim.owner) if claim.mode is Mode.EXCLUSIVE else ""
-        kind = naming.kind_of(claim, session.settings.layout)
+        session, claim = self.session, state.claim
+        mark = node_names.owner_mark(claim.owner) if claim.mode is Mode.EXCLUSIVE else ""
+        kind = node_names.kind_of(claim, session.settings.layout)
         if claim.mode is Mode.PERMIT:
-            kind = naming.WAITING
-        path = f"{place.folder}/{naming.prefix(claim.id, mark, kind)}"
-        flags = driver.EPHEMERAL | driver.SEQUENCE
+            kind = node_names.WAITING
+        path = f"{state.folder}/{node_names.prefix(claim.id, mark, kind)}"
+        flags = requests.EPHEMERAL | requests.SEQUENCE
         create = Create2(path, self.shown(claim), session.acl, flags)
-        return [create, *(GetChildren(each, None) for each in place.folders)]
+        return [create, *(GetChildren(each, None) for each in state.folders)]
 
-    def stood(self, place: Place, made: Any, children: Sequence[Any]) -> list[Node]:
+    def stood(self, state: ClaimState, made: Any, children: Sequence[Any]) -> list[Node]:
         """It stands in line, and this is the line."""
         node, stat = made
-        place.stand(node.rpartition("/")[2], stat.czxid)
-        return naming.listed(children)
+        state.stand(node.rpartition("/")[2], stat.czxid)
+        return node_names.listed(children)
 
-    async def _find_again(self, place: Place) -> list[Node] | None:
+    async def _find_again(self, state: ClaimState) -> list[Node] | None:
         """Our node, if the create without an answer was done after all."""
-        place.node, place.folder = "", place.folders[0]
-        line = await self.line(*place.folders, fresh=True)
-        found = recipe.find(line, place.claim.id)
+        state.node, state.folder = "", state.folders[0]
+        line = await self.line(*state.folders, fresh=True)
+        found = recipe.find(line, state.claim.id)
         if found is None:
             return None
-        (answer,) = await self.ask(GetData(place.path_of(found), None))
+        (answer,) = await self.ask(GetData(state.path_of(found), None))
         if isinstance(answer, Exception):
             return None  # it was there a moment ago, and somebody has removed it
         data, stat = answer
         if stat.ephemeralOwner != self.session.id:
             return None  # of a session that is over: the server is about to remove it
-        place.stand(found.name, looking.raw_of(data, stat))
+        state.stand(found.name, contenders.raw_of(data, stat))
         return line
 
-    async def _watch(self, place: Place, behind: str) -> bool:
+    async def _watch(self, state: ClaimState, behind: str) -> bool:
         """Be rung when that one goes; False if something changed meanwhile. No one to name: when
         any lease goes, and one that went before the watch was there is seen in its own answer.
         """
         if behind:
-            place.watch(behind)
+            state.watch(behind)
             return True
-        place.forget_watch()
-        place.watching = place.folders[-1]
+        state.forget_watch()
+        state.watching = state.folders[-1]
         try:
-            (answer,) = await self.ask(GetChildren(place.watching, place.stirred))
+            (answer,) = await self.ask(GetChildren(state.watching, state.stirred))
         except BackendUnavailable:
-            place.watching = ""
+            state.watching = ""
             raise
-        return not recipe.room(naming.listed([answer]), place.claim.permits)
+        return not recipe.room(node_names.listed([answer]), state.claim.permits)
 
-    async def _granted(self, place: Place) -> Answer:
+    async def _granted(self, state: ClaimState) -> Answer:
         """A grant, for as long as the session is proven to live; not proven enough: not yet."""
-        session, claim = self.session, place.claim
+        session, claim = self.session, state.claim
         enough = min(claim.ttl or self.max_ttl, session.proof.timeout) / PART
         if session.proof.until() - now() < enough:
             await self.ask(PROVING)
             await self.ask(Sync("/"))
             if session.proof.until() - now() < enough:
                 return Busy(session.proof.timeout / PART / 2)
-        if place.epoch != session.epoch:
+        if state.epoch != session.epoch:
             raise self.unavailable()
-        place.granted = True
-        place.forget_watch()
-        return Granted(place.raw, claim.ttl or self.max_ttl, None, session.proof.until())
+        state.granted = True
+        state.forget_watch()
+        return Granted(state.raw, claim.ttl or self.max_ttl, None, session.proof.until())
 
     async def renew(self, claims: Sequence[Claim]) -> list[Renewed]:
         session = self.session
-        held = [session.places.get(claim.id) for claim in claims]
+        held = [session.states.get(claim.id) for claim in claims]
         ours = [each for each in held if each is not None and self._holds(each)]
         sent = now()
-        folders = notes.folders(self, claims)
+        folders = contenders.note_folders(self, claims)
         requests = [Exists(each.path, None) for each in ours]
         requests += [GetData(folder, None) for folder in folders]
         # Many holds that are due one after the other are not a write each.
@@ -219,14 +218,14 @@ class ZooKeeperBackend(Asker):
         self.refuse(stats, NoAuthError)
         found = {each.claim.id for each, stat in zip(ours, stats, strict=True) if stat is not None}
         answers = [self._renewal(claim, found, sent) for claim in claims]
-        notes.told(self, claims, answers, dict(zip(folders, data, strict=True)))
+        contenders.add_notes(self, claims, answers, dict(zip(folders, data, strict=True)))
         return answers
 
     def _renewal(self, claim: Claim, found: set[str], sent: float) -> Renewed:
-        place = self.session.places.get(claim.id)
-        if place is not None and place.epoch != self.session.epoch:
+        state = self.session.states.get(claim.id)
+        if state is not None and state.epoch != self.session.epoch:
             return Renewal.UNKNOWN  # the session's end is told to all, and not as a taking
-        if claim.id not in found or place is None or not self._holds(place):
+        if claim.id not in found or state is None or not self._holds(state):
             return Renewal.LOST
         until = self.session.proof.until()
         if until <= now():
@@ -234,40 +233,40 @@ class ZooKeeperBackend(Asker):
         full = pacing.validity(sent, claim.ttl or self.max_ttl)
         return Renewal.HELD if until >= full else HeldUntil(until)
 
-    def _holds(self, place: Place) -> bool:
-        return place.granted and place.epoch == self.session.epoch
+    def _holds(self, state: ClaimState) -> bool:
+        return state.granted and state.epoch == self.session.epoch
 
     async def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:  # noqa: ARG002 -- see no_tombstones
         session = self.session
-        place = session.places.get(claim.id)
+        state = session.states.get(claim.id)
         if session.closed:
-            session.places.pop(claim.id, None)
+            session.states.pop(claim.id, None)
             return False  # the session ended, and all its nodes with it
-        if place is not None and place.epoch != session.epoch:
-            session.places.pop(claim.id, None)
+        if state is not None and state.epoch != session.epoch:
+            session.states.pop(claim.id, None)
             return False
-        if place is None or place.outcome_unknown or not place.node:
-            return await self._release_unknown(claim, place)
-        place.forget_watch()
-        (answer,) = await self.ask(Delete(place.path, -1))
-        session.places.pop(claim.id, None)
-        return place.granted and not isinstance(answer, NoNodeError)
+        if state is None or state.outcome_unknown or not state.node:
+            return await self._release_unknown(claim, state)
+        state.forget_watch()
+        (answer,) = await self.ask(Delete(state.path, -1))
+        session.states.pop(claim.id, None)
+        return state.granted and not isinstance(answer, NoNodeError)
 
-    async def _release_unknown(self, claim: Claim, place: Place | None) -> bool:
+    async def _release_unknown(self, claim: Claim, state: ClaimState | None) -> bool:
         """Another client's claim, or one whose node we were not told of."""
-        there = place or Place(claim, self.session)
+        there = state or ClaimState(claim, self.session)
         line = await self.line(*there.folders, fresh=True)
         own = recipe.find(line, claim.id)
         if own is None:
-            self.session.places.pop(claim.id, None)
+            self.session.states.pop(claim.id, None)
             return False
         held = recipe.judge(claim, line, own).mine
         (answer,) = await self.ask(Delete(there.path_of(own), -1))
-        self.session.places.pop(claim.id, None)
+        self.session.states.pop(claim.id, None)
         return held and not isinstance(answer, NoNodeError)
 
     async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy:
-        return await gathering.attempt_all(self, claims)
+        return await many_keys.attempt_all(self, claims)
 
     async def release_all(
         self,
@@ -275,42 +274,42 @@ class ZooKeeperBackend(Asker):
         *,
         outcome_unknown: bool = False,  # noqa: ARG002 -- see no_tombstones
     ) -> list[bool]:
-        return await gathering.release_all(self, claims)
+        return await many_keys.release_all(self, claims)
 
     async def downgrade(self, claim: Claim) -> bool:
-        return await moving.downgrade(self, claim)
+        return await node_swaps.downgrade(self, claim)
 
     async def detach(self, claim: Claim, ttl: float) -> bool:
-        return await moving.detach(self, claim, ttl)
+        return await node_swaps.detach(self, claim, ttl)
 
     async def attach(self, detached: Claim, claim: Claim) -> Granted | None:
-        place = await moving.attach(self, detached, claim)
-        if place is None:
+        state = await node_swaps.attach(self, detached, claim)
+        if state is None:
             return None
-        if place.epoch != self.session.epoch:
+        if state.epoch != self.session.epoch:
             raise self.unavailable()
-        return Granted(place.raw, claim.ttl or self.max_ttl, None, self.session.proof.until())
+        return Granted(state.raw, claim.ttl or self.max_ttl, None, self.session.proof.until())
 
     async def undo_attach(self, claim: Claim, detached: Claim) -> None:
         if not self.session.closed:  # or else its node went with the session
-            await moving.undo_attach(self, claim, detached)
+            await node_swaps.undo_attach(self, claim, detached)
 
     async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
-        return await looking.break_hold(self, key, raw)
+        return await contenders.break_hold(self, key, raw)
 
     async def break_with_note(self, key: str, raw: int | None, note: str) -> LockInfo | None:
-        return await looking.break_hold(self, key, raw, note)
+        return await contenders.break_hold(self, key, raw, note)
 
     async def inspect(self, key: str | None = None) -> list[LockInfo]:
         if key is None:
-            return await looking.inspect_all(self, None)
-        return await looking.inspect(self, key)
+            return await contenders.inspect_all(self, None)
+        return await contenders.inspect(self, key)
 
     async def inspect_all(self, prefix: str) -> list[LockInfo]:
-        return await looking.inspect_all(self, prefix.removesuffix(":"))
+        return await contenders.inspect_all(self, prefix.removesuffix(":"))
 
     def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
-        return Watch(self.session.place(claim), signal())
+        return Watch(self.session.state_of(claim), signal())
 
     def listen(self, on_notice: Callable[[str | None, Notice], None]) -> None:
         self.session.listen(on_notice)

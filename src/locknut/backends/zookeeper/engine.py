@@ -15,7 +15,7 @@ class ZooKeeperEngine:
     def __init__(self, settings: Settings):
         self._settings = settings
         self._session = Session(settings)
-        self.id = f"zookeeper:{settings.place}"
+        self.id = f"zookeeper:{settings.address}"
 
     def blocking(self, runtime: Runtime) -> BlockingBackend:  # noqa: ARG002  # its parts ask the clock themselves
         return BlockingBackend(self._open())

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from locknut.backends.zookeeper.naming import Node
+from locknut.backends.zookeeper.node_names import Node
 from locknut.core.values import Claim, Mode
 
 

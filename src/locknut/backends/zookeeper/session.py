@@ -15,10 +15,10 @@ from kazoo.protocol.serialization import Sync
 from kazoo.protocol.states import KazooState
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
-from locknut.backends.zookeeper import driver
-from locknut.backends.zookeeper.batches import PROVING, Batch
-from locknut.backends.zookeeper.places import Place
-from locknut.backends.zookeeper.proving import Proof
+from locknut.backends.zookeeper import kazoo_client
+from locknut.backends.zookeeper.claim_node import ClaimState
+from locknut.backends.zookeeper.requests import PROVING, Batch
+from locknut.backends.zookeeper.session_proof import Proof
 from locknut.backends.zookeeper.settings import Settings
 from locknut.core.values import Claim, Notice, Renewal
 from locknut.runtimes.clock import now
@@ -41,7 +41,7 @@ class Session:
     def __init__(self, settings: Settings):
         self.settings = settings
         self.proof = Proof(self._ask_leader)
-        self.places: dict[str, Place] = {}
+        self.states: dict[str, ClaimState] = {}
         self.epoch = 0
         """Counts sessions: what an earlier one made is gone."""
         self.detached: dict[str, float] = {}
@@ -79,11 +79,11 @@ class Session:
         for on_notice in list(self._listeners):
             on_notice(claim_id, what)
 
-    def place(self, claim: Claim) -> Place:
+    def state_of(self, claim: Claim) -> ClaimState:
         """Where a claim stands, as far as this session knows."""
-        known = self.places.get(claim.id)
+        known = self.states.get(claim.id)
         if known is None:
-            known = self.places[claim.id] = Place(claim, self)
+            known = self.states[claim.id] = ClaimState(claim, self)
         elif known.epoch != self.epoch:
             known.begin_again(self.epoch)
         return known
@@ -156,7 +156,7 @@ class Session:
         with self._mutex:
             if not self._unstarted():
                 return
-            client = driver.Client(self.settings)
+            client = kazoo_client.Client(self.settings)
             if self._client is not None:
                 # Why there is no connection is known until the new one has tried for itself.
                 client._connection.turned_away = self._client.turned_away
@@ -190,8 +190,8 @@ class Session:
             self.tell(None, Renewal.UNKNOWN)
 
     def _ring_all(self) -> None:
-        for place in list(self.places.values()):
-            place.ring()
+        for state in list(self.states.values()):
+            state.ring()
 
     def join(self) -> None:
         """One more backend uses it."""
@@ -222,7 +222,7 @@ class Session:
         self._mutex = threading.RLock()
         self.closed = True
         self._connected = False
-        self.places.clear()
+        self.states.clear()
         self._listeners.clear()
         if client is not None:
             client._connection.drop_descriptors()

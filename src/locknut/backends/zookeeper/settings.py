@@ -1,13 +1,20 @@
-"""What a ZooKeeper URL says: the servers, where locks stand there, who we are, and for how long."""
+"""Where the servers are, where locks stand there, who we are and how long a session lasts.
+
+The settings come from a URL, or from the user's own `KazooClient`. That client keeps its session to
+itself: a hold lives as long as the session that made it, and we know only of our own sessions what
+the leader vouches for. A client that does more than this engine can do is refused.
+"""
 
 from __future__ import annotations
 
 import ssl
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
-from locknut.backends.zookeeper import naming
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
+
+from locknut.backends.zookeeper import node_names
 from locknut.core import validation
 from locknut.errors import ConfigurationError
 
@@ -43,12 +50,12 @@ class Settings:
     tls: ssl.SSLContext | None = field(default=None, repr=False)
 
     @property
-    def place(self) -> str:
+    def address(self) -> str:
         """What may be shown."""
         return f"{','.join(self.hosts)}{self.root}"
 
 
-def read(url: Url) -> Settings:
+def from_url(url: Url) -> Settings:
     """The settings of a URL; what it should not say is refused here."""
     validation.check_options("zookeeper", url.options, _OPTIONS)
     login, hosts = url.servers()
@@ -83,7 +90,7 @@ def _host(text: str) -> str:
 
 def _root(path: str) -> str:
     parts = [part for part in path.split("/") if part]
-    return "".join(f"/{naming.segment(part)}" for part in parts)
+    return "".join(f"/{node_names.segment(part)}" for part in parts)
 
 
 def session_timeout(given: str | float) -> float:
@@ -125,4 +132,61 @@ def _tls(options: dict[str, str]) -> ssl.SSLContext:
 
 
 def _wrong(message: str) -> ConfigurationError:
+    return ConfigurationError(message, backend="zookeeper")
+
+
+def from_client(client: Any) -> Settings:
+    """With kazoo's names, so that `client.Lock` knows our nodes, as we know all."""
+    login = _client_login(client)
+    return Settings(
+        hosts=tuple(_client_host(*each) for each in client.hosts),
+        root=client.chroot,
+        session_timeout=session_timeout(client._session_timeout / 1000),
+        layout="kazoo",
+        login=login,
+        private=_client_private(client, login),
+        tls=_client_tls(client) if client.use_ssl else None,
+    )
+
+
+def _client_host(name: str, port: int) -> str:
+    return f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
+
+
+def _client_login(client: Any) -> str:
+    logins = list(client.auth_data)
+    if client._connection.sasl_options is not None or len(logins) > 1:
+        raise _cannot_use("more than one login, or SASL")
+    if not logins:
+        return ""
+    ((scheme, credential),) = logins
+    if scheme != "digest":
+        raise _cannot_use(f"a login by {scheme}")
+    return str(credential)
+
+
+def _client_private(client: Any, login: str) -> bool:
+    """As the nodes that the client makes itself."""
+    if client.default_acl in (None, OPEN_ACL_UNSAFE):
+        return False
+    if client.default_acl == CREATOR_ALL_ACL and login:
+        return True
+    raise _cannot_use("a default_acl other than OPEN_ACL_UNSAFE or, with a login, CREATOR_ALL_ACL")
+
+
+def _client_tls(client: Any) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=client.ca)
+        if client.certfile:
+            context.load_cert_chain(client.certfile, client.keyfile, client.keyfile_password)
+    except OSError as error:
+        message = f"the certificates of this client could not be read: {error}"
+        raise ConfigurationError(message, backend="zookeeper") from error
+    context.check_hostname = bool(client.verify_certs and client.check_hostname)
+    context.verify_mode = ssl.CERT_REQUIRED if client.verify_certs else ssl.CERT_NONE
+    return context
+
+
+def _cannot_use(what: str) -> ConfigurationError:
+    message = f"a client with {what} cannot be used"
     return ConfigurationError(message, backend="zookeeper")

@@ -17,31 +17,19 @@ from typing import Any, Final
 from kazoo.client import KazooClient
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.handlers.utils import selector_select
-from kazoo.protocol import serialization
 from kazoo.retry import KazooRetry
 
-from locknut.backends.zookeeper.batches import Batch, CreateContainer
-from locknut.backends.zookeeper.connection import Connection
+from locknut.backends.zookeeper.kazoo_connection import Connection
+from locknut.backends.zookeeper.requests import Batch
 from locknut.backends.zookeeper.settings import Settings
 from locknut.runtimes import sockets
 
 LOGGER: Final = logging.getLogger("locknut.zookeeper")
 LOGGER.addHandler(logging.NullHandler())  # every try to reconnect is told: not on the screen
-EPHEMERAL: Final = 1
-SEQUENCE: Final = 2
-_CONTAINER: Final = 4
 CONNECTS_PER_SESSION: Final = 6
 """How many servers, one after the other, may fail to answer before a session is over."""
 _ENOUGH: Final = 1000
 """Descriptors above this are too large for select()."""
-
-
-def plain(path: str, acl: Any) -> Any:
-    return serialization.Create2(path, b"", acl, 0)
-
-
-def container(path: str, acl: Any) -> CreateContainer:
-    return CreateContainer(path, b"", acl, _CONTAINER)
 
 
 class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types

@@ -1,4 +1,9 @@
-"""What every verb is made of: ask, several requests in one wait, and what the answers may be."""
+"""Asking the servers: requests that are sent together, their answers, and what an error means.
+
+A `Batch` collects the answers to the requests that were sent in one go. Whatever it hears from the
+servers also proves something about the life of the session (`session_proof`). `Asker` is what every
+command of the backend is made of: send several requests, wait once, and sort the answers.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +11,8 @@ import json
 import os
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from kazoo.exceptions import (
     AuthFailedError,
@@ -18,15 +23,22 @@ from kazoo.exceptions import (
     SessionExpiredError,
     SessionMovedError,
 )
+from kazoo.protocol import serialization
 from kazoo.protocol.serialization import GetChildren, Transaction
 
-from locknut.backends.zookeeper import driver, naming
-from locknut.backends.zookeeper.batches import PROVING, Batch
-from locknut.backends.zookeeper.naming import Node
-from locknut.backends.zookeeper.session import Session
+from locknut.backends.zookeeper import node_names
+from locknut.backends.zookeeper.node_names import Node
 from locknut.core.values import Claim
 from locknut.errors import BackendError, BackendUnavailable
+from locknut.runtimes.clock import now
 
+if TYPE_CHECKING:
+    from locknut.backends.zookeeper.session import Session
+    from locknut.backends.zookeeper.session_proof import Proof
+
+EPHEMERAL: Final = 1
+SEQUENCE: Final = 2
+_CONTAINER: Final = 4
 _UNANSWERED: Final = (
     ConnectionLoss,
     SessionExpiredError,
@@ -34,6 +46,77 @@ _UNANSWERED: Final = (
     OperationTimeoutError,
     AuthFailedError,
 )
+
+
+class CreateContainer(serialization.Create2):  # type: ignore[misc]  # kazoo has no types
+    """A node that the server removes once its last child is gone."""
+
+    type = 19
+
+
+def plain(path: str, acl: Any) -> Any:
+    return serialization.Create2(path, b"", acl, 0)
+
+
+def container(path: str, acl: Any) -> CreateContainer:
+    return CreateContainer(path, b"", acl, _CONTAINER)
+
+
+PROVING: Final = serialization.Transaction((serialization.CheckVersion("/", -1),))
+"""A write that changes nothing: what it is for is that a majority accepts it. That is so as well
+where we may not look at the node: a transaction that fails is logged like any other.
+"""
+MAJORITY: Final = frozenset(
+    {
+        serialization.Create2.type,
+        CreateContainer.type,
+        serialization.Delete.type,
+        serialization.SetData.type,
+        serialization.Transaction.type,
+    }
+)
+"""Requests that are answered once a majority has accepted them."""
+THROUGH_LEADER: Final = MAJORITY | {serialization.Sync.type}
+"""Requests that are answered once the leader had them: a leader of the past, perhaps."""
+_NONE: Final = -1
+
+
+class Batch:
+    """For kazoo it is where to leave an answer. Answers come in order, so the last is the end."""
+
+    __slots__ = ("_done", "_majority", "_proof", "_proving", "_size", "answers", "failed", "sent")
+
+    def __init__(self, requests: Sequence[Any], proof: Proof, done: Callable[[Batch], None]):
+        self.answers: list[Any] = []
+        self.failed = False
+        """Whether an error is among the answers."""
+        self.sent = now()
+        self._size = len(requests)
+        self._done = done
+        self._proof = proof
+        self._proving = _NONE
+        """The first request whose answer proves something of the session's life."""
+        self._majority = False
+        for at, request in enumerate(requests):
+            if request.type in THROUGH_LEADER:
+                self._proving, self._majority = at, request.type in MAJORITY
+                break
+
+    def set(self, value: Any) -> None:
+        answers = self.answers
+        if not answers:
+            self._proof.touched(self.sent, now())
+        if len(answers) == self._proving:
+            self._proof.answered(self.sent, now(), majority=self._majority)
+        answers.append(value)
+        if len(answers) == self._size:
+            self._done(self)
+
+    def set_exception(self, error: Exception) -> None:
+        self.failed = True
+        self.answers.append(error)
+        if len(self.answers) == self._size:
+            self._done(self)
 
 
 class Asker(ABC):
@@ -87,7 +170,7 @@ class Asker(ABC):
         return BackendError(message, backend="zookeeper")
 
     def unavailable(self, error: Exception | None = None) -> BackendUnavailable:
-        place = self.session.settings.place
+        address = self.session.settings.address
         why = f" ({type(error).__name__})" if error is not None else ""
         if self.session.refused:
             why = " (the servers refused the user and password)"
@@ -96,7 +179,7 @@ class Asker(ABC):
                 " (it closes new connections at once: it has too many from this address, see its"
                 " maxClientCnxns, or it does not serve, as without a majority)"
             )
-        return BackendUnavailable(f"no answer from {place}{why}", backend="zookeeper")
+        return BackendUnavailable(f"no answer from {address}{why}", backend="zookeeper")
 
     async def line(self, *folders: str, fresh: bool = False) -> list[Node]:
         """Who stands under these nodes; `fresh`: all that has happened anywhere before we asked,
@@ -104,7 +187,7 @@ class Asker(ABC):
         """
         first = [PROVING] if fresh else []
         answers = await self.ask(*first, *(GetChildren(each, None) for each in folders))
-        return naming.listed(answers[len(first) :])
+        return node_names.listed(answers[len(first) :])
 
     async def all_or_nothing(self, *operations: Any) -> bool:
         (results,) = await self.ask(Transaction(operations))
@@ -123,8 +206,8 @@ class Asker(ABC):
         below = folder[len(root) :].strip("/").split("/")
         paths = [root + "/" + "/".join(below[: count + 1]) for count in range(len(below))]
         # What is there already is no error, nor that only somebody else may have made it.
-        missing = [driver.plain(path, acl) for path in above]
-        make = driver.plain if self.session.settings.layout == "kazoo" else driver.container
+        missing = [plain(path, acl) for path in above]
+        make = plain if self.session.settings.layout == "kazoo" else container
         answers = await self.answers([*missing, *(make(path, acl) for path in paths)])
         return any(isinstance(each, NoAuthError) for each in answers)
 
@@ -143,7 +226,7 @@ class Asker(ABC):
         return known
 
 
-def told(data: bytes | None) -> dict[str, Any]:
+def facts_in(data: bytes | None) -> dict[str, Any]:
     """What a node says; another client's may be any text: then that is its label."""
     text = (data or b"").decode(errors="replace")
     try:

@@ -17,12 +17,12 @@ from locknut.core.values import Busy, Claim, Granted
 
 if TYPE_CHECKING:
     from locknut.backends.zookeeper.backend import ZooKeeperBackend
-    from locknut.backends.zookeeper.places import Place
+    from locknut.backends.zookeeper.claim_node import ClaimState
 
 
 async def attempt_all(backend: ZooKeeperBackend, claims: Sequence[Claim]) -> list[Granted] | Busy:
     await backend.ready()
-    await _stand_in_lines(backend, [backend.session.place(claim) for claim in claims])
+    await _stand_in_lines(backend, [backend.session.state_of(claim) for claim in claims])
     answers = [await backend.attempt(claim, 0.0) for claim in claims]
     granted = [each for each in answers if isinstance(each, Granted)]
     if len(granted) == len(claims):
@@ -31,36 +31,36 @@ async def attempt_all(backend: ZooKeeperBackend, claims: Sequence[Claim]) -> lis
     return next(each for each in answers if isinstance(each, Busy))
 
 
-async def _stand_in_lines(backend: ZooKeeperBackend, places: Sequence[Place]) -> None:
+async def _stand_in_lines(backend: ZooKeeperBackend, states: Sequence[ClaimState]) -> None:
     """As far as that is possible in one wait; the rest is left to each `attempt`."""
-    fresh = [each for each in places if not (each.node or each.outcome_unknown or each.claim.owner)]
-    requests = [request for place in fresh for request in backend.standing(place)]
-    for place in fresh:
-        place.outcome_unknown = True
+    fresh = [each for each in states if not (each.node or each.outcome_unknown or each.claim.owner)]
+    requests = [request for state in fresh for request in backend.standing(state)]
+    for state in fresh:
+        state.outcome_unknown = True
     answers: Iterator[Any] = iter(await backend.ask(*requests) if requests else [])
-    for place in fresh:
-        made, *children = islice(answers, 1 + len(place.folders))
+    for state in fresh:
+        made, *children = islice(answers, 1 + len(state.folders))
         if isinstance(made, Exception):
-            place.outcome_unknown = False
+            state.outcome_unknown = False
         else:
-            place.line = backend.stood(place, made, children)
+            state.line = backend.stood(state, made, children)
 
 
 async def release_all(backend: ZooKeeperBackend, claims: Sequence[Claim]) -> list[bool]:
     session = backend.session
-    known: dict[str, Place] = {}
+    known: dict[str, ClaimState] = {}
     for claim in claims:
-        place = session.places.get(claim.id)
-        if place is None or place.outcome_unknown or not place.node or place.epoch != session.epoch:
+        state = session.states.get(claim.id)
+        if state is None or state.outcome_unknown or not state.node or state.epoch != session.epoch:
             continue  # each by itself
-        place.forget_watch()
-        known[claim.id] = place
+        state.forget_watch()
+        known[claim.id] = state
     gone: dict[str, bool] = {}
     if known and not session.closed:
-        answers = await backend.ask(*(Delete(place.path, -1) for place in known.values()))
-        for claim_id, place, answer in zip(known, known.values(), answers, strict=True):
-            session.places.pop(claim_id, None)
-            gone[claim_id] = place.granted and not isinstance(answer, NoNodeError)
+        answers = await backend.ask(*(Delete(state.path, -1) for state in known.values()))
+        for claim_id, state, answer in zip(known, known.values(), answers, strict=True):
+            session.states.pop(claim_id, None)
+            gone[claim_id] = state.granted and not isinstance(answer, NoNodeError)
     return [
         gone[claim.id] if claim.id in gone else await backend.release(claim) for claim in claims
     ]

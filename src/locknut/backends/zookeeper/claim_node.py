@@ -1,4 +1,4 @@
-"""Where one claim stands in line, as its session knows it, and how it is rung."""
+"""One claim and its node: where it stands in line, as the session knows it, and how it is rung."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from kazoo.exceptions import NoAuthError
 from kazoo.protocol.serialization import GetChildren, GetData
 from kazoo.protocol.states import EventType
 
-from locknut.backends.zookeeper import naming
-from locknut.backends.zookeeper.naming import Node
+from locknut.backends.zookeeper import node_names
+from locknut.backends.zookeeper.node_names import Node
 from locknut.core.ports import Signal
 from locknut.core.values import Claim, Mode
 
 if TYPE_CHECKING:
-    from locknut.backends.zookeeper.batches import Batch
+    from locknut.backends.zookeeper.requests import Batch
     from locknut.backends.zookeeper.session import Session
 
 
-class Place:
+class ClaimState:
     """One claim and its node."""
 
     __slots__ = (
@@ -42,7 +42,7 @@ class Place:
     def __init__(self, claim: Claim, session: Session):
         self.claim = claim
         self.epoch = session.epoch
-        self.folders = naming.folders_of(session.settings.root, claim)
+        self.folders = node_names.folders_of(session.settings.root, claim)
         """Where its node stands: first while it waits, last when it holds."""
         self.folder = self.folders[0]
         """Where it stands now."""
@@ -81,7 +81,7 @@ class Place:
 
     def stand(self, name: str, raw: int) -> None:
         """Its node has that name. Doubtful until all is noted: whoever notes may be interrupted."""
-        found = naming.node(name)
+        found = node_names.node(name)
         holds = found is not None and found.mode is Mode.PERMIT
         self.folder = self.folders[-1 if holds else 0]
         self.node, self.raw = name, raw
@@ -128,22 +128,22 @@ class Place:
 
     def _listed(self, listing: Batch) -> None:
         if not listing.failed:
-            self.line = naming.listed(listing.answers)
+            self.line = node_names.listed(listing.answers)
         self.ring()
 
 
 class Watch:
     """A claim's signal, from when its caller starts to wait until it need not any more."""
 
-    __slots__ = ("_place", "_signal")
+    __slots__ = ("_claim_state", "_signal")
 
-    def __init__(self, place: Place, signal: Signal):
-        self._place = place
+    def __init__(self, state: ClaimState, signal: Signal):
+        self._claim_state = state
         self._signal = signal
 
     def __enter__(self) -> Signal:
-        self._place.signal = self._signal
+        self._claim_state.signal = self._signal
         return self._signal
 
     def __exit__(self, *raised: object) -> None:
-        self._place.signal = None
+        self._claim_state.signal = None

@@ -19,7 +19,7 @@ from kazoo.exceptions import EXCEPTIONS, ConnectionDropped, NoNodeError
 from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.serialization import Connect, Exists, GetChildren
 
-from locknut.backends.zookeeper.batches import Batch
+from locknut.backends.zookeeper.requests import Batch
 from locknut.runtimes.clock import now
 from locknut.runtimes.threads import Guard
 
