@@ -123,7 +123,7 @@ def test_a_detached_hold_that_somebody_had_is_not_attached_again(three: RedlockN
     assert three.nodes[2].ask("EXISTS", key)
     with (
         locknut.connect(url) as locks,
-        pytest.raises(BackendUnavailable, match="lost its data, and gives no vote"),
+        pytest.raises(BackendUnavailable, match="lost its data, and does not vote"),
     ):
         locks.attach(text)
 

@@ -21,7 +21,7 @@ def open_engine(url: Url) -> RedlockEngine:
 
 
 def open_nodes(urls: Sequence[Url], options: dict[str, str]) -> RedlockEngine:
-    """The same from one URL per node."""
+    """Open an engine from one URL per node."""
     opened: RedlockEngine = _engine().open_urls(urls, options)
     return opened
 

@@ -57,7 +57,7 @@ class AsyncioBackend(RedlockBackend):
             self._streams[question.node].ask(question, nobody_waits)
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """What goes on when nobody waits for it."""
+        """Run this in a task of its own: nobody waits for it."""
         task = asyncio.get_running_loop().create_task(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -77,7 +77,7 @@ class AsyncioBackend(RedlockBackend):
             asyncio.get_running_loop().call_later(GRACE, waiting.signal.notify)
 
     async def close(self) -> None:
-        """What is under way is given the time of a question to be answered."""
+        """Wait for the answers that are under way, at most for the time of one question."""
         self.closed = True
         with suppress(TimeoutError):
             async with asyncio.timeout(self.limit):
@@ -103,7 +103,7 @@ class AsyncioBackend(RedlockBackend):
 
 
 def _look(loop: asyncio.AbstractEventLoop, until: Until, decided: InlineFuture) -> None:
-    """Whether those who have not answered have had their time."""
+    """End the round if the silent nodes have had their time; else look again later."""
     patience = until() - now()
     if decided.done():
         return

@@ -2,11 +2,13 @@
 
 What the votes of an attempt come to (`ballots` says what each node may answer):
 
-1. A majority voted and accepted the number: granted. A late vote of the others is kept (L2).
+1. A majority voted and accepted the number: granted. Late votes of the others are kept (L2).
 2. A majority voted, but some know a larger number: the voters are asked to take a higher one (S2).
 3. A majority knows the hold of the same owner by one number: the co-owner joins with that number.
-4. Votes, but no majority: they are given back, and everybody asks again after a random while.
-5. No votes, because somebody holds it: we ask again when it has run out on a majority.
+4. There are votes, but no majority: they are given back, and every client asks again after a random
+   delay.
+5. There are no votes because somebody holds the lock: we ask again when the hold has run out on a
+   majority, or when the nodes ring.
 6. Too few nodes say who holds it, or a node has other settings: the attempt fails with an error.
 """
 
@@ -44,14 +46,16 @@ CAPABILITIES: Final = frozenset(
 )
 _SPLIT: Final = 0.005
 _SPLITS: Final = 7
-"""After a split vote everybody asks again, after a random while that doubles so many times."""
+"""After a split vote every client asks again after a random delay, whose upper bound starts at
+twice `_SPLIT` seconds and doubles up to `_SPLITS` times."""
 _BATCH: Final = 500
 _ROUNDS: Final = 3
-"""Numbers proposed to those who voted: one is enough, unless voters fall or late ones know more."""
+"""How many numbers are proposed to the voters: one is enough, unless voters fail or late ones know
+a larger one."""
 
 
 class RedlockBackend(InspectingBackend):
-    """A colour adds how to send to all nodes, and how to be rung by them."""
+    """Each colour adds how to send to all nodes, and how to be rung by them."""
 
     name = "redlock"
     capabilities = CAPABILITIES
@@ -65,13 +69,13 @@ class RedlockBackend(InspectingBackend):
 
     @abstractmethod
     def _signal(self, waiting: WaitingClaim, plain: Signal) -> Signal:
-        """What a caller in line sleeps on."""
+        """What a waiting caller sleeps on."""
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002 -- `watch` waits
         ballot = self._set.ballots.get(claim.id)
         if ballot is None:
             ballot = self._set.ballots[claim.id] = Ballot(time.time_ns() // 1000)
-        number = ballot.raw or self._set.propose(time.time_ns() // 32_000)  # asked again: as before
+        number = ballot.raw or self._set.propose(time.time_ns() // 32_000)  # again: the same
         waiting = self._waiting.get(claim.id)
         ring = b"" if waiting is None else waiting.channel()
         ballot.tries += 1
@@ -81,9 +85,9 @@ class RedlockBackend(InspectingBackend):
         votes = await self._vote(words, decided)
         differences = self._set.differences()
         if not (votes.enough(*VOTES) or differences) and (
-            # The connections stand now, so an answer takes less time, and tells more of a clock.
+            # The connections are open now, so an answer is faster and tells more about a clock.
             votes.enough(*VOTES, UNSURE)
-            # It was not known that somebody has to watch these.
+            # We did not know yet that these are in quarantine and have to be told the time.
             or not waited_for.issuperset(votes.said(ballots.QUARANTINED))
         ):
             ballot.attempted(votes)
@@ -127,7 +131,7 @@ class RedlockBackend(InspectingBackend):
         # A co-owner takes the hold's number, or waits until it has one: it never makes its own.
         if joined is not None or votes.said(ballots.JOINED) or not votes.enough(*VOTES):
             return joined
-        # Whose vote is still on its way hears of it behind that, or it would tell another number.
+        # A node whose vote is under way gets this after it, or it would report another number.
         voters = [*votes.said(*VOTES), *votes.out]
         for _ in range(_ROUNDS):
             self._set.seen(votes.largest())
@@ -137,15 +141,17 @@ class RedlockBackend(InspectingBackend):
             if votes.enough(1):
                 self._set.seen(number)
                 return number
-            if not votes.enough(1, 2):  # too few have our vote any more
+            if not votes.enough(1, 2):  # too few nodes still have our vote
                 break
         self._set.seen(votes.largest())
         return None
 
     def _give_back(self, claim: Claim, ballot: Ballot, votes: Round, *, stay: bool) -> None:
-        """On all nodes that voted or may have: also those that did not answer. The claim lives on,
-        so there is no tombstone yet: where it may still arrive, its release leaves one. What gives
-        this try back may itself come late, and takes nothing away from the next.
+        """Take back the votes of this try, also from nodes that did not answer and may have voted.
+
+        The claim lives on, so it leaves no tombstone yet: its release does, where a vote may still
+        arrive. This command itself may come late: it carries the count of tries, so that it takes
+        nothing away from the next try.
         """
         late = late_ones(votes)
         ballot.doubt(late)
@@ -154,7 +160,7 @@ class RedlockBackend(InspectingBackend):
             self._tell([Question(at, words)])
 
     def _refused(self, ballot: Ballot, votes: Round) -> Busy:
-        """When to ask again, or why that is no use."""
+        """When to ask again, or an error if that is of no use."""
         if not votes.enough(*TOLD):
             raise too_few(self._set, votes)
         if votes.said(*VOTES, UNSURE):
@@ -165,8 +171,8 @@ class RedlockBackend(InspectingBackend):
         return Busy(waits[min(len(waits), votes.needed) - 1] / 1000 if waits else 1.0)
 
     def _learn(self, votes: Round) -> None:
-        """The number to beat when our turn comes. Not from a node whose clock is wrong: it may know
-        numbers that the others take for absurd.
+        """Note the number to beat when our turn comes. The number of a node
+        with a wrong clock is ignored: the others may refuse it as absurd.
         """
         for at in votes.said(ballots.HELD_BY_ANOTHER):
             if not self._set.doubts(at):
@@ -174,7 +180,7 @@ class RedlockBackend(InspectingBackend):
 
     async def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:
         self._waiting.pop(claim.id, None)
-        ballot = self._set.ballots.pop(claim.id, None)  # first: a vote not sent yet is not sent now
+        ballot = self._set.ballots.pop(claim.id, None)  # first: a vote that waits is not sent now
         self._set.attaching.discard(claim.id)
         ended = Round(self._all, len(self._all))
         heard = self._hears(ended, ballots.ended, guarded=False)
@@ -189,9 +195,9 @@ class RedlockBackend(InspectingBackend):
         return not missed(ended)
 
     def _ending(self, claim: Claim, ballot: Ballot) -> Words:
-        """A tombstone where a vote may still arrive: not where all has been answered, nor where
-        this goes by the connection by which all of it went. That is known when it is sent, for a
-        connection may turn out to be broken until then.
+        """The release, with a tombstone where a vote may still arrive. None is needed where every
+        command was answered, nor where the release goes by the connection that all of them went by.
+        That is decided when it is sent, because a connection may break until then.
         """
         late = ballot.unsettled()
         plain = self._recipe.withdraw(claim, outcome_unknown=False)
@@ -247,7 +253,7 @@ class RedlockBackend(InspectingBackend):
             raise BackendUnavailable(
                 "fewer than a majority of the nodes answered", backend=self.name
             )
-        self._set.ballots.pop(claim.id, None)  # whoever attaches it has one of his own
+        self._set.ballots.pop(claim.id, None)  # the lease that attaches it gets its own
         return kept is Renewal.HELD
 
     async def downgrade(self, claim: Claim) -> bool:
@@ -265,7 +271,7 @@ class RedlockBackend(InspectingBackend):
         if len(taken.answers) < taken.needed:
             raise too_few(self._set, taken)
         raws = [taken.answers[at][1] for at in taken.said(1)]
-        wanted = claim.id in attaching  # or it was released meanwhile, which leaves tombstones
+        wanted = claim.id in attaching  # if not, it was released meanwhile, which leaves tombstones
         attaching.discard(claim.id)
         if not taken.enough(1):
             back = self._recipe.attach(claim, detached, back=True)
@@ -275,7 +281,7 @@ class RedlockBackend(InspectingBackend):
             return None
         ballot = Ballot(time.time_ns() // 1000)
         ballot.raw = max(raws)
-        ballot.attempted(taken)  # where it was not answered yet, it may come after the release
+        ballot.attempted(taken)  # a late answer may come after the release
         if wanted:
             self._set.ballots[claim.id] = ballot
         return Granted(ballot.raw)
@@ -286,14 +292,14 @@ class RedlockBackend(InspectingBackend):
 
     @abstractmethod
     async def close(self) -> None:
-        """Drop connections."""
+        """Close the connections."""
 
     @abstractmethod
     def forked(self) -> None:
         """In a forked child: forget the parent's connections, without a word to the nodes."""
 
     def listen(self, on_notice: Callable[[str | None, Renewal], None]) -> None:
-        """There is nothing to tell that `renew` does not."""
+        """`renew` tells everything there is to tell."""
 
     def repay(self, node: int, claim: Claim) -> Question:
         """Take a claim back on a node that may have it, or may still get it."""
@@ -301,7 +307,7 @@ class RedlockBackend(InspectingBackend):
 
 
 def _renewal(answers: Round) -> Notice:
-    """Lost only if that is known; why, if any node knows."""
+    """Lost only if that is known, with the reason if any node knows it."""
     if answers.enough(1):
         return Renewal.HELD
     if not missed(answers):

@@ -1,8 +1,8 @@
 """How a blocking thread gets a connection to a node without waiting for it.
 
-An address is connected to on the spot, for that does not block. A name may take seconds to look up,
-Sentinels have to be asked, and TLS has to be agreed upon: that is done by a thread of its own, or
-one node that is in trouble would hold up the conversation with all others, renewals included.
+Connecting to a known address does not block. But looking up a name may take seconds, and asking
+Sentinels and a TLS handshake block too: another thread does that, or one node in trouble would hold
+up the conversation with all others, renewals included.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from locknut.runtimes import sockets
 from locknut.runtimes.threads import run
 
 Address = tuple[int, Any]
-"""A family, and what a socket of it is connected to."""
+"""A family, and what a socket of that family connects to."""
 
 
 HANDSHAKE: Final = 0.3
-"""Seconds for what blocks when a connection is made: a node that hangs in it costs this once, then
-it is left alone."""
+"""Seconds for each blocking step of making a connection: a node that hangs in it costs this once,
+and is then left alone for a while."""
 
 
 def address_of(node: Node) -> Address | None:
-    """Where to connect to on the spot; None if that has to be found out, or takes more."""
+    """The address to connect to at once; None if that takes a lookup, Sentinels or TLS."""
     settings = node.settings
     if settings.tls is not None or not isinstance(node.place, FixedEndpoint):
         return None
@@ -52,7 +52,7 @@ def resolved(settings: Settings) -> Address:
 
 
 def connecting(address: Address) -> socket.socket:
-    """A socket that never blocks, on its way there."""
+    """A non-blocking socket that is connecting to this address."""
     family, place = address
     sock = sockets.open_socket(family)
     try:
@@ -72,7 +72,7 @@ def _hurry(sock: socket.socket, family: int) -> None:
 
 
 class BackgroundDial:
-    """One connection that is being made elsewhere; `ring` is called when it is there, or failed."""
+    """One connection that another thread makes; `ring` is called when it is ready or has failed."""
 
     def __init__(self, node: Node, ring: Callable[[], None]):
         self._node = node
@@ -121,18 +121,18 @@ class BackgroundDial:
         except OSError:
             if node.last_address is None:
                 raise
-            return node.last_address  # whoever knows the names may be away: it is there perhaps
+            return node.last_address  # the name service may be down: try where the node last was
         if isinstance(node.place, FixedEndpoint):
             node.address = node.last_address = found
         return found
 
     def take(self) -> socket.socket | None:
-        """What was connected; from now on it is the caller's."""
+        """The connected socket, which the caller owns from now on."""
         taken, self._socket = self._socket, None
         return taken
 
     def abandon(self) -> None:
-        """Nobody waits for it any more."""
+        """Close it: nobody waits for it any more."""
         self._abandoned = True
         taken = self.take()
         if taken is not None:
@@ -140,7 +140,7 @@ class BackgroundDial:
 
 
 def located(place: Endpoint) -> Settings:
-    """Where to connect to now, in the blocking colour: Sentinels are asked, and not for long."""
+    """Where the node is now. Sentinels are asked for their master, for a short time only."""
     if isinstance(place, FixedEndpoint):
         return place.settings
     master: Connection = run(place.reach(_QUICK))

@@ -1,7 +1,7 @@
-"""What the answers of the nodes come to: votes, numbers, and who may be believed. Pure.
+"""What the answers of the nodes come to: the votes of one round, and the ballot of one claim. Pure.
 
-Nothing here sends or waits. A `Round` is told each node's answer as it comes, also after the
-outcome was decided: a late vote of a granted claim is kept (L2), one of a failed claim given back.
+Nothing here sends or waits. A `Round` takes each node's answer as it comes, even after the outcome
+was decided: a late vote for a granted claim is kept (L2), one for a failed claim is given back.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ class Round:
         self.asked = frozenset(asked)
         self.needed = majority(nodes)
         self.answers: dict[int, Any] = {}
-        """By node: what it said, as `[what, number]`."""
+        """By node: its answer, as `[what, number]`."""
         self.failures: dict[int, BaseException] = {}
         self.decided = False
-        """What comes from now on is noted, and changes nothing."""
+        """Answers that come from now on are noted, and change nothing."""
 
     @property
     def out(self) -> set[int]:
-        """Nodes that were asked and have not answered."""
+        """The nodes that were asked and have not answered."""
         return set(self.asked) - self.answers.keys() - self.failures.keys()
 
     def without(self, nodes: Collection[int]) -> Round:
-        """As if these had not answered."""
+        """The same round as if these nodes had not answered."""
         view = Round((), 0)
         view.asked, view.needed, view.failures = self.asked, self.needed, self.failures
         view.answers = {at: said for at, said in self.answers.items() if at not in nodes}
@@ -51,12 +51,12 @@ class Round:
         return len(self.answers) >= self.needed and len(self.said(*what)) >= self.needed
 
     def hopeless(self, *what: int) -> bool:
-        """Whether a majority cannot come any more."""
+        """Whether a majority can no longer be reached."""
         left = len(self.asked) - len(self.answers) - len(self.failures)
         return left < self.needed and len(self.said(*what)) + left < self.needed
 
     def largest(self) -> int:
-        """The largest number any node told of."""
+        """The largest number that any node reported."""
         return max((answer[1] for answer in self.answers.values() if answer[0] > 0), default=0)
 
 
@@ -69,17 +69,17 @@ QUARANTINED: Final = -1
 OTHER_MAX_TTL: Final = -2
 WITHDRAWN: Final = -3
 NOT_COUNTED: Final = -4
-"""The node said something, but its clock has stepped or is astray."""
+"""The node voted, but its clock was set or is wrong."""
 UNSURE: Final = -5
-"""It voted, but too slowly to know its clock: asked again, it may count."""
+"""The node voted, but too slowly to know its clock: asked again, its vote may count."""
 OTHER_SET: Final = -6
 TOLD: Final = (HELD_BY_ANOTHER, WITHDRAWN, UNSURE, *VOTES)
-"""Answers of nodes that know who holds the lock: without a majority of them nobody knows."""
+"""Answers of nodes that know who holds the lock. Without a majority of them nobody knows."""
 
 
 def joining(votes: Round) -> bool:
-    """Whether a majority may still come to know the owner's hold by the same number: a node whose
-    vote came late knows it by the number of the first round.
+    """Whether a majority may still turn out to know the owner's hold by the same number: a node
+    whose vote came late knows it by the number of the first round.
     """
     numbers = [answer[1] for answer in votes.answers.values() if answer[0] == JOINED]
     most = max(map(numbers.count, numbers), default=0)
@@ -87,7 +87,7 @@ def joining(votes: Round) -> bool:
 
 
 def joined_number(votes: Round) -> int | None:
-    """The number of the owner's hold, if a majority of the nodes know it by the same one."""
+    """The number of the owner's hold, if a majority of the nodes knows it by the same number."""
     numbers = [answer[1] for answer in votes.answers.values() if answer[0] == JOINED]
     return next(
         (each for each in set(numbers) if each and numbers.count(each) >= votes.needed), None
@@ -95,15 +95,15 @@ def joined_number(votes: Round) -> int | None:
 
 
 def decided(votes: Round) -> bool:
-    """A majority voted, with the number or without; or no majority of votes can come."""
+    """Whether a majority voted, with the number or without it, or no longer can."""
     if votes.enough(VOTED):
         return True
     if votes.hopeless(*VOTES):
-        # A node that does not vote has not said that somebody else has it: others may.
+        # A node without a vote has not said that somebody else holds the lock: others may know.
         return votes.enough(*TOLD) or votes.hopeless(*TOLD)
     if joined_number(votes) is None and joining(votes):
         return False
-    # One more round costs less than waiting for a node that may hang.
+    # A second round costs less than waiting for a node that may hang.
     return votes.enough(*VOTES)
 
 
@@ -119,13 +119,14 @@ def _settled(votes: Round) -> bool:
 
 
 def told_instead(taken: Round) -> Counter[int]:
-    """Who has what was to be attached, by the nodes that say so."""
+    """Who has the hold that was to be attached, counted by the nodes that say so."""
     return Counter(taken.answers[at][1] for at in taken.said(0))
 
 
 def attached(taken: Round) -> bool:
-    """A majority swapped; or no majority can, and one of them agrees on who has it instead. A node
-    that lost its data says that nobody has it: that alone says nothing.
+    """Whether a majority handed the hold over; or whether none can any more, and a majority agrees
+    on who has it instead. A node that lost its data says that nobody has it: alone that proves
+    nothing.
     """
     if taken.enough(1):
         return True
@@ -137,22 +138,22 @@ _NOT_THERE: Final = (0, 2, QUARANTINED)
 
 
 def agreed(answers: Round) -> bool:
-    """Whether a majority said yes, or none can any more."""
+    """Whether a majority said yes, or can no longer do so."""
     return answers.enough(1) or answers.hopeless(1)
 
 
 def ended(answers: Round) -> bool:
-    """The same; that no majority had it counts only if a majority has answered."""
+    """The same, but that no majority had the hold counts only once a majority has answered."""
     return answers.enough(1) or (answers.hopeless(1) and len(answers.answers) >= answers.needed)
 
 
 def missed(answers: Round) -> bool:
-    """Whether so many nodes had not got it that a majority cannot have: who did not answer may."""
+    """Whether so many nodes lack the hold that no majority has it, even if all silent nodes do."""
     return len(answers.said(*_NOT_THERE)) > len(answers.asked) - answers.needed
 
 
 def renewed(answers: Round) -> bool:
-    """A majority has it; or it is known that none has, or that this will not be known."""
+    """Whether a majority has the hold, or none has, or the answers left cannot tell any more."""
     if answers.enough(1) or missed(answers):
         return True
     if not answers.hopeless(1):
@@ -162,7 +163,9 @@ def renewed(answers: Round) -> bool:
 
 
 class Ballot:
-    """What is known of one claim, from its first question to its release."""
+    """What is known of one claim from its first attempt to its release: who voted for it, and what
+    of it may still arrive at a node.
+    """
 
     __slots__ = (
         "_doubtful",
@@ -178,45 +181,46 @@ class Ballot:
 
     def __init__(self, since: int):
         self.since = since
-        """Since when it asks, in microseconds: its place in the lines."""
+        """When it first asked, in microseconds: its place in the lines of the nodes."""
         self.raw: int | None = None
         self.votes: Round | None = None
-        """The last attempt; what it was not answered may still come in."""
+        """The last attempt. Late answers may still come in."""
         self.tries = 0
         self.splits = 0
         self._doubtful: set[int] = set()
-        """Nodes that did not answer some attempt before."""
+        """Nodes that did not answer an earlier attempt."""
         self.renewal: Round | None = None
-        """The last renewal; what it was not answered may still come in."""
+        """The last renewal. Late answers may still come in."""
         self.mended: set[int] = set()
-        """Nodes that were asked to set it anew: a late such command must find a tombstone."""
+        """Nodes that were asked to set the hold anew: a late such command must find a tombstone."""
         self._routes: dict[int, Route | None] = {}
-        """By which connection it went to each node; None where there were several."""
+        """By which connection it went to each node; None if it went by several."""
 
     def missing(self) -> set[int]:
-        """Nodes that answered the last renewal, and have not got this hold."""
+        """The nodes that answered the last renewal and do not have this hold."""
         return set() if self.renewal is None else set(self.renewal.said(0, QUARANTINED))
 
     def goes_by(self, route: Route) -> None:
-        """A vote of this node is asked for. To be told before it is sent, and before it is looked
-        whether the claim is over: so whoever ends it meanwhile knows of this, or this of the end.
+        """Note that this node is asked for its vote. To be called before the claim is checked for
+        its end, and before the command is sent: so either the thread that ends the claim knows of
+        this command, or the sender sees that the claim has ended.
         """
         if self._routes.setdefault(route.node, route) is not route:
             self._routes[route.node] = None
 
     def went_by(self, route: Route) -> bool:
-        """Whether all that could make this node vote went by this connection: then what goes by it
-        now arrives behind all of it, answered or not.
+        """Whether everything that could make this node vote went by this connection: then a command
+        that goes by it now arrives after all of that, answered or not.
         """
         return self._routes.get(route.node) is route and route.node not in self.mended
 
     def unsettled(self) -> set[int]:
-        """Nodes at which something of it may arrive after its release, if that goes another way."""
+        """The nodes where a command for it may arrive after a release that goes another way."""
         late = set() if self.votes is None else late_ones(self.votes)
         return late | self._doubtful | self.mended
 
     def attempted(self, votes: Round) -> None:
-        """It was asked for once more; what was not answered before stays so."""
+        """Note another attempt. What was not answered before stays in doubt."""
         if self.votes is not None:
             self.doubt(late_ones(self.votes))
         self.votes = votes
@@ -226,8 +230,8 @@ class Ballot:
 
 
 def late_ones(votes: Round) -> set[int]:
-    """Nodes that did not answer, and may have the question, or get it yet: a connection that broke
-    may deliver what was sent on it (L3).
+    """The nodes that did not answer and may have got the question, or may still get it: a broken
+    connection can deliver what was sent on it (L3).
     """
     failed = {at for at, why in votes.failures.items() if not isinstance(why, NotSent)}
     return votes.out | failed

@@ -58,14 +58,16 @@ class RedlockEngine:
         return [node_admin.look(server, self._recipe) for server in self._servers]
 
     def begin(self, node: str | None = None, *, force: bool = False) -> None:
-        """All nodes of a new set vote from now on; or this one, which was new or away."""
+        """Let all nodes of a new set vote from now on, or one node that was new or away."""
         node_admin.begin(self._servers, self._recipe, node, force=force)
 
     def asyncio(self, runtime: Runtime) -> AsyncioBackend:  # noqa: ARG002  # its parts ask the clock themselves
         return AsyncioBackend(self._set, self._recipe, self._limit)
 
     def anew(self) -> RedlockEngine:
-        """What nodes owe is the parent's to settle: it may be a vote for what the parent holds."""
+        """For a forked child. The debts of the nodes stay with the parent: one of them may be the
+        vote for a lock that the parent holds.
+        """
         return RedlockEngine(
             [server.anew() for server in self._servers],
             max_ttl=self._max_ttl,
@@ -76,7 +78,7 @@ class RedlockEngine:
 
 
 def open_url(url: Url) -> RedlockEngine:
-    """`redlock://h1,h2,h3`: all nodes are spoken to in the same way."""
+    """`redlock://h1,h2,h3`: user, password and options are the same for all nodes."""
     validation.check_options("redlock", url.options, (*_OWN, *settings.OPTIONS))
     own = {str(name): url.options.pop(name) for name in _OWN if name in url.options}
     scheme = "rediss" if url.scheme == "redlocks" else "redis"
@@ -85,17 +87,17 @@ def open_url(url: Url) -> RedlockEngine:
 
 
 def open_urls(urls: Sequence[Url], options: dict[str, str]) -> RedlockEngine:
-    """Each node has a URL, and with it user, password and options, of its own."""
+    """Each node has a URL of its own, and with it its own user, password and options."""
     failover = settings.switch(options, "failover", default=False)
     return _engine([_node_at(url, failover=failover) for url in urls], options)
 
 
 def _node_at(url: Url, *, failover: bool) -> ConfiguredEndpoint:
-    """Where a node is to be found, if it may be one.
+    """Where a node is to be found, if this URL is allowed for a node.
 
-    A node that is a group, a master that Sentinels replace, is only for who asked for it. What that
-    loses: a master that is cut off goes on voting beside its successor, so one node votes twice
-    (S5). The page of the engine says what narrows that, and that the fence closes it.
+    A group behind Sentinels is opt-in (`failover=True`), because it loses something: a master that
+    is cut off goes on voting beside its successor, so one node votes twice (S5). The page of the
+    engine says what narrows that, and that the fence closes it.
     """
     if url.scheme in _SINGLE:
         return FixedEndpoint(settings.read(url))
@@ -104,11 +106,11 @@ def _node_at(url: Url, *, failover: bool) -> ConfiguredEndpoint:
     advice = (
         "failover=True allows it, and the page of redlock: says what that loses"
         if url.scheme in _GROUPS
-        else f"it is one of {', '.join(_SINGLE)}"
+        else f"use one of {', '.join(_SINGLE)}"
     )
     message = (
-        f"a node of Redlock is a single master, got {url.scheme}: what stands behind Sentinels or "
-        f"in a cluster could vote twice after a failover; {advice}"
+        f"a node of Redlock must be a single master, got {url.scheme}: a group behind Sentinels or "
+        f"a cluster could vote twice after a failover; {advice}"
     )
     raise ConfigurationError(message, backend="redlock")
 
@@ -124,8 +126,9 @@ def _engine(servers: list[ConfiguredEndpoint], options: Mapping[str, str]) -> Re
 
 
 def set_of(places: Sequence[str], name: str) -> str:
-    """What tells this list of nodes from others: majorities of different lists may have no node in
-    common. Clients that know the same nodes by different addresses have to give it a name.
+    """What tells this list of nodes from other lists, whose majorities may have no node in common.
+
+    Clients that know the same nodes by different addresses have to give the list a name.
     """
     known = name or ",".join(sorted(place.lower() for place in places))
     return f"{len(places)}-{hashlib.sha256(known.encode()).hexdigest()[:12]}"
@@ -138,8 +141,8 @@ def _check(servers: list[ConfiguredEndpoint], max_ttl: float, limit: float) -> N
         raise _wrong(f"{', '.join(sorted(twice))} is listed twice: it would vote twice")
     if len(servers) < 3 or len(servers) % 2 == 0:
         message = (
-            f"{len(servers)} nodes: Redlock needs an odd number, three or more; one node less "
-            "stands as many failures as an even number"
+            f"{len(servers)} nodes: Redlock needs an odd number of nodes, three or more; an even "
+            "number survives no more failures than one node less"
         )
         raise _wrong(message)
     if not 2 <= max_ttl <= 86400:

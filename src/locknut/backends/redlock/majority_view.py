@@ -1,4 +1,7 @@
-"""Who holds and who waits, as a majority of the nodes sees it."""
+"""Who holds and who waits, as a majority of the nodes sees it; and how a hold is broken.
+
+Both ask every node and wait for all answers, unlike the verbs of the lock itself.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,13 @@ from locknut.drivers.redis.lua_scripts import Script
 
 _NONE = Script(b"", b"")
 View = Sequence[Any]
-"""What `look` answers: holders, waiters, clock."""
+"""What one node answers: holders, waiters, clock."""
 
 
 def majority_view(
     key: str, places: Sequence[str], views: Mapping[int, View], problems: Mapping[int, str]
 ) -> LockInfo:
-    """Holders that a majority knows, everybody who waits anywhere, and what each node says."""
+    """The holders that a majority knows, everybody who waits anywhere, and what each node says."""
     needed = majority(len(places))
     known = _holders(list(views.values()))
     holders = {handle: seen for handle, (seen, times) in known.items() if times >= needed}
@@ -43,13 +46,13 @@ def majority_view(
 
 
 def all_broken(key: str, views: Sequence[View]) -> LockInfo | None:
-    """All that was broken, on however few nodes."""
+    """All holds that were broken, on however few nodes."""
     holders = [seen for seen, _ in _holders(views).values()]
     return LockInfo(key, tuple(holders)) if holders else None
 
 
 def handle_of(views: Sequence[View], raw: int) -> int | None:
-    """Who holds under this number; the largest that any node knows of a hold is its number."""
+    """Whose hold has this number. A hold's number is the largest that any node knows of it."""
     numbers: dict[int, int] = {}
     for view in views:
         for handle, _, number, *_ in view[0]:
@@ -58,7 +61,7 @@ def handle_of(views: Sequence[View], raw: int) -> int | None:
 
 
 def _holders(views: Sequence[View]) -> dict[int, tuple[Holder, int]]:
-    """Each by its handle, with the number of nodes that know it."""
+    """Each holder by its handle, with the number of nodes that know it."""
     times: Counter[int] = Counter()
     best: dict[int, Holder] = {}
     for view in views:
@@ -72,7 +75,7 @@ def _holders(views: Sequence[View]) -> dict[int, tuple[Holder, int]]:
 
 
 def _waiters(views: Sequence[View]) -> tuple[Holder, ...]:
-    """In the order of the node that knows most of them."""
+    """The waiters, in the order of the node that knows most of them."""
     found: dict[int, Holder] = {}
     for view in sorted(views, key=lambda each: -len(each[1])):
         for handle, mode, shown in view[1]:
@@ -95,7 +98,7 @@ def key_of(found: bytes) -> str | None:
 
 
 class InspectingBackend(RoundsBackend):
-    """What people ask."""
+    """Adds what people ask for: inspect and break."""
 
     async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
         return await self.break_with_note(key, raw, "")
@@ -128,7 +131,7 @@ class InspectingBackend(RoundsBackend):
         return views
 
     async def _keys(self) -> list[str]:
-        """Every lock that any node has a key of."""
+        """Every lock of which any node has a key."""
         found: set[str] = set()
         cursors = dict.fromkeys(self._all, b"0")
         while cursors:

@@ -1,4 +1,4 @@
-"""What is told when there is no majority, or when clients do not agree about the set."""
+"""The errors for a missing majority, and for clients that do not agree about the set."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAME: Final = "redlock"
 
 
 def too_few(nodes: NodeSet, answers: Round) -> LocknutError:
-    """Why a majority could not be had, node by node."""
+    """Why there was no majority, node by node."""
     for error in answers.failures.values():
         if isinstance(error, LocknutError) and not isinstance(error, BackendUnavailable):
             return error
@@ -33,7 +33,7 @@ def too_few(nodes: NodeSet, answers: Round) -> LocknutError:
             told.append(f"{place}: no answer")
         elif answers.answers[at][0] == QUARANTINED:
             left = answers.answers[at][1] / 1000
-            told.append(f"{place}: it is new, or lost its data, and gives no vote for {left:.0f} s")
+            told.append(f"{place}: it is new, or lost its data, and does not vote for {left:.0f} s")
         elif answers.answers[at][0] == NOT_COUNTED:
             told.append(f"{place}: its clock is wrong, or was set")
         elif answers.answers[at][0] == UNSURE:
@@ -50,10 +50,10 @@ def too_few(nodes: NodeSet, answers: Round) -> LocknutError:
 
 
 def not_attached(nodes: NodeSet, taken: Round, max_ttl: float) -> LocknutError | None:
-    """Why nobody knows what became of a detached hold; None: it is not there any more.
+    """Why it is not known what became of a detached hold; None if it is certainly gone.
 
-    When several attach it at once, nobody may have a majority: all swap back, and try again after a
-    while that is random.
+    When several clients attach it at once, none of them may get a majority: all give it back, and
+    try again after a random delay.
     """
     if differences := nodes.differences():
         return differs(*differences[0], max_ttl)
@@ -64,17 +64,17 @@ def not_attached(nodes: NodeSet, taken: Round, max_ttl: float) -> LocknutError |
         return too_few(nodes, taken)
     if not taken.said(1) and len(others) == 1:
         return None
-    message = "somebody else attaches the same text at this moment"
+    message = "somebody else is attaching the same text at this moment"
     return BackendUnavailable(message, backend=_NAME)
 
 
 def differs(what: int, number: int, max_ttl: float) -> ConfigurationError:
-    """Other clients of a node count on something else, so that majorities need not overlap, or
-    a node that restarts does not know how long to keep still.
+    """Other clients of a node use other settings: then majorities need not overlap, or a node that
+    restarts does not know how long it must not vote.
     """
     if what == OTHER_SET:
         message = (
-            "other clients of these nodes have another list of nodes: two majorities might have "
+            "other clients of these nodes use another list of nodes: two majorities might have "
             "no node in common; give all clients the same list, or, where they know the same "
             "nodes by different addresses, the same set_name=; if the list was changed on "
             "purpose, see `locknut redlock init --help`"
@@ -82,7 +82,7 @@ def differs(what: int, number: int, max_ttl: float) -> ConfigurationError:
     else:
         message = (
             f"other clients of these nodes use max_ttl={number / 1000 - GUARD:g}, this one "
-            f"{max_ttl:g}: a node that restarts could not know how long to keep still; "
-            "give all of them the same"
+            f"{max_ttl:g}: a node that restarts could not know how long it must not vote; "
+            "give all clients the same max_ttl"
         )
     return ConfigurationError(message, backend=_NAME)

@@ -1,4 +1,4 @@
-"""What an operator sees of the nodes, one by one, and how a new set is begun."""
+"""What an operator sees of each node, and how a new set is begun (`locknut redlock`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
 
 
 def look(place: Endpoint, recipe: Recipe) -> NodeInfo:
-    """One node, as it is now; one that cannot be reached is told as such."""
+    """The state of one node now; `problem` says so if it cannot be reached."""
     info = NodeInfo(name_of(place))
     try:
         told = _ask(located(place), [
@@ -47,7 +47,7 @@ def look(place: Endpoint, recipe: Recipe) -> NodeInfo:
 
 
 def _problem(marker: dict[bytes, bytes], max_ttl: float, run: bytes, recipe: Recipe) -> str:
-    """Why it has nothing to do with clients of this URL, or does not know itself."""
+    """Why its marker does not fit this URL, or the server that runs now."""
     if max_ttl != recipe.max_ttl:
         return f"its clients use max_ttl={max_ttl:g}, this URL {recipe.max_ttl:g}"
     if marker.get(b"set", recipe.set_id) != recipe.set_id:
@@ -58,7 +58,7 @@ def _problem(marker: dict[bytes, bytes], max_ttl: float, run: bytes, recipe: Rec
 
 
 def _left(marker: dict[bytes, bytes], clock: float, max_ttl: float) -> float:
-    """Seconds until it votes, if this machine asks it until then; at least by the node's clock."""
+    """Seconds until it votes, if this machine goes on asking it."""
     name, shows = machine()
     passed = [clock - int(marker[b"began"]) / 1000]
     first = marker.get(b"@" + name)
@@ -68,9 +68,9 @@ def _left(marker: dict[bytes, bytes], clock: float, max_ttl: float) -> float:
 
 
 def begin(places: Sequence[Endpoint], recipe: Recipe, node: str | None, *, force: bool) -> None:
-    """These nodes vote from now on: to be said of nodes that nobody has used, or not for max_ttl.
+    """Let these nodes vote from now on: right for nodes that nobody has used for max_ttl.
 
-    All of them are told, whatever becomes of one; which failed is told at the end.
+    Every node is tried, even if one fails; the error at the end names those that failed.
     """
     chosen = _chosen(places, recipe, node, force=force)
     done, failed = [], []
@@ -101,14 +101,14 @@ def _chosen(
         message = (
             f"this is not a new set: {', '.join(voting)} votes, {', '.join(waiting)} does not; a "
             "node that may have voted for somebody must wait for max_ttl, then it votes by itself; "
-            "if nobody can count on it, name that node alone (`--node`)"
+            "if nobody can be counting on its vote, name that node alone (`--node`)"
         )
         raise _wrong(message)
     return list(places)
 
 
 def _begin(place: Endpoint, recipe: Recipe, *, force: bool) -> str:
-    """What went wrong, if anything did."""
+    """What went wrong; empty if nothing did."""
     script, packed = recipe.begin(force=force)(Route(0, b""))
     try:
         ((what, number, _),) = _ask(located(place), [in_full(script, packed)])

@@ -8,14 +8,15 @@ from typing import Final
 from locknut.backends.redlock.ballots import majority
 
 STEP: Final = 200_000
-"""Microseconds that a node's clock may be away from the others' and still vote (S6). It may step
-from one end to the other unseen by who did not know it before: see `recipe.GUARD`."""
+"""Microseconds that a node's clock may be away from the others while its vote counts (S6). It may
+step from one end of that range to the other without being noticed by a client that did not know
+it before: see `recipe.GUARD`."""
 _RATE: Final = 0.01
 _JITTER: Final = 5_000
 
 
 class NodeClock:
-    """A node's clock beside ours: how far apart, as an interval, because a command takes time."""
+    """How far a node's clock is from ours: an interval, because a command takes time."""
 
     __slots__ = ("at", "high", "low")
 
@@ -24,10 +25,9 @@ class NodeClock:
         self.at: float | None = None
 
     def told(self, theirs: int, sent: float, received: float) -> float:
-        """Take in what the node's clock showed between two moments; by how many seconds at most it
-        was set since the last time, 0 if it was not.
-
-        A key runs out so much too early, or too late.
+        """Take in what the node's clock showed between sending and receiving. Return by how many
+        seconds at most it was set since the last time, 0 if it was not: a key on that node runs out
+        that much too early or too late.
         """
         low, high = theirs - received * 1e6, theirs - sent * 1e6
         before, self.at = self.at, received
@@ -45,8 +45,8 @@ class NodeClock:
 
 
 def close(one: NodeClock, other: NodeClock) -> tuple[bool, bool]:
-    """Whether two nodes' clocks are known to be close, and whether they may be: who was heard
-    earlier may have run away since, and an answer that took long tells little.
+    """Whether two clocks are known to be close, and whether they may be. The one that was heard
+    earlier may have drifted since, and an answer that took long tells little.
     """
     if one.at is None or other.at is None:
         return False, True
@@ -57,7 +57,7 @@ def close(one: NodeClock, other: NodeClock) -> tuple[bool, bool]:
 
 
 def right(clocks: Sequence[NodeClock], which: int) -> bool | None:
-    """Whether this node has the time that a majority has; None: that is not known yet."""
+    """Whether this node has the time that a majority has; None if that is not known yet."""
     known = [close(clocks[which], each) for each in clocks]
     needed = majority(len(clocks))
     if sum(surely for surely, _ in known) >= needed:
@@ -66,8 +66,8 @@ def right(clocks: Sequence[NodeClock], which: int) -> bool | None:
 
 
 def in_step(clocks: Sequence[NodeClock]) -> bool:
-    """Whether these are known to be close to each other, in one look. It is the usual case: a
-    majority that is in step is right, each of them (see `right`).
+    """Whether all of these are known to be close to each other. That is the usual case, and cheaper
+    than `right` for each: if a majority is in step, each of its nodes has the right time.
     """
     if any(clock.at is None for clock in clocks):
         return False

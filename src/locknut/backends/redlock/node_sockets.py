@@ -1,4 +1,8 @@
-"""The blocking connection of one thread to one node: a socket that never blocks."""
+"""The blocking connection of one thread to one node: a socket that never blocks.
+
+A question goes out at once if the connection is ready. Until then it is held back; if there is no
+connection to wait for, it is refused, and what it was to take back is noted as a debt of the node.
+"""
 
 from __future__ import annotations
 
@@ -39,11 +43,12 @@ if TYPE_CHECKING:
 _AT_ONCE: Final = 65536
 MOST_PENDING: Final = 1000
 HANGING: Final = 0.05
-"""Seconds without an answer after which a node may hang for longer than anybody listens."""
+"""Seconds without an answer after which a node may hang until nobody listens any more: from then on
+a withdrawal carries its script, because nobody may be there to send it again."""
 Sent = tuple[Script, Question, Hear, float]
-"""A command that waits for its answer, and since when."""
+"""A command that waits for its answer, and when it was sent."""
 _UNASKED: Final = Question(0, lambda _route: UNSAID)
-"""What is sent for our own sake."""
+"""Stands for the greeting and for loading a script: no caller asked for those."""
 
 
 class NodeSocket:
@@ -51,26 +56,25 @@ class NodeSocket:
 
     def __init__(self, node: Node, connections: ThreadConnections):
         self.node = node
-        self._connections: ThreadConnections = weakref.proxy(
-            connections
-        )  # no cycle: a thread that ends takes its connections along
+        # Weakly, so that there is no cycle: the connections of a thread end with the thread.
+        self._connections: ThreadConnections = weakref.proxy(connections)
         self._socket: socket.socket | None = None
         self._dial: BackgroundDial | None = None
-        """A connection that is being made elsewhere."""
+        """A connection that another thread is making."""
         self._reader = wire.reader()
         self._ready = False
         self._route = Route(node.at, b"")
         self._pending: deque[Sent] = deque()
         self._held_back: list[tuple[Question, Hear, float]] = []
-        """What waits for the connection."""
+        """Questions that wait for the connection."""
         self._out = b""
         self._writing = False
-        """Whether the poll tells when there is room for more."""
+        """Whether the poll also reports when the socket can take more."""
 
     def ask(self, question: Question, hear: Hear, at: float) -> None:
-        """`at` is now, or a moment ago."""
+        """Send it, or hold it back until there is a connection. `at` is now, or a moment ago."""
         if self.node.in_debt and self._ready and not self._pending:
-            self._repay()  # what another thread could not say: here it is heard
+            self._repay()  # what another thread could not send
         self._say(question, hear, at)
 
     def _say(self, question: Question, hear: Hear, at: float) -> None:
@@ -85,7 +89,7 @@ class NodeSocket:
         if pending and question.owed is not None and at - pending[0][-1] > HANGING:
             packed = in_full(script, packed)
         pending.append((script, question, hear, at))
-        self._write(packed)  # last: a connection that breaks here tells whoever waits
+        self._write(packed)  # last: if the connection breaks here, every pending question is told
 
     def _ask_later(self, question: Question, hear: Hear, at: float) -> None:
         if self._socket is None and self._dial is None and self.node.reachable():
@@ -99,8 +103,8 @@ class NodeSocket:
             self._connections.owes = self._connections.owes or question.owed is not None
 
     def leave_to_others(self) -> None:
-        """What this thread wanted to take back, and has no connection for yet: nobody knows when it
-        will look again, if ever.
+        """Make debts of the withdrawals that wait for a connection: this thread may not look again
+        for a long time, or ever.
         """
         held_back = self._held_back
         self._held_back = [each for each in held_back if each[0].owed is None]
@@ -128,12 +132,12 @@ class NodeSocket:
             self.node.unreached(error)
 
     def _rung(self) -> None:
-        """From another thread: the connection is there, or failed."""
-        with suppress(ReferenceError):  # nobody is there any more
+        """Called from another thread: the connection is made, or that failed."""
+        with suppress(ReferenceError):  # the owner of these connections is gone
             self._connections.wake()
 
     def dialed(self) -> None:
-        """Take what was connected elsewhere, if it was."""
+        """Take the connection that another thread has made, if it is ready."""
         dial = self._dial
         if dial is None or not dial.done:
             return
@@ -165,7 +169,7 @@ class NodeSocket:
 
         for _ in greeting:
             self._pending.append((UNSAID[0], _UNASKED, greeted, now()))
-        self._write(b"".join(greeting))  # one write: it may find that nobody is there
+        self._write(b"".join(greeting))  # in one write: it may find that the connection failed
 
     def _greeted(self, replies: Sequence[Any]) -> None:
         try:
@@ -174,7 +178,7 @@ class NodeSocket:
             welcome = wire.welcome(replies[: -len(hello()) - 1], curious=True)
             self._route = Route(self.node.at, run_of(replies[-2]))
             self.node.met(welcome, kind_of(replies[-2]))
-        except Exception as error:  # noqa: BLE001  # whoever asked is told
+        except Exception as error:  # noqa: BLE001  # the callers are told
             self._break(error)
             return
         self._ready = True
@@ -202,7 +206,7 @@ class NodeSocket:
             if error.errno not in _CONNECTING:
                 self._break(error)
                 return
-        if self._writing or sent != len(unsent):  # nearly never: all of it went out at once
+        if self._writing or sent != len(unsent):  # rare: nearly always all of it goes out at once
             self._out = unsent[sent:]
             self._watch(writing=bool(self._out))
 
@@ -212,7 +216,7 @@ class NodeSocket:
             self._connections.watch(self, self._socket.fileno(), writing=writing)
 
     def work(self, event: int) -> None:
-        """Something happened on the socket."""
+        """The poll reported something about the socket."""
         if event & select.POLLOUT:
             self._write()
         if not event & (select.POLLIN | select.POLLHUP | select.POLLERR) or self._socket is None:
@@ -241,30 +245,30 @@ class NodeSocket:
         elif wire.unscripted(reply):
             self._pending.append((script, _UNASKED, nobody_waits, now()))
             self._write(script_load(script))
-            if not self._ready:  # broken by that
+            if not self._ready:  # the connection broke in that moment
                 self._refuse(question, hear)
             elif script is VOTE and len(self._pending) > 1:
-                # It may have been taken back meanwhile, and must not arrive behind that.
+                # It may have been taken back meanwhile, and must not arrive after that.
                 hear(question, self.node.refusal("did not know the script, and does now"), at)
-            else:  # nothing was done, so asking again is safe
+            else:  # the node did nothing, so asking again is safe
                 self.ask(question, hear, now())
         else:
             hear(question, reply, at)
             if wire.elsewhere(reply):
-                raise ConnectionResetError("it is no master any more")
+                raise ConnectionResetError("it is not a master any more")
 
     def age(self, at: float) -> None:
-        """A node that has not answered for long is hung up on: what it may have is a debt."""
+        """Hang up if the node is silent for too long. What it may have got becomes a debt."""
         if self._pending and at - self._pending[0][-1] > self.node.settings.limit:
             self._break(TimeoutError("no answer for too long"))
 
     def _break(self, error: BaseException) -> None:
-        if not self._ready or self._pending:  # one that was idle may just have been restarted
+        if not self._ready or self._pending:  # an idle node may just have been restarted
             self.node.unreached(error)
         self._give_up(error)
 
     def tear(self) -> None:
-        """Whoever was at work was interrupted: the next answer may be to another question."""
+        """The thread was interrupted: the next answer may belong to another question."""
         self._give_up(InterruptedError("interrupted"))
 
     def _give_up(self, error: BaseException) -> None:
@@ -291,11 +295,11 @@ class NodeSocket:
         self._out = b""
 
     def hang_up(self) -> None:
-        """Nobody waits for anything here any more."""
+        """Close for good, and tell everybody who still waits for an answer."""
         self._break(ConnectionAbortedError("this Locks was closed"))
 
     def drop(self) -> None:
-        """Its thread is gone, and what was not answered may not have been read."""
+        """Its thread has ended: what was not answered becomes a debt of the node."""
         self._owe((question, at) for _, question, _, at in self._pending)
         self._owe((question, at) for question, _, at in self._held_back)
         if self._dial is not None:

@@ -1,4 +1,4 @@
-"""The asyncio connection of one loop to one node: a question costs no task where it stands."""
+"""The asyncio connection of one loop to one node: if it is open, a question costs no task."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 
 _FEW: Final = 8
-"""Unanswered commands to one node that are no crowd: the next one goes out at once, for the others
-of its round do."""
+"""With at most this many unanswered commands to a node the next one is not collected into a batch:
+it goes out at once, as do the others of its round."""
 
 
 class NodeStream:
-    """The stream to one node, and the run of the server at its end."""
+    """The stream to one node, and the run of the server at the other end."""
 
     def __init__(self, node: Node, backend: AsyncioBackend, name: bytes):
         self.node = node
@@ -42,10 +42,10 @@ class NodeStream:
         self.link = Link(node.place, LoopDial(self._pushed, self._lost), (name,))
         self._stream: Stream | None = None
         self._route = Route(node.at, b"")
-        """The stream's."""
+        """Of the stream that is open now."""
 
     def ask(self, question: Question, hear: Hear) -> None:
-        """At once if the connection stands; else when it does, in a task of its own."""
+        """Send it at once if the connection is open; else connect first, in a task of its own."""
         stream = self._stream
         if stream is not None and stream is self.link.stream and not stream.closed:
             self.send(stream, self._route, question, hear)
@@ -62,7 +62,7 @@ class NodeStream:
             hear(question, self.node.refusal("came too late for this"), now())
 
     async def _ask_later(self, question: Question, hear: Hear) -> None:
-        # Whoever waits for it is told by the loop: here a task is running.
+        # The waiting caller is told by the loop, because a task is running here.
         soon = asyncio.get_running_loop().call_soon
 
         def heard(*told: Any) -> None:
@@ -99,7 +99,7 @@ class NodeStream:
             self.node.unreached(error)
             raise
         self.node.reached()
-        if stream is not self._stream:  # others may have waited for it too
+        if stream is not self._stream:  # several may have waited for the same one
             self._stream, self._route = stream, Route(self.node.at, run)
         for claim in self.node.debts():
             self.ask(self.backend.repay(self.node.at, claim), nobody_waits)
@@ -112,7 +112,7 @@ class NodeStream:
         self._stream = None
 
     async def answered_all(self) -> None:
-        """When this is answered, so is all that was sent before."""
+        """Wait for the answer to all that was sent before."""
         stream = self._stream
         if stream is not None and stream.waiting:
             await stream.send(wire.pack(b"HELLO"))
@@ -125,7 +125,7 @@ class NodeStream:
 
 
 class PendingQuestion:
-    """A question that waits for its answer."""
+    """A question that waits for its answer: to the stream it is a future."""
 
     __slots__ = ("_hear", "_owner", "_question", "_route", "_script", "_sent", "_stream", "_told")
 
@@ -148,7 +148,7 @@ class PendingQuestion:
         self._told = False
 
     def done(self) -> bool:
-        """Until then it is of use: a late vote too."""
+        """Not before it is answered: a late vote is of use too."""
         return self._told
 
     def set_result(self, reply: Any) -> None:
@@ -158,20 +158,20 @@ class PendingQuestion:
             if wire.unscripted(reply):
                 self._ask_again()
                 return
-            if wire.elsewhere(reply):  # it is no master any more: who is, is to be found out
+            if wire.elsewhere(reply):  # not a master any more: find out which server is
                 owner.link.forget()
         self._hear(self._question, reply, self._sent)
-        if owner.backend.closed:  # this was a last word
+        if owner.backend.closed:  # this was the last answer to wait for
             owner.backend.begin(owner.close())
 
     def _ask_again(self) -> None:
-        """Nothing was done, so asking again is safe; by the same way, for it was counted on."""
+        """The node did nothing, so asking again is safe; by the stream that was noted for it."""
         stream, question = self._stream, self._question
         nobody = question._replace(owed=None)
         load = PendingQuestion(self._owner, stream, self._route, nobody, nobody_waits, self._script)
         stream.ask(script_load(self._script), load)
         if self._script is VOTE and stream.waiting > 1:
-            # It may have been taken back meanwhile, and must not arrive behind that.
+            # It may have been taken back meanwhile, and must not arrive after that.
             why = self._owner.node.refusal("did not know the script, and does now")
             self._hear(question, why, self._sent)
         else:
@@ -179,6 +179,6 @@ class PendingQuestion:
 
     def set_exception(self, error: BaseException) -> None:
         self._told = True
-        # As a future does it: whoever waits goes on where nothing else is being done.
+        # As a future does it: the waiting caller goes on in a step of its own.
         loop = asyncio.get_running_loop()
         loop.call_soon(self._owner.lose, self._question, self._hear, error)

@@ -1,4 +1,8 @@
-"""What a client knows of one node of its set, whoever of it speaks with it."""
+"""What a client knows of the nodes of its set, shared by all its connections.
+
+`Node` is one server: whether it can be reached, what it owes, whether its clock was set. `NodeSet`
+is all of them: whose vote counts, and which number to propose next.
+"""
 
 from __future__ import annotations
 
@@ -30,19 +34,19 @@ from locknut.runtimes.clock import now
 
 MOST_DEBTS: Final = 1000
 _AGAIN: Final = (0.05, 0.2, 1.0, 2.0)
-"""Seconds until a node that could not be reached is tried again."""
+"""Seconds until a node is tried again that could not be reached once, twice and so on."""
 _TOLERATED: Final = 0.25
-"""Seconds by which a clock may be set, altogether, while a lock is held: half of what nodes keep
-holds for longer than anybody counts on (`recipe.GUARD`)."""
+"""Seconds by which a clock may be set, in total, while a lock is held: half of the extra time for
+which nodes keep a hold (`recipe.GUARD`)."""
 
 
 def in_words(error: BaseException) -> str:
-    """Why, without where: that is told beside it."""
+    """The message alone: the node's name stands beside it."""
     return error.message if isinstance(error, LocknutError) else str(error)
 
 
 def name_of(place: Endpoint) -> str:
-    """What tells one node from another."""
+    """The name by which people tell one node from another."""
     service: str = getattr(place, "service", "")
     return f"{service} behind Sentinels" if service else place.settings.place
 
@@ -54,17 +58,18 @@ class Node:
         self.at = at
         self.place = place
         self.name = name_of(place)
-        """What may be shown."""
+        """It has no password in it, so it may be shown."""
         self.settings = place.settings
         self._keep = max_ttl * 2
         self._debts: deque[tuple[Claim, float]] = deque(maxlen=MOST_DEBTS)
-        """Claims that it may have a command of, or a key, and which nobody else will take back."""
+        """Claims that it may have a vote for, or may still get one for, and that nobody else will
+        take back; and until when that matters."""
         self.trouble: BaseException = ConnectionError("not tried yet")
-        """Why it could not be reached when that was last tried."""
+        """Why the last attempt to reach it failed."""
         self.address: tuple[int, Any] | None = None
-        """Where its name led to, as long as it can be reached there."""
+        """What its name was resolved to, as long as it can be reached there."""
         self.last_address: tuple[int, Any] | None = None
-        """Where it last did."""
+        """What its name was last resolved to."""
         self._failed = 0
         self._again = 0.0
         self._memory = max_ttl * 1.02
@@ -72,11 +77,11 @@ class Node:
         """When its clock was set, and by how much."""
         self._distrusted_until = 0.0
         self.differs: tuple[int, int] | None = None
-        """What it said of its other clients: that they have another `max_ttl`, or list of nodes."""
+        """How its other clients differ from us: in `max_ttl`, or in the list of nodes."""
         self.silent = False
-        """Whether it was waited for in vain, and has not answered since."""
+        """Whether somebody waited for it in vain, and it has not answered since."""
         self.waited = 0.0
-        """For how many seconds, since it last answered."""
+        """For how many seconds somebody waited for it since it last answered."""
 
     def reachable(self) -> bool:
         """Whether it is worth trying to connect."""
@@ -94,22 +99,22 @@ class Node:
         self._again = 0.0
 
     def met(self, welcome: Welcome, kind: bytes = b"standalone") -> None:
-        """What it said of itself: a replica or a node that forgets keys is no node of a set."""
+        """Check what it said of itself: a replica, or one that evicts keys, cannot be a node."""
         place = self.name
         if kind == b"cluster":
             message = (
-                f"{place} belongs to a cluster: a node must be a single master, for a script sees "
-                "one slot, and not whether its server lost data"
+                f"{place} belongs to a cluster: a node must be a single master, because a script "
+                "there sees only one slot, and not whether its server lost data"
             )
             raise ConfigurationError(message, backend="redlock")
         if kind == b"sentinel":
             message = (
                 f"{place} is a Sentinel: give the whole group as one node, by locknut.redlock(["
-                '"redis+sentinel://s1,s2,s3/service", ...], failover=True); it loses something'
+                '"redis+sentinel://s1,s2,s3/service", ...], failover=True); see what that loses'
             )
             raise ConfigurationError(message, backend="redlock")
         if welcome.role == "replica":
-            message = f"{place} is a read-only replica: a node must be a master of its own"
+            message = f"{place} is a read-only replica: a node must be an independent master"
             raise ConfigurationError(message, backend="redlock")
         if welcome.evicts:
             message = (
@@ -119,14 +124,14 @@ class Node:
             raise ConfigurationError(message, backend="redlock")
 
     def refusal(self, why: str = "") -> LocknutError:
-        """What is told instead of asking it."""
+        """The error to report instead of asking it."""
         if isinstance(self.trouble, ConfigurationError):
             return self.trouble
         reason = why or f"could not be reached: {in_words(self.trouble)}"
         return NotSent(reason, backend="redlock")
 
     def owe(self, claim: Claim, asked: float) -> None:
-        """It was to be taken back then."""
+        """Note a claim that was to be taken back at this time, and may not have been."""
         self._debts.append((claim, asked + self._keep))
 
     @property
@@ -134,11 +139,11 @@ class Node:
         return bool(self._debts)
 
     def debts(self) -> Iterator[Claim]:
-        """What is to be taken back there, now that it can be reached. Each is struck off when the
-        next one is asked for: if whoever takes it back is interrupted, somebody else does it again.
+        """The claims to take back, now that it can be reached. Each is struck off when the next one
+        is asked for: if the thread that takes it back is interrupted, another one does it again.
         """
-        with suppress(IndexError):  # other threads strike off as well
-            for _ in range(len(self._debts)):  # what is added meanwhile is for another time
+        with suppress(IndexError):  # other threads strike debts off as well
+            for _ in range(len(self._debts)):  # later additions wait for the next time
                 debt = claim, until = self._debts[0]
                 if now() < until:
                     yield claim
@@ -146,8 +151,8 @@ class Node:
                     self._debts.remove(debt)
 
     def stepped(self, seconds: float) -> None:
-        """Its clock was set: if by too much while a lock may have been held, what it knows about
-        expiries is worth nothing.
+        """Note that its clock was set. If it was set by too much while a lock may have been held,
+        what the node knows about expiries is worth nothing.
         """
         at = now()
         recent = [each for each in self._steps if each[0] > at - self._memory]
@@ -170,28 +175,28 @@ class NodeSet:
         self.clocks = [NodeClock() for _ in found]
         self.ballots: dict[str, Ballot] = {}
         self.attaching: set[str] = set()
-        """Claims that are to take over a detached hold; a release takes them out."""
+        """Claims that are taking over a detached hold; a release removes them."""
         self.largest = 0
-        """The largest number that nodes accepted or told of: the next proposal is above it."""
+        """The largest number that nodes accepted or reported: the next proposal is above it."""
         self.quarantined: set[int] = set()
-        """Nodes that said they give no vote yet: somebody has to watch them."""
+        """Nodes that said that they do not vote yet: see `quarantine`."""
         self._mutex = threading.Lock()
 
     def waited_in_vain(self, nodes: Iterable[int], seconds: float, most: float) -> None:
-        """For these; whoever does not answer for that long, altogether, is not waited for again."""
+        """Note the wait. A node silent for `most` seconds in total is not waited for again."""
         for at in nodes:
             node = self.nodes[at]
             node.waited += seconds
             node.silent = node.silent or node.waited >= most * 0.99
 
     def silent(self, answers: Round) -> bool:
-        """Whether of those asked so many are known not to answer that the rest is no majority."""
+        """Whether so many of the nodes asked are silent that the rest is not a majority."""
         known = [node.at for node in self.nodes if node.silent]
         spare = len(self.nodes) - answers.needed
         return len(known) > spare and len(answers.out.intersection(known)) > spare
 
     def heard(self, node: int, clock: int, sent: float, received: float) -> None:
-        """Take in a node's clock: one that was set is not believed for a while."""
+        """Take in a node's clock. A clock that was set is not believed for a while."""
         self.nodes[node].silent, self.nodes[node].waited = False, 0.0
         with self._mutex:
             step = self.clocks[node].told(clock, sent, received)
@@ -199,7 +204,7 @@ class NodeSet:
                 self.nodes[node].stepped(step)
 
     def voted(self, node: int, answer: Sequence[int]) -> None:
-        """Take in why a node gave no vote, if it did not: also where that comes late."""
+        """Take in why a node did not vote, if it did not, even if its answer comes late."""
         what = answer[0]
         if what in VOTES and not self.quarantined and self.nodes[node].differs is None:
             return  # nearly always
@@ -215,14 +220,14 @@ class NodeSet:
         return [node.differs for node in self.nodes if node.differs is not None]
 
     def majority_time(self) -> int:
-        """What the clocks show that a majority has, in microseconds, at the most; 0: not known."""
+        """The latest time, in microseconds, that a right clock may show; 0 if none is known."""
         at = now() * 1e6
         with self._mutex:
             known = [each.high for node, each in enumerate(self.clocks) if right(self.clocks, node)]
         return int(max(known) + at) if known else 0
 
     def in_step(self, nodes: Sequence[int]) -> bool:
-        """Whether nothing is to be said against the votes of these: they are a majority, too."""
+        """Whether these nodes are a majority and all their votes count: the quick check."""
         if len(nodes) < majority(len(self.nodes)):
             return False
         at = now()
@@ -231,7 +236,7 @@ class NodeSet:
             return False not in trusted and in_step([self.clocks[node] for node in nodes])
 
     def doubts(self, node: int) -> int:
-        """What a vote of this node is worth: nothing to object, or what to take it for instead."""
+        """0 if a vote of this node counts, else the answer to take in its place."""
         with self._mutex:
             agrees = self.nodes[node].trusted() and right(self.clocks, node)
         if agrees is None:
@@ -240,7 +245,7 @@ class NodeSet:
 
     def propose(self, clock: int) -> int:
         """A number above everything seen, or the time in steps of 32 microseconds. It counts as
-        seen when it is accepted: nodes refuse one that is far ahead of them.
+        seen only once it is accepted, because nodes refuse a number far ahead of their clock.
         """
         with self._mutex:
             return max(self.largest + 1, clock)

@@ -1,9 +1,9 @@
-"""Who tells a node in quarantine how much time has passed: a machine, by a clock that nobody sets.
+"""How a node in quarantine learns how much time has passed: from a machine whose clock nobody sets.
 
-A node that lost its data cannot tell when, and its own clock may be set while it waits: after a
+A node that lost its data does not know when, and its own clock may be set while it waits: after a
 boot with a wrong clock that is the rule. So the longest ttl has to pass by two clocks: the node's
-own, and that of one machine, from its first question on. All processes of a machine share that
-clock, so that programs which live for a moment count as well.
+own, and that of one client's machine, counted from its first question. All processes of a machine
+share that clock, so that short-lived programs count as well.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _SPACE = Path("/proc/self/ns/time")
 
 
 def machine() -> tuple[bytes, float]:
-    """What tells this machine, since its boot, from all others, and what its clock shows."""
+    """A name for this machine and its current boot, and what its clock shows."""
     boot = _boot()
-    # Without a name for the boot only the wall clock is the same for all processes.
+    # If the boot has no name, only the wall clock is the same for all processes.
     return (boot, now()) if boot else (platform.node().encode(), time.time())
 
 
@@ -43,8 +43,8 @@ def _boot() -> bytes:
 
 
 def watch_questions(nodes: NodeSet, recipe: Recipe) -> list[Question]:
-    """What the nodes in quarantine are told. It goes ahead of what is asked next: a node that has
-    waited long enough votes then. But not for us, if the others know us as clients of another set.
+    """What to tell the nodes in quarantine ahead of the next question: a node that has waited long
+    enough votes then. Nothing, if other nodes know us as clients of another set.
     """
     if not nodes.quarantined or nodes.differences():
         return []

@@ -1,4 +1,4 @@
-"""One command to one node, and what is known of the node before it is sent."""
+"""One command to one node: its content, the connection it goes by, and who hears the answer."""
 
 from __future__ import annotations
 
@@ -13,32 +13,35 @@ from locknut.errors import BackendError, BackendUnavailable
 
 
 class Route:
-    """Another one is made each time, so `is` tells whether two things went the same way."""
+    """One connection to a node, until it breaks: what goes by it arrives in order.
+
+    Every connection has a new one, so `is` tells whether two commands went by the same connection.
+    """
 
     __slots__ = ("node", "run")
 
     def __init__(self, node: int, run: bytes):
         self.node = node
         self.run = run
-        """Which run of the server is at its end."""
+        """Which run of the server is at the other end."""
 
 
 Packed = tuple[Script, bytes]
 Words = Callable[[Route], Packed]
-"""What to send to a node, given the connection by which it goes in this moment; empty if there is
-nothing to be said any more."""
+"""Makes the command for the connection by which it is about to go; `UNSAID` if the command is no
+longer needed."""
 UNSAID: Final = (Script(b"", b""), b"")
 
 
 class Question(NamedTuple):
-    """What is asked of one node."""
+    """A command to one node, to be made when it is sent."""
 
     node: int
     words: Words
     about: int = 0
-    """Which of several things it is about."""
+    """Which claim of a batch it is about."""
     owed: Claim | None = None
-    """A claim that this takes back: if it is not answered, the node is told again later."""
+    """The claim that this takes back: if the node does not answer, it is told again later."""
 
 
 class NotSent(BackendUnavailable):
@@ -46,7 +49,7 @@ class NotSent(BackendUnavailable):
 
 
 Hear = Callable[[Question, Any, float], object]
-"""Is told the answer, or the error that stands for it, and when the question was sent."""
+"""Called with the answer, or with the error in its place, and with the time of sending."""
 
 
 def nobody_waits(_question: Question, _answer: Any, _sent: float) -> None:
@@ -54,8 +57,8 @@ def nobody_waits(_question: Question, _answer: Any, _sent: float) -> None:
 
 
 def hello() -> list[bytes]:
-    """What every connection asks first: which run this is, and that it learns the scripts. One that
-    is not known when it is needed would be done later than what was sent after it.
+    """What every connection sends first: it loads the scripts and asks which run of the server this
+    is. A script that was missing when it is needed would run later than commands sent after it.
     """
     return [*map(script_load, ALL), wire.pack(b"INFO", b"server")]
 
@@ -65,18 +68,18 @@ def script_load(script: Script) -> bytes:
 
 
 def in_full(script: Script, packed: bytes) -> bytes:
-    """The same command with the script itself, for when nobody may be there to send it again."""
+    """The same command with the text of its script, for when it cannot be sent a second time."""
     short = b"$7\r\nEVALSHA\r\n$40\r\n" + script.sha
     return packed.replace(short, b"$4\r\nEVAL\r\n$%d\r\n%b" % (len(script.text), script.text), 1)
 
 
 def kind_of(info: bytes) -> bytes:
-    """What the server is: standalone, or part of something that may be in two places at once."""
+    """Whether the server is standalone, or part of a cluster or group that could vote twice."""
     return info.partition(b"redis_mode:")[2].partition(b"\r\n")[0]
 
 
 def run_of(info: Any) -> bytes:
-    """Which run of the server this is: `run_id` changes with every start, and with nothing else."""
+    """Which run of the server this is: `run_id` changes with every start and at no other time."""
     if not isinstance(info, bytes) or b"run_id:" not in info:
         message = "the node does not tell its run_id: Redlock needs INFO, and no proxy in between"
         raise BackendError(message, backend="redlock")

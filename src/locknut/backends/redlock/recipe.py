@@ -1,4 +1,4 @@
-"""What a node is sent for each verb. Pure: knows no connection."""
+"""What a node is sent for each verb. Pure: it knows no connection."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ MARKER: Final = b"locknut:redlock"
 SUFFIX: Final = b":redlock"
 PARTS: Final = (b"", b":fence", b":alive", b":line", b":info")
 GUARD: Final = 0.5
-"""Seconds that a node is asked to keep a hold longer than its holder counts on. A clock that steps
-by more is seen to be wrong by everybody: it may be a fifth of a second off on either side (S6), and
-the others' need not agree exactly."""
+"""Seconds for which a node keeps a hold beyond the time that its holder counts on. A clock that is
+set by more is noticed by every client: it may be a fifth of a second off on either side (S6), and
+the other clocks need not agree exactly."""
 
 _PLAINLY: Final = b"$1\r\n0\r\n" * 3
-"""Of a withdrawal: no tombstone, it does not stay in line, and all of it is over."""
+"""The end of a plain withdrawal: no tombstone, it leaves the line, all its tries are over."""
 
 
 def milliseconds(seconds: float) -> bytes:
@@ -46,7 +46,7 @@ def _head(script: Script, arguments: int) -> bytes:
 
 
 class Recipe:
-    """Makes commands for the nodes of one set."""
+    """Makes the commands for the nodes of one set."""
 
     def __init__(self, *, max_ttl: float, durable: bool, set_id: str):
         self._redis = RedisRecipe()
@@ -57,9 +57,9 @@ class Recipe:
         self._places: dict[str, bytes] = {}
         self._tails: dict[bytes, bytes] = {}
         self._asking: dict[tuple[str, float | None, str, str], tuple[bytes, bytes]] = {}
-        """What stands before and behind id and time when a plain lock is asked for."""
+        """What stands before and after id and time in the request for a plain lock."""
         self._giving: dict[str, bytes] = {}
-        """What stands before the id when it is given back."""
+        """What stands before the id in a withdrawal."""
 
     def vote(self, claim: Claim, number: int, since: int, ring: bytes, tries: int) -> Words:
         counts = b"".join(map(bulk, (b"%d" % number, b"%d" % since, ring, b"%d" % tries)))
@@ -94,7 +94,7 @@ class Recipe:
     def withdraw(
         self, claim: Claim, *, outcome_unknown: bool, stay: bool = False, tries: int = 0
     ) -> Words:
-        """The claim, or only what so many tries of it got, for it will be tried again."""
+        """Take back the claim, or only the votes of its first `tries` tries."""
         front = self._giving.get(claim.key)
         if front is None:
             front = b"%b%b$32\r\n" % (_head(WITHDRAW, 4), self._place(claim.key))
@@ -123,7 +123,7 @@ class Recipe:
         return self._about(LOOK, key, (only, b"break", note.encode()))
 
     def watch(self, machine: bytes, shows: float, majority_time: int) -> Words:
-        """What the clock of our machine shows, which nobody sets, and what the nodes' clocks do."""
+        """Tell a node what our machine's clock, which nobody sets, and the nodes' clocks show."""
         words = (machine, milliseconds(shows), b"%d" % majority_time)
         return self._about(WATCH, "locknut:", words, node=True)
 
@@ -150,7 +150,7 @@ class Recipe:
         )
 
     def _place(self, key: str) -> bytes:
-        """The six keys of a lock, packed; they come again and again."""
+        """The six keys of a lock, packed once and kept: they are sent again and again."""
         known = self._places.get(key)
         if known is None:
             hold = hold_key(key)
@@ -159,7 +159,7 @@ class Recipe:
         return known
 
     def _tail(self, run: bytes) -> bytes:
-        """On which terms a node is asked: as this run of the server, for clients with this
+        """The terms on which a node answers: this run of the server, and clients with this
         `max_ttl` and this list of nodes.
         """
         terms = b":".join((run, *self._terms))

@@ -1,4 +1,9 @@
-"""How the nodes are asked: all at once, until a majority has decided, and whose answer counts."""
+"""How a round of questions goes: all nodes at once, until a majority has decided.
+
+It ends when `decided` says so (see `ballots`); or when every node has answered or failed; or when
+its time is over, which is short once a majority has answered and longer before. In a guarded round
+a vote counts only if the node's clock is right.
+"""
 
 from __future__ import annotations
 
@@ -19,25 +24,25 @@ from locknut.runtimes.clock import now
 from locknut.runtimes.deadlines import time_left
 
 Heard = Callable[[Question, Any, float], bool]
-"""Told an answer (or an error) and when it was asked; answers whether it is decided now."""
+"""Called with an answer (or an error) and its time of sending; returns whether that decides it."""
 Note = Callable[[int, Sequence[int]], None]
-"""Told each node's answer, whether it comes in time or late."""
+"""Called with each node's answer, whether it comes in time or late."""
 Until = Callable[[], float]
-"""How long to wait for those who have not answered: less once a majority has."""
+"""Until when to wait for the silent nodes: less long once a majority has answered."""
 PATIENCE: Final = 2.0
-"""Seconds that a majority may take to answer: a machine may be busy for a moment. Nodes that were
-given so long, altogether, and have not answered since, are not given it again."""
+"""Seconds that a majority may take to answer: a machine may be busy for a moment. A node that was
+silent for this long in total is not waited for again until it has answered."""
 TRYING: Final = 0.6
-"""The same where votes are asked for: a mere try is over within a second, and is told by name who
-did not answer; whoever can wait is asked for again."""
+"""The same for votes, so that a non-blocking attempt ends within a second and can name the silent
+nodes. A caller with more time asks again."""
 
 
 def _not_noted(_node: int, _answer: Sequence[int]) -> None:
-    """It is of no use for the next question."""
+    """The answer tells nothing that a later round needs."""
 
 
 class RoundsBackend(ABC):
-    """What all verbs have in common. A colour adds how to send to all nodes."""
+    """What all verbs have in common. Each colour adds how to send to all nodes."""
 
     name = "redlock"
 
@@ -51,14 +56,14 @@ class RoundsBackend(ABC):
 
     @abstractmethod
     async def _ask(self, questions: Sequence[Question], heard: Heard, until: Until) -> None:
-        """Send all of them together; return when `heard` says so, or at `until()`.
+        """Send all of them together. Return when `heard` says so, or at `until()`.
 
-        What comes later is still told to `heard`, where somebody is there to hear it.
+        `heard` is still called with later answers, if anybody reads them.
         """
 
     @abstractmethod
     def _tell(self, questions: Sequence[Question]) -> None:
-        """Send behind what was sent before, and do not wait. Unanswered, it is a node's debt."""
+        """Send after what was sent before, and do not wait. Unanswered, it is a node's debt."""
 
     async def _round(  # noqa: PLR0913  # each by name
         self,
@@ -106,10 +111,11 @@ class RoundsBackend(ABC):
         guarded: bool = True,
         note: Note = _not_noted,
     ) -> Heard:
-        """Fills a round. In a guarded one a vote of a node with a wrong clock does not count, and
-        that is known when the others have answered: so it is looked at when all seems decided.
+        """What fills a round. In a guarded round a vote of a node with a wrong clock does not
+        count. That is known only when other nodes have answered, so it is checked when all seems
+        decided.
         """
-        # Before so many have said something, nothing can be decided, whatever they say.
+        # Fewer answers than this can decide nothing, whatever they are.
         soonest = max(1, min(answers.needed, len(answers.asked) - answers.needed + 1))
 
         def heard(question: Question, answer: Any, sent: float) -> bool:
@@ -124,7 +130,7 @@ class RoundsBackend(ABC):
                 answers.failures[at] = answer
             else:
                 answers.answers[at] = answer
-            if answers.decided:  # this one came late: it is noted, and that is all
+            if answers.decided:  # this one came late: it is only noted
                 return True
             if len(answers.answers) + len(answers.failures) < soonest or not decided(answers):
                 return False
@@ -134,8 +140,8 @@ class RoundsBackend(ABC):
         return heard
 
     def _stands(self, answers: Round, decided: Callable[[Round], bool]) -> bool:
-        """Whether it is decided without the votes of nodes whose clocks are wrong. What is not
-        known of a clock may be known when the others have answered.
+        """Whether it is decided even without the votes of nodes whose clocks are wrong. A clock
+        that is not known yet may be known when the others have answered.
         """
         voters = answers.said(*VOTES)
         if self._set.in_step(voters):
@@ -148,7 +154,7 @@ class RoundsBackend(ABC):
         return decided(answers)
 
     def _doubt(self, answers: Round) -> None:
-        """Take away the votes of nodes whose clocks are wrong, or not known."""
+        """Take away the votes of nodes whose clocks are wrong or not known."""
         voters = answers.said(*VOTES)
         if self._set.in_step(voters):
             return

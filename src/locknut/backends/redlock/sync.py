@@ -1,4 +1,4 @@
-"""The blocking colour: a thread speaks with all nodes by itself, and sleeps until they ring."""
+"""The blocking colour: each thread asks all nodes by itself, and sleeps until they ring."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ class BlockingBackend(RedlockBackend):
         self._every_thread.clear()
 
     def forked(self) -> None:
-        """The sockets are closed already; to hang up properly would wake the parent."""
+        """The sockets are closed already, and hanging up properly would wake the parent."""
         self._local = threading.local()
         self._every_thread.clear()
         self._waiting.clear()
 
 
 class Bell:
-    """Sleeps until so many nodes rang that asking is worth it, or somebody else does."""
+    """Sleeps until enough nodes rang for another attempt, or until another thread notifies it."""
 
     def __init__(self, connections: ThreadConnections, waiting: WaitingClaim, plain: Signal):
         self._connections = connections

@@ -1,7 +1,7 @@
-"""Blocking connections to all nodes at once, from one thread: one poll for all of them.
+"""The blocking connections of one thread to all nodes: one poll for all of them.
 
-They belong to one thread, so that what it sends to a node arrives in order: a vote that comes
-late can never outlive the withdrawal sent after it.
+They belong to one thread, so that what it sends to a node arrives in order: a late vote never
+arrives after the withdrawal that was sent after it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from locknut.runtimes.clock import now
 from locknut.runtimes.threads import Guard
 
 IDLE_UNCHECKED: Final = 0.01
-"""Seconds after which connections are looked at before they are used: a node that restarted has
-hung up. What came in the meantime is read with the next answer otherwise."""
+"""Seconds after which idle connections are checked before they are used: a node that restarted has
+hung up. Within that time, what came in is read together with the next answer."""
 
 
 class ThreadConnections:
@@ -30,7 +30,7 @@ class ThreadConnections:
 
     by_node: Sequence[NodeSocket] = ()
     _wires: Sequence[socket.socket] = ()
-    """The bell and what it is rung with. (Here as well: `__init__` may be interrupted.)"""
+    """The bell, and what rings it. Both have a default because `__init__` may be interrupted."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class ThreadConnections:
         self.repay = repay
         self.rung = rung
         self.channel = b"locknut:" + os.urandom(16).hex().encode()
-        """Where the nodes ring us."""
+        """The channel on which the nodes ring us."""
         self._poll = select.poll()
         self._by_fd: dict[int, NodeSocket] = {}
         self._bell, self._clapper = self._wires = sockets.open_pair()
@@ -49,22 +49,22 @@ class ThreadConnections:
         self._clapper.setblocking(False)
         self._poll.register(self._bell, select.POLLIN)
         self._mutex = Guard()
-        """Held while its thread is at work: closing comes from another thread. Not by a generator:
-        if that is interrupted in its `__exit__`, it keeps the mutex until it is collected."""
+        """Held while its thread is at work, because another thread may close it. It is not taken in
+        a generator: one that is interrupted in its `__exit__` keeps it until it is collected."""
         self._torn = False
-        """Set while it is at work, so it stays set if that is interrupted (Ctrl-C): then what was
-        sent and what was read is not known, and no connection can be used any more."""
+        """Set while its thread is at work, so it stays set if that is interrupted (Ctrl-C): then
+        nobody knows what was sent and read, and no connection can be used any more."""
         self._retired = False
         self.owes = False
-        """Whether something is to be taken back that waits for a connection."""
+        """Whether a withdrawal waits for a connection."""
         self._worked = 0.0
-        """When it last looked for what had happened."""
+        """When it last looked at the poll."""
         self._looked = 0.0
-        """When it last looked for nodes that do not answer."""
+        """When it last checked for nodes that do not answer."""
         self.by_node = [NodeSocket(node, self) for node in nodes]
 
     def at_work(self) -> bool:
-        """Whether this thread is in the middle of it: then it is called by code of others."""
+        """Whether this thread is at work: then a finalizer or a signal handler is calling."""
         return self._mutex.inside()
 
     def watch(self, user: NodeSocket, fd: int, *, writing: bool) -> None:
@@ -73,7 +73,7 @@ class ThreadConnections:
 
     def forget(self, fd: int) -> None:
         self._by_fd.pop(fd, None)
-        with suppress(KeyError, ValueError):  # gone already, or closed: Ctrl-C came in between
+        with suppress(KeyError, ValueError):  # gone or closed already: Ctrl-C came in between
             self._poll.unregister(fd)
 
     def ask(
@@ -95,7 +95,7 @@ class ThreadConnections:
     ) -> None:
         at = now()
         if at - self._worked > IDLE_UNCHECKED:
-            self._work(0.0)  # answers that came meanwhile, and nodes that hung up
+            self._work(0.0)  # read late answers, and notice nodes that hung up
             at = now()
         left = len(questions)
         decided = False
@@ -118,7 +118,7 @@ class ThreadConnections:
             self._end()
 
     def work(self, patience: float) -> None:
-        """Wait for something to happen on any connection, and let it."""
+        """Wait until something happens on any connection, and handle it."""
         with self._mutex:
             self._begin()
             self._work(patience)
@@ -136,7 +136,7 @@ class ThreadConnections:
             self._last_word()
 
     def _last_word(self) -> None:
-        if self._retired:  # closed meanwhile
+        if self._retired:  # another thread closed it meanwhile
             self._hang_up()
         if self.owes:
             self.owes = False
@@ -160,12 +160,12 @@ class ThreadConnections:
                 each.age(at)
 
     def wake(self) -> None:
-        """From another thread: whoever waits in `work` goes on."""
+        """Called from another thread: the thread that waits in `work` goes on."""
         with suppress(OSError):
             self._clapper.send(b"!")
 
     def close(self) -> None:
-        """From any thread: at once, or when whoever is at work has finished."""
+        """Called from any thread: hang up at once, or when its own thread has finished its work."""
         self._retired = True
         if self._mutex.acquire(blocking=False):
             try:

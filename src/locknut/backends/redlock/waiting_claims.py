@@ -1,4 +1,7 @@
-"""Who waits for a release, and when a ring is worth asking again. Nodes ring, they never grant."""
+"""Which claims wait for a release, and how many rings are worth another attempt.
+
+Nodes ring the claim that is first in their line; they never grant by themselves.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from locknut.backends.redlock.ballots import majority
 from locknut.core.ports import Signal
 
 GRACE: Final = 0.002
-"""Seconds from the first ring until asking is worth it though the others have not rung: a release
-reaches the nodes one after the other."""
+"""Seconds from the first ring until another attempt is worth it though fewer than a majority rang:
+a release reaches the nodes one after the other."""
 
 
 class WaitingClaim:
@@ -23,15 +26,15 @@ class WaitingClaim:
         self.rung: set[int] = set()
         self.signal: Signal | None = None
         self.listening = b""
-        """Where it can be rung; empty until somebody listens there."""
+        """The channel on which nodes can ring it; empty while nobody listens there."""
 
     def channel(self) -> bytes:
-        """From this question on only rings that come after it count."""
+        """The channel to name in the next attempt. Only rings after that attempt count."""
         self.rung.clear()
         return self.listening
 
     def told(self, node: int) -> bool:
-        """A node rang; True when so many did that asking is worth it."""
+        """Note that a node rang. Return whether enough did for another attempt."""
         self.rung.add(node)
         return self.enough()
 
@@ -40,7 +43,7 @@ class WaitingClaim:
 
 
 class Watch:
-    """A waiting claim's signal, from when its caller starts to wait until it need not any more."""
+    """A waiting claim's signal, for as long as its caller waits."""
 
     __slots__ = ("_signal", "_waiting")
 
