@@ -16,7 +16,7 @@ PAGE = ROOT / "docs" / "locknut.1"
 sys.path.insert(0, str(ROOT / "src"))
 
 from locknut import __version__  # noqa: E402  # from this tree, also where nothing is installed
-from locknut.cli.options import EVERYWHERE, Option  # noqa: E402
+from locknut.cli.option_table import EVERYWHERE, Option  # noqa: E402
 from locknut.cli.verbs import VERBS, Verb  # noqa: E402
 
 _ABOUT = """\

@@ -7,8 +7,8 @@ import signal
 import pytest
 
 from locknut.cli import arguments
-from locknut.cli.options import BREAK, EVERYWHERE, LS, NEVER, RUN, WAIT
-from locknut.cli.readings import OnLost
+from locknut.cli.option_table import BREAK, EVERYWHERE, LS, NEVER, RUN, WAIT
+from locknut.cli.option_values import OnLost
 
 
 @pytest.fixture(autouse=True)

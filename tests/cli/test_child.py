@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from locknut.cli import kernel
+from locknut.cli import linux
 from tests.cli.harness import DEADLINE, PYTHON, Shell, gone, state, until
 
 REPORTS = r"""
@@ -88,19 +88,19 @@ def test_a_parent_that_died_before_the_call_is_noticed() -> None:
     pid = os.fork()
     if pid == 0:
         stranger = os.getpid()  # never our own parent
-        kernel.die_with_parent(call, signal.SIGKILL, stranger)
+        linux.die_with_parent(call, signal.SIGKILL, stranger)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 128 + signal.SIGKILL
-    kernel.die_with_parent(call, signal.SIGTERM, os.getppid())
+    linux.die_with_parent(call, signal.SIGTERM, os.getppid())
     assert asked == [(1, signal.SIGTERM)]
 
 
 def test_parents_are_signalled_before_their_children(monkeypatch: pytest.MonkeyPatch) -> None:
     me, group = os.getpid(), 7
     table = {9: (3, group), 3: (8, group), 8: (me, group), 4: (8, 1), 5: (1, group), 2: (4, group)}
-    monkeypatch.setattr(kernel, "_pids", lambda: list(table))
-    monkeypatch.setattr(kernel, "_parent_and_group", table.__getitem__)
-    assert kernel.descendants(group) in ([8, 3, 9, 2], [8, 3, 2, 9], [8, 2, 3, 9])
+    monkeypatch.setattr(linux, "_pids", lambda: list(table))
+    monkeypatch.setattr(linux, "_parent_and_group", table.__getitem__)
+    assert linux.descendants(group) in ([8, 3, 9, 2], [8, 3, 2, 9], [8, 2, 3, 9])
 
 
 def test_the_lock_is_kept_until_the_whole_group_is_gone(shell: Shell, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from locknut.cli.options import EVERYWHERE, RUN
+from locknut.cli.option_table import EVERYWHERE, RUN
 from locknut.cli.verbs import VERBS
 from tests.cli.harness import DEADLINE, Shell
 from tests.cli.test_contention import hold

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from locknut.cli import arguments, hints
+from locknut.cli import arguments, break_hint
 from tests.cli.harness import LOCKNUT, PYTHON, Running, Shell, gone, until
 
 HOLD = ("--", "sh", "-c", "echo $LOCKNUT_FENCE; read line; exit 0")
@@ -101,7 +101,7 @@ def test_the_hint_leads_to_the_engine_that_was_asked(shell: Shell, tmp_path: Pat
 )
 def test_no_hint_shows_a_password(url: str) -> None:
     options = arguments.run(["-u", url, "x", "true"])
-    command, note = hints.break_command("x", 1, options)
+    command, note = break_hint.break_command("x", 1, options)
     assert (command, note) == ("locknut break x --fence 1", ", with the URL in LOCKNUT_URL")
 
 

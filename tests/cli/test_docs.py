@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from locknut.cli.exits import Exit
-from locknut.cli.options import BREAK, EVERYWHERE, LS, RUN, WAIT
+from locknut.cli.exit_codes import Exit
+from locknut.cli.option_table import BREAK, EVERYWHERE, LS, RUN, WAIT
 from tests.cli.harness import Shell
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from locknut.cli.options import NEVER
-from locknut.cli.readings import OnLost
+from locknut.cli.messages import Messenger
+from locknut.cli.option_table import NEVER
+from locknut.cli.option_values import OnLost
 from locknut.cli.signals import Signals
-from locknut.cli.supervising import Rules, Supervisor
-from locknut.cli.telling import Teller
+from locknut.cli.supervision import Rules, Supervisor
 from tests.cli.harness import LOCKNUT, PYTHON, Shell, gone
 from tests.cli.test_child import REPORTS
 from tests.cli.test_contention import hold, let_go
@@ -148,7 +148,7 @@ def test_what_the_terminal_delivers_is_not_sent_again(on_terminal: bool) -> None
     child = Recorder(on_terminal=on_terminal)
     rules = Rules(OnLost(signal.SIGTERM, stops=True), grace=5.0, max_hold=NEVER)
     with Signals() as signals:
-        supervisor = Supervisor(child, None, signals, Teller(), rules)  # type: ignore[arg-type]  # stands in
+        supervisor = Supervisor(child, None, signals, Messenger(), rules)  # type: ignore[arg-type]  # stands in
         for signum in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):
             supervisor._heed(signum)
     keyboard = [] if on_terminal else [signal.SIGINT, signal.SIGQUIT]

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from locknut.cli.exits import Exit
+from locknut.cli.exit_codes import Exit
 from locknut.cli.verbs import VERBS
 from tests.contracts.sources import ROOT
 from tests.servers.processes import program

@@ -57,30 +57,30 @@ def _show_what_cannot_be_shown() -> None:
 
 def _perform(verb: str, words: Sequence[str]) -> int:
     """Run a verb: errors become one line and a code, never a traceback."""
-    from locknut.cli import exits, telling
+    from locknut.cli import exit_codes, messages
 
     try:
         code: int = import_module(f"locknut.cli.{VERBS[verb].module}").main(verb, words)
         sys.stdout.flush()
     except LocknutError as error:
         _trace()
-        telling.complain(words, type(error).__name__, str(error))
-        return exits.of_error(error)
+        messages.complain(words, type(error).__name__, str(error))
+        return exit_codes.of_error(error)
     except KeyboardInterrupt:
-        return exits.of_signal(2)
+        return exit_codes.of_signal(2)
     except BrokenPipeError:
         # Whoever read us has gone (`| head`); point stdout away so that nothing is flushed to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return exits.of_signal(13)
+        return exit_codes.of_signal(13)
     except OSError as error:
         _trace()
-        telling.complain(words, "refused", f"the system says no: {error}")
-        return exits.Exit.REFUSED
+        messages.complain(words, "refused", f"the system says no: {error}")
+        return exit_codes.Exit.REFUSED
     except Exception as error:  # noqa: BLE001  # the last line of defence: no traceback for users
         _trace()
         hint = "please report it; LOCKNUT_DEBUG=1 shows where"
-        telling.complain(words, "internal", f"internal error: {error!r} ({hint})")
-        return exits.Exit.INTERNAL
+        messages.complain(words, "internal", f"internal error: {error!r} ({hint})")
+        return exit_codes.Exit.INTERNAL
     return code
 
 
@@ -104,7 +104,7 @@ def _overview() -> str:
 
 
 def _no_such(word: str) -> int:
-    from locknut.cli.exits import Exit
+    from locknut.cli.exit_codes import Exit
     from locknut.core.validation import nearest
 
     problem = f"there is no verb {word!r}" if word else "no verb given"

@@ -12,9 +12,9 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from locknut.cli.exits import Exit
-from locknut.cli.options import EVERYWHERE, RUN
-from locknut.cli.readings import OnLost
+from locknut.cli.exit_codes import Exit
+from locknut.cli.option_table import EVERYWHERE, RUN
+from locknut.cli.option_values import OnLost
 from locknut.cli.verbs import VERBS
 from locknut.core.validation import nearest
 from locknut.errors import ConfigurationError

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from locknut.cli import kernel
+from locknut.cli import linux
 
 
 class Start(NamedTuple):
@@ -74,7 +74,7 @@ class Child:
             return
         if self.on_terminal:
             alone = [self.pid] if self.code is None else []
-            for pid in kernel.descendants(self.group) or alone:
+            for pid in linux.descendants(self.group) or alone:
                 _send(os.kill, pid, signum)
         else:
             # Never a stranger's: our own unreaped children keep the number from being given again.
@@ -115,8 +115,8 @@ def _send(how: Callable[[int, int], None], whom: int, signum: int) -> None:
 
 def spawn(start: Start) -> Child:
     """Start the command, from the main thread: the death signal hangs on the thread that forks."""
-    prctl = kernel.prctl()
-    adopting = kernel.adopt_orphans(prctl)
+    prctl = linux.prctl()
+    adopting = linux.adopt_orphans(prctl)
     report, tell = os.pipe()
     # Until the child has put the handlers back, a signal would run ours in it.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -149,14 +149,14 @@ def _hear_of_start(report: int, pid: int) -> None:
 
 
 def _become(
-    start: Start, prctl: kernel.Prctl, parent: int, mask: set[int | signal.Signals], tell: int
+    start: Start, prctl: linux.Prctl, parent: int, mask: set[int | signal.Signals], tell: int
 ) -> None:
     """In the forked child: turn into the command. Never returns, and imports nothing (threads)."""
     try:
         if not start.on_terminal:
             os.setsid()
         if start.death_signal:
-            kernel.die_with_parent(prctl, start.death_signal, parent)
+            linux.die_with_parent(prctl, start.death_signal, parent)
         signal.set_wakeup_fd(-1)
         for signum in (*start.reset, signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores the last two
             signal.signal(signum, signal.SIG_DFL)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from locknut.cli import arguments, opening
-from locknut.cli.exits import Exit
-from locknut.cli.telling import as_json, plain
+from locknut.cli import arguments, target
+from locknut.cli.exit_codes import Exit
+from locknut.cli.messages import as_json, plain
 
 
 def main(_verb: str, argv: Sequence[str]) -> int:
     """The verb, from its words to its exit code; what is wrong is told as for every verb."""
     options = arguments.of("ping", argv)
-    with opening.locks(options) as locks:
+    with target.locks(options) as locks:
         answer = locks.ping(options.wait)
     if options.json:
         sys.stdout.write(as_json(answer._asdict()) + "\n")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from locknut.cli.options import BREAK, EVERYWHERE, LS, PING, REDLOCK, RUN, WAIT, Option
+from locknut.cli.option_table import BREAK, EVERYWHERE, LS, PING, REDLOCK, RUN, WAIT, Option
 
 
 class Verb(NamedTuple):
@@ -25,7 +25,7 @@ class Verb(NamedTuple):
 
     @property
     def options(self) -> tuple[Option, ...]:
-        return self.own + (EVERYWHERE if self.module != "completing" else ())
+        return self.own + (EVERYWHERE if self.module != "completion" else ())
 
     @property
     def takes_lock(self) -> bool:
@@ -34,7 +34,7 @@ class Verb(NamedTuple):
 
 VERBS = {
     "run": Verb(
-        "running",
+        "run",
         "run a command while holding a lock",
         ("[options] NAME -- COMMAND [ARGUMENT ...]", "[options] NAME -c STRING"),
         "Run a command while holding a lock. The exit code is the command's own. "
@@ -42,27 +42,27 @@ VERBS = {
         RUN,
     ),
     "ls": Verb(
-        "showing",
+        "ls",
         "list the locks that are held or waited for",
         ("[options] [PATTERN]",),
         "List the locks that are held or waited for, one line per holder.",
         LS,
     ),
     "show": Verb(
-        "showing",
+        "ls",
         "show who holds a lock, and who waits for it, in order",
         ("[options] NAME",),
         "Show who holds a lock, and who waits for it, in order.",
     ),
     "break": Verb(
-        "breaking",
+        "break_",
         "take a lock away from its holder by force",
         ("[options] NAME",),
         "Take a lock away from its holder by force. The holder may still be running.",
         BREAK,
     ),
     "wait": Verb(
-        "waiting",
+        "wait",
         "wait until a lock is free, without taking it",
         ("[options] NAME",),
         "Wait until nobody holds the lock, without taking it.",
@@ -76,7 +76,7 @@ VERBS = {
         PING,
     ),
     "redlock": Verb(
-        "voting",
+        "redlock",
         "look after the nodes of a Redlock",
         ("[options] status|init",),
         "Look after the nodes of a redlock: URL. `status` lists them and whether they vote; "
@@ -85,7 +85,7 @@ VERBS = {
         ("status", "init"),
     ),
     "completion": Verb(
-        "completing",
+        "completion",
         "print the completion script of a shell",
         ("bash|zsh|fish",),
         "Print a script that completes verbs, options and the names of locks in a shell.",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from locknut.cli.showing import card, facts_of
+from locknut.cli.ls import card, facts_of
 from locknut.core.values import LockInfo
 from locknut.opening import Settings
 from locknut.testing.conformance.colours import COLOURS

@@ -14,18 +14,18 @@ import signal
 from typing import TYPE_CHECKING, NamedTuple
 
 from locknut import State
-from locknut.cli.exits import Exit
-from locknut.cli.options import NEVER
+from locknut.cli.exit_codes import Exit
+from locknut.cli.messages import plain, quoted, span
+from locknut.cli.option_table import NEVER
 from locknut.cli.signals import TERMINATING
-from locknut.cli.telling import plain, quoted, span
 from locknut.runtimes import clock
 
 if TYPE_CHECKING:
     from locknut import Lease
     from locknut.cli.child import Child
-    from locknut.cli.readings import OnLost
+    from locknut.cli.messages import Messenger
+    from locknut.cli.option_values import OnLost
     from locknut.cli.signals import Signals
-    from locknut.cli.telling import Teller
 
 _BEAT = 1.0
 """Look at the hold at least this often: a sleep stops while the machine is suspended, a ttl not."""
@@ -54,7 +54,12 @@ class Supervisor:
     """Watches one child, its hold and the signals, until the child is gone."""
 
     def __init__(
-        self, child: Child, lease: Lease | None, signals: Signals, teller: Teller, rules: Rules
+        self,
+        child: Child,
+        lease: Lease | None,
+        signals: Signals,
+        messenger: Messenger,
+        rules: Rules,
     ):
         self.ending: Exit | None = None
         """Why the child was stopped, if it was."""
@@ -62,7 +67,7 @@ class Supervisor:
         self._child = child
         self._lease = lease
         self._signals = signals
-        self._teller = teller
+        self._messenger = messenger
         self._rules = rules
         self._kill_at = NEVER
         self._stop_at = clock.now() + rules.max_hold
@@ -75,14 +80,14 @@ class Supervisor:
 
     def watch(self) -> int:
         """Until the child is gone; the exit code that follows."""
-        self._teller.hurried = True
+        self._messenger.hurried = True
         while not self._child.gone():
             if self._child.stopped:
                 self._follow_stop()
             self._judge()
             for signum in self._signals.wait(self._patience()):
                 self._heed(signum)
-        self._teller.hurried = False
+        self._messenger.hurried = False
         if self._lease is not None and self._lease.state is State.LOST and not self.lost:
             self._lose(clock.now())
         return self._code()
@@ -144,7 +149,7 @@ class Supervisor:
         message = f"--max-hold {limit} is over; stopping pid {pid} (SIGTERM, SIGKILL in {grace})"
         self.ending = Exit.MAX_HOLD
         self._stop(signal.SIGTERM, now + self._rules.grace)
-        self._teller.error("max_hold", message, pid=pid)
+        self._messenger.error("max_hold", message, pid=pid)
 
     def _stop(self, signum: int, last: float) -> None:
         self._kill_at = min(self._kill_at, last)
@@ -207,7 +212,7 @@ class Supervisor:
             f"the command has ended but left processes in its group {self._child.group}; the lock "
             "is kept until they end (start a daemon with setsid if it should not count)"
         )
-        self._teller.say("left_behind", message, group=self._child.group)
+        self._messenger.say("left_behind", message, group=self._child.group)
 
     def _loss(self, time_left: float) -> str:
         lease = self._lease
@@ -222,7 +227,7 @@ class Supervisor:
         if lease is None:
             return
         facts = {"lock": lease.name, "fence": lease.fence, "reason": lease.reason or "not_renewed"}
-        self._teller.error("lost", message, pid=self._child.pid, **facts)
+        self._messenger.error("lost", message, pid=self._child.pid, **facts)
 
     def _kind(self) -> str:
         """What the reason of the loss begins with: the word for it, before a note of who did it."""

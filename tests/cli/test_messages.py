@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from locknut.cli import telling
-from locknut.cli.showing import card, table
-from locknut.cli.taking import describe
+from locknut.cli import messages
+from locknut.cli.ls import card, table
+from locknut.cli.run_lock import describe
 from locknut.core.values import Holder, LockInfo, Mode
 
 
@@ -26,14 +26,14 @@ from locknut.core.values import Holder, LockInfo, Mode
     ],
 )
 def test_spans(seconds: float, text: str) -> None:
-    assert telling.span(seconds) == text
+    assert messages.span(seconds) == text
 
 
 def test_control_characters_of_others_never_reach_the_terminal() -> None:
     nasty = "a\x1b[2Jb\nc"
     holder = Holder(host="h\x07", pid=1, label=nasty)
     info = LockInfo(nasty, (holder,), (holder,))
-    for text in (telling.quoted(nasty), telling.who(holder), describe(info, nasty)):
+    for text in (messages.quoted(nasty), messages.who(holder), describe(info, nasty)):
         assert text.isprintable()
     for text in (table([info]), card(info, nasty)):
         assert all(line.isprintable() for line in text.split("\n"))
@@ -72,7 +72,7 @@ def test_a_duration_is_called_one_and_a_moment_is_another(monkeypatch: pytest.Mo
     head, row = table([info]).split("\n")
     assert row.split()[head.split().index("HELD")] == "6m12s"
     text = card(info, "file:/d")
-    assert f"held for 6m12s (since {telling.moment(1000.0)})" in text
+    assert f"held for 6m12s (since {messages.moment(1000.0)})" in text
     assert "waiting for 12s" in text
 
 

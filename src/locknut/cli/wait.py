@@ -10,12 +10,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from locknut.cli import arguments, opening
-from locknut.cli.exits import Exit, of_signal
-from locknut.cli.showing import facts_of
+from locknut.cli import arguments, target
+from locknut.cli.exit_codes import Exit, of_signal
+from locknut.cli.ls import facts_of
+from locknut.cli.messages import Messenger, as_json, plain, quoted
+from locknut.cli.run_lock import describe
 from locknut.cli.signals import Interrupted, Signals
-from locknut.cli.taking import describe
-from locknut.cli.telling import Teller, as_json, plain, quoted
 from locknut.runtimes import clock
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ _GROWTH = 1.5
 def main(_verb: str, argv: Sequence[str]) -> int:
     """The verb, from its words to its exit code."""
     options = arguments.of("wait", argv)
-    teller = Teller(quiet=options.quiet, verbose=options.verbose, as_json=options.json)
+    messenger = Messenger(quiet=options.quiet, verbose=options.verbose, as_json=options.json)
     with Signals() as signals:
         try:
-            with signals.interrupting(), opening.locks(options) as locks:
+            with signals.interrupting(), target.locks(options) as locks:
                 info = _until_free(locks, options, signals)
                 place = locks.place
         except Interrupted as interruption:
@@ -41,9 +41,9 @@ def main(_verb: str, argv: Sequence[str]) -> int:
     if options.json:
         sys.stdout.write(as_json(facts_of(info, place)) + "\n")
     elif info.locked:
-        teller.say("busy", describe(info, place))
+        messenger.say("busy", describe(info, place))
     else:
-        teller.detail("free", f"{quoted(options.name)} is free in {plain(place)}")
+        messenger.detail("free", f"{quoted(options.name)} is free in {plain(place)}")
     return Exit.BUSY if info.locked else Exit.OK
 
 

@@ -6,9 +6,9 @@ import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from locknut.cli.options import NEVER
-from locknut.cli.showing import facts_of
-from locknut.cli.telling import age, command, moment, plain, quoted, span, who
+from locknut.cli.ls import facts_of
+from locknut.cli.messages import age, command, moment, plain, quoted, span, who
+from locknut.cli.option_table import NEVER
 from locknut.errors import BackendError
 
 if TYPE_CHECKING:
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
     from locknut import Lease, LockInfo, Locks
     from locknut.cli.arguments import Options
-    from locknut.cli.telling import Teller
+    from locknut.cli.messages import Messenger
 
 _SOON = 2.0
 """A wait longer than this is worth a line to somebody who watches."""
 
 
-def acquire(locks: Locks, options: Options, teller: Teller) -> Lease | None:
+def acquire(locks: Locks, options: Options, messenger: Messenger) -> Lease | None:
     """The lease, or None after saying who has the lock."""
     lock = _lock(locks, options)
     lease: Lease | None = None
-    if options.wait == 0 or teller.verbose:
+    if options.wait == 0 or messenger.verbose:
         lease = lock.acquire(blocking=False)
     if lease is None and options.wait > 0:
-        with _told_soon(locks, options, teller):
+        with _told_soon(locks, options, messenger):
             lease = lock.acquire(timeout=None if options.wait == NEVER else options.wait)
     if lease is None:
-        _say_busy(_look(locks, options.name), locks.place, options, teller)
+        _say_busy(_look(locks, options.name), locks.place, options, messenger)
     return lease
 
 
@@ -52,16 +52,16 @@ def _lock(locks: Locks, options: Options) -> Any:
 
 
 @contextmanager
-def _told_soon(locks: Locks, options: Options, teller: Teller) -> Iterator[None]:
+def _told_soon(locks: Locks, options: Options, messenger: Messenger) -> Iterator[None]:
     """Within: say who is waited for, if somebody is likely to read it: with -v at once, on a
     terminal after a while.
     """
-    if teller.verbose:
-        _say_waiting(locks, options, teller)
-    if teller.verbose or not teller.chatty:
+    if messenger.verbose:
+        _say_waiting(locks, options, messenger)
+    if messenger.verbose or not messenger.chatty:
         yield
         return
-    timer = threading.Timer(_SOON, _say_waiting, (locks, options, teller))
+    timer = threading.Timer(_SOON, _say_waiting, (locks, options, messenger))
     timer.daemon = True
     timer.start()
     try:
@@ -70,26 +70,26 @@ def _told_soon(locks: Locks, options: Options, teller: Teller) -> Iterator[None]
         timer.cancel()
 
 
-def _say_waiting(locks: Locks, options: Options, teller: Teller) -> None:
+def _say_waiting(locks: Locks, options: Options, messenger: Messenger) -> None:
     info = _look(locks, options.name)
     if info is not None:
-        teller.say("held", describe(info, locks.place), **facts_of(info, locks.place))
+        messenger.say("held", describe(info, locks.place), **facts_of(info, locks.place))
     limit = "" if options.wait == NEVER else f" up to {span(options.wait)}"
-    teller.say("waiting", f"waiting for the lock{limit} ...", lock=options.name)
+    messenger.say("waiting", f"waiting for the lock{limit} ...", lock=options.name)
 
 
-def _say_busy(info: LockInfo | None, place: str, options: Options, teller: Teller) -> None:
+def _say_busy(info: LockInfo | None, place: str, options: Options, messenger: Messenger) -> None:
     """Who has it, and what to do about it."""
     if info is None:
         message = f"{quoted(options.name)} is held, and the engine does not tell by whom"
-        teller.say("busy", message, lock=options.name)
+        messenger.say("busy", message, lock=options.name)
         return
-    teller.say("busy", describe(info, place), **facts_of(info, place))
+    messenger.say("busy", describe(info, place), **facts_of(info, place))
     if fence := next((holder.fence for holder in info.holders), None):
-        from locknut.cli import hints  # only for those who are told
+        from locknut.cli import break_hint  # only for those who are told
 
-        command, note = hints.break_command(info.name, fence, options)
-        teller.say("hint", f"to force it open{note}: {command}", command=command)
+        command, note = break_hint.break_command(info.name, fence, options)
+        messenger.say("hint", f"to force it open{note}: {command}", command=command)
 
 
 def describe(info: LockInfo, place: str) -> str:

@@ -10,10 +10,10 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from locknut.cli import arguments, opening
-from locknut.cli.exits import Exit
-from locknut.cli.showing import card, facts_of
-from locknut.cli.telling import Teller, as_json, plain, quoted
+from locknut.cli import arguments, target
+from locknut.cli.exit_codes import Exit
+from locknut.cli.ls import card, facts_of
+from locknut.cli.messages import Messenger, as_json, plain, quoted
 
 if TYPE_CHECKING:
     from locknut import LockInfo
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 def main(_verb: str, argv: Sequence[str]) -> int:
     """The verb, from its words to its exit code."""
     options = arguments.of("break", argv)
-    teller = Teller(quiet=options.quiet, verbose=options.verbose, as_json=options.json)
-    label = opening.identity(opening.user())  # the holder may be told by whom
-    with opening.locks(options, label=label) as locks:
+    messenger = Messenger(quiet=options.quiet, verbose=options.verbose, as_json=options.json)
+    label = target.identity(target.user())  # the holder may be told by whom
+    with target.locks(options, label=label) as locks:
         info = locks.info(options.name)
         if not info.holders:
-            return _report(info, options, teller, locks.place, broken=False)
+            return _report(info, options, messenger, locks.place, broken=False)
         refusal = _settle_fence(info, options) or _settle_consent(info, options, locks.place)
         if refusal is not None:
             code, message = refusal
-            teller.error("not_broken", message)
+            messenger.error("not_broken", message)
             return code
         # Another fence than the one seen raises StaleFence, which ends with 75.
         broken = locks.force_release(options.name, fence=options.fence, reason=options.reason or "")
-    return _report(info, options, teller, locks.place, broken=broken)
+    return _report(info, options, messenger, locks.place, broken=broken)
 
 
 def _settle_fence(info: LockInfo, options: Options) -> tuple[Exit, str] | None:
@@ -68,13 +68,17 @@ def _can_ask(options: Options) -> bool:
     return not options.yes and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def _report(info: LockInfo, options: Options, teller: Teller, place: str, *, broken: bool) -> int:
+def _report(
+    info: LockInfo, options: Options, messenger: Messenger, place: str, *, broken: bool
+) -> int:
     if options.json:
         facts = {"broken": broken, "fence": options.fence, "reason": options.reason}
         sys.stdout.write(as_json({**facts_of(info, place), **facts}) + "\n")
     elif broken:
         why = f" ({options.reason})" if options.reason else ""
-        teller.say("broken", f"broke {quoted(info.name)}, fence {options.fence}{why}")
+        messenger.say("broken", f"broke {quoted(info.name)}, fence {options.fence}{why}")
     else:
-        teller.say("free", f"{quoted(info.name)} is not held in {plain(place)}: nothing to break")
+        messenger.say(
+            "free", f"{quoted(info.name)} is not held in {plain(place)}: nothing to break"
+        )
     return Exit.OK

@@ -14,9 +14,9 @@ from tests.cli.harness import PYTHON, Shell, state, until
 SUPERVISED = """
 import os, sys, time
 import locknut
-from locknut.cli import child, readings, supervising
+from locknut.cli import child, option_values, supervision
 from locknut.cli.signals import Signals
-from locknut.cli.telling import Teller
+from locknut.cli.messages import Messenger
 
 class Noting(child.Child):
     def send(self, signum):
@@ -31,8 +31,8 @@ with Signals() as signals:
     start = child.Start(command, dict(os.environ), False, 9)
     started = child.spawn(start)
     started.__class__ = Noting
-    rules = supervising.Rules(readings.on_lost("term"), 0.2, float("inf"))
-    supervisor = supervising.Supervisor(started, lease, signals, Teller(), rules)
+    rules = supervision.Rules(option_values.on_lost("term"), 0.2, float("inf"))
+    supervisor = supervision.Supervisor(started, lease, signals, Messenger(), rules)
     if what == "pause":
         print("ready", flush=True)
         supervisor._pause()

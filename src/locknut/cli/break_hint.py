@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from locknut.cli.opening import namespace_of
+from locknut.cli.target import namespace_of
 from locknut.faces.hints import Way, shown
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from locknut.cli import readings
-from locknut.cli.exits import Exit
+from locknut.cli import option_values
+from locknut.cli.exit_codes import Exit
 
 NEVER = float("inf")
 
@@ -32,11 +32,13 @@ class Option(NamedTuple):
 def _duration(
     dest: str, *flags: str, explain: str, variable: str, default: object = None
 ) -> Option:
-    return Option(dest, flags, explain, readings.duration, "DURATION", variable, default)
+    return Option(dest, flags, explain, option_values.duration, "DURATION", variable, default)
 
 
 def _switch(dest: str, *flags: str, explain: str, variable: str | None = None) -> Option:
-    return Option(dest, flags, explain, readings.flag, None, variable, default=False, constant=True)
+    return Option(
+        dest, flags, explain, option_values.flag, None, variable, default=False, constant=True
+    )
 
 
 EVERYWHERE = (
@@ -85,7 +87,7 @@ RUN = (
         "conflict_exit_code",
         ("-E", "--conflict-exit-code"),
         "the exit code if the lock was not acquired (default: 75)",
-        readings.exit_code,
+        option_values.exit_code,
         "CODE",
         "LOCKNUT_RUN_CONFLICT_EXIT_CODE",
         int(Exit.BUSY),
@@ -95,7 +97,11 @@ RUN = (
     ),
     Option("shared", ("-x", "--exclusive"), "hold the lock alone (the default)", constant=False),
     Option(
-        "slots", ("-j", "--slots"), "let up to N commands run at the same time", readings.slots, "N"
+        "slots",
+        ("-j", "--slots"),
+        "let up to N commands run at the same time",
+        option_values.slots,
+        "N",
     ),
     Option("shell", ("-c", "--command"), "run STRING with /bin/sh", str, "STRING"),
     _duration(
@@ -128,16 +134,16 @@ RUN = (
         "on_lost",
         ("--on-lost",),
         "what to do if the lock is lost: term, kill, warn or signal:USR1 (default: term)",
-        readings.on_lost,
+        option_values.on_lost,
         "POLICY",
         "LOCKNUT_RUN_ON_LOST",
-        readings.on_lost("term"),
+        option_values.on_lost("term"),
     ),
     Option(
         "on_backend_error",
         ("--on-backend-error",),
         "if the engine cannot be used: fail, skip, or run without the lock (default: fail)",
-        readings.backend_error,
+        option_values.backend_error,
         "POLICY",
         "LOCKNUT_RUN_ON_BACKEND_ERROR",
         "fail",
@@ -167,7 +173,7 @@ RUN = (
         "require",
         ("--require",),
         "refuse an engine that lacks one of these capabilities: fencing,durable,...",
-        readings.capabilities,
+        option_values.capabilities,
         "LIST",
         "LOCKNUT_RUN_REQUIRE",
         (),
@@ -181,7 +187,7 @@ LS = (
         "every",
         ("--every",),
         "the pause between two lists of --watch (default: 1s)",
-        readings.duration,
+        option_values.duration,
         "DURATION",
         None,
         1.0,
@@ -193,7 +199,7 @@ BREAK = (
         "fence",
         ("--fence",),
         "break the hold with this fence; `locknut show` prints it",
-        readings.whole,
+        option_values.whole,
         "N",
     ),
     Option("reason", ("--reason",), "why; the holder is told", str, "TEXT", default=""),

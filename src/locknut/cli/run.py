@@ -1,7 +1,7 @@
 """The verb `run`: take the lock, run the command under it, give the lock back, pass the code on.
 
 Decides what happens at each turn (busy, interrupted, no engine, lost, done); how a process is
-handled is in `child` and `supervising`.
+handled is in `child` and `supervision`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 from locknut import Capability
-from locknut.cli import arguments, child, nesting, opening, taking, titles
-from locknut.cli.exits import Exit, of_signal
-from locknut.cli.options import NEVER
+from locknut.cli import ancestors, arguments, child, run_lock, target, titles
+from locknut.cli.exit_codes import Exit, of_signal
+from locknut.cli.messages import Messenger, plain, quoted, span
+from locknut.cli.option_table import NEVER
 from locknut.cli.signals import Interrupted, Signals
-from locknut.cli.supervising import Rules, Supervisor
-from locknut.cli.telling import Teller, plain, quoted, span
+from locknut.cli.supervision import Rules, Supervisor
 from locknut.errors import BackendError, ConfigurationError, LeaseLost
 from locknut.runtimes import clock
 
@@ -40,8 +40,10 @@ class Run:
 
     def __init__(self, options: Options):
         self.options = options
-        self.label = options.owner or opening.user()
-        self.teller = Teller(quiet=options.quiet, verbose=options.verbose, as_json=options.json)
+        self.label = options.owner or target.user()
+        self.messenger = Messenger(
+            quiet=options.quiet, verbose=options.verbose, as_json=options.json
+        )
         self.signals = Signals()
         self.locks: Locks | None = None
         self.lease: Lease | None = None
@@ -71,10 +73,12 @@ class Run:
         with self.signals.interrupting():
             require = tuple(options.require)
             label = titles.label(self.label, self._title())
-            self.locks = opening.locks(options, label=label, require=require)
+            self.locks = target.locks(options, label=label, require=require)
             stack.callback(self._close, self.locks)
-            nesting.refuse_reentry(self.locks, options.name, os.environ.get(nesting.VARIABLE, ""))
-            self.lease = taking.acquire(self.locks, options, self.teller)
+            ancestors.refuse_reentry(
+                self.locks, options.name, os.environ.get(ancestors.VARIABLE, "")
+            )
+            self.lease = run_lock.acquire(self.locks, options, self.messenger)
         self.since = clock.now()
 
     def _title(self) -> str:
@@ -89,9 +93,9 @@ class Run:
 
     def _without_engine(self, error: BackendError | OSError) -> int:
         if self.options.on_backend_error == "skip":
-            self.teller.error("skipped", f"{error}; the command was not run (skip)")
+            self.messenger.error("skipped", f"{error}; the command was not run (skip)")
             return Exit.OK
-        self.teller.error("unprotected", f"{error}; running the command WITHOUT the lock")
+        self.messenger.error("unprotected", f"{error}; running the command WITHOUT the lock")
         self.locks = self.lease = None
         return self._run_child(None)
 
@@ -100,7 +104,7 @@ class Run:
         facts = {"lock": lease.name, "fence": fence}
         place = "" if self.locks is None else self.locks.place
         message = f"acquired {name} in {plain(place)}, fence {fence}"
-        self.teller.detail("acquired", message, **facts, place=place)
+        self.messenger.detail("acquired", message, **facts, place=place)
         lost = False
         try:
             code = self._run_child(lease)
@@ -109,7 +113,7 @@ class Run:
             if lease.held:  # or the loss has been told already
                 lost = self._release(lease)
         held = span(clock.now() - self.since)
-        self.teller.detail("released", f"done with {name} after {held}", **facts)
+        self.messenger.detail("released", f"done with {name} after {held}", **facts)
         return Exit.LOST if lost and self.options.on_lost.stops else code
 
     def _run_child(self, lease: Lease | None) -> int:
@@ -131,11 +135,11 @@ class Run:
         try:
             started = child.spawn(start)
         except child.CannotStart as error:
-            self.teller.error("cannot_start", f"cannot run {self.options.command[0]!r}: {error}")
+            self.messenger.error("cannot_start", f"cannot run {self.options.command[0]!r}: {error}")
             return Exit.NOT_EXECUTABLE if error.found else Exit.NOT_FOUND
         finally:
             os.close(told)
-        supervisor = Supervisor(started, lease, self.signals, self.teller, rules)
+        supervisor = Supervisor(started, lease, self.signals, self.messenger, rules)
         supervisor.close_on_loss(tell)
         if lease is not None:
             lease.on_lost(lambda _lease: self.signals.ring())
@@ -157,20 +161,20 @@ class Run:
 
     def _environment(self, lease: Lease | None, lost_fd: int) -> dict[str, str]:
         """What the child is told; never the URL, which may hold a password."""
-        told = {"LOCKNUT_LOCK": self.options.name, "LOCKNUT_OWNER": opening.identity(self.label)}
+        told = {"LOCKNUT_LOCK": self.options.name, "LOCKNUT_OWNER": target.identity(self.label)}
         known = ("LOCK_NAMESPACE", "FENCE", "TTL", "BACKEND", "LOST_FD")
         told |= dict.fromkeys((f"LOCKNUT_{each}" for each in known), "")
         if lease is not None and self.locks is not None:
-            held = os.environ.get(nesting.VARIABLE, "")
+            held = os.environ.get(ancestors.VARIABLE, "")
             told |= {
                 "LOCKNUT_LOCK_NAMESPACE": self.locks.namespace,
                 "LOCKNUT_FENCE": str(lease.fence) if self._has_fences() else "",
                 "LOCKNUT_TTL": "" if lease.remaining == NEVER else f"{self._ttl(lease):g}",
                 "LOCKNUT_BACKEND": self.locks.backend,
                 "LOCKNUT_LOST_FD": str(lost_fd),
-                nesting.VARIABLE: nesting.with_entry(held, self.options.name, lease.fence),
+                ancestors.VARIABLE: ancestors.with_entry(held, self.options.name, lease.fence),
             }
-        return {**opening.environment(), **told}
+        return {**target.environment(), **told}
 
     def _has_fences(self) -> bool:
         return self.locks is not None and Capability.FENCING in self.locks.capabilities
@@ -189,8 +193,8 @@ class Run:
         try:
             lease.release()
         except LeaseLost as error:
-            self.teller.error("lost", str(error), lock=lease.name, fence=lease.fence)
+            self.messenger.error("lost", str(error), lock=lease.name, fence=lease.fence)
             return True
         except BackendError as error:
-            self.teller.error("not_released", f"{error}; the lock is free when its ttl is over")
+            self.messenger.error("not_released", f"{error}; the lock is free when its ttl is over")
         return False

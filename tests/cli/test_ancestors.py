@@ -7,22 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 import locknut
-from locknut.cli import nesting
+from locknut.cli import ancestors
 
 
 @given(some.lists(some.tuples(some.text(min_size=1), some.integers(0, 2**53))))
 def test_any_names_survive_the_list(held: list[tuple[str, int]]) -> None:
     text = ""
     for name, fence in held:
-        text = nesting.with_entry(text, name, fence)
-    assert list(nesting._entries(text)) == held
+        text = ancestors.with_entry(text, name, fence)
+    assert list(ancestors._entries(text)) == held
 
 
 def test_only_the_very_hold_of_an_ancestor_is_refused() -> None:
     with locknut.connect("memory:") as locks, locks.lock("x") as lease:
-        entry = nesting.with_entry("", "x", lease.fence)
+        entry = ancestors.with_entry("", "x", lease.fence)
         with pytest.raises(locknut.DeadlockDetected, match="outer"):
-            nesting.refuse_reentry(locks, "x", "other#1:" + entry)
-        nesting.refuse_reentry(locks, "y", entry)
-        nesting.refuse_reentry(locks, "x", nesting.with_entry("", "x", lease.fence - 32))
-        nesting.refuse_reentry(locks, "x", "garbage:x:x#:#4:x#y")
+            ancestors.refuse_reentry(locks, "x", "other#1:" + entry)
+        ancestors.refuse_reentry(locks, "y", entry)
+        ancestors.refuse_reentry(locks, "x", ancestors.with_entry("", "x", lease.fence - 32))
+        ancestors.refuse_reentry(locks, "x", "garbage:x:x#:#4:x#y")

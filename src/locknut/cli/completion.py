@@ -14,8 +14,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from locknut.cli import arguments, opening, shells
-from locknut.cli.options import Option
+from locknut.cli import arguments, shell_scripts, target
+from locknut.cli.option_table import Option
 from locknut.cli.verbs import VERBS, Verb
 from locknut.core.values import Capability
 
@@ -45,7 +45,7 @@ def main(verb: str, argv: Sequence[str]) -> int:
             sys.stdout.write(f"{candidate}\t{about}\n" if about else f"{candidate}\n")
         return 0
     options = arguments.of(verb, argv)
-    sys.stdout.write(shells.SCRIPTS[options.name])
+    sys.stdout.write(shell_scripts.SCRIPTS[options.name])
     return 0
 
 
@@ -140,7 +140,7 @@ def _locks(given: dict[str, str], word: str) -> Candidates:
     signal.setitimer(signal.ITIMER_REAL, _PATIENCE)
     words = [f"--{option}={given[option]}" for option in ("url", "namespace") if option in given]
     try:
-        with opening.locks(arguments.of("ls", words)) as locks:
+        with target.locks(arguments.of("ls", words)) as locks:
             found = locks.list()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

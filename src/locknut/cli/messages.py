@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from locknut import Holder
 
 
-class Teller:
+class Messenger:
     """Says what happened, as text or as one JSON object per line."""
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False, as_json: bool = False):
@@ -129,4 +129,4 @@ def complain(words: Sequence[str], event: str, message: str) -> None:
     """An error that ends the command, in the form that its words ask for."""
     ours = words[: words.index("--")] if "--" in words else words
     wanted = "--json" in ours or bool(os.environ.get("LOCKNUT_JSON"))
-    Teller(as_json=wanted).error(event, message)
+    Messenger(as_json=wanted).error(event, message)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from locknut import redlocks
 from locknut.cli import arguments
-from locknut.cli.exits import Exit
-from locknut.cli.telling import Teller, as_json, span
+from locknut.cli.exit_codes import Exit
+from locknut.cli.messages import Messenger, as_json, span
 from locknut.errors import BackendUnavailable
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ _FORCED = (
 def main(_verb: str, argv: Sequence[str]) -> int:
     """The verb, from its words to its exit code."""
     options = arguments.of("redlock", argv)
-    teller = Teller(quiet=options.quiet, verbose=options.verbose, as_json=options.json)
+    messenger = Messenger(quiet=options.quiet, verbose=options.verbose, as_json=options.json)
     failed: BackendUnavailable | None = None
     if options.name == "init":
         if not _agreed(options):
-            teller.error("not_begun", "nothing was changed (--yes where nobody can be asked)")
+            messenger.error("not_begun", "nothing was changed (--yes where nobody can be asked)")
             return Exit.USAGE
         try:
             redlocks.begin(options.url, node=options.node, force=options.force)

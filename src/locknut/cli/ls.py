@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from locknut import Mode
-from locknut.cli import arguments, opening, titles
-from locknut.cli.telling import Teller, age, as_json, command, moment, plain, quoted, span, who
+from locknut.cli import arguments, target, titles
+from locknut.cli.messages import Messenger, age, as_json, command, moment, plain, quoted, span, who
 
 if TYPE_CHECKING:
     from locknut import Holder, LockInfo, Locks, Vote
@@ -24,7 +24,7 @@ _CLEAR = "\x1b[H\x1b[2J"
 def main(verb: str, argv: Sequence[str]) -> int:
     """The verb, from its words to its exit code."""
     options = arguments.of(verb, argv)
-    with opening.locks(options) as locks:
+    with target.locks(options) as locks:
         if verb == "ls":
             _list(locks, options)
         else:
@@ -44,8 +44,8 @@ def _list(locks: Locks, options: Options) -> None:
         sys.stdout.flush()
         if not options.watch:
             if not found and not options.json:
-                teller = Teller(quiet=options.quiet)
-                teller.say("none", f"{_nothing(options)} in {plain(locks.place)}")
+                messenger = Messenger(quiet=options.quiet)
+                messenger.say("none", f"{_nothing(options)} in {plain(locks.place)}")
             return
         time.sleep(max(options.every, _SHORTEST))
 
