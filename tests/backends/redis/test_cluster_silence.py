@@ -16,7 +16,7 @@ from locknut import aio
 from locknut.backends.redis import backend
 from locknut.core.values import Granted, Renewal, State
 from locknut.drivers.redis.cluster.silence import Silence
-from locknut.drivers.redis.connections import DIAL
+from locknut.drivers.redis.connections import BlockingDial
 from locknut.drivers.redis.settings import read
 from locknut.errors import BackendUnavailable
 from locknut.runtimes.clock import now
@@ -113,7 +113,7 @@ def test_a_frozen_seed_leaves_the_others_some_of_a_short_time(shared: RedisClust
     cluster: Any = engine(shared, "?socket_timeout=20")._cluster
     shared.nodes[0].stop()
     try:
-        run(within(cluster.refresh(DIAL), now() + 2))
+        run(within(cluster.refresh(BlockingDial()), now() + 2))
         assert len(cluster.map.masters()) == 3
         assert cluster.map.to_ask(cluster._suspects)[-1].port == shared.nodes[0].port
     finally:

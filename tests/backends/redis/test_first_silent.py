@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from locknut.drivers.redis.connections import DIAL
+from locknut.drivers.redis.connections import BlockingDial
 from locknut.drivers.redis.links import LoopDial
 from locknut.drivers.redis.sentinel import Sentinels, read
 from locknut.errors import BackendUnavailable
@@ -115,7 +115,9 @@ def test_whoever_answered_is_asked_first_whether_the_master_is_the_same(
     paint = COLOURS[colour]()
     place = read(parse(service.url))
     assert isinstance(place, Sentinels)
-    dial: Any = DIAL if colour == "blocking" else LoopDial(lambda *_: None, lambda _: None)
+    dial: Any = (
+        BlockingDial() if colour == "blocking" else LoopDial(lambda *_: None, lambda _: None)
+    )
 
     async def story() -> None:
         (await place.reach(dial)).close()

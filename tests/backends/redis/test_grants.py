@@ -143,7 +143,7 @@ def test_a_grant_that_ran_out_before_the_last_question_is_forgotten() -> None:
     place.not_yet(10.0, 7, 1.0)
     assert place.told(f"{mine.id}8".encode(), 10.0)
     place.not_yet(14.0, 8, 1.0)
-    assert place.answer() is None
+    assert place.answer(14.1) is None
 
 
 def test_fifty_dead_heads_cost_one_step(server: RedisServer) -> None:

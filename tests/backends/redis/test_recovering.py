@@ -11,7 +11,7 @@ import pytest
 from locknut.backends.redis.aio import AsyncioBackend
 from locknut.backends.redis.sync import BlockingBackend
 from locknut.drivers.redis import recovery, streams, wire
-from locknut.drivers.redis.endpoints import FixedEndpoint
+from locknut.drivers.redis.endpoints import MACHINE, FixedEndpoint
 from locknut.drivers.redis.pools import Pool
 from locknut.drivers.redis.settings import read
 from locknut.errors import BackendUnavailable
@@ -86,11 +86,11 @@ def test_a_server_that_is_back_is_found(colour: str) -> None:
 def test_what_is_waited_after_each_failure() -> None:
     pauses = recovery.Recovery()
     for _ in range(20):
-        pauses.failed(BackendUnavailable("gone"))
+        pauses.failed(BackendUnavailable("gone"), MACHINE)
     with pytest.raises(BackendUnavailable, match="gone"):
-        pauses.ensure_time()
+        pauses.ensure_time(MACHINE)
     pauses.reached()
-    pauses.ensure_time()
+    pauses.ensure_time(MACHINE)
 
 
 def test_a_server_that_does_not_read_is_left(monkeypatch: pytest.MonkeyPatch) -> None:

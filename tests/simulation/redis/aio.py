@@ -10,7 +10,7 @@ from locknut.backends.redis.aio import AsyncioBackend
 from locknut.drivers.redis.settings import Settings
 from locknut.drivers.redis.streams import Stream
 from tests.simulation.coroutines import Future
-from tests.simulation.process import Process
+from tests.simulation.process import Process, SimRuntime
 from tests.simulation.redis.client_end import LineEnd, connected, place_for
 from tests.simulation.redis.node import RedisNode
 
@@ -106,11 +106,14 @@ class Dial:
         self._process = process
         self._node = node
         self._loop = loop
+        self.clock = SimRuntime(process)
 
     async def open(self, settings: Settings, *, curious: bool = False) -> Stream:
         end = await connected(self._process, self._node)
         loop: Any = self._loop()
-        stream = SimStream(settings, loop, self._listener._pushed, self._listener._lost)
+        stream = SimStream(
+            settings, loop, self._listener._pushed, self._listener._lost, self.clock.now
+        )
         transport: Any = Transport(end, stream)
         stream.connection_made(transport)
         await stream.greet(curious=curious)
@@ -153,7 +156,7 @@ class SimAsyncio(AsyncioBackend):
     """The asyncio colour."""
 
     def __init__(self, process: Process, node: RedisNode) -> None:
-        super().__init__(place_for(process, node))
+        super().__init__(place_for(process, node), SimRuntime(process))
         dial: Any = Dial(self, process, node, lambda: Loop(process))
         joint: Any = Joint(process, self._link._connect)
         self._link._dial, self._link._connecting = dial, joint

@@ -19,7 +19,7 @@ from locknut.drivers.redis.lua_scripts import Script
 from locknut.drivers.redis.settings import Settings
 from locknut.errors import BackendError, BackendUnavailable
 from tests.simulation.coroutines import Future
-from tests.simulation.process import Process
+from tests.simulation.process import Process, SimRuntime
 from tests.simulation.redis.client_end import SETTINGS, LineEnd, connected, place_for
 from tests.simulation.redis.node import RedisNode
 
@@ -104,6 +104,7 @@ class Dial:
     def __init__(self, process: Process, node: RedisNode) -> None:
         self._process = process
         self._node = node
+        self.clock = SimRuntime(process)
 
     async def open(self, settings: Settings, *, curious: bool = False) -> Connection:
         connection = Connection(await connected(self._process, self._node))
@@ -245,7 +246,7 @@ class SimBlocking(BlockingBackend):
 
     def __init__(self, process: Process, node: RedisNode) -> None:
         pool: Any = Pool(process, node)
-        super().__init__(pool)
+        super().__init__(pool, SimRuntime(process))
         self._connections: Pool = pool
 
     async def _ask(self, script: Script, packed: bytes) -> Any:
@@ -260,7 +261,7 @@ class SimBlocking(BlockingBackend):
 
     def _signal(self, waiting: WaitingClaim, plain: Callable[[], Signal]) -> Signal:
         super()._signal(waiting, plain)
-        return SimInbox(self._pool, self._recipe, waiting, plain)
+        return SimInbox(self._pool, self._recipe, waiting, plain, self._now)
 
 
 class SimConfirmed(SimBlocking):

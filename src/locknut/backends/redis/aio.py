@@ -17,13 +17,12 @@ from locknut.core.ports import Signal
 from locknut.core.values import Broken, Busy, Notice, Renewal
 from locknut.drivers.redis import wire
 from locknut.drivers.redis.confirmations import Confirmation, Gathered
-from locknut.drivers.redis.endpoints import Endpoint
+from locknut.drivers.redis.endpoints import MACHINE, Clock, Endpoint
 from locknut.drivers.redis.links import Link, LoopDial, drop
 from locknut.drivers.redis.lua_scripts import Script
 from locknut.drivers.redis.settings import Settings
 from locknut.drivers.redis.streams import Stream
 from locknut.errors import BackendError
-from locknut.runtimes.clock import now
 
 _EARLY: Final = 1000
 """More grants than this were never read together with the answers of askers that still run."""
@@ -32,8 +31,8 @@ _EARLY: Final = 1000
 class LoopBackend(RedisBackend):
     """What is pushed, and who is rung for it."""
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        super().__init__(settings, clock)
         self._closed = False
         """Who waited is woken by closing, and may have a last word: it hangs up again."""
         self._gathered = Gathered(self._judged)
@@ -69,7 +68,7 @@ class LoopBackend(RedisBackend):
         """
         if not self._another_asks(waiting) or busy.retry_in < attendance.BEAT:
             return busy
-        return Busy(max(busy.retry_in, waiting.ask_at - now()))
+        return Busy(max(busy.retry_in, waiting.ask_at - self._now()))
 
     def listen(self, on_notice: Callable[[str | None, Notice], None]) -> None:
         self._on_notice = on_notice
@@ -114,10 +113,10 @@ class LoopBackend(RedisBackend):
 class AsyncioBackend(LoopBackend):
     """All tasks share one connection; a caller that gives up never disturbs another's answer."""
 
-    def __init__(self, endpoint: Endpoint):
-        super().__init__(endpoint.settings)
+    def __init__(self, endpoint: Endpoint, clock: Clock = MACHINE):
+        super().__init__(endpoint.settings, clock)
         channel = b"locknut:" + os.urandom(16).hex().encode()
-        dial = LoopDial(self._pushed, self._lost)
+        dial = LoopDial(self._pushed, self._lost, clock)
         endpoint.latest.listen(self._moved)
         self._link = Link(endpoint, dial, (channel, BROKEN))
         self._slow_link = Link(endpoint, dial)

@@ -7,7 +7,6 @@ others sleep. They ask for themselves only once in a minute or two, as a net.
 
 from __future__ import annotations
 
-import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -19,8 +18,8 @@ from locknut.backends.redis.waiting_claims import WaitingClaim, Watch
 from locknut.core.ports import Signal
 from locknut.core.values import Answer, Busy, Claim, Mode
 from locknut.drivers.redis.confirmations import Confirmation
+from locknut.drivers.redis.endpoints import Clock
 from locknut.drivers.redis.lua_scripts import Script
-from locknut.runtimes.clock import now
 
 BEAT: Final = 1.0
 """Seconds between two questions for one name."""
@@ -61,14 +60,11 @@ class Attendance:
         return list(dict.fromkeys((first.claim.id, *known[:1], *known[-1:])))
 
 
-def net() -> float:
-    """For how long a claim need not ask for itself."""
-    return NET * (1.0 + random.random())  # noqa: S311  # not a secret
-
-
 class Attending(ABC):
     """The part of a backend that knows who waits."""
 
+    _clock: Clock
+    _now: Callable[[], float]
     _recipe: Recipe
     _confirmation: Confirmation | None
     _waiting: dict[str, WaitingClaim]
@@ -76,13 +72,17 @@ class Attending(ABC):
     _attended: dict[tuple[str, bool], Attendance]
     """By name, and whether it is the semaphore's: who of those that wait asks for all."""
 
+    def _net(self) -> float:
+        """For how long a claim need not ask for itself."""
+        return NET * (1.0 + self._clock.random())
+
     @abstractmethod
     async def _ask(self, script: Script, packed: bytes) -> Any:
         """One script's answer."""
 
     async def _known(self, waiting: WaitingClaim) -> Answer | None:
         """The answer to a claim that waits, without asking for itself; None: it has to."""
-        known = waiting.answer()
+        known = waiting.answer(self._now())
         if known is None:
             heard = waiting.lined and waiting.signal is not None  # else nobody reads its messages
             return await self._attend(waiting) if heard else None
@@ -95,7 +95,7 @@ class Attending(ABC):
         if waiting is None:
             waiting = self._waiting[claim.id] = WaitingClaim(claim)
         self._attendance(claim).join(waiting)
-        return Watch(waiting, self._signal(waiting, signal), self._left_watch)
+        return Watch(waiting, self._signal(waiting, signal), self._left_watch, self._now)
 
     def _attendance(self, claim: Claim) -> Attendance:
         place = claim.key, claim.mode is Mode.PERMIT
@@ -129,7 +129,7 @@ class Attending(ABC):
 
     async def _attend(self, waiting: WaitingClaim) -> Answer | None:
         """What is known because one claim asks for all; None: this one has to ask for itself."""
-        sent = now()
+        sent = self._now()
         attendance = self._attendance(waiting.claim)
         if waiting.deaf or sent >= waiting.ask_at:
             return None

@@ -25,7 +25,7 @@ from typing import Any, Final
 from hiredis import ReplyError
 
 from locknut.backends.redis import recipe
-from locknut.backends.redis.attendance import Attending, net
+from locknut.backends.redis.attendance import Attending
 from locknut.backends.redis.inspector import BATCH, Looking, SendMany
 from locknut.backends.redis.recipe import Recipe
 from locknut.backends.redis.scripts import ACQUIRE, ATTACH, DOWNGRADE, GATHER, RELEASE, RENEW
@@ -42,10 +42,10 @@ from locknut.core.values import (
 )
 from locknut.drivers.redis import wire
 from locknut.drivers.redis.confirmations import Confirmation, Unconfirmed
+from locknut.drivers.redis.endpoints import Clock
 from locknut.drivers.redis.lua_scripts import Script
 from locknut.drivers.redis.settings import Settings
 from locknut.errors import BackendError
-from locknut.runtimes.clock import now
 
 CAPABILITIES: Final = frozenset(
     {
@@ -71,7 +71,8 @@ class RedisBackend(Looking, Attending):
     max_ttl = 30 * 86400.0
     heartbeat: float | None = None
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self._clock, self._now = clock, clock.now
         self._recipe = Recipe()
         self._confirmation = Confirmation(settings) if settings.replicas else None
         self._waiting = {}
@@ -125,7 +126,7 @@ class RedisBackend(Looking, Attending):
             if type(known) is Granted:
                 self._waiting.pop(claim.id, None)
             return known
-        sent = now()  # before it is sent: what is granted later counts from here
+        sent = self._now()  # before it is sent: what is granted later counts from here
         reply_to = self._reply_to(waiting) if claim.waits else recipe.NOWHERE
         packed = self._recipe.acquire(claim, reply_to)
         era = self._era(packed)  # before the answer: by then it may be that of another server
@@ -143,7 +144,7 @@ class RedisBackend(Looking, Attending):
         if waiting is None:
             waiting = self._waiting[claim.id] = WaitingClaim(claim)
         waiting.not_yet(sent, last_raw, retry_ms / 1000, era)
-        waiting.ask_at = sent + net()
+        waiting.ask_at = sent + self._net()
         # On a loop, "not yet" and the grant may be read in one piece, before this task runs.
         if self._early and (early := self._early.pop(claim.id, None)) is not None:
             waiting.told(*early)  # found by the next question, which needs no command

@@ -37,15 +37,15 @@ class RedisEngine:
         self.key_policy = KeyPolicy() if layout is None else layout.key_policy
         self.id = id if layout is None else f"{id}?layout={layout.name}"
 
-    def blocking(self, runtime: Runtime) -> BlockingBackend:  # noqa: ARG002  # its parts ask the clock themselves
+    def blocking(self, runtime: Runtime) -> BlockingBackend:
         if self._layout is not None:
-            return BlockingForeign(Pool(self._endpoint), self._layout)
-        return BlockingBackend(Pool(self._endpoint))
+            return BlockingForeign(Pool(self._endpoint, runtime), self._layout, runtime)
+        return BlockingBackend(Pool(self._endpoint, runtime), runtime)
 
-    def asyncio(self, runtime: Runtime) -> AsyncioBackend:  # noqa: ARG002  # its parts ask the clock themselves
+    def asyncio(self, runtime: Runtime) -> AsyncioBackend:
         if self._layout is not None:
-            return AsyncioForeign(self._endpoint, self._layout)
-        return AsyncioBackend(self._endpoint)
+            return AsyncioForeign(self._endpoint, self._layout, runtime)
+        return AsyncioBackend(self._endpoint, runtime)
 
     def anew(self) -> RedisEngine:
         """What was learned of the server is the parent's, and its mutex may be held there."""
@@ -60,11 +60,11 @@ class ClusterEngine:
     def __init__(self, cluster: Cluster):
         self._cluster = cluster
 
-    def blocking(self, runtime: Runtime) -> ClusterBackend:  # noqa: ARG002  # its parts ask the clock themselves
-        return ClusterBackend(self._cluster)
+    def blocking(self, runtime: Runtime) -> ClusterBackend:
+        return ClusterBackend(self._cluster, runtime)
 
-    def asyncio(self, runtime: Runtime) -> AsyncioClusterBackend:  # noqa: ARG002  # its parts ask the clock themselves
-        return AsyncioClusterBackend(self._cluster)
+    def asyncio(self, runtime: Runtime) -> AsyncioClusterBackend:
+        return AsyncioClusterBackend(self._cluster, runtime)
 
     def anew(self) -> ClusterEngine:
         return ClusterEngine(self._cluster.anew())

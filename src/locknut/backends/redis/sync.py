@@ -16,12 +16,12 @@ from locknut.backends.redis.waiting_claims import WaitingClaim
 from locknut.core.ports import Signal
 from locknut.core.values import Answer, Busy, Claim, Granted, Renewal
 from locknut.drivers.redis.connections import Connection
+from locknut.drivers.redis.endpoints import MACHINE, Clock
 from locknut.drivers.redis.lua_scripts import Script
 from locknut.drivers.redis.settings import Settings
 from locknut.drivers.redis.wire import NOTHING
 from locknut.errors import BackendError, BackendUnavailable
 from locknut.runtimes import stalling
-from locknut.runtimes.clock import now
 from locknut.runtimes.deadlines import within
 
 SLICE: Final = 1.0
@@ -71,8 +71,8 @@ class BlockingBackend(RedisBackend):
     waits_on_first_attempt = True
     """See `ports.Backend.attempt`: who probably has to wait goes to sleep with its question."""
 
-    def __init__(self, pool: Connections):
-        super().__init__(pool.settings)
+    def __init__(self, pool: Connections, clock: Clock = MACHINE):
+        super().__init__(pool.settings, clock)
         self._pool = pool
         self._closed = False
         self._asleep: set[Connection] = set()
@@ -112,7 +112,7 @@ class BlockingBackend(RedisBackend):
             if len(self._crowded) >= _MOST_CROWDED:
                 self._crowded.clear()
             self._crowded.add(waiting.claim.key)
-        return Inbox(self._pool, self._recipe, waiting, plain)
+        return Inbox(self._pool, self._recipe, waiting, plain, self._now)
 
     def _until_asked(self, waiting: WaitingClaim, busy: Busy) -> Busy:
         """Who does not ask for all sleeps for a whole slice: it looks every second by itself."""
@@ -130,7 +130,7 @@ class BlockingBackend(RedisBackend):
         most, seconds = _slice(patience, self._pool)
         packed = self._recipe.acquire(claim, _BLPOP_FOLLOWS) + self._recipe.pop(claim, 0, most)
         waiting = WaitingClaim(claim)
-        sent = now()
+        sent = self._now()
         try:
             answer, popped = await self._send_two(packed, most, seconds)
         except BaseException:
@@ -143,7 +143,7 @@ class BlockingBackend(RedisBackend):
         if type(answer) is list:
             waiting.last_raw = answer[1]
             if type(popped) is list and waiting.told(popped[1], sent):
-                known = waiting.answer()
+                known = waiting.answer(self._now())
                 if known is not None:
                     return known
         self._waiting[claim.id] = waiting  # from here on in the usual way
@@ -190,6 +190,7 @@ class Inbox:
 
     __slots__ = (
         "_mutex",
+        "_now",
         "_pause",
         "_pool",
         "_recipe",
@@ -205,7 +206,9 @@ class Inbox:
         recipe: Recipe,
         waiting: WaitingClaim,
         signal: Callable[[], Signal],
+        now: Callable[[], float],
     ):
+        self._now = now
         self._pool = pool
         self._recipe = recipe
         self._waiting = waiting
@@ -227,7 +230,7 @@ class Inbox:
     async def wait(self, until: float) -> bool:  # noqa: C901  # one loop
         waiting = self._waiting
         while not self._rung:
-            sent = now()
+            sent = self._now()
             left = until - sent
             if left <= 0:
                 return False
@@ -244,7 +247,7 @@ class Inbox:
                 return True
             if reply is None:
                 waiting.anchor, waiting.era = sent, era
-                if until - now() < _REST:
+                if until - self._now() < _REST:
                     return True  # too little for another slice: what is left is waited for with it
             elif reply is NOTHING:
                 waiting.move()
@@ -261,14 +264,14 @@ class Inbox:
     async def _wait_a_little(self, until: float) -> None:
         self._pause = pause = self._signal()
         if not self._rung:
-            await pause.wait(min(until, now() + _PAUSE))
+            await pause.wait(min(until, self._now() + _PAUSE))
         self._pause = None
 
     async def _send(self, packed: bytes, seconds: float) -> tuple[Any, object]:
         """What came, if anything, and in which of the pool's eras. Also a connection that has to be
         opened first takes no longer.
         """
-        return await within(self._sent(packed, seconds), now() + seconds)
+        return await within(self._sent(packed, seconds), self._now() + seconds)
 
     async def _sent(self, packed: bytes, seconds: float) -> tuple[Any, object]:
         with self._pool.lent(packed) as connection:

@@ -13,7 +13,6 @@ from locknut.backends.redis.recipe import DEFAULT_TTL, GRANT
 from locknut.core import pacing
 from locknut.core.ports import Signal
 from locknut.core.values import Answer, Busy, Claim, Granted
-from locknut.runtimes.clock import now
 
 ID: Final = 32
 FRESH: Final = 0.3
@@ -68,12 +67,12 @@ class WaitingClaim:
         if self.pushed is not None and self.pushed.raw <= self.last_raw:
             self.pushed = None  # it ran out before this question was asked
 
-    def watched(self, signal: Signal) -> None:
+    def watched(self, signal: Signal, now: float) -> None:
         """From now on somebody waits. The claim stands in line already, and from there no message
         can be missed: the question that follows needs no command.
         """
         self.signal = signal
-        self.fresh = not self.deaf and now() - self.anchor < FRESH
+        self.fresh = not self.deaf and now - self.anchor < FRESH
 
     def move(self) -> None:
         """Another inbox, which the server has to be told of: the old one may have a reader (L5)."""
@@ -84,12 +83,12 @@ class WaitingClaim:
         """A message may be lost, or the place in line: the server has to be asked for this one."""
         self.fresh = self.lined = False
 
-    def answer(self) -> Answer | None:
+    def answer(self, now: float) -> Answer | None:
         """What is known without asking: the grant that was pushed, or that nothing has changed."""
         fresh, self.fresh = self.fresh, False
         pushed = self.pushed
         if pushed is not None:
-            if _half_left(pushed):
+            if _half_left(pushed, now):
                 return pushed
             self.pushed = None
             self.doubt()
@@ -105,27 +104,34 @@ class WaitingClaim:
         return True
 
 
-def _half_left(pushed: Granted) -> bool:
+def _half_left(pushed: Granted, now: float) -> bool:
     """Whether it is surely the grant that stands. An older one may have run out, and the same claim
     been granted once more, under a larger number: the server is asked which.
     """
     if pushed.anchor is None or pushed.ttl is None:
         return True
-    return pacing.validity(pushed.anchor, pushed.ttl) - now() >= pushed.ttl / 2
+    return pacing.validity(pushed.anchor, pushed.ttl) - now >= pushed.ttl / 2
 
 
 class Watch:
     """A waiting claim's signal, from when its caller starts to wait until it need not any more."""
 
-    __slots__ = ("_left", "_signal", "_waiting")
+    __slots__ = ("_left", "_now", "_signal", "_waiting")
 
-    def __init__(self, waiting: WaitingClaim, signal: Signal, left: Callable[[WaitingClaim], None]):
+    def __init__(
+        self,
+        waiting: WaitingClaim,
+        signal: Signal,
+        left: Callable[[WaitingClaim], None],
+        now: Callable[[], float],
+    ):
         self._waiting = waiting
         self._signal = signal
         self._left = left
+        self._now = now
 
     def __enter__(self) -> Signal:
-        self._waiting.watched(self._signal)
+        self._waiting.watched(self._signal, self._now())
         return self._signal
 
     def __exit__(self, *raised: object) -> None:

@@ -7,6 +7,7 @@ colour's affair: it hands in a `Dial`, and in the blocking colour nothing here s
 from __future__ import annotations
 
 import logging
+import random
 import threading
 import weakref
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from typing import Any, Final, Protocol, TypeVar
 from locknut.drivers.redis.settings import Settings
 from locknut.drivers.redis.wire import Welcome
 from locknut.errors import BackendError, BackendUnavailable
+from locknut.runtimes.clock import now
 
 LONG_IDLE: Final = 0.25
 """Seconds without a word after which a watched endpoint is asked who the master is: a server that
@@ -26,6 +28,28 @@ BRIEFLY: Final = 0.25
 loop asks for all its tasks at once, whatever time each of them has. If nobody answers so soon, who
 was silent is asked again, and waited for as long as a command may take."""
 log = logging.getLogger("locknut.redis")
+
+
+class Clock(Protocol):
+    """What connections take from the runtime of whoever uses them: time, and chance."""
+
+    def now(self) -> float: ...
+
+    def random(self) -> float:
+        """Between 0 and 1."""
+
+
+class Machine:
+    """The clock and the chance of the machine, where there is no runtime to take them from."""
+
+    def now(self) -> float:
+        return now()
+
+    def random(self) -> float:
+        return random.random()  # noqa: S311  # not a secret
+
+
+MACHINE: Final = Machine()
 
 
 class Peer(Protocol):
@@ -43,6 +67,9 @@ P = TypeVar("P", bound=Peer)
 
 class Dial(Protocol[P]):
     """How one colour opens a connection and asks something on it; no answer is an OSError."""
+
+    @property
+    def clock(self) -> Clock: ...
 
     async def open(self, settings: Settings, *, curious: bool = False) -> P: ...
 

@@ -11,13 +11,19 @@ from typing import Any, Generic, TypeVar
 from hiredis import HiredisError
 
 from locknut.drivers.redis import wire
-from locknut.drivers.redis.endpoints import LONG_IDLE, SLOW_TO_OPEN, Endpoint, overtaken
+from locknut.drivers.redis.endpoints import (
+    LONG_IDLE,
+    MACHINE,
+    SLOW_TO_OPEN,
+    Clock,
+    Endpoint,
+    overtaken,
+)
 from locknut.drivers.redis.inline_future import InlineFuture
 from locknut.drivers.redis.recovery import Recovery
 from locknut.drivers.redis.settings import Settings
 from locknut.drivers.redis.streams import Stream
 from locknut.errors import BackendUnavailable
-from locknut.runtimes.clock import now
 
 T = TypeVar("T")
 
@@ -50,15 +56,21 @@ class SharedTask(Generic[T]):
 class LoopDial:
     """How the asyncio colour opens a stream and asks something on it."""
 
-    def __init__(self, pushed: Callable[[Stream, list[Any]], None], lost: Callable[[Stream], None]):
+    def __init__(
+        self,
+        pushed: Callable[[Stream, list[Any]], None],
+        lost: Callable[[Stream], None],
+        clock: Clock = MACHINE,
+    ):
         self._pushed = pushed
         self._lost = lost
+        self.clock = clock
 
     async def open(self, settings: Settings, *, curious: bool = False) -> Stream:
         loop = asyncio.get_running_loop()
 
         def make() -> Stream:
-            return Stream(settings, loop, self._pushed, self._lost)
+            return Stream(settings, loop, self._pushed, self._lost, self.clock.now)
 
         try:
             async with asyncio.timeout(settings.connect_limit):
@@ -127,24 +139,26 @@ class Link:
         return await self._connecting.done()
 
     async def _connect(self) -> Stream:
-        self._recovery.ensure_time()
-        begun = now()
+        clock = self._dial.clock
+        self._recovery.ensure_time(clock)
+        begun = clock.now()
         try:
             stream = await self._endpoint.reach(self._dial)
         except BackendUnavailable as error:
-            self._recovery.failed(error)
+            self._recovery.failed(error, clock)
             raise
         except (OSError, HiredisError) as error:
             unreachable = wire.unreachable(self._endpoint.settings, error)
             if isinstance(unreachable, BackendUnavailable):
-                self._recovery.failed(unreachable)
+                self._recovery.failed(unreachable, clock)
             raise unreachable from error
         self._recovery.reached()
         await stream.subscribe(*self._channels)
         latest = self._endpoint.latest
         latest.reached(stream.peer)
         epoch = latest.epoch
-        if self.watched and now() - begun > SLOW_TO_OPEN:  # it was frozen, perhaps, and deposed
+        slow = clock.now() - begun > SLOW_TO_OPEN
+        if self.watched and slow:  # it was frozen, perhaps, and deposed
             await self._endpoint.confirm(self._dial)
         if epoch != latest.epoch:
             stream.close()
@@ -187,6 +201,7 @@ class Link:
         """Before a server is asked that was not heard of for a while, and before an answer is
         believed that took as long, it is found out whether another is the master by now.
         """
+        now = self._dial.clock.now
         stream = await self.connected()
         if now() - stream.anchor > LONG_IDLE:
             await self._confirming.done()

@@ -13,8 +13,15 @@ from typing import Any, Final
 from hiredis import HiredisError, ReplyError
 
 from locknut.drivers.redis import wire
-from locknut.drivers.redis.connections import DIAL, Connection
-from locknut.drivers.redis.endpoints import LONG_IDLE, SLOW_TO_OPEN, Endpoint, overtaken
+from locknut.drivers.redis.connections import BlockingDial, Connection
+from locknut.drivers.redis.endpoints import (
+    LONG_IDLE,
+    MACHINE,
+    SLOW_TO_OPEN,
+    Clock,
+    Endpoint,
+    overtaken,
+)
 from locknut.drivers.redis.owed_answers import OwedAnswers
 from locknut.drivers.redis.recovery import Recovery
 from locknut.drivers.redis.settings import Settings
@@ -32,8 +39,9 @@ has hung up, and a release that is sent to nobody is a release in doubt."""
 class Pool:
     """The idle connections of one backend to one endpoint."""
 
-    def __init__(self, endpoint: Endpoint):
+    def __init__(self, endpoint: Endpoint, clock: Clock = MACHINE):
         self._endpoint = endpoint
+        self._dial = BlockingDial(clock)
         self._latest = endpoint.latest
         self._watched = endpoint.watched
         self._idle: list[Connection] = []
@@ -95,7 +103,7 @@ class Pool:
         """Raise if what was just read is the answer of a server that was succeeded by another."""
         long = LONG_IDLE if long is None else long
         if self._watched and monotonic() - connection.used > long:
-            run(self._endpoint.confirm(DIAL))
+            run(self._endpoint.confirm(self._dial))
         if connection.epoch != self._latest.epoch:
             raise overtaken(connection.settings)
 
@@ -136,7 +144,7 @@ class Pool:
         while (connection := self._next()) is not None:
             used, connection.used = connection.used, monotonic()
             if self._watched and connection.used - used > LONG_IDLE:
-                run(self._endpoint.confirm(DIAL))
+                run(self._endpoint.confirm(self._dial))
             if connection.era is self.era and (
                 connection.used - used < IDLE_UNCHECKED or connection.alive()
             ):
@@ -158,18 +166,18 @@ class Pool:
             raise wire.unreachable(self.settings, error) from error
 
     def _open(self) -> Connection:
-        self._recovery.ensure_time()
+        self._recovery.ensure_time(self._dial.clock)
         begun = monotonic()
         try:
-            connection = run(self._endpoint.reach(DIAL))
+            connection = run(self._endpoint.reach(self._dial))
         except BackendUnavailable as error:
-            self._recovery.failed(error)
+            self._recovery.failed(error, self._dial.clock)
             raise
         except (OSError, HiredisError) as error:
             unreachable = wire.unreachable(self._endpoint.settings, error)
             passing = isinstance(unreachable, BackendUnavailable)
             if passing and not (wire.timed_out(error) and hurried()):
-                self._recovery.failed(unreachable)
+                self._recovery.failed(unreachable, self._dial.clock)
             raise unreachable from error
         self._recovery.reached()
         self._latest.reached(connection.peer)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import random
 import socket
 from typing import Final
 
+from locknut.drivers.redis.endpoints import Clock
 from locknut.errors import BackendUnavailable
-from locknut.runtimes.clock import now
 
 FIRST_PAUSE: Final = 0.01
 LONGEST_PAUSE: Final = 0.25
@@ -25,17 +24,17 @@ class Recovery:
         self._until = float("-inf")
         self._why = ""
 
-    def ensure_time(self) -> None:
+    def ensure_time(self, clock: Clock) -> None:
         """Raise if it was tried just now, by somebody else."""
-        if self._failures and now() < self._until:
+        if self._failures and clock.now() < self._until:
             raise BackendUnavailable(self._why, backend="redis")
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: Exception, clock: Clock) -> None:
         # Once is no sign that it is gone for longer: whoever asks next may find it there.
         pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0**self._failures) if self._failures else 0.0
         self._failures = min(self._failures + 1, 10)
         self._why = error.args[0] if error.args else type(error).__name__
-        self._until = now() + pause * (0.5 + random.random() / 2)  # noqa: S311  # not a secret
+        self._until = clock.now() + pause * (0.5 + clock.random() / 2)
 
     def reached(self) -> None:
         self._failures = 0

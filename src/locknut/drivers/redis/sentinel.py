@@ -18,7 +18,6 @@ from locknut.drivers.redis import wire
 from locknut.drivers.redis.endpoints import BRIEFLY, Dial, EvictionCheck, Latest, P
 from locknut.drivers.redis.settings import Settings
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
-from locknut.runtimes.clock import now
 from locknut.runtimes.deadlines import hurried
 
 if TYPE_CHECKING:
@@ -104,6 +103,7 @@ class Sentinels:
 
         Where no Sentinel answers soon, what is known has to do: they may all be away.
         """
+        now = dial.clock.now
         if now() < self._confirm_at:
             return
         self._confirm_at = now() + _FRESH

@@ -15,11 +15,11 @@ from typing import Any, Final, Protocol, cast
 from hiredis import HiredisError, PushNotification, ReplyError
 
 from locknut.drivers.redis import wire
+from locknut.drivers.redis.endpoints import MACHINE
 from locknut.drivers.redis.inline_future import InlineFuture
 from locknut.drivers.redis.recovery import keep_alive
 from locknut.drivers.redis.settings import Settings
 from locknut.runtimes import sockets
-from locknut.runtimes.clock import now
 
 UNASKED: Final = frozenset({b"message", b"smessage", b"unsubscribe", b"sunsubscribe"})
 """Pushes that are nobody's answer. A slot that leaves its node ends the subscriptions in it."""
@@ -60,11 +60,13 @@ class Stream(asyncio.BufferedProtocol):
         loop: asyncio.AbstractEventLoop,
         pushed: Callable[[Stream, list[Any]], None],
         lost: Callable[[Stream], None],
+        now: Callable[[], float] = MACHINE.now,
     ):
         self._settings = settings
         self._loop = loop
         self._pushed = pushed
         self._lost = lost
+        self._now = now
         self._reader = wire.reader()
         self._buffer = bytearray(_AT_ONCE)
         # TLS fills it piece by piece: a slice must be no copy.
@@ -103,7 +105,7 @@ class Stream(asyncio.BufferedProtocol):
         """The answer is told to whoever this is. With no more than a few commands unanswered it
         does not wait for others to go with it; nor if the server has not answered for a while.
         """
-        sent = now()  # before it is: from here on it may count
+        sent = self._now()  # before it is: from here on it may count
         if self._transport is None:  # lost since the caller looked
             answer.set_exception(wire.unreachable(self._settings, self._why))
             return
@@ -152,7 +154,7 @@ class Stream(asyncio.BufferedProtocol):
             return
         # As long as answers come, the server is there: the others are behind thousands of commands.
         since = max(self._pending[0][1], self._heard)
-        left = since + self._settings.limit - now()
+        left = since + self._settings.limit - self._now()
         if left > 0:
             self._loop.call_later(left, self._watch)
         else:
@@ -177,7 +179,7 @@ class Stream(asyncio.BufferedProtocol):
             reader.feed(self._buffer, 0, nbytes)  # type: ignore[arg-type]  # any buffer will do
             reply = reader.gets()
             if len(self._pending) > MANY:
-                self._heard = now()
+                self._heard = self._now()
             while reply is not wire.NOTHING:
                 if type(reply) is PushNotification and reply[0] in UNASKED:
                     self._pushed(self, reply)

@@ -24,6 +24,7 @@ from locknut.drivers.redis import wire
 from locknut.drivers.redis.cluster.node_links import NodeLinks
 from locknut.drivers.redis.cluster.routing import Cluster
 from locknut.drivers.redis.confirmations import Confirmation
+from locknut.drivers.redis.endpoints import Clock
 from locknut.drivers.redis.links import Link, LoopDial
 from locknut.drivers.redis.lua_scripts import Script
 from locknut.drivers.redis.streams import Stream
@@ -38,9 +39,9 @@ MOST_CHANNELS: Final = 1000
 class AsyncioClusterBackend(LoopBackend):
     """All tasks share one connection per node."""
 
-    def __init__(self, cluster: Cluster):
-        super().__init__(cluster.settings)
-        dial = LoopDial(self._pushed, self._lost)
+    def __init__(self, cluster: Cluster, clock: Clock):
+        super().__init__(cluster.settings, clock)
+        dial = LoopDial(self._pushed, self._lost, clock)
         self._links = NodeLinks(cluster, dial, BROKEN)
         self._slow_links = NodeLinks(cluster, dial)
         self._name = os.urandom(8).hex().encode()

@@ -10,15 +10,16 @@ from locknut.backends.redis.sync import BlockingBackend
 from locknut.core.values import Claim
 from locknut.drivers.redis.cluster.node_pools import NodePools
 from locknut.drivers.redis.cluster.routing import Cluster
+from locknut.drivers.redis.endpoints import Clock
 from locknut.drivers.redis.pools import Pool
 
 
 class ClusterBackend(BlockingBackend):
     """As on one server; the names of all locks are on all masters together."""
 
-    def __init__(self, cluster: Cluster):
-        self._pools = NodePools(cluster)
-        super().__init__(self._pools)
+    def __init__(self, cluster: Cluster, clock: Clock):
+        self._pools = NodePools(cluster, clock)
+        super().__init__(self._pools, clock)
 
     async def _send_confirmed(self, packed: Sequence[bytes]) -> list[object]:
         return await self._pools.route(packed, self._confirmation)

@@ -15,7 +15,7 @@ from locknut.backends.redis.recipe import BROKEN
 from locknut.core.ports import Signal
 from locknut.core.values import Answer, Claim
 from locknut.drivers.redis import wire
-from locknut.drivers.redis.endpoints import Endpoint
+from locknut.drivers.redis.endpoints import Clock, Endpoint
 from locknut.drivers.redis.inline_future import InlineFuture
 from locknut.drivers.redis.streams import Stream
 from locknut.errors import BackendError
@@ -24,8 +24,8 @@ from locknut.errors import BackendError
 class AsyncioForeign(ForeignVerbs, AsyncioBackend):
     """A subscription goes out on the stream before the question does, and is applied before it."""
 
-    def __init__(self, endpoint: Endpoint, layout: Layout):
-        AsyncioBackend.__init__(self, endpoint)
+    def __init__(self, endpoint: Endpoint, layout: Layout, clock: Clock):
+        AsyncioBackend.__init__(self, endpoint, clock)
         self._speak(layout)
         self._ears: dict[bytes, set[Signal]] = {}
         """Who waits, by the channel."""

@@ -39,7 +39,7 @@ class Layout(ABC):
         """What stands in the key for a hold that this claim begins."""
 
     @abstractmethod
-    def pause(self, left: float, *, fair: bool) -> float:
+    def pause(self, left: float, chance: float, *, fair: bool) -> float:
         """How long to wait without a word; the present hold lasts for `left` (< 0: not known)."""
 
     @abstractmethod

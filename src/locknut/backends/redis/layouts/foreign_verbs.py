@@ -37,7 +37,8 @@ class ForeignVerbs(RedisBackend):
         if type(reply) is int:
             return Granted(reply)
         queues = claim.fair and claim.waits
-        return Busy(self._layout.pause(reply[0] / 1000, fair=queues), queued=queues)
+        pause = self._layout.pause(reply[0] / 1000, self._clock.random(), fair=queues)
+        return Busy(pause, queued=queues)
 
     async def attempt_all(self, claims: Sequence[Claim]) -> None:
         """One after the other: nobody else takes several in one step here."""

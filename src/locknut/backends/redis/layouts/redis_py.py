@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from random import random
 from typing import Final
 
 from locknut.backends.redis.layouts import scripts
@@ -31,8 +30,8 @@ class RedisPy(Layout):
     def mark(self, claim_id: str) -> bytes:
         return claim_id.encode()
 
-    def pause(self, left: float, *, fair: bool) -> float:  # noqa: ARG002 -- never fair
-        most = POLL * (0.5 + random() / 2)  # noqa: S311 -- so that nobody marches in step
+    def pause(self, left: float, chance: float, *, fair: bool) -> float:  # noqa: ARG002 -- never fair
+        most = POLL * (0.5 + chance / 2)  # so that nobody marches in step
         return min(most, left + 0.001) if left >= 0 else most
 
     def stranger(self, mark: bytes) -> Holder:  # noqa: ARG002 -- it is a secret

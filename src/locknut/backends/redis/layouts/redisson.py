@@ -48,7 +48,7 @@ class Redisson(Layout):
         """Like a Java client's id and thread; no Java thread has the number 0."""
         return f"{UUID(claim_id)}:0".encode()
 
-    def pause(self, left: float, *, fair: bool) -> float:
+    def pause(self, left: float, chance: float, *, fair: bool) -> float:  # noqa: ARG002 -- its messages come apart
         most = IN_QUEUE if fair else NET
         return min(most, left + 0.001) if left >= 0 else most
 

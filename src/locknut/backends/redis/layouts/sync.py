@@ -16,8 +16,8 @@ from locknut.core.ports import Signal
 from locknut.core.values import Claim
 from locknut.drivers.redis import wire
 from locknut.drivers.redis.connections import Connection
+from locknut.drivers.redis.endpoints import Clock
 from locknut.drivers.redis.pools import Pool
-from locknut.runtimes.clock import now
 from locknut.runtimes.deadlines import within
 from locknut.runtimes.threads import run
 
@@ -32,19 +32,20 @@ _LOST: Final = (OSError, HiredisError)
 class BlockingForeign(ForeignVerbs, BlockingBackend):
     """A connection per caller, kept for the next one."""
 
-    def __init__(self, pool: Pool, layout: Layout):
-        BlockingBackend.__init__(self, pool)
+    def __init__(self, pool: Pool, layout: Layout, clock: Clock):
+        BlockingBackend.__init__(self, pool, clock)
         self._sockets = pool
         self._speak(layout)
 
     def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
-        return Listening(self._sockets, self._foreign.ear(claim), signal())
+        return Listening(self._sockets, self._foreign.ear(claim), signal(), self._now)
 
 
 class Listening:
     """Sleeps until the channel tells that asking again may be worth it, or somebody rings."""
 
-    def __init__(self, pool: Pool, channel: bytes, plain: Signal):
+    def __init__(self, pool: Pool, channel: bytes, plain: Signal, now: Callable[[], float]):
+        self._now = now
         self._pool = pool
         self._channel = channel
         self._plain = plain
@@ -53,7 +54,7 @@ class Listening:
 
     def __enter__(self) -> Signal:
         with suppress(*_LOST):  # else the first wait does it
-            run(within(self._subscribe(), now() + _BRIEFLY))
+            run(within(self._subscribe(), self._now() + _BRIEFLY))
         return self
 
     def __exit__(self, *raised: object) -> None:
@@ -90,12 +91,12 @@ class Listening:
                 self._let_go(None)
                 await within(self._subscribe(), until)
                 return True
-            while (left := until - now()) > 0:
+            while (left := until - self._now()) > 0:
                 if connection.next_within(left) is not wire.NOTHING:
                     return True
         except _LOST as error:
             self._let_go(error)
-            await self._plain.wait(min(until, now() + _PAUSE))
+            await self._plain.wait(min(until, self._now() + _PAUSE))
             return True
         return await self._plain.wait(0.0)
 

@@ -17,7 +17,7 @@ class NodeLinks(Routes):
     """The streams of one backend, to all nodes."""
 
     def __init__(self, cluster: Cluster, dial: LoopDial, *channels: bytes):
-        super().__init__(cluster)
+        super().__init__(cluster, dial.clock)
         self._channels = channels
         self._dial = dial
         self._links: dict[Address, Link] = {}
@@ -28,7 +28,7 @@ class NodeLinks(Routes):
         try:
             return await self._at(address).connected()
         except BackendError:
-            self.cluster.suspect(address)
+            self.suspect(address)
             raise
 
     def known_stream_for(self, packed: bytes) -> Stream | None:

@@ -11,7 +11,8 @@ from locknut.drivers.redis import wire
 from locknut.drivers.redis.cluster.hash_slots import Address
 from locknut.drivers.redis.cluster.routing import Answers, Cluster, Node, Routes
 from locknut.drivers.redis.cluster.silence import Silence
-from locknut.drivers.redis.connections import DIAL, Connection
+from locknut.drivers.redis.connections import BlockingDial, Connection
+from locknut.drivers.redis.endpoints import MACHINE, Clock
 from locknut.drivers.redis.fan_out import ask_all
 from locknut.drivers.redis.pools import Pool
 from locknut.drivers.redis.settings import Settings
@@ -26,8 +27,8 @@ _SILENT: Final = 0.2
 class NodePool(Pool):
     """The connections to one node: while it is silent, nobody waits for it a second time."""
 
-    def __init__(self, node: Node):
-        super().__init__(node)
+    def __init__(self, node: Node, clock: Clock):
+        super().__init__(node, clock)
         self._silence = Silence(node.settings)
 
     def take(self) -> Connection:
@@ -56,8 +57,9 @@ class NodePool(Pool):
 class NodePools(Routes):
     """The idle connections of one backend, to all nodes: used as a `Pool` is."""
 
-    def __init__(self, cluster: Cluster):
-        super().__init__(cluster)
+    def __init__(self, cluster: Cluster, clock: Clock = MACHINE):
+        super().__init__(cluster, clock)
+        self._dial = BlockingDial(clock)
         self._pools: dict[Address, NodePool] = {}
         self._mutex = Guard()
 
@@ -84,7 +86,7 @@ class NodePools(Routes):
             with self._at(address).lent() as connection:
                 yield connection
         except BackendError:
-            self.cluster.suspect(address)
+            self.suspect(address)
             raise
 
     def era_of(self, packed: bytes) -> object:
@@ -112,7 +114,7 @@ class NodePools(Routes):
             if not self._mutex.inside():
                 raise TimeoutError  # another thread is at it, and has more time
             if self.cluster.map.stale:  # who waited for it finds the map made new
-                await self.cluster.refresh(DIAL)
+                await self.cluster.refresh(self._dial)
                 for address in self._pools.keys() - set(self.cluster.map.masters()):
                     self._pools.pop(address).close()
         except TimeoutError as error:
@@ -128,5 +130,7 @@ class NodePools(Routes):
     def _at(self, address: Address) -> NodePool:
         pool = self._pools.get(address)
         if pool is None:
-            pool = self._pools.setdefault(address, NodePool(self.cluster.node(address)))
+            pool = self._pools.setdefault(
+                address, NodePool(self.cluster.node(address), self._dial.clock)
+            )
         return pool

@@ -24,11 +24,10 @@ from locknut.drivers.redis.cluster.hash_slots import (
 )
 from locknut.drivers.redis.cluster.views import Survey, View, view
 from locknut.drivers.redis.confirmations import Confirmation, Unconfirmed
-from locknut.drivers.redis.endpoints import BRIEFLY, Dial, EvictionCheck, Latest, P
+from locknut.drivers.redis.endpoints import BRIEFLY, Clock, Dial, EvictionCheck, Latest, P
 from locknut.drivers.redis.recovery import Recovery
 from locknut.drivers.redis.settings import Settings
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
-from locknut.runtimes.clock import now
 from locknut.runtimes.deadlines import has_time, hurried
 
 if TYPE_CHECKING:
@@ -60,9 +59,9 @@ class Cluster:
         """The same cluster, of which nothing is known yet: a forked child has one of its own."""
         return Cluster(list(self._seeds))
 
-    def suspect(self, address: Address) -> None:
+    def suspect(self, address: Address, now: float) -> None:
         """This node did not answer, refused us or is cut off: perhaps another has its slots."""
-        if address not in self._suspects or now() >= self._learned + _SOON:
+        if address not in self._suspects or now >= self._learned + _SOON:
             self.map.stale = True
         self._suspects.add(address)
 
@@ -75,7 +74,7 @@ class Cluster:
 
     async def refresh(self, dial: Dial[P]) -> None:
         """Ask the nodes who has which slot now, and believe the best of their views."""
-        self._recovery.ensure_time()
+        self._recovery.ensure_time(dial.clock)
         survey, cut_short = Survey(), False
         while (settings := survey.next(self.map, self._suspects)) is not None:
             most = math.inf if survey.asked(settings) else BRIEFLY
@@ -95,11 +94,11 @@ class Cluster:
             best = survey.best()
         except BackendUnavailable as error:
             if not cut_short:
-                self._recovery.failed(error)
+                self._recovery.failed(error, dial.clock)
             raise
         self._suspects.discard(best.address)
         self.map.learn(best)
-        self._learned = now()
+        self._learned = dial.clock.now()
         self._recovery.reached()
 
     async def _view(self, dial: Dial[P], settings: Settings) -> View:
@@ -139,8 +138,9 @@ class Node:
 class Routes(ABC):
     """Sends each command to the node that has its slot, and follows where nodes point."""
 
-    def __init__(self, cluster: Cluster):
+    def __init__(self, cluster: Cluster, clock: Clock):
         self.cluster = cluster
+        self._now = clock.now
         self._lagging: dict[Address, float] = {}
         """Nodes whose replicas did not confirm just now, and until when they are left alone."""
 
@@ -151,6 +151,9 @@ class Routes(ABC):
     @abstractmethod
     async def _together(self, sent: Mapping[Address, Sequence[bytes]]) -> Answers:
         """The answers of several nodes, asked at the same time, or why there are none."""
+
+    def suspect(self, address: Address) -> None:
+        self.cluster.suspect(address, self._now())
 
     async def owner_of(self, packed: bytes) -> Address:
         await self.look()
@@ -221,7 +224,7 @@ class Routes(ABC):
         if confirmation is None:
             return await self._together({to: _words(packed, at) for to, at in plan.items()})
         end = [confirmation.question]
-        asked = {to: at for to, at in plan.items() if now() >= self._lagging.get(to, 0.0)}
+        asked = {to: at for to, at in plan.items() if self._now() >= self._lagging.get(to, 0.0)}
         answers: dict[Address, list[Any] | BackendError] = {
             to: confirmation.missed() for to in plan if to not in asked
         }
@@ -234,7 +237,7 @@ class Routes(ABC):
     def _note(self, to: Address, answer: Sequence[Any] | BackendError, how: Confirmation) -> None:
         """A node whose replicas lag takes its time for every question: half of ours is enough."""
         if isinstance(answer, Sequence) and any(isinstance(each, Unconfirmed) for each in answer):
-            self._lagging[to] = now() + how.limit
+            self._lagging[to] = self._now() + how.limit
         else:
             self._lagging.pop(to, None)
 
@@ -247,12 +250,12 @@ class Routes(ABC):
         for address, places in plan.items():
             answer = answers[address]
             if isinstance(answer, BackendError):
-                self.cluster.suspect(address)
+                self.suspect(address)
                 answer = [answer] * len(places)
             elif not any(map(wire.cut_off, answer)):
                 self.cluster.trust(address)
             else:
-                self.cluster.suspect(address)
+                self.suspect(address)
             for at, reply in zip(places, answer, strict=True):
                 told = None if at < 0 else redirect(reply, address[0])
                 if told is None:
