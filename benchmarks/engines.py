@@ -21,6 +21,7 @@ from functools import partial
 from typing import Any
 
 from locknut.backends.memory import MemoryEngine
+from locknut.core.base import BaseEngine
 from locknut.core.ports import Runtime, Signal
 from locknut.core.values import Claim, Renewal
 
@@ -61,7 +62,7 @@ class Wrapped:
         self._inner.forked()
 
 
-class DelayedEngine:
+class DelayedEngine(BaseEngine):
     """The memory engine behind a network: each command takes `delay` seconds longer."""
 
     def __init__(self, delay: float):
@@ -94,7 +95,7 @@ def _after(
     return delayed
 
 
-class CountingEngine:
+class CountingEngine(BaseEngine):
     """The memory engine, with the number of commands of each kind and of claims renewed."""
 
     def __init__(self) -> None:

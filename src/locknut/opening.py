@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, ClassVar, Final, NamedTuple, Self, cast
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 from locknut import pickling, urls
 from locknut.core import exiting, forking, validation
@@ -22,8 +22,6 @@ from locknut.faces import hints, misuse
 from locknut.faces.events import Telling
 from locknut.runtimes import threads
 
-OUR_OWN: Final = KeyPolicy()
-"""Of an engine that says nothing: nobody else's clients know its keys."""
 _open: weakref.WeakSet[Client] = weakref.WeakSet()
 _reopening = threading.RLock()
 """Threads of a forked child that come first get one and the same client."""
@@ -116,13 +114,13 @@ def client(
     """Everything one Locks is made of. The keeper is a thread with a connection of its own."""
     backend = face._backend_of(engine, runtime)
     urls.ensure(backend, settings.require)
-    key_policy: KeyPolicy = getattr(engine, "key_policy", OUR_OWN)
+    key_policy = engine.key_policy
 
     def reopen(inherited: Client) -> Client:
         """Under the number of the one before: a Lock's place for re-entry is named after it."""
         with _reopening:
             if inherited.successor is None:
-                again = getattr(engine, "anew", lambda: engine)()
+                again = engine.anew()
                 made = client(face, again, runtime, settings, events, inherited.serial)
                 inherited.successor = inherited.successor or made
         return inherited.successor
@@ -148,9 +146,7 @@ def client(
     )
     _open.add(made)
     pickling.know(made)
-    dropped = getattr(backend, "dropped", None)
-    if dropped is not None:
-        weakref.finalize(made, dropped).atexit = False
+    weakref.finalize(made, backend.dropped).atexit = False
     return made
 
 

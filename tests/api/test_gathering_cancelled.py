@@ -26,8 +26,8 @@ class Slow:
         self.go_on = asyncio.Event()
 
     def __getattr__(self, name: str) -> Any:
-        if name in self._missing:
-            raise AttributeError(name)
+        if name == "batches":
+            return not self._missing
         value = getattr(self._inner, name)
         if name not in {"attempt", "release"} | TOGETHER:
             return value

@@ -45,9 +45,7 @@ class NoReleases(SimBackend):
 class OneByOne(NoReleases):
     """Knows no command for several at once."""
 
-    @property
-    def release_all(self) -> Any:
-        raise AttributeError
+    batches = False
 
 
 @pytest.mark.parametrize("backend", [NoReleases, OneByOne])

@@ -238,13 +238,13 @@ def test_several_released_together_leave_tombstones_if_one_of_them_is_in_doubt()
     play = Play()
     customer = play.customer("p")
     told: list[bool] = []
-    release_all = customer.client.backend.release_all  # type: ignore[attr-defined]  # the simulator's
+    release_all = customer.client.backend.release_all
 
     async def noted(claims: Sequence[Claim], *, outcome_unknown: bool) -> object:
         told.append(outcome_unknown)
         return await release_all(claims, outcome_unknown=outcome_unknown)
 
-    customer.client.backend.release_all = noted  # type: ignore[attr-defined]
+    customer.client.backend.release_all = noted  # type: ignore[assignment,method-assign]
 
     async def story() -> None:
         leases = await customer.acquire_all(["a", "b"], TERMS, 5.0)

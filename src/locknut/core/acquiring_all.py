@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from locknut.core import forking, pacing
 from locknut.core.acquiring import acquire, emit_timed_out
-from locknut.core.acquiring_at_once import acquire_at_once, gathers, release_at_once
+from locknut.core.acquiring_at_once import acquire_at_once, release_at_once
 from locknut.core.asking import PlainSender
 from locknut.core.releasing import release_again
 from locknut.core.values import Busy, State
@@ -139,7 +139,7 @@ async def release_all(acquired: list[LeaseCore]) -> None:
 def _releasable_together(acquired: list[LeaseCore]) -> list[LeaseCore]:
     """The last one, with those before it that one round trip can take back too."""
     client = acquired[-1]._client
-    if gathers(client) is None:
+    if not client.backend.batches:
         return acquired[-1:]
     others = [at for at, lease in enumerate(acquired) if lease._client is not client]
     return acquired[others[-1] + 1 if others else 0 :]

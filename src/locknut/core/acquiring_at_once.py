@@ -9,7 +9,7 @@ deadlock with callers that nest.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from locknut.core import pacing, releasing
 from locknut.core.acquiring import join, lend
@@ -24,13 +24,6 @@ if TYPE_CHECKING:
 
     from locknut.core.client import Client, LockRequest
     from locknut.core.holding import LeaseCore
-    from locknut.core.ports import Gathers
-
-
-def gathers(client: Client) -> Gathers | None:
-    """The engine, if it has the verbs for several keys."""
-    able = hasattr(client.backend, "attempt_all")
-    return cast("Gathers", client.backend) if able else None
 
 
 async def acquire_at_once(
@@ -39,8 +32,7 @@ async def acquire_at_once(
     """The grants, with the leases in `acquired`; Busy or None as the engine says: nothing was
     taken.
     """
-    engine = gathers(client)
-    if engine is None or len(requests) == 1:
+    if not client.backend.batches or len(requests) == 1:
         return None
     client.ensure_open()
     asked = client.runtime.now()
@@ -52,7 +44,7 @@ async def acquire_at_once(
             _have_turn(client, request, state)
             for request, state in zip(requests, states, strict=True)
         )
-        answer = await _ask(client, engine, requests, states) if ours else None
+        answer = await _ask(client, requests, states) if ours else None
         if not isinstance(answer, list):
             await _give_up(client, requests, states)
             return answer
@@ -79,12 +71,12 @@ def _have_turn(client: Client, request: LockRequest, state: AcquireState) -> boo
 
 
 async def _ask(
-    client: Client, engine: Gathers, requests: Sequence[LockRequest], states: list[AcquireState]
+    client: Client, requests: Sequence[LockRequest], states: list[AcquireState]
 ) -> list[Granted] | Busy | None:
     for request, state in zip(requests, states, strict=True):
         state.claim = client.claim(request, state.caller)
     claims = [state.claim for state in states if state.claim is not None]
-    first, sent = states[0], client.runtime.now()
+    first, sent, engine = states[0], client.runtime.now(), client.backend
     first.unanswered += 1
     try:
         answer = await client.runtime.finish(engine.attempt_all(claims), first.limit, first)
@@ -134,18 +126,18 @@ async def release_at_once(client: Client, leases: Sequence[LeaseCore]) -> None:
     error there was.
     """
     failed: LocknutError | None = None
-    engine = gathers(client)
+    batches = client.backend.batches
     ends: list[LeaseCore] = []
     for lease in leases:
         try:
-            rest = releasing.begin_release(client, lease, None if engine is None else ends)
+            rest = releasing.begin_release(client, lease, ends if batches else None)
             if rest is not None:
                 await rest
         except LocknutError as error:
             failed = failed or error
-    if ends and engine is not None:
+    if ends:
         try:
-            await client.runtime.finish(releasing.end_all(client, engine, ends))
+            await client.runtime.finish(releasing.end_all(client, ends))
         except LocknutError as error:
             failed = failed or error
     if failed is not None:

@@ -120,7 +120,7 @@ class Client:
         self.fence_step = key_policy.fence_step
         self.steps_back = not key_policy.hand_over or Capability.FAIR not in backend.capabilities
         """Whether others, who have no line in the engine, get a chance after us (L14)."""
-        self.waits_on_first_attempt = getattr(backend, "waits_on_first_attempt", False)
+        self.waits_on_first_attempt = backend.waits_on_first_attempt
         """Whether it is of any use to let the first question of a claim wait in the engine."""
         self.heartbeat = backend.heartbeat
         self.id = id
@@ -158,8 +158,8 @@ class Client:
         """A new one: in a forked child whoever had the old one is not there to give it back."""
         self.guard = self.runtime.guard()
         self.in_guard = self.guard.inside
-        self.in_engine: Callable[[], bool] = getattr(self.backend, "inside", bool)
-        """Both at hand, because every call asks them; `bool()` is False, at no cost."""
+        self.in_engine = self.backend.inside
+        """Both at hand, because every call asks them."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return self.carried(self)

@@ -31,7 +31,7 @@ DEFAULT_TTL = 30.0
 
 def checked_ttl(backend: Backend, ttl: validation.Duration | None) -> float | None:
     """How long a detached hold is to live, as it may be; None: as long as it lives now."""
-    longest = getattr(backend, "max_detached_ttl", backend.max_ttl)
+    longest = backend.max_detached_ttl or backend.max_ttl
     return validation.ttl(ttl, backend.min_ttl, longest)
 
 

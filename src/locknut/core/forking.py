@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from locknut.core import losing
+from locknut.core.base import BaseBackend
 from locknut.core.values import State
 from locknut.errors import BackendUnavailable
 
@@ -43,7 +44,7 @@ def here(client: Client) -> Client:
     return client
 
 
-class Elsewhere:
+class Elsewhere(BaseBackend):
     """The parent's backend: what it is can be asked in the child, but it does nothing any more.
 
     Tasks that were in the middle of an acquire at the fork exist in the child as well. When they
@@ -58,16 +59,9 @@ class Elsewhere:
         self.max_ttl = backend.max_ttl
         self.heartbeat = backend.heartbeat
 
-    def forked(self) -> None:
-        """It is the child of a child: there is nothing left to forget."""
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        """At once, not when it is awaited: a collected task awaits nothing."""
+        raise BackendUnavailable(FORKED, backend=self.name)
 
-    def __getattr__(self, name: str) -> Any:
-        if name in _VERBS:
-            raise BackendUnavailable(FORKED, backend=self.name)
-        raise AttributeError(name)
-
-
-_VERBS = frozenset({
-    "attach", "attempt", "break_hold", "close", "detach", "downgrade", "inspect", "listen",
-    "release", "renew", "watch",
-})  # fmt: skip
+    attempt = renew = release = downgrade = detach = attach = undo_attach = _refuse
+    inspect = inspect_all = inspect_holders = break_hold = close = listen = watch = _refuse

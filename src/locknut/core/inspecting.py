@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from locknut.core import forking, losing, notes, pacing
 from locknut.core.values import Broken, Claim, Event, LockInfo, Mode, Renewal
@@ -48,10 +48,9 @@ async def holder(client: Client, name: str) -> LockInfo | None:
     if question is not own:
         await signal.wait(until)
         return question.found
-    look: Any = getattr(client.backend, "inspect_holders", client.backend.inspect)
     try:
         with suppress(LocknutError):
-            found = await runtime.finish(look(key), until)
+            found = await runtime.finish(client.backend.inspect_holders(key), until)
             question.found = found[0]._replace(name=name) if found else None
     finally:
         with client.guard:
@@ -82,9 +81,7 @@ async def listing(client: Client, pattern: str | None) -> list[LockInfo]:
     """Every name of this namespace that is held or waited for."""
     client = forking.here(client)
     client.ensure_open()
-    look: Any = getattr(client.backend, "inspect_all", None)
-    work = look(client.prefix) if look is not None else client.backend.inspect(None)
-    found: list[LockInfo] = await client.runtime.finish(work)
+    found = await client.runtime.finish(client.backend.inspect_all(client.prefix))
     ours = [
         each._replace(name=client.bare(each.name))
         for each in found
@@ -102,8 +99,8 @@ async def force_release(client: Client, name: str, fence: int | None, reason: st
     client = forking.here(client)
     client.ensure_open()
     raw = None if fence is None else fence // client.fence_step
-    key = client.prefix + name
-    broken = await client.runtime.finish(_breaking(client, key, raw, reason))
+    key, note = client.prefix + name, notes.written(reason, client.label)
+    broken = await client.runtime.finish(client.backend.break_hold(key, raw, note))
     if broken is not None:
         why = reason or "force_release"
         told = Event("broken", name, client.backend.name, fence=fence, reason=why)
@@ -120,18 +117,9 @@ async def force_release(client: Client, name: str, fence: int | None, reason: st
     return False
 
 
-def _breaking(client: Client, key: str, raw: int | None, reason: str) -> Any:
-    """The command; with a note for the holder, if there is one and the engine can pass it on."""
-    note = notes.written(reason, client.label)
-    break_with_note: Any = getattr(client.backend, "break_with_note", None)
-    if note and break_with_note is not None:
-        return break_with_note(key, raw, note)
-    return client.backend.break_hold(key, raw)
-
-
 async def why_broken(client: Client, claim: Claim) -> str:
     """Why a hold is gone that its release did not find; empty if that is not known at once."""
-    if not hasattr(client.backend, "break_with_note"):
+    if not client.backend.passes_notes:
         return ""
     with suppress(LocknutError):
         until = client.runtime.now() + pacing.MOMENT

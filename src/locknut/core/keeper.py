@@ -118,8 +118,6 @@ class Keeper:
         """Release a claim behind its caller's back, as often as it takes while it could matter; or,
         where the engine can, put the hold back that it may have taken over.
         """
-        if not hasattr(self.client.backend, "undo_attach"):
-            back_to = None
         self.undoing.add(Owed(claim, outcome_unknown, back_to))
         self.ring()
 
@@ -163,7 +161,7 @@ class Keeper:
     async def run(self) -> None:
         """Until there is nothing to do for a while, or the client closes."""
         self._backend = backend = self.open_backend()
-        self._hung_up = getattr(backend, "hung_up", None)
+        self._hung_up = backend.hung_up if backend.notices_hang_up else None
         try:
             while not self._closing:
                 try:

@@ -41,6 +41,7 @@ from locknut.core.values import (
     Claim,
     Event,
     Granted,
+    KeyPolicy,
     LockInfo,
     Notice,
     Renewed,
@@ -146,7 +147,10 @@ class EventSink(Protocol):
 
 
 class Backend(Protocol):
-    """One connection's worth of an engine, in one colour."""
+    """One connection's worth of an engine, in one colour.
+
+    `core/base.py` has a default for whatever an engine may leave out.
+    """
 
     name: str
     """The scheme, for errors and events."""
@@ -155,16 +159,36 @@ class Backend(Protocol):
     """The ttl of a claim that asks for none; None: until release or the holder's death."""
     min_ttl: float
     max_ttl: float
+    max_detached_ttl: float | None
+    """How long a detached hold may live; None: `max_ttl`."""
     heartbeat: float | None
     """How often every hold is looked at by a renewal, whatever its ttl, because it can be taken
     away unseen; None: never."""
+    waits_on_first_attempt: bool
+    """Whether the first attempt of a claim is given patience as well."""
+    batches: bool
+    """Whether `attempt_all` and `release_all` are one round trip; else they are not used."""
+    passes_notes: bool
+    """Whether the holder learns the note of `break_hold`."""
+    notices_hang_up: bool
+    """Whether `hung_up` can be true."""
+    no_tombstones: str
+    """Why this engine needs none (port rule 3); empty: it leaves them."""
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:
-        """Ask for the key; may wait in the engine for up to `patience` seconds. The first question
-        of a claim has none, except on a backend that says it is `waits_on_first_attempt`.
+        """Ask for the key; may wait in the engine for up to `patience` seconds. The first attempt
+        of a claim has none, except on a backend that says so (`waits_on_first_attempt`).
 
-        A claim that is refused may be put in the engine's line, unless it is a mere try
-        (`claim.waits` is False); one that is sure to have left nothing is `Busy(queued=False)`.
+        A claim that is refused may be put in the engine's line, unless it is a non-blocking attempt
+        (`claim.waits` is False); if it is sure to have left nothing, say `Busy(queued=False)`.
+        """
+
+    async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy | None:
+        """Ask for all the keys, all or nothing, in one step; nobody is put in a line.
+
+        Busy: they are not all free, or somebody waits for one. None: these keys cannot be taken in
+        one step. Either way nothing was taken. Rule 2 holds: the same claims asked again find their
+        own grants; and so does rule 3: one with a tombstone keeps all the others out.
         """
 
     async def renew(self, claims: Sequence[Claim]) -> Sequence[Renewed]:
@@ -173,6 +197,11 @@ class Backend(Protocol):
     async def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:
         """Give the key back, or leave the line; False if the claim held nothing."""
 
+    async def release_all(
+        self, claims: Sequence[Claim], *, outcome_unknown: bool = False
+    ) -> list[bool]:
+        """`release` of each, in one round trip; an error of one does not keep the others."""
+
     async def downgrade(self, claim: Claim) -> bool:
         """Turn an exclusive hold into a shared one and let waiting readers in; False if not held.
 
@@ -180,28 +209,36 @@ class Backend(Protocol):
         """
 
     async def detach(self, claim: Claim, ttl: float) -> bool:
-        """Let the hold live on for `ttl` without this process, for `attach`; False if not held.
-
-        A backend whose detached holds may live for longer than `max_ttl` says so in
-        `max_detached_ttl`.
-        """
+        """Let the hold live on for `ttl` without this process, for `attach`; False if not held."""
 
     async def attach(self, detached: Claim, claim: Claim) -> Granted | None:
-        """Swap the detached claim's id for the new one, and renew; None if it is not there any
-        more.
+        """Swap the detached claim's id for the new one, and renew; None if it is gone.
 
-        A compare-and-swap: of two attachers only the first succeeds (S15). Asked again with the
+        A compare-and-swap: of two that attach only the first succeeds (S15). Asked again with the
         same new claim it finds its own grant.
         """
 
-    async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
-        """Free the key by force, and tell its holder: only where `raw` (if given) still holds it.
+    async def undo_attach(self, claim: Claim, detached: Claim) -> None:
+        """Swap the id back, if the attach was applied: the hold lives on for the detached claim's
+        ttl. In any case bar a late attach. The claim is never heard of again.
+        """
 
-        Returns what was broken, or None if there was nothing to break.
+    async def break_hold(self, key: str, raw: int | None, note: str = "") -> LockInfo | None:
+        """Free the key by force: only where `raw` (if given) still holds it.
+
+        Returns what was broken, or None if there was nothing to break. The holder is told `Broken`
+        with this note, by its next `renew` or unasked, where the engine `passes_notes`. The note
+        decides nothing, and goes away by itself.
         """
 
     async def inspect(self, key: str | None = None) -> list[LockInfo]:
         """Who holds and waits: of one key, or of all keys that are held or waited for."""
+
+    async def inspect_all(self, prefix: str) -> list[LockInfo]:
+        """`inspect` of all keys that begin with `prefix`, a namespace and its colon."""
+
+    async def inspect_holders(self, key: str) -> list[LockInfo]:
+        """`inspect` of one key; those who wait may be left out."""
 
     def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
         """Have a signal rung when asking again may be worth it, until the context ends.
@@ -214,106 +251,51 @@ class Backend(Protocol):
         HELD means that nothing is known against it, but that it should be renewed at once.
         """
 
+    def scatter(self, claims: Sequence[Claim]) -> Sequence[object]:
+        """For each of them something that names its server, as far as is known without asking:
+        servers that fail one by one do not hold each other's releases up.
+        """
+
+    def hung_up(self) -> bool:
+        """Whether the engine has hung up since the last look, without asking it: then all holds are
+        renewed at once. Called on the keeper's backend, once a second.
+        """
+
+    @property
+    def inside(self) -> Callable[[], bool]:
+        """Tells whether this thread is in the middle of a command, and another one would wait for
+        it: asked before each call, because finalizers and signal handlers call from anywhere.
+        """
+
     async def close(self) -> None:
         """Drop connections. What is held is released before, by the core."""
 
     def forked(self) -> None:
         """Called in a forked child: drop what was inherited, without a word to the engine."""
 
-
-class Gathers(Protocol):
-    """What a backend may do besides: several keys in one round trip. Without it the core takes and
-    gives them back one after the other.
-    """
-
-    async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy | None:
-        """Ask for all the keys, all or nothing, in one step; nobody is put in a line.
-
-        Busy: they are not all free, or somebody waits for one. None: these keys cannot be taken in
-        one step. Either way nothing was taken. Rule 2 holds: the same claims asked again find their
-        own grants; and so does rule 3: one with a tombstone keeps all the others out.
-        """
-
-    async def release_all(
-        self, claims: Sequence[Claim], *, outcome_unknown: bool = False
-    ) -> list[bool]:
-        """`release` of each, in one round trip; an error of one does not keep the others."""
-
-
-class Drops(Protocol):
-    """What a backend has besides, if something else than its client keeps its connections."""
-
     def dropped(self) -> None:
         """Called on any thread: nobody has the client any more, though it may not be closed."""
-
-
-class Scatters(Protocol):
-    """What a backend may do besides, whose keys live on several servers that fail one by one."""
-
-    def scatter(self, claims: Sequence[Claim]) -> Sequence[object]:
-        """For each of them something that names its server, as far as is known without asking."""
-
-
-class PutsBack(Protocol):
-    """What a backend may do besides, where an answer may be lost: undo an `attach` without loss."""
-
-    async def undo_attach(self, claim: Claim, detached: Claim) -> None:
-        """Swap the id back and detach the hold for the detached claim's ttl, if the attach was
-        applied; in any case bar a late one. The claim is never heard of again.
-        """
-
-
-class Glances(Protocol):
-    """What a backend may do besides, whose engine hangs up when it restarts or changes hands."""
-
-    def hung_up(self) -> bool:
-        """Whether it has hung up since the last look, without asking it: then all holds are renewed
-        at once. Called on the keeper's backend, once a second.
-        """
-
-
-class Nests(Protocol):
-    """What a backend has besides, if a command takes a mutex that the thread may have already."""
-
-    def inside(self) -> bool:
-        """Whether this thread is in the middle of a command, and another one would wait for it:
-        asked before each call, because finalizers and signal handlers call from anywhere.
-        """
-
-
-class NamesHolders(Protocol):
-    """What a backend may do besides, where its lines may be long."""
-
-    async def inspect_holders(self, key: str) -> list[LockInfo]:
-        """`inspect` of one key, without those who wait."""
-
-    async def inspect_all(self, prefix: str) -> list[LockInfo]:
-        """`inspect` of all keys that begin with `prefix`, a namespace and its colon."""
-
-
-class PassesNotes(Protocol):
-    """What a backend may do besides, where the holder can learn who broke its hold, and why."""
-
-    async def break_with_note(self, key: str, raw: int | None, note: str) -> LockInfo | None:
-        """`break_hold`; the holder is told `Broken` with this note, by its next `renew` or unasked.
-        It decides nothing: who does not get it has lost all the same. It goes away by itself.
-        """
 
 
 class Engine(Protocol):
     """What a URL leads to: a maker of backends in both colours, registered for a scheme.
 
     Making one does not connect yet: the first command does. A backend takes time, signals and
-    chance from its runtime. An engine whose keys are shared with other people's clients also has
-    `key_policy` (`values.KeyPolicy`). One that keeps something for all of its backends (a mutex, a
-    session) also has `anew`: the same engine without any of that, for a forked child.
+    chance from its runtime.
     """
 
     id: str
     """Names the service, not the hosts: `all_of` orders by it across several Locks."""
+    key_policy: KeyPolicy
+    """What is done differently where other people's clients share the keys."""
 
     def blocking(self, runtime: Runtime) -> Backend:
         """One whose commands block the calling thread. Every keeper has one."""
 
     def asyncio(self, runtime: Runtime) -> Backend:
         """One whose commands suspend the calling task."""
+
+    def anew(self) -> Engine:
+        """The same engine without what it keeps for all of its backends (a mutex, a session, what
+        it learned of the servers): a forked child goes on with it.
+        """

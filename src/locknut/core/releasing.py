@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from locknut.core.client import Client
     from locknut.core.holding import Hold, LeaseCore
-    from locknut.core.ports import Gathers
     from locknut.core.queueing import Line, Waiter
 
 T = TypeVar("T")
@@ -180,14 +179,14 @@ async def end(client: Client, hold: Hold, lease: LeaseCore | None = None) -> Non
         emit_released(client, lease)
 
 
-async def end_all(client: Client, engine: Gathers, leases: Sequence[LeaseCore]) -> None:
+async def end_all(client: Client, leases: Sequence[LeaseCore]) -> None:
     """`end` for several, in one round trip."""
     holds = [lease._hold for lease in leases]
     claims = [hold.claim for hold in holds]
     outcome_unknown = any(hold.outcome_unknown for hold in holds)
 
     async def command() -> list[bool]:
-        return await engine.release_all(claims, outcome_unknown=outcome_unknown)
+        return await client.backend.release_all(claims, outcome_unknown=outcome_unknown)
 
     try:
         try:

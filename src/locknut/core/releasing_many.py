@@ -7,7 +7,7 @@ are a group, and a group that gets no answer waits until all the others had thei
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from locknut.core import pacing
 from locknut.core.timetable import BATCH, NEVER
@@ -15,7 +15,7 @@ from locknut.errors import BackendUnavailable, LocknutError
 
 if TYPE_CHECKING:
     from locknut.core.holding import Hold
-    from locknut.core.ports import Backend, Runtime, Scatters
+    from locknut.core.ports import Backend, Runtime
 
 SHARE = 0.4
 """Seconds of the patience that one of several servers may take without an answer."""
@@ -54,7 +54,7 @@ class _Rounds:
         self._left = left
         self._until = until
         self._share = share
-        self._at_once = BATCH if hasattr(backend, "release_all") else 1
+        self._at_once = BATCH if backend.batches else 1
         self.trouble: Exception | None = None
         """What no engine should say."""
 
@@ -84,10 +84,7 @@ class _Rounds:
 def _groups(backend: Backend, holds: list[Hold]) -> list[list[Hold]]:
     if not holds:
         return []
-    scatter: Any = getattr(backend, "scatter", None)
-    if scatter is None:
-        return [list(holds)]
-    places = cast("Scatters", backend).scatter([hold.claim for hold in holds])
+    places = backend.scatter([hold.claim for hold in holds])
     groups: dict[object, list[Hold]] = {}
     for hold, place in zip(holds, places, strict=True):
         groups.setdefault(place, []).append(hold)
@@ -99,9 +96,8 @@ async def _release(backend: Backend, some: list[Hold]) -> None:
     if len(some) == 1:
         await backend.release(some[0].claim, outcome_unknown=some[0].outcome_unknown)
         return
-    gathers: Any = backend
     outcome_unknown = any(hold.outcome_unknown for hold in some)
-    await gathers.release_all([hold.claim for hold in some], outcome_unknown=outcome_unknown)
+    await backend.release_all([hold.claim for hold in some], outcome_unknown=outcome_unknown)
 
 
 def _take_out(left: list[Hold], some: list[Hold]) -> None:

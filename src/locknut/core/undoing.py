@@ -7,7 +7,7 @@ empties it, several claims in one round trip where the engine can.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from locknut.core import pacing
 from locknut.core.timetable import BATCH, NEVER
@@ -17,7 +17,7 @@ from locknut.errors import BackendUnavailable
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from locknut.core.ports import Backend, PutsBack, Runtime
+    from locknut.core.ports import Backend, Runtime
 
 
 class Owed(NamedTuple):
@@ -72,7 +72,7 @@ class Undoing:
 
     def _together(self, backend: Backend, most: int) -> int:
         """How many of the first can be given back in one round trip."""
-        if not hasattr(backend, "release_all"):
+        if not backend.batches:
             return 1
         count = 0
         for owed in list(self._owed)[: min(most, BATCH)]:
@@ -106,10 +106,9 @@ class Undoing:
 async def _release(backend: Backend, batch: list[Owed]) -> None:
     first = batch[0]
     if len(batch) > 1:
-        gathers: Any = backend
         outcome_unknown = any(owed.outcome_unknown for owed in batch)
-        await gathers.release_all([owed.claim for owed in batch], outcome_unknown=outcome_unknown)
+        await backend.release_all([owed.claim for owed in batch], outcome_unknown=outcome_unknown)
     elif first.back_to is not None:
-        await cast("PutsBack", backend).undo_attach(first.claim, first.back_to)
+        await backend.undo_attach(first.claim, first.back_to)
     else:
         await backend.release(first.claim, outcome_unknown=first.outcome_unknown)

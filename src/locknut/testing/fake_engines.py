@@ -19,7 +19,8 @@ from locknut.testing.fake_clock import Clock, FakeThreads
 COMMANDS = frozenset(
     {
         "attempt", "attempt_all", "renew", "release", "release_all", "downgrade", "detach",
-        "attach", "break_hold", "break_with_note", "inspect",
+        "attach", "break_hold", "inspect", "inspect_all", "inspect_holders",
+        "undo_attach",
     }
 )  # fmt: skip
 PROPERTIES = ("name", "capabilities", "default_ttl", "min_ttl", "max_ttl", "max_detached_ttl")
@@ -46,8 +47,7 @@ class FakeBackend:
         self._inner = inner
         self._line = line
         for each in PROPERTIES:
-            if hasattr(like, each):
-                setattr(self, each, getattr(like, each))
+            setattr(self, each, getattr(like, each))
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._inner, name)

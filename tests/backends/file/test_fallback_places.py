@@ -186,7 +186,7 @@ def test_a_note_that_cannot_be_written_or_read_hinders_nothing(
     held = claim()
     raw = take(backend, held)
     monkeypatch.setattr(burial, "_write_note", fails)
-    assert run(backend.break_with_note("ns:a", raw, "stuck"))
+    assert run(backend.break_hold("ns:a", raw, "stuck"))
     monkeypatch.setattr(burial, "_parse_note", fails)
     assert run(backend.renew([held])) == [Renewal.LOST]
 

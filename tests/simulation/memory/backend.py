@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from locknut.core.base import BaseBackend
 from locknut.core.ports import Signal
 from locknut.core.values import Answer, Busy, Capability, Claim, Granted, LockInfo, Notice
 from locknut.errors import BackendUnavailable
@@ -19,7 +20,7 @@ REPLY_WITHIN = 0.5
 """How long a command waits for its answer."""
 
 
-class SimBackend:
+class SimBackend(BaseBackend):
     """One process's connection to the node."""
 
     name = "sim"
@@ -31,7 +32,8 @@ class SimBackend:
     default_ttl: float | None = 3.0
     min_ttl = 0.001
     max_ttl = 3600.0
-    heartbeat: float | None = None
+    batches = True
+    passes_notes = True
 
     def __init__(self, process: Process, node: Node) -> None:
         self.process = process
@@ -90,10 +92,7 @@ class SimBackend:
         )
         return found
 
-    async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
-        return await self.break_with_note(key, raw, "")
-
-    async def break_with_note(self, key: str, raw: int | None, note: str) -> LockInfo | None:
+    async def break_hold(self, key: str, raw: int | None, note: str = "") -> LockInfo | None:
         broken: LockInfo | None = await self.ask(
             (), lambda store, now: self.node.broken(key, store.break_hold(key, raw, now, note))
         )

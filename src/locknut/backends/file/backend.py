@@ -11,8 +11,9 @@ from locknut.backends.file import holders, holds
 from locknut.backends.file.bells import Bell, Ringer
 from locknut.backends.file.outcomes import Crowded, failed
 from locknut.backends.file.recipe import Recipe
+from locknut.core.base import BaseBackend
 from locknut.core.ports import Signal
-from locknut.core.values import Answer, Capability, Claim, Granted, LockInfo, Renewal, Renewed
+from locknut.core.values import Answer, Capability, Claim, Granted, LockInfo, Renewed
 from locknut.errors import Unsupported
 
 LOCAL: Final = frozenset(
@@ -33,7 +34,7 @@ ACROSS_MACHINES: Final = LOCAL - {Capability.FAIR, Capability.WAKE_UP}
 MakeBell = Callable[[Ringer, Callable[[], Signal], Callable[[], object]], Bell]
 
 
-class FileBackend:
+class FileBackend(BaseBackend):
     """All commands end without waiting; only the bell of `watch` sleeps."""
 
     name = "file"
@@ -41,6 +42,7 @@ class FileBackend:
     min_ttl = 0.01
     max_ttl = 10 * 365 * 86400.0
     heartbeat: float | None = 1.0
+    passes_notes = True
 
     def __init__(
         self,
@@ -91,10 +93,7 @@ class FileBackend:
         except (OSError, Crowded) as error:
             raise failed(error, claim.key) from error
 
-    async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
-        return await self.break_with_note(key, raw, "")
-
-    async def break_with_note(self, key: str, raw: int | None, note: str) -> LockInfo | None:
+    async def break_hold(self, key: str, raw: int | None, note: str = "") -> LockInfo | None:
         try:
             return holders.break_hold(self._recipe, key, raw, note)
         except (OSError, Crowded) as error:
@@ -111,9 +110,6 @@ class FileBackend:
             return Watch(self._recipe, claim, self._bell, signal)
         except OSError as error:
             raise failed(error, claim.key) from error
-
-    def listen(self, on_notice: Callable[[str | None, Renewal], None]) -> None:
-        """There is nothing to tell that `renew` does not: no connection can be lost."""
 
     async def close(self) -> None:
         self._recipe.close()

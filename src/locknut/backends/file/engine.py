@@ -11,6 +11,7 @@ from locknut.backends.file.directory import Directory
 from locknut.backends.file.lock_files import Files
 from locknut.backends.file.recipe import Recipe
 from locknut.backends.file.sync import PollBell
+from locknut.core.base import BaseEngine
 from locknut.core.ports import Runtime
 
 CLEAN_AFTER: Final = 3600.0
@@ -18,7 +19,7 @@ _recipes: WeakValueDictionary[str, Recipe] = WeakValueDictionary()
 """One per directory, by its path: what one connection of this process took, another may release."""
 
 
-class FileEngine:
+class FileEngine(BaseEngine):
     """The claims of one directory in this process: its backends of both colours share them."""
 
     def __init__(self, directory: Directory, *, network: bool = False) -> None:

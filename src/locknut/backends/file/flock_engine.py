@@ -13,8 +13,8 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Final, NoReturn
 from weakref import finalize
 
@@ -25,7 +25,8 @@ from locknut.backends.file.flock import SUFFIX, FlockFile, file_name, open_exist
 from locknut.backends.file.folder import AT_ONCE, EVERY, UNUSED_FOR, Folder
 from locknut.backends.file.outcomes import Crowded, failed
 from locknut.backends.file.this_process import own_identity
-from locknut.core.ports import Runtime, Signal
+from locknut.core.base import BaseBackend, BaseEngine
+from locknut.core.ports import Runtime
 from locknut.core.values import (
     Answer,
     Broken,
@@ -118,7 +119,7 @@ class FlockFiles:
         return True
 
 
-class FlockEngine:
+class FlockEngine(BaseEngine):
     """The holds of one directory in this process, by whole-file locks."""
 
     def __init__(self, directory: Directory) -> None:
@@ -155,7 +156,7 @@ class FlockEngine:
         self.me = own_identity()
 
 
-class FlockBackend:
+class FlockBackend(BaseBackend):
     """Asks, and says when to ask again."""
 
     name = "file"
@@ -164,6 +165,7 @@ class FlockBackend:
     min_ttl = 0.01
     max_ttl = 10 * 365 * 86400.0
     heartbeat: float | None = 1.0
+    passes_notes = True
 
     def __init__(self, engine: FlockEngine) -> None:
         self._engine = engine
@@ -220,10 +222,7 @@ class FlockBackend:
     async def attach(self, detached: Claim, claim: Claim) -> Granted | None:  # noqa: ARG002
         self._unsupported("detached holds", claim.key)
 
-    async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
-        return await self.break_with_note(key, raw, "")
-
-    async def break_with_note(self, key: str, raw: int | None, note: str) -> LockInfo | None:
+    async def break_hold(self, key: str, raw: int | None, note: str = "") -> LockInfo | None:
         try:
             return self._break(file_name(key), raw, note)
         except (OSError, Crowded) as error:
@@ -256,12 +255,6 @@ class FlockBackend:
             except OSError as error:
                 raise failed(error, key) from error
         return [info for info in found if info is not None]
-
-    def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:  # noqa: ARG002 -- nobody rings
-        return nullcontext(signal())
-
-    def listen(self, on_notice: Callable[[str | None, Renewal], None]) -> None:
-        """There is nothing to tell that `renew` does not."""
 
     async def close(self) -> None:
         self._engine.files.folder.close()

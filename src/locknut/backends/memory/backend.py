@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from locknut.backends.memory.store import Store
 from locknut.core import validation
+from locknut.core.base import BaseBackend, BaseEngine
 from locknut.core.values import (
     Answer,
     Busy,
@@ -43,7 +44,7 @@ CAPABILITIES = frozenset(
 )
 
 
-class MemoryEngine:
+class MemoryEngine(BaseEngine):
     """One lock service of this process. Whoever has the same engine shares its locks."""
 
     def __init__(
@@ -91,7 +92,7 @@ class MemoryEngine:
             listener(claim_id, what)
 
 
-class MemoryBackend:
+class MemoryBackend(BaseBackend):
     """One client's door to the engine."""
 
     name = "memory"
@@ -99,7 +100,8 @@ class MemoryBackend:
     default_ttl: float | None = None
     min_ttl = 0.01
     max_ttl = 10 * 365 * 86400.0
-    heartbeat: float | None = None
+    batches = True
+    passes_notes = True
 
     def __init__(self, engine: MemoryEngine, runtime: Runtime):
         self._engine = engine
@@ -154,10 +156,7 @@ class MemoryBackend:
         with engine.mutex:
             return engine.store.attach(detached, claim, self._now())
 
-    async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
-        return await self.break_with_note(key, raw, "")
-
-    async def break_with_note(self, key: str, raw: int | None, note: str) -> LockInfo | None:
+    async def break_hold(self, key: str, raw: int | None, note: str = "") -> LockInfo | None:
         engine = self._engine
         with engine.mutex:
             return engine.store.break_hold(key, raw, self._now(), note)

@@ -30,6 +30,7 @@ from locknut.backends.redis.inspector import BATCH, Looking, SendMany
 from locknut.backends.redis.recipe import Recipe
 from locknut.backends.redis.scripts import ACQUIRE, ATTACH, DOWNGRADE, GATHER, RELEASE, RENEW
 from locknut.backends.redis.waiting_claims import WaitingClaim
+from locknut.core.base import BaseBackend
 from locknut.core.values import (
     Answer,
     Broken,
@@ -61,7 +62,7 @@ _new_tuple: Final = tuple.__new__
 """Makes a NamedTuple of all its fields in half the time."""
 
 
-class RedisBackend(Looking, Attending):
+class RedisBackend(Looking, Attending, BaseBackend):
     """All verbs are one round trip. A colour adds how to send, and how to be told of a grant."""
 
     name = "redis"
@@ -69,7 +70,8 @@ class RedisBackend(Looking, Attending):
     default_ttl: float | None = recipe.DEFAULT_TTL
     min_ttl = 0.1
     max_ttl = 30 * 86400.0
-    heartbeat: float | None = None
+    batches = True
+    passes_notes = True
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self._clock, self._now = clock, clock.now

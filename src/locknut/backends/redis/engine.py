@@ -12,6 +12,7 @@ from locknut.backends.redis.layouts.aio import AsyncioForeign
 from locknut.backends.redis.layouts.sync import BlockingForeign
 from locknut.backends.redis.sync import BlockingBackend
 from locknut.core import validation
+from locknut.core.base import BaseEngine
 from locknut.core.ports import Runtime
 from locknut.core.values import KeyPolicy
 from locknut.drivers.redis import sentinel, settings
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from locknut.urls import Url
 
 
-class RedisEngine:
+class RedisEngine(BaseEngine):
     """One database of one server at a time, in the layout that the URL names."""
 
     def __init__(self, endpoint: ConfiguredEndpoint, id: str, layout: Layout | None = None):  # noqa: A002  # the name of the option
@@ -52,7 +53,7 @@ class RedisEngine:
         return RedisEngine(self._endpoint.anew(), self._id, self._layout)
 
 
-class ClusterEngine:
+class ClusterEngine(BaseEngine):
     """All the masters of a cluster."""
 
     id = "redis+cluster"

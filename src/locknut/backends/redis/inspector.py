@@ -27,10 +27,7 @@ class Looking(ABC):
 
     _recipe: Recipe
 
-    async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
-        return await self.break_with_note(key, raw, "")
-
-    async def break_with_note(self, key: str, raw: int | None, note: str) -> LockInfo | None:
+    async def break_hold(self, key: str, raw: int | None, note: str = "") -> LockInfo | None:
         batch = [
             self._recipe.break_hold(key, raw, note, permits=permits) for permits in (False, True)
         ]

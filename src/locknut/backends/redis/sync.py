@@ -69,6 +69,7 @@ class BlockingBackend(RedisBackend):
     """A connection per caller, kept for the next one."""
 
     waits_on_first_attempt = True
+    notices_hang_up = True
     """See `ports.Backend.attempt`: who probably has to wait goes to sleep with its question."""
 
     def __init__(self, pool: Connections, clock: Clock = MACHINE):

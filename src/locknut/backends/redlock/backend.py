@@ -31,6 +31,7 @@ from locknut.backends.redlock.questions import UNSAID, Packed, Question, Route, 
 from locknut.backends.redlock.recipe import Recipe
 from locknut.backends.redlock.rounds import TRYING
 from locknut.backends.redlock.waiting_claims import WaitingClaim, Watch
+from locknut.core.base import BaseBackend
 from locknut.core.ports import Signal
 from locknut.core.values import Answer, Broken, Busy, Capability, Claim, Granted, Notice, Renewal
 from locknut.errors import BackendUnavailable
@@ -54,14 +55,14 @@ _ROUNDS: Final = 3
 a larger one."""
 
 
-class RedlockBackend(InspectingBackend):
+class RedlockBackend(InspectingBackend, BaseBackend):
     """Each colour adds how to send to all nodes, and how to be rung by them."""
 
     name = "redlock"
     capabilities = CAPABILITIES
     default_ttl: float | None = 30.0
     min_ttl = 2.0
-    heartbeat: float | None = None
+    passes_notes = True
 
     def __init__(self, nodes: NodeSet, recipe: Recipe, limit: float):
         super().__init__(nodes, recipe, limit)

@@ -12,6 +12,7 @@ from locknut.backends.redlock.nodes import NodeSet, name_of
 from locknut.backends.redlock.recipe import Recipe
 from locknut.backends.redlock.sync import BlockingBackend
 from locknut.core import validation
+from locknut.core.base import BaseEngine
 from locknut.core.durations import spell
 from locknut.core.ports import Runtime
 from locknut.core.values import NodeInfo
@@ -29,7 +30,7 @@ _SINGLE: Final = ("redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+
 _GROUPS: Final = ("redis+sentinel", "rediss+sentinel", "valkey+sentinel", "valkeys+sentinel")
 
 
-class RedlockEngine:
+class RedlockEngine(BaseEngine):
     """Several independent masters."""
 
     def __init__(

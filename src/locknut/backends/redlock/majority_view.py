@@ -100,10 +100,7 @@ def key_of(found: bytes) -> str | None:
 class InspectingBackend(RoundsBackend):
     """Adds what people ask for: inspect and break."""
 
-    async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
-        return await self.break_with_note(key, raw, "")
-
-    async def break_with_note(self, key: str, raw: int | None, note: str) -> LockInfo | None:
+    async def break_hold(self, key: str, raw: int | None, note: str = "") -> LockInfo | None:
         handle = None
         if raw is not None:
             views = await self._views(self._recipe.look(key))

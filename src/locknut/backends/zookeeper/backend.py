@@ -24,6 +24,7 @@ from locknut.backends.zookeeper.requests import PROVING, Asker
 from locknut.backends.zookeeper.session import Session
 from locknut.backends.zookeeper.session_proof import PART
 from locknut.core import pacing
+from locknut.core.base import BaseBackend
 from locknut.core.ports import Signal
 from locknut.core.values import (
     Answer,
@@ -48,12 +49,13 @@ NET: Final = 30.0
 """Ask again after this long without a ring: watches do not fail, but operators delete nodes."""
 
 
-class ZooKeeperBackend(Asker):
+class ZooKeeperBackend(Asker, BaseBackend):
     """An uncontended acquire waits once, and so does a release."""
 
     name = "zookeeper"
     min_ttl = 0.1
-    heartbeat: float | None = None
+    batches = True
+    passes_notes = True
     no_tombstones = (
         "a server gets what a session sends in the order it was sent, over a reconnect too: "
         "nothing that was sent before a release can arrive after it"
@@ -294,10 +296,7 @@ class ZooKeeperBackend(Asker):
         if not self.session.closed:  # or else its node went with the session
             await node_swaps.undo_attach(self, claim, detached)
 
-    async def break_hold(self, key: str, raw: int | None) -> LockInfo | None:
-        return await contenders.break_hold(self, key, raw)
-
-    async def break_with_note(self, key: str, raw: int | None, note: str) -> LockInfo | None:
+    async def break_hold(self, key: str, raw: int | None, note: str = "") -> LockInfo | None:
         return await contenders.break_hold(self, key, raw, note)
 
     async def inspect(self, key: str | None = None) -> list[LockInfo]:

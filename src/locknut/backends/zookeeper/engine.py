@@ -6,10 +6,11 @@ from locknut.backends.zookeeper.aio import AsyncioBackend
 from locknut.backends.zookeeper.session import Session
 from locknut.backends.zookeeper.settings import Settings
 from locknut.backends.zookeeper.sync import BlockingBackend
+from locknut.core.base import BaseEngine
 from locknut.core.ports import Runtime
 
 
-class ZooKeeperEngine:
+class ZooKeeperEngine(BaseEngine):
     """One ensemble. What one of its backends took, another may renew or release, as the keeper."""
 
     def __init__(self, settings: Settings):

@@ -117,7 +117,7 @@ class Inspection(Part):
     async def test_the_holder_is_told_who_broke_its_lock_and_why(self, scene: Scene) -> None:
         """Though the next one has the lock already; and that one is told nothing of it."""
         if not scene.passes_notes:
-            pytest.skip(f"the {scene.backend} engine does not declare 'break_with_note'")
+            pytest.skip(f"the {scene.backend} engine does not declare 'passes_notes'")
         locks, other, admin = scene.connect(), scene.connect(), scene.connect(label="an admin")
         told, news, seen = scene.news(locks), scene.news(other), scene.gate()
         lease = await locks.lock("x", ttl=scene.safe_ttl).acquire()

@@ -127,7 +127,7 @@ class PortRules(Part):
         await port.release(late, outcome_unknown=True)
         answer = await port.attempt(late, 0.0)  # was stuck in a dead connection (L3)
         if isinstance(answer, Granted):
-            why = getattr(port, "no_tombstones", "")
+            why = port.no_tombstones
             assert why, "a late attempt was granted, and `no_tombstones` does not say why it cannot"
             await port.release(late)
             return

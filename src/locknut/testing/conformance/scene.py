@@ -76,7 +76,7 @@ class Scene:
         self.safe_ttl = min(max(SAFE_TTL, probe.min_ttl), probe.max_ttl)
         """For what must not run out, though the machine may be too busy to renew it in time."""
         self.limits = probe.min_ttl, probe.max_ttl
-        self.passes_notes = hasattr(probe, "break_with_note")
+        self.passes_notes = probe.passes_notes
         """Whether the holder of a broken lock can learn who broke it, and why."""
         colour.run(probe.close()) if colour.name == "blocking" else self._ports.append(probe)
 

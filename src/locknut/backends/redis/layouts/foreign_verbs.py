@@ -80,7 +80,7 @@ class ForeignVerbs(RedisBackend):
     async def undo_attach(self, claim: Claim, detached: Claim) -> None:
         await self._ask(self._layout.scripts.attach, self._foreign.undo_attach(claim, detached))
 
-    async def break_with_note(self, key: str, raw: int | None, note: str) -> LockInfo | None:
+    async def break_hold(self, key: str, raw: int | None, note: str = "") -> LockInfo | None:
         packed = self._foreign.break_hold(key, raw, note)
         return self._foreign.seen(key, await self._ask(self._layout.scripts.inspect, packed))
 
