@@ -1,14 +1,27 @@
-"""kazoo's private members that we build on are there: a release without one fails here, by name."""
+"""A canary for kazoo's private members: a release that changes one fails here, by its name.
+
+`pyproject.toml` keeps out releases that have not been tried. To let one in, raise the upper bound
+there, run this file, and then all tests of the engine against real servers.
+"""
 
 from __future__ import annotations
 
 import ast
+import inspect
+import re
+import tomllib
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.protocol.connection import ConnectionHandler
 
 from locknut.backends import zookeeper
+from locknut.backends.zookeeper.kazoo_client import Client, Handler
+from locknut.backends.zookeeper.kazoo_connection import Connection
+from tests.contracts.sources import ROOT
 
 OF_THE_CLIENT = {
     *("_call", "_child_watchers", "_conn_retry", "_connection", "_data_watchers"),
@@ -46,3 +59,52 @@ def test_no_other_is_used() -> None:
         if isinstance(node, ast.Attribute)
     }
     assert used & private == KNOWN
+
+
+OVERRIDDEN = [
+    (ours, theirs, name)
+    for ours, theirs in (
+        (Client, KazooClient),
+        (Connection, ConnectionHandler),
+        (Handler, SequentialThreadingHandler),
+    )
+    for name in sorted(vars(ours).keys() & set(dir(theirs)) - set(dir(object)))
+    if inspect.isfunction(getattr(theirs, name))
+]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "name"),
+    OVERRIDDEN,
+    ids=[f"{each[1].__name__}.{each[2]}" for each in OVERRIDDEN],
+)
+def test_what_we_override_is_called_as_before(ours: type, theirs: type, name: str) -> None:
+    """kazoo calls these by itself: ours have to take what it gives them."""
+    given = inspect.signature(getattr(theirs, name)).parameters.values()
+    taken = inspect.signature(getattr(ours, name)).parameters.values()
+    if not any(each.kind is each.VAR_KEYWORD for each in (*given, *taken)):
+        assert [each.name for each in taken] == [each.name for each in given]
+
+
+def test_all_that_kazoo_calls_is_overridden_where_it_should_be() -> None:
+    """A method of ours that kazoo has no more would never be called, and nothing would say so."""
+    assert {name for _, theirs, name in OVERRIDDEN if theirs is ConnectionHandler} == {
+        *("_connect", "_invoke", "_read", "_read_socket", "_send_request", "_write"),
+    }
+    assert {name for _, theirs, name in OVERRIDDEN if theirs is KazooClient} == {"_notify_pending"}
+    assert {name for _, theirs, name in OVERRIDDEN if theirs is SequentialThreadingHandler} == {
+        *("create_connection", "dispatch_callback", "select", "start", "stop"),
+    }
+
+
+def test_releases_that_were_never_tried_are_kept_out() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wanted = re.findall(r"\"(kazoo\b[^\"]*)\"", (ROOT / "pyproject.toml").read_text())
+    (extra,) = project["project"]["optional-dependencies"]["zookeeper"]
+    assert {each for each in wanted if not each.startswith("kazoo.")} == {extra}
+    below = re.fullmatch(r"kazoo>=([\d.]+),<([\d.]+)", extra)
+    assert below is not None, "a lower and an upper bound"
+    lowest, above, installed = (
+        tuple(map(int, each.split("."))) for each in (*below.groups(), version("kazoo"))
+    )
+    assert lowest <= installed < above

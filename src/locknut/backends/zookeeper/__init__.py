@@ -21,7 +21,7 @@ def open_engine(url: Url) -> ZooKeeperEngine:
     except ImportError as error:
         message = (
             f"{url.scheme}: URLs need a driver that is not installed ({error.name}); "
-            'get it with: pip install "kazoo>=2.11"'
+            'get it with: pip install "kazoo>=2.11,<2.12"'
         )
         raise ConfigurationError(message, backend="zookeeper") from error
     return ZooKeeperEngine(settings.from_url(url))
