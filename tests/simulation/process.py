@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Coroutine
+from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from locknut.core.holding import Caller
@@ -45,6 +46,8 @@ class Process:
         self.world = world
         self.name = name
         self.clock = clock
+        self.entropy = Random(name)
+        """For its names: apart from the world's chance, which decides what happens."""
         self.dead = False
         self.stopped = False
         self.tasks: list[Task] = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
 import sys
 from collections import Counter
@@ -57,6 +59,17 @@ def test_what_was_found_once_is_looked_at_again(seed: int) -> None:
 def test_the_same_seed_gives_the_same_history(seed: int) -> None:
     setting = Setting(REDIS, faults=EVERYTHING)
     assert run(seed, setting).history == run(seed, setting).history
+
+
+def test_the_same_seed_gives_the_same_history_on_every_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Commands name the host and the process, and a longer one may be split elsewhere."""
+    setting = Setting(REDIS, faults=EVERYTHING)
+    here = run(3, setting).history
+    monkeypatch.setattr(socket, "gethostname", lambda: "a-host-with-a-long-name.example")
+    monkeypatch.setattr(os, "getpid", lambda: 7)
+    assert run(3, setting).history == here
 
 
 def test_without_faults_everybody_gets_on() -> None:

@@ -61,6 +61,33 @@ class Chance:
         return Process.running.world.random.random()
 
 
+class Machine:
+    """Stands for `os` and `socket` where a client says who it is.
+
+    A command that names a longer host or a larger process id may be split elsewhere on its way, so
+    a seed would lead to another history on another machine.
+    """
+
+    @staticmethod
+    def gethostname() -> str:
+        return "vm"
+
+    @staticmethod
+    def getpid() -> int:
+        """One of five digits."""
+        assert Process.running is not None
+        return 10_000 + sum(Process.running.name.encode())
+
+    @staticmethod
+    def urandom(size: int) -> bytes:
+        assert Process.running is not None
+        return Process.running.entropy.randbytes(size)
+
+
+def _by_our_machine(_: object) -> Any:
+    return Machine
+
+
 def _by_our_chance(_: object) -> Any:
     return Chance
 
@@ -97,7 +124,10 @@ def instead(package: str, replaced: Mapping[str, Callable[[object], Any]]) -> tu
 
 
 CLOCKS = (
-    *instead("locknut.backends.redis", REPLACED),
+    *instead(
+        "locknut.backends.redis",
+        {**REPLACED, "os": _by_our_machine, "socket": _by_our_machine},
+    ),
     *instead("locknut.drivers.redis", REPLACED),
     Patch(deadlines, "now", _by_our_clock),
 )
