@@ -20,7 +20,7 @@ from locknut.urls import open_engine, open_nodes
 
 if TYPE_CHECKING:
     from locknut.core.client import Client
-    from locknut.core.holding import Terms
+    from locknut.core.lock_request import Terms
     from locknut.core.ports import Engine
     from locknut.opening import Opened, Settings
 

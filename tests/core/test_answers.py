@@ -11,7 +11,8 @@ import pytest
 import locknut
 from locknut import aio
 from locknut.core import acquiring, acquiring_all, closing, detaching, pacing, releasing
-from locknut.core.holding import Hold, Terms
+from locknut.core.holding import Hold
+from locknut.core.lock_request import Terms
 from locknut.core.values import Answer, Busy, Claim, Granted, HeldUntil, Renewal
 from locknut.errors import BackendUnavailable
 from locknut.runtimes.loop import LoopSignal

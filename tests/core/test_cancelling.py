@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from locknut.core.holding import Terms
+from locknut.core.lock_request import Terms
 from locknut.core.values import Mode
 from tests.simulation.bugs import BUGS
 from tests.simulation.checker import Assumptions, Violation, check

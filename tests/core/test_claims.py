@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import locknut
-from locknut.core.holding import Terms
+from locknut.core.lock_request import Terms
 from locknut.core.values import Claim, Mode
 
 

@@ -10,8 +10,9 @@ import pytest
 
 import locknut
 from locknut.backends.memory import MemoryEngine
-from locknut.core import inspecting
-from locknut.core.holding import Hold, Terms
+from locknut.core import renewing
+from locknut.core.holding import Hold
+from locknut.core.lock_request import Terms
 from locknut.core.values import Answer, Capability, Claim, Granted, HeldUntil, Notice, Renewal
 from locknut.errors import BackendError, BackendUnavailable
 from tests.simulation.checker import Assumptions, check
@@ -303,7 +304,7 @@ def test_a_hold_renewed_by_hand_does_not_hide_its_elders() -> None:
         assert first is not None
         assert elder is not None
         assert younger is not None
-        await inspecting.renew(customer.client, younger)
+        await renewing.renew(customer.client, younger)
         await customer.sleep(8 * TTL)
         held.extend(lease.held for lease in (first, elder, younger))
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from locknut.core import losing
-from locknut.core.holding import Terms
+from locknut.core.lock_request import Terms
 from locknut.core.values import Claim
 from tests.simulation.coroutines import Task
 from tests.simulation.customer import Customer

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from locknut.core.holding import Terms
+from locknut.core.lock_request import Terms
 from tests.simulation.bugs import BUGS, Bug
 from tests.simulation.campaign import main
 from tests.simulation.customer import Customer

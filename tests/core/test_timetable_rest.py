@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from locknut.core.holding import Hold, Terms
+from locknut.core.holding import Hold
+from locknut.core.lock_request import Terms
 from locknut.core.timetable import NEVER, Timetable
 from locknut.core.values import Claim, Granted
 

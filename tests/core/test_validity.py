@@ -7,7 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from locknut.core.holding import Hold, Terms
+from locknut.core.holding import Hold
+from locknut.core.lock_request import Terms
 from locknut.core.pacing import validity
 from locknut.core.values import Claim, Granted
 from locknut.runtimes import clock

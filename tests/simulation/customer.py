@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from locknut.core import acquiring, acquiring_all, detaching, inspecting, releasing
-from locknut.core.client import LockRequest
-from locknut.core.holding import Terms
+from locknut.core import acquiring, acquiring_all, detaching, inspecting, releasing, renewing
+from locknut.core.lock_request import LockRequest, Terms
 from locknut.core.values import Event as CoreEvent
 from locknut.core.values import State
 from locknut.errors import BackendError, LeaseLost, LocknutError
@@ -149,7 +148,7 @@ class Customer:
 
     async def renew(self, lease: Visit) -> None:
         with suppress(LeaseLost, BackendError):
-            await inspecting.renew(self.client, lease)
+            await renewing.renew(self.client, lease)
             until = self.process.true(lease._hold.ends_at())
             self.process.tell(Kind.RENEWED, lease.name, lease.story, until=until)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
-from locknut.core.holding import Terms
+from locknut.core.lock_request import Terms
 from locknut.core.values import Capability, Mode
 from tests.simulation.checker.history import Kind
 from tests.simulation.coroutines import Cancelled

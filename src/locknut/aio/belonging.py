@@ -13,8 +13,9 @@ from locknut.runtimes.loop import LoopRuntime
 
 if TYPE_CHECKING:
     from locknut.aio.lease import Lease, Leases, Scope
-    from locknut.core.client import Client, LockRequest
+    from locknut.core.client import Client
     from locknut.core.holding import Caller, LeaseCore
+    from locknut.core.lock_request import LockRequest
     from locknut.core.ports import Runtime
 
 L = TypeVar("L", bound="Lease | Leases")

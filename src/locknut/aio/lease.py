@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from locknut.aio import belonging
-from locknut.core import acquiring_all, detaching, inspecting, losing, validation
+from locknut.core import acquiring_all, detaching, inspecting, losing, renewing, validation
 from locknut.core.holding import LeaseCore, nobody
 from locknut.core.releasing import release
 from locknut.core.values import LockInfo
@@ -50,7 +50,7 @@ class Lease(LeaseCore):
     async def renew(self) -> None:
         """Renew the hold now. Raises unless the engine confirms that it is still ours."""
         belonging.here(self._client)
-        await inspecting.renew(self._client, self)
+        await renewing.renew(self._client, self)
 
     async def info(self) -> LockInfo:
         """Return who holds this lock and who waits for it; on `redlock:`, what each node says."""

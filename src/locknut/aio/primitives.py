@@ -25,7 +25,8 @@ from locknut.runtimes.loop import coroutine_function
 
 if TYPE_CHECKING:
     from locknut.core.client import Client
-    from locknut.core.holding import Caller, Terms
+    from locknut.core.holding import Caller
+    from locknut.core.lock_request import Terms
 
 
 @misuse.answering_acquire

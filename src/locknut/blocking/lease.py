@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from locknut.core import acquiring_all, detaching, inspecting, losing, validation
+from locknut.core import acquiring_all, detaching, inspecting, losing, renewing, validation
 from locknut.core.holding import LeaseCore
 from locknut.core.releasing import begin_release, release_again
 from locknut.core.values import LockInfo
@@ -55,7 +55,7 @@ class Lease(LeaseCore):
 
     def renew(self) -> None:
         """Renew the hold now. Raises unless the engine confirms that it is still ours."""
-        run(inspecting.renew(self._client, self))
+        run(renewing.renew(self._client, self))
 
     def info(self) -> LockInfo:
         """Return who holds this lock and who waits for it; on `redlock:`, what each node says."""

@@ -16,8 +16,9 @@ from locknut.errors import DeadlockDetected
 
 if TYPE_CHECKING:
     from locknut.blocking.lease import Lease
-    from locknut.core.client import Client, LockRequest
+    from locknut.core.client import Client
     from locknut.core.holding import Caller
+    from locknut.core.lock_request import LockRequest
 
 
 _LOOKING_COSTS = sys.version_info < (3, 12)

@@ -19,7 +19,8 @@ from locknut.core.values import Answer, Granted, Mode
 from locknut.errors import BackendUnavailable, DeadlockDetected, LocknutError
 
 if TYPE_CHECKING:
-    from locknut.core.client import Client, LockRequest
+    from locknut.core.client import Client
+    from locknut.core.lock_request import LockRequest
 
 
 async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from top to bottom

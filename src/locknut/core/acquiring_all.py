@@ -22,8 +22,9 @@ from locknut.errors import BackendUnavailable, ConfigurationError, DeadlockDetec
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from locknut.core.client import Client, LockRequest
+    from locknut.core.client import Client
     from locknut.core.holding import Caller, LeaseCore
+    from locknut.core.lock_request import LockRequest
     from locknut.core.ports import Runtime
 
 Part = tuple["Client", "LockRequest"]

@@ -22,8 +22,9 @@ from locknut.errors import BackendUnavailable, LocknutError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from locknut.core.client import Client, LockRequest
+    from locknut.core.client import Client
     from locknut.core.holding import LeaseCore
+    from locknut.core.lock_request import LockRequest
 
 
 async def acquire_at_once(

@@ -14,8 +14,9 @@ from locknut.errors import BackendUnavailable
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from locknut.core.client import Client, LockRequest
+    from locknut.core.client import Client
     from locknut.core.holding import Caller, Hold
+    from locknut.core.lock_request import LockRequest
     from locknut.core.queueing import Line, Waiter
 
 T = TypeVar("T")

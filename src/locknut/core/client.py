@@ -12,45 +12,21 @@ from collections import deque
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from locknut.core import losing, renewal_times, validation
+from locknut.core import losing, renewal_times, renewing, validation
 from locknut.core.holding import NEW, Hold
 from locknut.core.keeper import Keeper
+from locknut.core.lock_request import LockRequest
 from locknut.core.values import Capability, Claim, Event, KeyPolicy, Mode, Notice, Renewed
 from locknut.errors import ConfigurationError, DeadlockDetected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from locknut.core.holding import Caller, LeaseCore, Terms
+    from locknut.core.holding import Caller, LeaseCore
     from locknut.core.inspecting import Question
+    from locknut.core.lock_request import Terms
     from locknut.core.ports import Backend, EventSink, Runtime, Signal
     from locknut.core.queueing import Line, Waiter
-
-
-class LockRequest:
-    """What a Lock asks for, worked out once: the key, the terms, and where re-entry looks.
-
-    Slots, not a NamedTuple: every acquire reads all of it several times.
-    """
-
-    __slots__ = ("facts", "key", "queues_locally", "slot", "terms")
-
-    def __init__(
-        self,
-        key: str,
-        terms: Terms,
-        slot: object,
-        *,
-        queues_locally: bool,
-        ttl: float | None = None,
-    ):
-        self.key = key
-        self.terms = terms
-        self.slot = slot
-        self.queues_locally = queues_locally
-        """Whether callers of this process queue up for it among themselves."""
-        self.facts = (ttl, terms.mode, terms.permits, terms.fair, terms.owner)
-        """What every claim says, between its id and who asks."""
 
 
 class Awake:
@@ -277,7 +253,7 @@ class Client:
             losing.lose(self, hold, "abandoned")
 
     def renewed(self, hold: Hold, answer: Renewed, sent: float) -> None:
-        losing.renewed(self, hold, answer, sent)
+        renewing.renewed(self, hold, answer, sent)
 
     def on_notice(self, claim_id: str | None, what: Notice) -> None:
         losing.on_notice(self, claim_id, what)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from locknut.core import forking, losing, pacing, validation
-from locknut.core.holding import Hold, Terms
+from locknut.core.holding import Hold
+from locknut.core.lock_request import Terms
 from locknut.core.releasing import pass_on
 from locknut.core.values import Claim, Granted, Mode, State
 from locknut.errors import (

@@ -15,7 +15,8 @@ from locknut.errors import BackendUnavailable, LocknutError
 
 if TYPE_CHECKING:
     from locknut.core.asking import AcquireState
-    from locknut.core.client import Client, LockRequest
+    from locknut.core.client import Client
+    from locknut.core.lock_request import LockRequest
     from locknut.core.queueing import Line, Waiter
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from locknut.core import pacing, validation
 from locknut.core.values import Claim, Granted, Mode, State
@@ -16,6 +16,7 @@ from locknut.errors import LeaseLost, NotHeld
 
 if TYPE_CHECKING:
     from locknut.core.client import Client
+    from locknut.core.lock_request import Terms
     from locknut.core.ports import Signal
     from locknut.core.queueing import Line
 
@@ -23,20 +24,6 @@ if TYPE_CHECKING:
 NEVER = float("inf")
 NEW = object()
 """The place in the timetable of a hold that the keeper has not seen yet."""
-
-
-class Terms(NamedTuple):
-    """What a Lock asks for: equal terms may hand a hold over to each other."""
-
-    ttl: float | None = None
-    auto_renew: bool = True
-    max_hold: float | None = None
-    fair: bool = False
-    owner: str | None = None
-    mode: Mode = Mode.EXCLUSIVE
-    permits: int = 1
-    hand_over: bool = True
-    """False for the writers of a read-write lock, which never hand over."""
 
 
 class Hold:

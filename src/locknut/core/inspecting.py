@@ -1,4 +1,4 @@
-"""Looking at locks from outside, breaking them, and renewing by hand."""
+"""Who holds a lock and who waits for it, as the engine sees it; and breaking a hold by force."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from locknut.core import forking, losing, notes, pacing
-from locknut.core.values import Broken, Claim, Event, LockInfo, Mode, Renewal
-from locknut.errors import BackendError, LocknutError, NotHeld, StaleFence
+from locknut.core.values import Broken, Claim, Event, LockInfo, Mode
+from locknut.errors import LocknutError, NotHeld, StaleFence
 
 if TYPE_CHECKING:
     from locknut.core.client import Client
-    from locknut.core.holding import LeaseCore
     from locknut.core.ports import Signal
 
 
@@ -126,18 +125,3 @@ async def why_broken(client: Client, claim: Claim) -> str:
         (answer,) = await client.runtime.finish(client.backend.renew([claim]), until)
         return losing.broken(answer.note) if isinstance(answer, Broken) else ""
     return ""
-
-
-async def renew(client: Client, lease: LeaseCore) -> None:
-    """Renew now, and raise unless the engine confirms it."""
-    if client.nested():
-        client.refuse_nested()
-    lease.check()
-    hold = lease._hold
-    sent = client.runtime.now()
-    (answer,) = await client.runtime.finish(client.backend.renew([hold.claim]))
-    losing.renewed(client, hold, answer, sent)
-    lease.check()
-    if answer is Renewal.UNKNOWN:
-        message = "the renewal was not confirmed; the hold lasts as long as it did before"
-        raise BackendError(message, key=lease.name, backend=lease.backend)

@@ -11,8 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from locknut.core import notes
-from locknut.core.durations import spell
-from locknut.core.values import Broken, HeldUntil, Notice, Renewal, Renewed, State
+from locknut.core.values import Broken, Notice, Renewal, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,32 +95,6 @@ async def wait_lost(client: Client, lease: LeaseCore, until: float) -> bool:
         with client.guard:
             lease._signals = tuple(each for each in lease._signals if each is not signal)
     return lease._ended is State.LOST
-
-
-def renewed(client: Client, hold: Hold, answer: Renewed, sent: float) -> None:
-    """Take a renewal's answer in, unless the hold ended meanwhile or its time ran out (S18)."""
-    now = client.runtime.now()
-    if answer is Renewal.LOST or isinstance(answer, Broken):
-        lose(client, hold, "taken" if answer is Renewal.LOST else broken(answer.note))
-        return
-    if now >= hold.valid_until or now >= hold.hold_until:
-        expire_if_due(client, hold)
-        return
-    with client.guard:
-        if hold.ending:
-            return
-        first_failure = answer is Renewal.UNKNOWN and hold.failures == 0
-        if answer is Renewal.HELD:
-            hold.confirmed(sent)
-        elif isinstance(answer, HeldUntil):
-            hold.confirmed(sent, answer.until)
-        else:
-            hold.failures += 1
-        if hold.ttl is not None:
-            client.keeper.reschedule(hold, now)
-    if first_failure:
-        left = hold.ends_at() - now
-        client.emit("at_risk", hold, aside=True, reason=f"not renewed, {spell(left)} left")
 
 
 def broken(note: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from locknut.core import validation
 from locknut.core.asking import AcquireState
 from locknut.core.giving_up import give_up
-from locknut.core.holding import Terms
+from locknut.core.lock_request import Terms
 from locknut.core.values import Capability, Granted, Mode
 from locknut.errors import BackendUnavailable, LocknutError
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from locknut.core.pacing import COHORT_SECONDS
 
 if TYPE_CHECKING:
-    from locknut.core.holding import Hold, Terms
+    from locknut.core.holding import Hold
+    from locknut.core.lock_request import Terms
     from locknut.core.ports import Signal
     from locknut.core.values import Claim
 

@@ -20,7 +20,8 @@ from locknut.faces.options import OnLost, checked_on_lost, timed_out
 
 if TYPE_CHECKING:
     from locknut.core.client import Client
-    from locknut.core.holding import Caller, Terms
+    from locknut.core.holding import Caller
+    from locknut.core.lock_request import Terms
     from locknut.core.ports import Runtime
 
 T = TypeVar("T")

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from locknut.core import validation
 from locknut.core.durations import spell
-from locknut.core.holding import Terms
+from locknut.core.lock_request import Terms
 from locknut.core.values import LockInfo, Mode
 from locknut.errors import AcquireTimeout, ConfigurationError
 
 if TYPE_CHECKING:
-    from locknut.core.client import Client, LockRequest
+    from locknut.core.client import Client
+    from locknut.core.lock_request import LockRequest
 
 OnLost = Callable[[Any], object] | Literal["ignore"] | None
 OnBusy = Literal["raise", "skip", "wait"]

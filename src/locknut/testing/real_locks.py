@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from locknut.core.client import Client, LockRequest
+from locknut.core.client import Client
+from locknut.core.lock_request import LockRequest
 
 SETTING = "locknut_real_locks"
 CHOICES = ("allow", "refuse", "replace")

@@ -12,6 +12,7 @@ from locknut.core import (
     pacing,
     queueing,
     releasing,
+    renewing,
 )
 from tests.simulation.bugs import core, engine
 from tests.simulation.memory.engine import PUSHING, Grants
@@ -108,7 +109,7 @@ BUGS: dict[str, Bug] = {
         Variant(client=core.SilenceIsConsent), "ad", Faults(request_lost=0.4)
     ),
     "renewal-from-reply": Bug(
-        Variant(patches=(Patch(losing, "renewed", core.renewed_from_the_reply),)),
+        Variant(patches=(Patch(renewing, "renewed", core.renewed_from_the_reply),)),
         "ad",
         Faults(slow=0.1, processes_stop=3.0),
         ("fair",),

@@ -7,8 +7,9 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from locknut.core.asking import AcquireState
-from locknut.core.client import Client, LockRequest
+from locknut.core.client import Client
 from locknut.core.holding import Hold, LeaseCore
+from locknut.core.lock_request import LockRequest
 from locknut.core.queueing import Waiter
 from locknut.core.values import Renewal, Renewed
 from locknut.errors import BackendUnavailable
