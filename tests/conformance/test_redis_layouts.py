@@ -27,7 +27,10 @@ class TestRedisPy(Conformance):
 @pytest.mark.redis
 @pytest.mark.parametrize(
     ("layout", "declared"),
-    [("redisson", {"fencing", "fair", "wake_up", "lease"}), ("redis-py", {"fencing", "lease"})],
+    [
+        ("redisson", {"fencing", "fair", "owners", "detaching", "wake_up", "lease"}),
+        ("redis-py", {"fencing", "owners", "detaching", "lease"}),
+    ],
 )
 def test_what_they_declare(redis_server: RedisServer, layout: str, declared: set[str]) -> None:
     """Pinned, because what is not declared is not tested."""

@@ -12,7 +12,7 @@ from locknut.core import forking, losing, pacing, validation
 from locknut.core.holding import Hold
 from locknut.core.lock_request import Terms
 from locknut.core.releasing import pass_on
-from locknut.core.values import Claim, Granted, Mode, State
+from locknut.core.values import Capability, Claim, Granted, Mode, State
 from locknut.errors import (
     BackendUnavailable,
     ConfigurationError,
@@ -32,6 +32,7 @@ DEFAULT_TTL = 30.0
 
 def checked_ttl(backend: Backend, ttl: validation.Duration | None) -> float | None:
     """How long a detached hold is to live, as it may be; None: as long as it lives now."""
+    validation.has(backend, Capability.DETACHING)
     longest = backend.max_detached_ttl or backend.max_ttl
     return validation.ttl(ttl, backend.min_ttl, longest)
 
@@ -144,6 +145,7 @@ async def attach(client: Client, text: str, acquired: list[LeaseCore]) -> LeaseC
     """Take over a detached hold: its fence goes on, its ttl starts anew."""
     client = forking.here(client)
     client.ensure_open()
+    validation.has(client.backend, Capability.DETACHING)
     key, detached_id, raw, number, ttl, mode, permits, owner, auto_renew, max_hold, detached_ttl = (
         _facts(client, text)
     )

@@ -6,9 +6,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from locknut.core import inspecting, losing, pacing
+from locknut.core import inspecting, losing, pacing, validation
 from locknut.core.holding import NEVER, nobody
-from locknut.core.values import Claim, Mode, State
+from locknut.core.values import Capability, Claim, Mode, State
 from locknut.errors import BackendError, BackendUnavailable, LeaseLost, LocknutError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def begin_release(  # noqa: C901, PLR0911  # one path, to be read from top to bo
         if lease._count > 1:
             lease._count -= 1
             return None
-        survivor = lease._inner
+        survivor = lease._inner and _survivor(client, lease._inner)
         if lease._outer is not None:
             lease._leave_outer()
             return None
@@ -96,6 +96,12 @@ async def _release_behind(client: Client, lease: LeaseCore) -> None:
         client.keeper.undo(each._hold.claim, outcome_unknown=each._hold.outcome_unknown)
         pass_on_turn_of(client, each._hold)
         emit_released(client, each)
+
+
+def _survivor(client: Client, read: LeaseCore) -> LeaseCore:
+    """The read that outlives its write, where the engine can make a read of it."""
+    validation.has(client.backend, Capability.DOWNGRADE, ": release the read before the write")
+    return read
 
 
 def emit_released(client: Client, lease: LeaseCore) -> None:

@@ -9,11 +9,14 @@ import math
 import re
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from locknut.core.durations import spell
 from locknut.core.values import Capability, Mode
 from locknut.errors import ConfigurationError, Unsupported
+
+if TYPE_CHECKING:
+    from locknut.core.ports import Backend
 
 Duration = int | float | str | timedelta
 COMMON_OPTIONS = ("namespace", "id")
@@ -168,9 +171,19 @@ def capability(value: str) -> Capability:
 _NEEDS = {Mode.SHARED: Capability.SHARED, Mode.PERMIT: Capability.PERMITS}
 
 
-def able(capabilities: frozenset[Capability], mode: Mode, *, fair: bool, backend: str) -> None:
-    """Refuse what the engine cannot do, naming the engine and the feature."""
-    for wanted in (_NEEDS.get(mode), Capability.FAIR if fair else None):
-        if wanted is not None and wanted not in capabilities:
-            message = f"the {backend} engine does not have the capability {wanted.value!r}"
-            raise Unsupported(message, backend=backend)
+def able(backend: Backend, mode: Mode, *, fair: bool, owner: str | None) -> None:
+    """Refuse a lock that the engine cannot have, naming the engine and the feature."""
+    wanted = _NEEDS.get(mode)
+    if wanted is not None:
+        has(backend, wanted)
+    if fair:
+        has(backend, Capability.FAIR)
+    if owner is not None:
+        has(backend, Capability.OWNERS)
+
+
+def has(backend: Backend, wanted: Capability, advice: str = "") -> None:
+    """Refuse what the engine does not declare."""
+    if wanted not in backend.capabilities:
+        message = f"the {backend.name} engine does not have the capability {wanted.value!r}"
+        raise Unsupported(message + advice, backend=backend.name)

@@ -44,7 +44,7 @@ def make_terms(  # noqa: PLR0913  # the public options of a lock, each by name
 ) -> Terms:
     """Return the terms of a lock, or raise an error that names the wrong argument."""
     backend = client.backend
-    validation.able(backend.capabilities, mode, fair=fair, backend=backend.name)
+    validation.able(backend, mode, fair=fair, owner=owner)
     if owner is not None:
         validation.name(owner, "owner")
     seconds = validation.ttl(ttl, backend.min_ttl, backend.max_ttl)

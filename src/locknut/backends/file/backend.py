@@ -22,12 +22,16 @@ LOCAL: Final = frozenset(
         Capability.FAIR,
         Capability.SHARED,
         Capability.PERMITS,
+        Capability.OWNERS,
+        Capability.DOWNGRADE,
+        Capability.DETACHING,
         Capability.WAKE_UP,
         Capability.SESSION,
         Capability.NO_EVICTION,
     }
 )
-ACROSS_MACHINES: Final = LOCAL - {Capability.FAIR, Capability.WAKE_UP}
+ACROSS_MACHINES: Final = LOCAL - {Capability.FAIR, Capability.WAKE_UP, Capability.DETACHING}
+"""A detached hold is counted by one machine's clock."""
 """Tickets are times of one machine's clock, and bells ring on one machine only."""
 
 

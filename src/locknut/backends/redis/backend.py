@@ -54,6 +54,9 @@ CAPABILITIES: Final = frozenset(
         Capability.FAIR,
         Capability.SHARED,
         Capability.PERMITS,
+        Capability.OWNERS,
+        Capability.DOWNGRADE,
+        Capability.DETACHING,
         Capability.WAKE_UP,
         Capability.LEASE,
     }

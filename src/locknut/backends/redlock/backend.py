@@ -36,15 +36,13 @@ from locknut.core.ports import Signal
 from locknut.core.values import Answer, Broken, Busy, Capability, Claim, Granted, Notice, Renewal
 from locknut.errors import BackendUnavailable
 
-CAPABILITIES: Final = frozenset(
-    {
-        Capability.FENCING,
-        Capability.SHARED,
-        Capability.WAKE_UP,
-        Capability.LEASE,
-        Capability.REPLICATED,
-    }
-)
+CAPABILITIES: Final = frozenset(Capability) - {
+    Capability.FAIR,
+    Capability.PERMITS,
+    Capability.SESSION,
+    Capability.DURABLE,
+    Capability.NO_EVICTION,
+}
 _SPLIT: Final = 0.005
 _SPLITS: Final = 7
 """After a split vote every client asks again after a random delay, whose upper bound starts at

@@ -165,6 +165,7 @@ class Cancellation(Part):
 
         await _at_every_await(work, after)
 
+    @needs(Capability.DETACHING)
     async def test_renewing_detaching_attaching_looking(self, scene: Scene) -> None:
         locks, other = scene.connect(), scene.connect()
         texts: list[str] = []

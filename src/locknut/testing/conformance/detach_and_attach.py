@@ -15,6 +15,7 @@ from locknut.testing.conformance.suite import Part, needs
 class DetachAndAttach(Part):
     """`detach` and `attach`."""
 
+    @needs(Capability.DETACHING)
     async def test_the_hold_goes_on_under_the_same_fence(self, scene: Scene) -> None:
         web, worker = scene.connect(), scene.connect()
         lease = await web.lock("x").acquire()
@@ -33,6 +34,7 @@ class DetachAndAttach(Part):
         await attached.release()
         assert await web.lock("x").acquire(timeout=0) is not None
 
+    @needs(Capability.DETACHING)
     async def test_only_the_first_of_two_attaches(self, scene: Scene) -> None:
         web = scene.connect()
         workers = [scene.connect() for _ in range(4)]
@@ -50,6 +52,7 @@ class DetachAndAttach(Part):
         with pytest.raises(LeaseLost):
             await workers[0].attach(text)
 
+    @needs(Capability.DETACHING)
     async def test_attaching_after_the_release_fails(self, scene: Scene) -> None:
         web, worker = scene.connect(), scene.connect()
         text = await (await web.lock("x").acquire()).detach()
@@ -60,6 +63,7 @@ class DetachAndAttach(Part):
             with pytest.raises(LeaseLost):
                 await worker.attach(text)
 
+    @needs(Capability.DETACHING)
     async def test_it_may_be_detached_again(self, scene: Scene) -> None:
         first, second, third = (scene.connect() for _ in range(3))
         lease = await first.lock("x", ttl=20).acquire() if scene.limits[1] >= 20 else None
@@ -70,6 +74,7 @@ class DetachAndAttach(Part):
         assert last.fence == lease.fence
         await last.release()
 
+    @needs(Capability.DETACHING)
     async def test_an_attached_lock_may_be_entered_again(self, scene: Scene) -> None:
         web, worker = scene.connect(), scene.connect()
         text = await (await web.lock("x").acquire()).detach()
@@ -81,7 +86,7 @@ class DetachAndAttach(Part):
         await scene.spawn(work).result()
         assert not await web.lock("x").locked()
 
-    @needs(Capability.LEASE)
+    @needs(Capability.DETACHING, Capability.LEASE)
     async def test_nobody_attaches_and_it_runs_out(self, scene: Scene) -> None:
         web, worker = scene.connect(), scene.connect()
         lease = await web.lock("x").acquire()
@@ -90,6 +95,7 @@ class DetachAndAttach(Part):
         with pytest.raises(LeaseLost):
             await worker.attach(text)
 
+    @needs(Capability.DETACHING)
     async def test_an_entered_lease_is_not_detached(self, scene: Scene) -> None:
         lock = scene.connect().lock("x")
         async with lock as lease:
@@ -98,6 +104,7 @@ class DetachAndAttach(Part):
                     await lease.detach()
             assert lease.held
 
+    @needs(Capability.DETACHING)
     async def test_a_finished_lease_is_not_detached(self, scene: Scene) -> None:
         lease = await scene.connect().lock("x").acquire()
         await lease.release()
@@ -108,6 +115,7 @@ class DetachAndAttach(Part):
         with pytest.raises(LeaseLost):
             await lost.detach()
 
+    @needs(Capability.DETACHING)
     async def test_wrong_texts_are_refused(self, scene: Scene) -> None:
         locks = scene.connect()
         other = scene.connect(namespace=f"{scene.namespace}-2")
@@ -123,6 +131,7 @@ class DetachAndAttach(Part):
             await other.attach(text)
         await (await locks.attach(text)).release()
 
+    @needs(Capability.DETACHING)
     async def test_waiters_of_the_detaching_client_are_not_let_in(self, scene: Scene) -> None:
         web, worker = scene.connect(), scene.connect()
         news = scene.news(web)

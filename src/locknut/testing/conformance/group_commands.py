@@ -152,6 +152,7 @@ class GroupCommands(Part):
         assert isinstance(await port.attempt_all([scene.claim("x"), scene.claim("z")]), Busy)
         assert await port.release_all([*claims, reader]) == [True, True, True]
 
+    @needs(Capability.OWNERS)
     async def test_co_owners_may_be_among_them(self, scene: Scene) -> None:
         port, partner = await _gathering_port(scene), scene.claim("x", owner="ann")
         await port.attempt(partner, 0.0)

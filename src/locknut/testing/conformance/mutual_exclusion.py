@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from locknut.core.values import Capability, State
+from locknut.core.values import State
 from locknut.errors import NotHeld
 from locknut.testing.conformance.scene import Scene
-from locknut.testing.conformance.suite import Part, needs
+from locknut.testing.conformance.suite import Part
 
 CROWD = 8
 ROUNDS = 12
@@ -38,8 +38,7 @@ class MutualExclusion(Part):
         for worker in crowd:
             await worker.result()
         assert len(fences) == CROWD * ROUNDS
-        if scene.has(Capability.FENCING):
-            assert fences == sorted(set(fences))
+        assert fences == sorted(set(fences))
 
     async def test_another_client_is_refused_until_the_release(self, scene: Scene) -> None:
         first, second = scene.connect().lock("x"), scene.connect().lock("x")
@@ -85,7 +84,6 @@ class MutualExclusion(Part):
             outer.check()
         assert not await lock.locked()
 
-    @needs(Capability.FENCING)
     async def test_fences_grow_from_client_to_client(self, scene: Scene) -> None:
         clients = [scene.connect() for _ in range(3)]
         fences = []

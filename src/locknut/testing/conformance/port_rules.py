@@ -28,6 +28,7 @@ class PortRules(Part):
         port = scene.port()
         assert port.name
         assert port.capabilities <= set(Capability)
+        assert Capability.FENCING in port.capabilities, "every grant has a number"
         assert 0 < port.min_ttl < port.max_ttl
         assert port.default_ttl is None or port.min_ttl <= port.default_ttl <= port.max_ttl
         assert port.heartbeat is None or port.heartbeat > 0
@@ -200,7 +201,7 @@ class PortRules(Part):
         await third.release(barger)
         await second.release(waiter)
 
-    @needs(Capability.SHARED)
+    @needs(Capability.SHARED, Capability.DOWNGRADE)
     async def test_a_downgrade_asked_twice_is_one(self, scene: Scene) -> None:
         port, claim = scene.port(), scene.claim("x")
         await port.attempt(claim, 0.0)
@@ -218,7 +219,7 @@ class PortRules(Part):
             if info.name.startswith(scene.namespace):
                 await port.break_hold(info.name, None)
 
-    @needs(Capability.LEASE)
+    @needs(Capability.LEASE, Capability.DETACHING)
     async def test_a_doubtful_release_bars_the_late_attach(self, scene: Scene) -> None:
         """L3: it was given up without an answer, and is applied when somebody else may attach.
 
@@ -237,6 +238,7 @@ class PortRules(Part):
         assert attached.raw == granted.raw
         assert await port.release(after)
 
+    @needs(Capability.DETACHING)
     async def test_adopting_is_a_swap_and_asked_twice_is_one(self, scene: Scene) -> None:
         port, other = scene.port(), scene.port()
         detached, mine, late = (scene.claim("x") for _ in range(3))

@@ -145,7 +145,7 @@ class ReadersAndWriters(Part):
             assert not await _try(scene, shared.read())
         assert await _try(scene, shared.write())
 
-    @needs(SHARED)
+    @needs(SHARED, Capability.DOWNGRADE)
     async def test_a_downgrade_lets_waiting_readers_in_and_no_writer(self, scene: Scene) -> None:
         locks, readers, writers = (scene.connect() for _ in range(3))
         shared = locks.rwlock("x")

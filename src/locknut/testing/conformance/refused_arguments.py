@@ -107,8 +107,36 @@ class RefusedArguments(Part):
             Capability.SHARED: lambda: locks.rwlock("x"),
             Capability.PERMITS: lambda: locks.semaphore("x", 2),
             Capability.FAIR: lambda: locks.lock("x", fair=True),
+            Capability.OWNERS: lambda: locks.lock("x", owner="ann"),
         }
         for capability, use in uses.items():
             if not scene.has(capability):
                 with pytest.raises(Unsupported, match=capability.value):
                     use()
+
+    async def test_an_engine_that_cannot_detach_says_so_and_the_hold_stays(
+        self, scene: Scene
+    ) -> None:
+        if scene.has(Capability.DETACHING):
+            return
+        locks = scene.connect()
+        async with locks.lock("x") as lease:
+            with pytest.raises(Unsupported, match="detaching"):
+                await lease.detach()
+            assert lease.held
+        with pytest.raises(Unsupported, match="detaching"):
+            await locks.attach("locknut1.")
+
+    async def test_an_engine_that_cannot_downgrade_says_so_and_the_hold_stays(
+        self, scene: Scene
+    ) -> None:
+        if scene.has(Capability.DOWNGRADE) or not scene.has(Capability.SHARED):
+            return
+        shared = scene.connect().rwlock("x")
+        write = await shared.write().acquire()
+        read = await shared.read().acquire()
+        with pytest.raises(Unsupported, match="downgrade"):
+            await write.release()
+        assert write.held
+        await read.release()
+        await write.release()

@@ -38,8 +38,7 @@ class Semaphores(Part):
         for each in crowd:
             await each.result()
         assert max(most) <= 3
-        if scene.has(Capability.FENCING):
-            assert len(set(fences)) == len(fences) == 48
+        assert len(set(fences)) == len(fences) == 48
 
     @needs(PERMITS)
     async def test_each_permit_is_a_lease_of_its_own(self, scene: Scene) -> None:

@@ -12,6 +12,7 @@ from locknut.testing.conformance.suite import Part, needs
 class SharedOwners(Part):
     """An explicit owner: the hold is a set of claims, each with its own expiry (L4)."""
 
+    @needs(Capability.OWNERS)
     async def test_two_clients_hold_as_one_owner(self, scene: Scene) -> None:
         first, second = (scene.connect().lock("x", owner="order-7") for _ in range(2))
         assert first.owner == "order-7"
@@ -33,6 +34,7 @@ class SharedOwners(Part):
         await two.release()
         assert await scene.spawn(lambda: ask(other)).result() is not None
 
+    @needs(Capability.OWNERS)
     async def test_workers_of_one_client_as_one_owner(self, scene: Scene) -> None:
         lock = scene.connect().lock("x", owner="me")
 
@@ -45,12 +47,14 @@ class SharedOwners(Part):
             assert lease.held
         assert not await lock.locked()
 
+    @needs(Capability.OWNERS)
     async def test_entering_again_counts(self, scene: Scene) -> None:
         lock = scene.connect().lock("x", owner="me")
         async with lock as outer, lock as inner:
             assert inner.fence == outer.fence
         assert not await lock.locked()
 
+    @needs(Capability.OWNERS)
     async def test_the_next_owner_gets_a_larger_fence(self, scene: Scene) -> None:
         locks = scene.connect()
         async with locks.lock("x", owner="a") as first:
@@ -59,6 +63,7 @@ class SharedOwners(Part):
             pass
         assert second.fence > first.fence
 
+    @needs(Capability.OWNERS)
     async def test_another_owner_waits_for_the_last_of_them(self, scene: Scene) -> None:
         first, second = scene.connect().lock("x", owner="a"), scene.connect().lock("x", owner="a")
         others = scene.connect()
@@ -82,7 +87,7 @@ class SharedOwners(Part):
         await waiter.result()
         assert order == ["one", "b"]
 
-    @needs(Capability.LEASE)
+    @needs(Capability.OWNERS, Capability.LEASE)
     async def test_a_crashed_co_owner_goes_away(self, scene: Scene) -> None:
         port = scene.port()
         crashed = scene.claim("x", owner="a", ttl=scene.ttl)
@@ -91,7 +96,7 @@ class SharedOwners(Part):
             pass
         assert await scene.connect().lock("x", owner="b").acquire(timeout=20) is not None
 
-    @needs(Capability.LEASE)
+    @needs(Capability.OWNERS, Capability.LEASE)
     async def test_a_repeated_attempt_counts_once(self, scene: Scene) -> None:
         port = scene.port()
         claim = scene.claim("x", owner="a")

@@ -16,7 +16,9 @@ class RedisPy(Layout):
     """A string at the bare name, with what its holder proves himself with."""
 
     name = "redis-py"
-    capabilities = frozenset({Capability.FENCING, Capability.LEASE})
+    capabilities = frozenset(
+        {Capability.FENCING, Capability.OWNERS, Capability.DETACHING, Capability.LEASE}
+    )
     key_policy = KeyPolicy(namespace="", hand_over=False)
     scripts = scripts.load("redis_py")
 

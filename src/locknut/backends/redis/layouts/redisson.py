@@ -26,7 +26,14 @@ class Redisson(Layout):
 
     name = "redisson"
     capabilities = frozenset(
-        {Capability.FENCING, Capability.FAIR, Capability.WAKE_UP, Capability.LEASE}
+        {
+            Capability.FENCING,
+            Capability.FAIR,
+            Capability.OWNERS,
+            Capability.DETACHING,
+            Capability.WAKE_UP,
+            Capability.LEASE,
+        }
     )
     key_policy = KeyPolicy(namespace="", hand_over=False, fence_step=1)
     scripts = scripts.load("redisson")
