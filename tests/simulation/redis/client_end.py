@@ -1,7 +1,8 @@
-"""The client's end of a simulated connection, and the clocks by which the production code runs.
+"""The client's end of a simulated connection, and what takes the place of the machine below it.
 
-Verbs, commands, waiting, anchors and the asyncio stream are the production code, under patched
-clocks. What is replaced is the socket: here a wait for an answer is a wait of the simulator's.
+Verbs, commands, waiting, anchors and the asyncio stream are the production code, by the clock of
+the runtime that they are given. What is replaced is the socket: a wait for an answer is a wait of
+the simulator's. So are the time of day, the loop, and the names of host and process.
 """
 
 from __future__ import annotations
@@ -104,12 +105,10 @@ def _by_our_wall(_: object) -> Any:
     return WallClock
 
 
-REPLACED = {
-    "now": _by_our_clock,
-    "time": _by_our_wall,
-    "asyncio": _by_our_loop,
-    "random": _by_our_chance,
-}
+REPLACED = {"time": _by_our_wall, "asyncio": _by_our_loop}
+"""The clock that leases are judged by, and chance, come with the runtime."""
+TIME_AND_CHANCE = {"now": _by_our_clock, "random": _by_our_chance}
+"""Of an engine that does not take them from the runtime."""
 
 
 def instead(package: str, replaced: Mapping[str, Callable[[object], Any]]) -> tuple[Patch, ...]:
