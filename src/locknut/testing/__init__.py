@@ -1,6 +1,6 @@
-"""For those who test with Locknut: fake locks, a suite for engines, and a network that fails.
+"""Tools for tests: fake locks, a conformance suite for engines, and a proxy that injects faults.
 
-Each is imported when it is first used, because pytest imports this package in every run.
+Each tool is imported when it is first used, because pytest imports this package in every run.
 """
 
 from __future__ import annotations

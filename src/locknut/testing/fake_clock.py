@@ -1,7 +1,7 @@
 """A clock that stands still until a test moves it, and runtimes that wait by it.
 
-Moving it stops at every moment somebody waits for, in order, and lets the keeper finish there:
-renewals, expiries and callbacks have happened when `advance` returns. Nothing sleeps.
+`advance` stops at every moment that somebody waits for, in order, and lets the keeper finish there:
+renewals, expiries and callbacks have happened when it returns. Nothing sleeps.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Sleeper(Protocol):
 
 
 class Clock:
-    """The time of the memory engine and of every Locks in a test."""
+    """The clock of every fake lock in a test. Only the test moves it."""
 
     def __init__(self) -> None:
         self.thread = threading.get_ident()
@@ -55,11 +55,11 @@ class Clock:
         """How often the test has moved it."""
 
     def now(self) -> float:
-        """Seconds, as Locknut's own clock counts them."""
+        """Return the time in seconds, from an arbitrary start, as Locknut's own clock does."""
         return self._now
 
     def wall(self) -> float:
-        """Seconds since the epoch: some day in 2023, and the same in every run."""
+        """Return seconds since the epoch: a day in 2023, the same in every run."""
         return 1.7e9 + self._now - START
 
     def forked(self) -> None:
@@ -70,9 +70,9 @@ class Clock:
         self._callbacks = 0
 
     def advance(self, seconds: float) -> None:
-        """Let time pass. What falls due on the way happens, in order, before this returns.
+        """Let time pass. Everything that falls due happens, in order, before this returns.
 
-        Tasks of a loop get to run at the next await: `await clock.settled()` lets them all.
+        Tasks of an event loop run at the next await: `await clock.settled()` lets all of them run.
         """
         if seconds < 0:
             raise ValueError(f"time does not run backwards, got {seconds!r}")
@@ -85,7 +85,7 @@ class Clock:
         self._move(until)
 
     async def settled(self) -> None:
-        """Let the tasks run that became due, and what they set off."""
+        """Let the tasks that became due run, and everything that they start."""
         self.settling += 1
         try:
             for _ in range(TURNS):

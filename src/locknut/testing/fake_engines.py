@@ -1,4 +1,4 @@
-"""Stand-ins for the rest of the world: an engine that can be cut off, and somebody else's holds."""
+"""Fakes of everything outside the process: an engine that can be cut off, and others' holds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COMMANDS = frozenset(
     }
 )  # fmt: skip
 PROPERTIES = ("name", "capabilities", "default_ttl", "min_ttl", "max_ttl", "max_detached_ttl")
-"""What a stand-in has in common with the backend that it replaces."""
+"""What a fake has in common with the backend that it replaces."""
 
 
 class Line:
@@ -81,7 +81,7 @@ class FakeEngine(MemoryEngine):
 
 
 class SomebodyElse:
-    """A hold of somebody who is not part of the program under test, wherever it looks for it."""
+    """A hold that is not the code under test's own, on every engine where that code may look."""
 
     def __init__(self, clock: Clock, name: str, ttl: float | None, mode: Mode, permits: int):
         self._clock = clock
@@ -91,10 +91,10 @@ class SomebodyElse:
         self._claims: list[tuple[MemoryBackend, Claim]] = []
         self._released = False
         self.fence = 0
-        """The fence of the first place."""
+        """The fence of this hold, on the first engine."""
 
     def hold_at(self, engine: FakeEngine, prefix: str) -> None:
-        """Hold the name there too, unless this hold is over."""
+        """Hold the name on this engine too, unless this hold has ended."""
         left = None if self._ends is None else self._ends - self._clock.now()
         if self._released or (left is not None and left <= 0):
             return
@@ -112,7 +112,7 @@ class SomebodyElse:
         self.fence = self.fence or answer.raw * FENCE_STEP
 
     def release(self) -> None:
-        """Give it back; a second time does nothing."""
+        """Release the hold. A second call does nothing."""
         self._released = True
         for backend, claim in self._claims:
             run(backend.release(claim))

@@ -1,8 +1,8 @@
 """Fake locks: while they last, every Locks of this process keeps its locks in memory, by a clock
 that only the test moves. No server and no file is touched.
 
-That holds for those that exist (made when a module was imported, say), for those that are made
-meanwhile, and for the default behind `locknut.lock(...)`.
+This holds for every Locks that exists already (one made when a module was imported, say), for every
+Locks that is made meanwhile, and for the default behind `locknut.lock(...)`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _REAL_OPEN_URL = opening.open_url
 
 @contextmanager
 def fake_locks() -> Iterator[FakeLocks]:
-    """Fake every lock of this process until the context ends; inside another one, join that."""
+    """Fake every lock of this process until the context ends. A nested call joins the outer one."""
     if _now:
         yield _now[0]
         return
@@ -59,7 +59,7 @@ class FakeLocks:
 
     def __init__(self) -> None:
         self.clock = Clock()
-        """Stands still until `clock.advance(seconds)`."""
+        """The clock of all fake locks. It stands still until `clock.advance(seconds)`."""
         self._line = Line()
         self._engines: dict[str, FakeEngine] = {}
         self._doubles: list[Double] = []
@@ -68,7 +68,7 @@ class FakeLocks:
         self._callers: dict[str, Any] = {}
 
     def begin(self) -> None:
-        """From now on nothing is real."""
+        """Replace every real lock by a fake one, from now on."""
         home = self._engine(HOME)
         with suppress(LocknutError):  # a wrong $LOCKNUT_URL is told to the code that uses it
             self._engines[self._open_url(None, opening.Settings())[0].id] = home
@@ -83,7 +83,7 @@ class FakeLocks:
         local.clear()
 
     def end(self) -> None:
-        """Everything is as it was before."""
+        """Put everything back as it was before."""
         opening.client = _REAL_CLIENT
         opening.open_url = _REAL_OPEN_URL
         for double in self._doubles:
@@ -99,18 +99,18 @@ class FakeLocks:
         local.update(self._callers)
 
     def leave_behind(self) -> None:
-        """In a forked child: nothing is real, and fakes would exclude nobody."""
+        """In a forked child: refuse every lock, because the fakes would not exclude the parent."""
         self.clock.forked()
         for double in self._doubles:
             double.leave_behind()
         opening.client = _refuse
 
     def locks(self) -> locknut.Locks:
-        """A blocking Locks that can do everything, at the place of the default."""
+        """Return a blocking Locks with every capability; it shares its locks with the default."""
         return locknut.Locks(MemoryEngine(HOME.partition(":")[2]))
 
     def aio_locks(self) -> aio.Locks:
-        """The same for asyncio."""
+        """Return the same for asyncio."""
         return aio.Locks(MemoryEngine(HOME.partition(":")[2]))
 
     def hold(
@@ -121,8 +121,8 @@ class FakeLocks:
         permits: int = 1,
         ttl: float | None = None,
     ) -> SomebodyElse:
-        """Somebody else has it, on every engine and in every namespace: until released, or until
-        `ttl` has passed.
+        """Let somebody else hold this name, on every engine and in every namespace, until the
+        returned object is released or `ttl` has passed.
         """
         other = SomebodyElse(self.clock, name, ttl, mode, permits)
         for (_, prefix), engine in self._namespaces.items():
@@ -131,8 +131,8 @@ class FakeLocks:
         return other
 
     def lose(self, lease: LeaseCore | str) -> None:
-        """The hold is lost, now: the engine gave it up, and the holder was told. By its name: every
-        hold that the code under test has on it.
+        """Take the hold away at once: the engine frees it, and the holder is notified before this
+        returns. A name stands for every hold that the code under test has on it.
         """
         if isinstance(lease, str):
             found = self._held_here(lease)
@@ -148,7 +148,7 @@ class FakeLocks:
 
     @contextmanager
     def fail_backend(self) -> Iterator[None]:
-        """No engine can be reached until the context ends."""
+        """Cut off every engine until the context ends: commands raise BackendUnavailable."""
         self._line.cut = True
         try:
             yield
@@ -156,7 +156,7 @@ class FakeLocks:
             self._line.cut = False
 
     def assert_held(self, name: str) -> None:
-        """Fail unless somebody holds this name now, on any engine and in any namespace."""
+        """Fail the test unless somebody holds this name now, on any engine and in any namespace."""
         if name not in self._held():
             pytest.fail(f"nobody holds {name!r}; {self._list_held()}")
 

@@ -24,7 +24,7 @@ CUT = None
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a flow does with what arrives; as it stands: hand it on."""
+    """What a flow does with what arrives; by default it passes everything on."""
 
     delay: float = 0.0
     held: bool = False
@@ -36,40 +36,40 @@ class Rule:
 
 
 class Switch(ABC):
-    """The faults of a flow, or of all flows in one direction; each takes the place of the last."""
+    """The faults of one flow, or of all flows in a direction. Each call replaces the last."""
 
     @abstractmethod
     def apply(self, rule: Rule) -> None:
-        """In force when this returns."""
+        """Put the rule in force before this returns."""
 
     def forward(self) -> None:
-        """Hand everything on, what was held first; connections that lost bytes are cut."""
+        """Pass everything on, beginning with what was held. Connections that lost bytes are cut."""
         self.apply(Rule())
 
     release = forward
 
     def delay(self, seconds: float) -> None:
-        """Hand on everything that much later, in order."""
+        """Pass everything on after this many seconds, in order."""
         self.apply(Rule(delay=seconds))
 
     def hold(self) -> None:
-        """Keep everything until `release`; a sender that hangs up meanwhile changes nothing."""
+        """Keep everything until `release`, even if the sender hangs up meanwhile."""
         self.apply(Rule(held=True))
 
     def swallow(self) -> None:
-        """Lose everything, and the end of the connection too: nobody ever hears of it."""
+        """Lose everything, including the news that the sender hung up."""
         self.apply(Rule(swallowed=True))
 
     def split(self, size: int = 1, pause: float = 0.001) -> None:
-        """Hand on so many bytes at a time, with pauses, as a slow network does."""
+        """Pass on `size` bytes at a time, with pauses, as a slow network does."""
         self.apply(Rule(piece=size, pause=pause))
 
     def cut_at(self, pattern: bytes) -> None:
-        """Cut the connection where this arrives; it is not handed on."""
+        """Cut the connection when this pattern arrives, and do not pass it on."""
         self.apply(Rule(cut_at=pattern))
 
     def cut_after(self, size: int) -> None:
-        """Hand on so many bytes more, then cut the connection, in the middle of a reply maybe."""
+        """Pass on `size` more bytes, then cut the connection, perhaps in the middle of a reply."""
         self.apply(Rule(cut_after=size))
 
 

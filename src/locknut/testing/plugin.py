@@ -1,7 +1,7 @@
-"""The pytest plugin: fixtures for those who test code that uses Locknut.
+"""The pytest plugin: fixtures for tests of code that uses Locknut.
 
-Installed with Locknut, so that pytest finds it by itself; docs/testing.md shows how to use it.
-Nothing of Locknut's testing tools is imported until a fixture is asked for.
+The plugin is installed with Locknut, so pytest finds it by itself; docs/testing.md shows how to use
+it. It imports no other testing tool of Locknut's until a test asks for a fixture.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ pytest.register_assert_rewrite("locknut.testing.conformance")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    sentence = "tests that use real locks unasked: allow, refuse, or replace them by fakes"
+    sentence = "tests that use real locks without saying so: allow, refuse, or replace them"
     parser.addini("locknut_real_locks", sentence, default="")
 
 
@@ -37,7 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def _locknut_fakes_first(request: pytest.FixtureRequest) -> None:
-    """Fakes begin before all other fixtures of a test, in whatever order it names them."""
+    """Start the fakes before all other fixtures of a test, whatever order it names them in."""
     from locknut.testing import real_locks
 
     if real_locks.are_replaced(request):
@@ -46,7 +46,7 @@ def _locknut_fakes_first(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture
 def locknut_fakes(request: pytest.FixtureRequest) -> Iterator[FakeLocks]:
-    """Every lock of this process is a fake until the test ends; what all other fixtures bring."""
+    """Fake every lock of this process until the test ends. All other fixtures use this one."""
     if request.node.get_closest_marker("locknut_real"):
         pytest.fail("the marker locknut_real and a fixture of fake locks contradict each other")
     from locknut.testing.fakes import fake_locks
@@ -57,7 +57,7 @@ def locknut_fakes(request: pytest.FixtureRequest) -> Iterator[FakeLocks]:
 
 @pytest.fixture
 def locknut_clock(locknut_fakes: FakeLocks) -> Clock:
-    """The time of all locks: it stands still until `locknut_clock.advance(seconds)`."""
+    """The clock of all locks. It stands still until `locknut_clock.advance(seconds)`."""
     return locknut_fakes.clock
 
 
@@ -75,13 +75,13 @@ def locknut_aio_locks(locknut_fakes: FakeLocks) -> aio.Locks:
 
 @pytest.fixture
 def locknut_hold(locknut_fakes: FakeLocks) -> Callable[..., SomebodyElse]:
-    """`locknut_hold(name)`: somebody else has it, until `.release()` or the end of a `with`."""
+    """`locknut_hold(name)`: somebody else holds it until `.release()` or the end of a `with`."""
     return locknut_fakes.hold
 
 
 @pytest.fixture
 def locknut_lose(locknut_fakes: FakeLocks) -> Callable[[LeaseCore | str], None]:
-    """`locknut_lose(lease or name)`: the hold is lost, now, and its holder has been told."""
+    """`locknut_lose(lease or name)`: the hold is lost at once, and its holder has been notified."""
     return locknut_fakes.lose
 
 
@@ -89,11 +89,11 @@ def locknut_lose(locknut_fakes: FakeLocks) -> Callable[[LeaseCore | str], None]:
 def locknut_fail_backend(
     locknut_fakes: FakeLocks,
 ) -> Callable[[], AbstractContextManager[None]]:
-    """Call it for a context in which no engine can be reached."""
+    """A function that returns a context in which no engine can be reached."""
     return locknut_fakes.fail_backend
 
 
 @pytest.fixture
 def locknut_assert_held(locknut_fakes: FakeLocks) -> Callable[[str], None]:
-    """`locknut_assert_held(name)` fails unless somebody holds it."""
+    """`locknut_assert_held(name)` fails the test unless somebody holds the lock."""
     return locknut_fakes.assert_held

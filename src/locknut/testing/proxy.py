@@ -1,14 +1,14 @@
-"""A TCP proxy that misbehaves when told to: what a network does to a lock, reproducibly.
+"""A TCP proxy that injects network faults when a test says so, reproducibly.
 
     with FaultProxy(("127.0.0.1", 6379)) as proxy:
         locks = locknut.connect(f"redis://127.0.0.1:{proxy.port}")
-        proxy.replies.swallow()                  # the server does it, and nobody hears of it
+        proxy.replies.swallow()                  # the server obeys, and its reply is lost
         ...
         proxy.requests.wait_for(b"EVALSHA")      # sent by now
         proxy.cut()
 
-`requests` go to the server, `replies` come back; see `Switch` for what can befall them. It runs in
-a thread of its own, for clients of both colours, and can be told from any thread.
+`requests` go to the server, `replies` come back; `Switch` lists the faults of each. The proxy runs
+in a thread of its own and serves clients of both colours. Any thread may call its methods.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ REMEMBERED = 64
 
 
 class Way(Switch):
-    """One direction, of one connection or of all and of those to come."""
+    """One direction of one connection, or of all connections, including later ones."""
 
     def __init__(self, proxy: FaultProxy, flows: Callable[[], list[Flow]], name: str) -> None:
         self.rule = Rule()
@@ -45,16 +45,16 @@ class Way(Switch):
         self._proxy._loop.call(obey)
 
     def seen(self, pattern: bytes) -> int:
-        """How often this has arrived at the proxy, handed on or not, since the last `forget`."""
+        """How often this has reached the proxy, passed on or not, since the last `forget`."""
         return self._proxy._loop.call(lambda: self._count(pattern))
 
     def wait_for(self, pattern: bytes, *, count: int = 1, timeout: float = PATIENCE) -> None:
-        """Until it has been seen so often; on an event loop call this in a thread."""
+        """Wait until it has been seen `count` times. On an event loop, call this in a thread."""
         what = f"{pattern!r} {count} time(s) among the {self._name}"
         self._proxy._loop.wait(lambda: self._count(pattern) >= count, what, timeout)
 
     def forget(self) -> None:
-        """Search only what arrives from here on."""
+        """From now on, `seen` and `wait_for` search only what arrives later."""
 
         def clear() -> None:
             for flow in self._flows():
@@ -67,7 +67,7 @@ class Way(Switch):
 
 
 class Connection:
-    """One client's connection, to treat it apart from the others."""
+    """One client's connection, which can be treated apart from the others."""
 
     def __init__(self, proxy: FaultProxy, client: asyncio.StreamWriter) -> None:
         self._proxy = proxy
@@ -82,7 +82,7 @@ class Connection:
         return not (self._requests.ended.is_set() and self._replies.ended.is_set())
 
     def cut(self, *, reset: bool = False) -> None:
-        """Close it at both ends; with `reset` the client's next read fails instead of ending."""
+        """Close both ends. With `reset`, the client's next read fails instead of ending."""
         self._proxy._loop.call(lambda: self._abort(reset=reset))
 
     def _abort(self, *, reset: bool = False) -> None:
@@ -136,9 +136,9 @@ class Connection:
 
 
 class FaultProxy:
-    """Listens on a free port of the loopback and hands on to `target`: (host, port), or a path.
+    """Listens on a free local port and passes everything on to `target`: (host, port), or a path.
 
-    It listens from here on, until `close` or the end of a `with`.
+    The proxy listens from its creation until `close()` or the end of its `with`.
     """
 
     def __init__(self, target: tuple[str, int] | str) -> None:
@@ -146,7 +146,7 @@ class FaultProxy:
         self.host = "127.0.0.1"
         self.port = 0
         self.accepted = 0
-        """How many connections there have been."""
+        """How many connections clients have made."""
         self.requests = Way(self, lambda: [one._requests for one in self._known()], "requests")
         self.replies = Way(self, lambda: [one._replies for one in self._known()], "replies")
         self._open: dict[Connection, asyncio.Task[None]] = {}
@@ -156,7 +156,7 @@ class FaultProxy:
         self._loop.run(self._listen())
 
     def close(self) -> None:
-        """Cut everything and stop; a second time does nothing."""
+        """Cut every connection and stop listening. A second call does nothing."""
         if self._listener:
             self._loop.run(self._end())
         self._listener = None
@@ -170,11 +170,11 @@ class FaultProxy:
 
     @property
     def connections(self) -> list[Connection]:
-        """Those that are open now, oldest first."""
+        """The connections that are open now, oldest first."""
         return self._loop.call(lambda: list(self._open))
 
     def cut(self, *, reset: bool = False) -> None:
-        """Cut every connection that is open now; new ones are welcome."""
+        """Cut every connection that is open now. New ones are accepted."""
 
         def abort() -> None:
             for connection in self._open:
@@ -183,22 +183,22 @@ class FaultProxy:
         self._loop.call(abort)
 
     def black_hole(self) -> None:
-        """Nothing gets through any more either way, and nobody is told."""
+        """Lose everything in both directions, without closing a connection."""
         self.requests.swallow()
         self.replies.swallow()
 
     def strand(self) -> None:
-        """The connections of now fall silent for both ends (half-open); new ones work."""
+        """Make the open connections silent for both ends (half-open). New ones work."""
         for connection in self.connections:
             connection.requests.swallow()
             connection.replies.swallow()
 
     def refuse(self) -> None:
-        """Nobody listens any more: new connections are refused, old ones stay."""
+        """Stop listening: new connections are refused, open ones stay."""
         self._loop.call(self._stop_listening)
 
     def heal(self) -> None:
-        """As at the beginning; connections that lost bytes are cut."""
+        """End all faults. Connections that lost bytes are cut."""
         self.requests.forward()
         self.replies.forward()
         self._loop.run(self._listen())

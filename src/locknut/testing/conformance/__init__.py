@@ -7,17 +7,18 @@ For an engine of your own:
     class TestMine(Conformance):
         url = "mine://localhost:1234"
 
-That is all: pytest finds about 180 tests and runs each with the blocking API and with asyncio.
-Where the URL depends on a fixture (a server's port, a temporary folder), give that instead:
+That is all you write: pytest finds about 180 tests and runs each with the blocking API and with
+asyncio.
+If the URL depends on a fixture (a server's port, a temporary folder), override `engine_url`:
 
     class TestMine(Conformance):
         @pytest.fixture
         def engine_url(self, server):
             return f"mine://localhost:{server.port}"
 
-An engine that has no URL scheme yet overrides `open_engine(self, url)`. Only what the engine does
-not declare in its `capabilities` is skipped; what it declares is tested. Each test uses a namespace
-of its own and leaves nothing behind, so a server may be shared. See docs/testing.md.
+For an engine without a URL scheme, override `open_engine(self, url)`. The suite skips only what the
+engine does not declare in its `capabilities`; it tests what the engine declares. Each test uses a
+namespace of its own and leaves nothing behind, so a server may be shared. See docs/testing.md.
 """
 
 from __future__ import annotations

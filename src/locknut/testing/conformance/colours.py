@@ -25,7 +25,7 @@ Work = Coroutine[Any, Any, Any]
 
 
 class Gate(Protocol):
-    """Opened once, from any thread; whoever waits goes on."""
+    """Opened once, from any thread; then all waiters go on."""
 
     def open(self) -> None: ...
 

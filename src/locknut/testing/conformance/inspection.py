@@ -1,4 +1,4 @@
-"""Seeing who holds and waits, and breaking a hold by force."""
+"""`info` and `list` show holders and waiters; `force_release` breaks a hold."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class Inspection(Part):
         assert await waiter.result() > lease.fence
 
     async def test_the_holder_is_told_who_broke_its_lock_and_why(self, scene: Scene) -> None:
-        """Though the next one has the lock already; and that one is told nothing of it."""
+        """Even if the next holder has the lock already; that holder hears nothing of it."""
         if not scene.passes_notes:
             pytest.skip(f"the {scene.backend} engine does not declare 'passes_notes'")
         locks, other, admin = scene.connect(), scene.connect(), scene.connect(label="an admin")

@@ -1,4 +1,4 @@
-"""Holds that end by themselves: expiry, loss and how it is told, renewal, and max_hold."""
+"""Holds that end by themselves: expiry, loss and its notice, renewal, and max_hold."""
 
 from __future__ import annotations
 

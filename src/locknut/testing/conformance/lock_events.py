@@ -1,4 +1,4 @@
-"""Events: what happens to a lock is told once, with the facts, and a bad listener harms nobody."""
+"""Events: each is emitted once, with the facts, and a listener that fails harms nobody."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class LockEvents(Part):
             await lease.release()
         assert news.kinds() == ["granted", "lost"]
 
-    async def test_a_break_is_told_by_who_broke(self, scene: Scene) -> None:
+    async def test_a_break_is_an_event_of_the_client_that_broke(self, scene: Scene) -> None:
         locks, other = scene.connect(), scene.connect()
         holder_news, news = scene.news(locks), scene.news(other)
         lease = await locks.lock("x", ttl=scene.safe_ttl).acquire()

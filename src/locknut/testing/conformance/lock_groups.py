@@ -36,7 +36,7 @@ class LockGroups(Part):
         async with locks.lock("a") as after:
             assert after.fence > fences["a"]
 
-    async def test_nothing_is_kept_when_one_is_not_to_be_had(self, scene: Scene) -> None:
+    async def test_nothing_is_kept_when_one_times_out(self, scene: Scene) -> None:
         locks, other = scene.connect(), scene.connect()
         async with scene.stranger("b"):
             assert await locks.all("a", "b", "c").acquire(timeout=0.02) is None
@@ -151,7 +151,9 @@ class LockGroups(Part):
             await waiter.result()
         await scene.free(scene.connect(), "b")
 
-    async def test_who_lost_them_does_not_release_the_next_ones(self, scene: Scene) -> None:
+    async def test_a_caller_that_lost_them_does_not_release_the_next_holds(
+        self, scene: Scene
+    ) -> None:
         locks = scene.connect()
         pair = locks.all("a", "b", ttl=scene.safe_ttl, auto_renew=False)
         over, inside = scene.gate(), scene.gate()

@@ -46,7 +46,7 @@ class Pings(Part):
         for each in crowd:
             assert (await each.result()).seconds > 0
 
-    async def test_whoever_sits_on_the_reserved_name_is_told(self, scene: Scene) -> None:
+    async def test_it_fails_while_somebody_holds_the_reserved_name(self, scene: Scene) -> None:
         locks = scene.connect()
         async with scene.stranger(NAME):
             # On a busy machine even the first question may have no answer in so short a time: what

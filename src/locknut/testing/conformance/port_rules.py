@@ -46,7 +46,7 @@ class PortRules(Part):
         assert await port.release(claim)
         assert not await port.inspect(claim.key)
 
-    async def test_a_mere_try_that_left_nothing_is_not_in_line(self, scene: Scene) -> None:
+    async def test_a_single_attempt_leaves_no_place_in_line(self, scene: Scene) -> None:
         """What an engine says it has not kept is never released."""
         port, holder, late = scene.port(), scene.claim("x"), scene.claim("x", waits=False)
         assert isinstance(await port.attempt(holder, 0.0), Granted)

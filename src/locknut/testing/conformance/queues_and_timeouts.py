@@ -1,4 +1,4 @@
-"""How long a caller waits, who is next, and that giving up leaves nothing behind."""
+"""How long a caller waits, which waiter is next, and that giving up leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Counted:
 class QueuesAndTimeouts(Part):
     """Timeouts, and the line."""
 
-    async def test_no_patience_no_lock(self, scene: Scene) -> None:
+    async def test_without_blocking_a_held_lock_is_not_waited_for(self, scene: Scene) -> None:
         lock = scene.connect().lock("x")
         async with scene.stranger("x"):
             assert await lock.acquire(blocking=False) is None
@@ -82,7 +82,7 @@ class QueuesAndTimeouts(Part):
         assert isinstance(caught.value, ConfigurationError)
         assert not await lock.locked()
 
-    async def test_threadings_own_defaults_are_a_mere_try(self, scene: Scene) -> None:
+    async def test_threadings_own_defaults_are_one_attempt(self, scene: Scene) -> None:
         lock, other = scene.connect().lock("x"), scene.connect().lock("x")
         async with lock:
             assert await other.acquire(False, -1) is None
@@ -196,7 +196,7 @@ class QueuesAndTimeouts(Part):
         lease = await locks.lock("x").acquire(timeout=20)
         assert lease.held
 
-    async def test_closing_wakes_who_waits(self, scene: Scene) -> None:
+    async def test_closing_wakes_all_waiters(self, scene: Scene) -> None:
         locks = scene.connect()
         news = scene.news(locks)
 

@@ -1,4 +1,4 @@
-"""Many readers or one writer: who gets in beside whom, and who is not starved."""
+"""Many readers or one writer: which may hold together, and that a writer is not starved."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ class Scene:
     async def stranger(
         self, name: str, mode: Mode = Mode.EXCLUSIVE, ttl: float | None = None
     ) -> AsyncIterator[Granted]:
-        """Somebody who is no client of this process has it, and never renews."""
+        """Let a client outside this process hold it; that client never renews."""
         port = self.port()
         claim = self.claim(name, mode=mode, ttl=ttl or self._long_ttl(), label="a stranger")
 
