@@ -15,10 +15,7 @@ import pytest
 
 from locknut.core import pacing
 
-ENGINES = frozenset({
-    "memory", "file", "sqlite", "redis", "redlock", "zookeeper", "mysql", "postgresql", "etcd",
-    "memcached",
-})  # fmt: skip
+ENGINES = frozenset({"memory", "file", "redis", "redlock", "zookeeper"})
 
 ALLOWED_SKIPS = (
     "needs root",
