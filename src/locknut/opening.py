@@ -19,7 +19,7 @@ from locknut.core.client import Client
 from locknut.core.ports import Backend, Engine, EventSink, Runtime
 from locknut.core.values import KeyPolicy
 from locknut.faces import hints, misuse
-from locknut.faces.events import Telling
+from locknut.faces.events import EventHub
 from locknut.runtimes import threads
 
 _open: weakref.WeakSet[Client] = weakref.WeakSet()
@@ -70,20 +70,20 @@ class Opened(pickling.Named):
 
     _lease_type: ClassVar[Callable[..., Any]]
     _made: Client
-    _events: Telling
+    _events: EventHub
 
     def __init__(self, engine: Engine, settings: Settings | None, runtime: Runtime):
         if isinstance(engine, str):
             raise misuse.made_by(type(self))
         settings = settings or Settings()
-        self._events = Telling(way_to(engine, settings))
+        self._events = EventHub(way_to(engine, settings))
         self._made = client(type(self), engine, runtime, settings, self._events)
 
     @classmethod
     def _around(cls, made: Client) -> Self:
         """One more, with the client of another."""
         locks = cls.__new__(cls)
-        locks._made, locks._events = made, cast("Telling", made.events)
+        locks._made, locks._events = made, cast("EventHub", made.events)
         return locks
 
     @staticmethod

@@ -20,7 +20,7 @@ from locknut.urls import open_engine, open_nodes
 
 if TYPE_CHECKING:
     from locknut.core.client import Client
-    from locknut.core.lock_request import Terms
+    from locknut.core.lock_request import LockOptions
     from locknut.core.ports import Engine
     from locknut.opening import Opened, Settings
 
@@ -112,10 +112,12 @@ def around(face: type[Opened], client: Client) -> Opened:
 
 
 def together(
-    kind: Any, parts: Sequence[tuple[Client, str, Terms]], timeout: object
+    kind: Any, parts: Sequence[tuple[Client, str, LockOptions]], timeout: object
 ) -> Any:  # a LockGroup of either face
     """Several locks as one, from the names in a pickle."""
-    return kind([(client, client.request(name, terms)) for client, name, terms in parts], timeout)
+    return kind(
+        [(client, client.request(name, options)) for client, name, options in parts], timeout
+    )
 
 
 def _after_fork() -> None:

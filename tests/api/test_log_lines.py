@@ -18,7 +18,7 @@ import locknut
 from locknut import aio
 from locknut.core.values import Event
 from locknut.faces import events
-from locknut.faces.events import Telling
+from locknut.faces.events import EventHub
 from locknut.faces.hints import Way
 from tests.contracts.documentation import blocks_of
 from tests.contracts.sources import ROOT
@@ -135,8 +135,8 @@ def test_giving_up_names_the_thread_that_has_it(locks: locknut.Locks, lines: Lin
 
 
 def test_giving_up_names_the_command_that_tells_who_has_it(lines: Lines) -> None:
-    telling = Telling(Way("redis:h:6379/0", "redis://h:6379/0", "shop"))
-    telling.emit(Event("timed_out", "it's", "redis", waited=5.0))
+    hub = EventHub(Way("redis:h:6379/0", "redis://h:6379/0", "shop"))
+    hub.emit(Event("timed_out", "it's", "redis", waited=5.0))
     assert lines.texts == [
         (
             """gave up "it's" on redis after 5 s: see who has it: locknut show 'it'"'"'s' """
@@ -148,16 +148,16 @@ def test_giving_up_names_the_command_that_tells_who_has_it(lines: Lines) -> None
 def test_what_others_chose_stays_on_one_line(lines: Lines) -> None:
     nasty = "a\nERROR b\x1b[2J"
     for kind in ("waiting", "granted", "handed_over", "released", "timed_out", "at_risk"):
-        Telling().emit(Event(kind, nasty, "memory", reason=nasty, holder=nasty))
+        EventHub().emit(Event(kind, nasty, "memory", reason=nasty, holder=nasty))
     for kind in ("skipped", "broken", "abandoned", "lost"):
-        Telling().emit(Event(kind, nasty, "memory", reason=nasty, holder=nasty))
+        EventHub().emit(Event(kind, nasty, "memory", reason=nasty, holder=nasty))
     assert len(lines.texts) == 10
     assert all(text.isprintable() for text in lines.texts)
 
 
 def test_a_wait_of_two_seconds_is_worth_a_line(lines: Lines) -> None:
     for waited, level in ((1.9, logging.DEBUG), (2.2, logging.INFO)):
-        Telling().emit(Event("granted", "obs", "redis", fence=7, waited=waited, holder="thread T"))
+        EventHub().emit(Event("granted", "obs", "redis", fence=7, waited=waited, holder="thread T"))
         assert lines.records[-1].levelno == level
     assert lines.texts[-1] == "granted 'obs' on redis to thread T after 2.2 s, fence 7"
 

@@ -81,8 +81,8 @@ def test_every_option_is_passed_on(face: ModuleType, name: str) -> None:
         lock = maker("x", *([5] if name == "semaphore" else []), **options)
         halves = [lock.read(), lock.write()] if name == "rwlock" else [lock]
         if name == "all":
-            return [lock._timeout, *(request.terms for _, request in lock._parts)]
-        return [(each._timeout, each._request.terms, each._on_lost) for each in halves]
+            return [lock._timeout, *(request.options for _, request in lock._parts)]
+        return [(each._timeout, each._request.options, each._on_lost) for each in halves]
 
     one, other = in_colour(
         face, lambda: (made(getattr(face, name)), made(getattr(face.default(), name)))

@@ -12,7 +12,7 @@ import locknut
 from locknut import aio
 from locknut.core import acquiring, acquiring_all, closing, detaching, pacing, releasing
 from locknut.core.holding import Hold
-from locknut.core.lock_request import Terms
+from locknut.core.lock_request import LockOptions
 from locknut.core.values import Answer, Busy, Claim, Granted, HeldUntil, Renewal
 from locknut.errors import BackendUnavailable
 from locknut.runtimes.loop import LoopSignal
@@ -109,7 +109,7 @@ def test_a_grant_to_a_waiter_that_comes_after_its_time_is_given_back() -> None:
     stage = Stage(_busy, _late(TTL + 1))
 
     async def story() -> None:
-        lease = await stage.customer.acquire("name", Terms(TTL), 20.0)
+        lease = await stage.customer.acquire("name", LockOptions(TTL), 20.0)
         assert lease is not None
         assert lease.held
         assert lease.remaining > TTL / 2
@@ -124,7 +124,7 @@ def test_a_first_grant_that_comes_after_its_time_is_not_given_out() -> None:
     stage = Stage(_late(TTL + 1))
 
     async def story() -> None:
-        lease = await stage.customer.acquire("name", Terms(TTL), 20.0)
+        lease = await stage.customer.acquire("name", LockOptions(TTL), 20.0)
         assert lease is not None
         assert lease.held
         assert lease.remaining > TTL / 2
@@ -141,7 +141,7 @@ def test_a_pushed_grant_that_is_half_used_up_is_asked_for_again(first: Any) -> N
     stage = Stage(old) if first is not None else Stage(_busy, old)
 
     async def story() -> None:
-        lease = await stage.customer.acquire("name", Terms(TTL), 20.0)
+        lease = await stage.customer.acquire("name", LockOptions(TTL), 20.0)
         assert lease is not None
         assert lease.remaining > TTL / 2
         (held,) = stage.node.store.holds()
@@ -155,7 +155,7 @@ def test_a_pushed_grant_that_is_gone_when_it_is_asked_for_again_is_not_given_out
     stage = Stage(_pushed(TTL * 0.8, 7), *[_busy] * 1000)
 
     async def story() -> None:
-        assert await stage.customer.acquire("name", Terms(TTL), 0.5) is None
+        assert await stage.customer.acquire("name", LockOptions(TTL), 0.5) is None
 
     stage.play(story())
 
@@ -164,7 +164,7 @@ def test_a_fresh_pushed_grant_is_given_out_as_it_is() -> None:
     stage = Stage(_pushed(TTL * 0.1, 7))
 
     async def story() -> None:
-        lease = await stage.customer.acquire("name", Terms(TTL), 20.0)
+        lease = await stage.customer.acquire("name", LockOptions(TTL), 20.0)
         assert lease is not None
         assert lease._hold.raw == 7
         assert len(stage.attempts) == 1
@@ -178,7 +178,7 @@ def test_a_grant_after_an_outage_counts_from_its_own_sending(before: tuple[Reply
     stage = Stage(*before, _late(0.5))
 
     async def story() -> None:
-        lease = await stage.customer.acquire("name", Terms(TTL), 20.0)
+        lease = await stage.customer.acquire("name", LockOptions(TTL), 20.0)
         assert lease is not None
         assert lease._hold.valid_until == pacing.validity(stage.attempts[-1], TTL)
         assert stage.process.now() >= stage.attempts[-1] + 0.5
@@ -195,7 +195,7 @@ def test_an_engine_that_stays_out_of_reach_is_told_to_who_would_wait_for_ever(
     client = stage.customer.client
 
     async def story() -> None:
-        request = client.request("name", Terms(TTL))
+        request = client.request("name", LockOptions(TTL))
         with pytest.raises(BackendUnavailable):
             await acquiring.acquire(client, request, client.runtime.caller(), NEVER, [])
 
@@ -215,7 +215,7 @@ def test_a_grant_that_comes_while_the_client_closes_is_given_back() -> None:
 
     async def story() -> None:
         acquired: list[Any] = []
-        request = client.request("name", Terms(TTL))
+        request = client.request("name", LockOptions(TTL))
         with pytest.raises(locknut.ConfigurationError, match="closed"):
             await acquiring.acquire(client, request, client.runtime.caller(), NEVER, acquired)
         assert [lease.held for lease in acquired] == [False]
@@ -232,7 +232,7 @@ def test_when_its_time_is_over_a_lease_says_so_whatever_the_engine_believes(aske
     client.keeper._closing = True  # so that nobody else notices
 
     async def story() -> None:
-        lease = await stage.customer.acquire("name", Terms(TTL), 0.0)
+        lease = await stage.customer.acquire("name", LockOptions(TTL), 0.0)
         assert lease is not None
         await stage.customer.sleep((pacing.validity(0.0, TTL) + TTL) / 2)
         assert [held.claim for held in stage.node.store.holds()] == [lease._hold.claim]
@@ -252,7 +252,7 @@ def test_a_renewal_that_is_answered_after_the_time_is_over_revives_nothing() -> 
     client.keeper._closing = True  # so that nobody else notices
 
     async def story() -> None:
-        lease = await stage.customer.acquire("name", Terms(TTL), 0.0)
+        lease = await stage.customer.acquire("name", LockOptions(TTL), 0.0)
         assert lease is not None
         await stage.customer.sleep(TTL)
         client.renewed(lease._hold, Renewal.HELD, stage.process.now() - TTL / 2)
@@ -267,7 +267,7 @@ def test_who_waits_asks_no_more_once_the_client_is_closed() -> None:
     asked: list[int] = []
 
     async def wait() -> None:
-        request = client.request("name", Terms(TTL))
+        request = client.request("name", LockOptions(TTL))
         with pytest.raises(locknut.ConfigurationError, match="closed"):
             await acquiring.acquire(client, request, client.runtime.caller(), NEVER, [])
 
@@ -305,7 +305,7 @@ def test_an_attach_after_an_outage_counts_from_its_own_sending() -> None:
 
     async def story() -> None:
         client = stage.customer.client
-        lease = await stage.customer.acquire("name", Terms(TTL), 20.0)
+        lease = await stage.customer.acquire("name", LockOptions(TTL), 20.0)
         assert lease is not None
         text = await detaching.detach(client, lease, TTL)
         acquired: list[Any] = []
@@ -317,7 +317,7 @@ def test_an_attach_after_an_outage_counts_from_its_own_sending() -> None:
 
 
 def _hold(valid_from: float = 100.0, ttl: float = 10.0) -> Hold:
-    return Hold(Claim("k", "1" * 32, ttl), Terms(ttl), Granted(1), valid_from, None)
+    return Hold(Claim("k", "1" * 32, ttl), LockOptions(ttl), Granted(1), valid_from, None)
 
 
 def test_an_older_answer_does_not_shorten_the_validity() -> None:
@@ -333,7 +333,7 @@ def test_a_renewal_that_is_answered_after_the_end_of_its_hold_plans_nothing() ->
 
     async def story() -> None:
         client = stage.customer.client
-        lease = await stage.customer.acquire("name", Terms(TTL), 20.0)
+        lease = await stage.customer.acquire("name", LockOptions(TTL), 20.0)
         assert lease is not None
         hold, sent = lease._hold, stage.process.now()
         await stage.customer.release(lease)
@@ -388,13 +388,13 @@ def test_who_waits_in_the_line_looks_for_itself_where_a_ring_is_lost(
     monkeypatch.setattr(SimSignal, "notify", lambda _: None)
 
     async def hold() -> None:
-        lease = await customer.acquire("name", Terms(60.0), 0.0)
+        lease = await customer.acquire("name", LockOptions(60.0), 0.0)
         assert lease is not None
         await customer.sleep(1.0)
         await customer.release(lease)
 
     async def wait() -> None:
-        lease = await customer.acquire("name", Terms(60.0), 60.0)
+        lease = await customer.acquire("name", LockOptions(60.0), 60.0)
         assert lease is not None
         await customer.release(lease)
 
@@ -431,7 +431,7 @@ def test_a_refused_gather_with_an_answer_lost_is_withdrawn_with_doubt() -> None:
     client.backend = kind(stage.process, stage.node)
 
     async def story() -> None:
-        parts = [(client, client.request(name, Terms(TTL))) for name in ("a", "b")]
+        parts = [(client, client.request(name, LockOptions(TTL))) for name in ("a", "b")]
         acquired: list[Any] = []
         assert not await acquiring_all.acquire_all(parts, stage.process.now(), acquired)
 
@@ -466,7 +466,7 @@ def test_several_at_once_are_given_out_in_time_and_with_their_doubt(late: bool) 
     client.backend = kind(stage.process, stage.node)
 
     async def story() -> None:
-        leases = await stage.customer.acquire_all(["a", "b"], Terms(TTL), 20.0)
+        leases = await stage.customer.acquire_all(["a", "b"], LockOptions(TTL), 20.0)
         assert leases is not None
         assert all(lease.held and lease.remaining > TTL / 2 for lease in leases)
         assert late or all(lease._hold.outcome_unknown for lease in leases)
@@ -479,7 +479,7 @@ def test_a_hold_is_believed_for_as_long_as_its_engine_vouches_for_it() -> None:
     stage = Stage()
 
     async def story() -> None:
-        lease = await stage.customer.acquire("name", Terms(TTL), 0.0)
+        lease = await stage.customer.acquire("name", LockOptions(TTL), 0.0)
         assert lease is not None
         now = stage.process.now()
         stage.customer.client.renewed(lease._hold, HeldUntil(now + TTL / 2), now)

@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from locknut.core.lock_request import Terms
+from locknut.core.lock_request import LockOptions
 from locknut.core.values import Mode
 from tests.simulation.bugs import BUGS
 from tests.simulation.checker import Assumptions, Violation, check
@@ -29,15 +29,15 @@ JUDGED = Assumptions(free_within=5.0, idle_within=8.0)
 Visit = Callable[[Customer], Awaitable[None]]
 
 
-async def lock(customer: Customer, terms: Terms, hold: float = 0.02) -> None:
+async def lock(customer: Customer, options: LockOptions, hold: float = 0.02) -> None:
     """Acquire, check, enter again, renew, leave."""
-    lease = await customer.acquire("name", terms, 30.0)
+    lease = await customer.acquire("name", options, 30.0)
     if lease is None:
         return
     try:
         await customer.sleep(hold)
         if customer.check(lease):
-            if terms.mode is not Mode.PERMIT:
+            if options.mode is not Mode.PERMIT:
                 await customer.nest(lease, 0.001)
             await customer.renew(lease)
     finally:
@@ -45,13 +45,13 @@ async def lock(customer: Customer, terms: Terms, hold: float = 0.02) -> None:
 
 
 async def downgrade(customer: Customer) -> None:
-    lease = await customer.acquire("name", Terms(TTL, hand_over=False), 30.0)
+    lease = await customer.acquire("name", LockOptions(TTL, hand_over=False), 30.0)
     if lease is None:
         return
     mine = [lease]
     try:
         await customer.sleep(0.01)
-        await customer.downgrade(mine, Terms(TTL, mode=Mode.SHARED, hand_over=False))
+        await customer.downgrade(mine, LockOptions(TTL, mode=Mode.SHARED, hand_over=False))
         await customer.sleep(0.01)
     finally:
         await customer.release(mine[0])
@@ -59,20 +59,20 @@ async def downgrade(customer: Customer) -> None:
 
 async def move(customer: Customer) -> None:
     """Detach the hold, and attach it again."""
-    terms = Terms(TTL)
-    lease = await customer.acquire("name", terms, 30.0)
+    options = LockOptions(TTL)
+    lease = await customer.acquire("name", options, 30.0)
     if lease is None:
         return
     text = await customer.detach(lease)
     if text is not None:
-        moved = await customer.attach("name", terms, text)
+        moved = await customer.attach("name", options, text)
         if moved is not None:
             await customer.release(moved)
 
 
 async def both(customer: Customer) -> None:
     """Two at once, and one of them alone, in the way of the others."""
-    leases = await customer.acquire_all(("name", "other"), Terms(TTL), 30.0)
+    leases = await customer.acquire_all(("name", "other"), LockOptions(TTL), 30.0)
     if leases is None:
         return
     try:
@@ -81,17 +81,17 @@ async def both(customer: Customer) -> None:
             customer.check(lease)
     finally:
         await customer.release_all(leases)
-    await lock(customer, Terms(TTL), hold=0.005)
+    await lock(customer, LockOptions(TTL), hold=0.005)
 
 
 VISITS: dict[str, Visit] = {
-    "mutex": partial(lock, terms=Terms(TTL)),
-    "quick": partial(lock, terms=Terms(TTL), hold=0.0),
-    "plain": partial(lock, terms=Terms(TTL, auto_renew=False)),
-    "fair": partial(lock, terms=Terms(TTL, fair=True)),
-    "permit": partial(lock, terms=Terms(TTL, mode=Mode.PERMIT, permits=2)),
-    "reader": partial(lock, terms=Terms(TTL, mode=Mode.SHARED, hand_over=False)),
-    "owner": partial(lock, terms=Terms(TTL, owner="ann")),
+    "mutex": partial(lock, options=LockOptions(TTL)),
+    "quick": partial(lock, options=LockOptions(TTL), hold=0.0),
+    "plain": partial(lock, options=LockOptions(TTL, auto_renew=False)),
+    "fair": partial(lock, options=LockOptions(TTL, fair=True)),
+    "permit": partial(lock, options=LockOptions(TTL, mode=Mode.PERMIT, permits=2)),
+    "reader": partial(lock, options=LockOptions(TTL, mode=Mode.SHARED, hand_over=False)),
+    "owner": partial(lock, options=LockOptions(TTL, owner="ann")),
     "downgrade": downgrade,
     "move": move,
     "both": both,

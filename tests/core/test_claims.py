@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import locknut
-from locknut.core.lock_request import Terms
+from locknut.core.lock_request import LockOptions
 from locknut.core.values import Claim, Mode
 
 
 def test_a_claim_says_what_its_terms_say() -> None:
-    terms = Terms(ttl=5.0, fair=True, owner="me", mode=Mode.SHARED, permits=3, hand_over=False)
+    options = LockOptions(
+        ttl=5.0, fair=True, owner="me", mode=Mode.SHARED, permits=3, hand_over=False
+    )
     with locknut.connect("memory:", label="here") as locks:
         client = locks._client
-        claim = client.claim(client.request("x", terms), client.runtime.caller(), waits=False)
+        claim = client.claim(client.request("x", options), client.runtime.caller(), waits=False)
     assert claim == Claim(
         key="locknut:x", id=claim.id, ttl=5.0, mode=Mode.SHARED, permits=3, fair=True, owner="me",
         who="thread MainThread", label="here", waits=False, writer=True,

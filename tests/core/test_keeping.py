@@ -12,7 +12,7 @@ import locknut
 from locknut.backends.memory import MemoryEngine
 from locknut.core import renewing
 from locknut.core.holding import Hold
-from locknut.core.lock_request import Terms
+from locknut.core.lock_request import LockOptions
 from locknut.core.values import Answer, Capability, Claim, Granted, HeldUntil, Notice, Renewal
 from locknut.errors import BackendError, BackendUnavailable
 from tests.simulation.checker import Assumptions, check
@@ -57,7 +57,7 @@ def test_a_hold_is_renewed_while_many_claims_wait_to_be_undone(backend: type[Sim
     held: list[bool] = []
 
     async def hold() -> None:
-        lease = await customer.acquire("name", Terms(TTL), 1.0)
+        lease = await customer.acquire("name", LockOptions(TTL), 1.0)
         assert lease is not None
         for i in range(TO_UNDO):
             claim = Claim(f"sim:other-{i}", f"{i:032x}", TTL)
@@ -147,7 +147,7 @@ def test_a_renewal_counts_from_when_it_was_sent() -> None:
     customer = Customer(world.process("p"), node, Variant(backend=Noted))
 
     async def hold() -> None:
-        lease = await customer.acquire("name", Terms(TTL), 1.0)
+        lease = await customer.acquire("name", LockOptions(TTL), 1.0)
         assert lease is not None
         await customer.sleep(TTL / 2)
         anchors.append(lease._hold.anchor)
@@ -170,7 +170,7 @@ def test_a_renewal_without_an_answer_is_none() -> None:
     customer = Customer(world.process("p"), node, Variant(backend=NoRenewals))
 
     async def hold() -> None:
-        lease = await customer.acquire("name", Terms(TTL), 1.0)
+        lease = await customer.acquire("name", LockOptions(TTL), 1.0)
         assert lease is not None
         for _ in range(2):
             await customer.sleep(TTL * 0.9)
@@ -195,7 +195,7 @@ def test_the_keeper_survives_an_error_that_nobody_expects(monkeypatch: pytest.Mo
     monkeypatch.setattr(customer.client, "on_notice", fail)
 
     async def hold() -> None:
-        lease = await customer.acquire("name", Terms(TTL), 1.0)
+        lease = await customer.acquire("name", LockOptions(TTL), 1.0)
         assert lease is not None
         customer.client.keeper.on_notice(None, Renewal.HELD)
         await customer.sleep(3 * TTL)
@@ -213,7 +213,7 @@ def test_the_loss_of_a_grant_that_was_long_on_its_way_is_told_on_time() -> None:
     customer = Customer(world.process("p"), Node(world, SlowAnswers(world, CALM)), REAL)
 
     async def hold() -> None:
-        lease = await customer.acquire("name", Terms(TTL, auto_renew=False), 1.0)
+        lease = await customer.acquire("name", LockOptions(TTL, auto_renew=False), 1.0)
         assert lease is not None
         await customer.sleep(2 * TTL)
 
@@ -250,13 +250,13 @@ def test_a_short_grant_is_confirmed_before_a_stall_can_cost_it(auto_renew: bool)
     ShortGrants.renewals = 0
 
     async def hold() -> None:
-        brief = await customer.acquire("name", Terms(10 * TTL, auto_renew=auto_renew), 1.0)
+        brief = await customer.acquire("name", LockOptions(10 * TTL, auto_renew=auto_renew), 1.0)
         assert brief is not None
         await customer.sleep(0.02)
         await customer.release(brief)
         await customer.sleep(0.1)
         assert ShortGrants.renewals == 0
-        lease = await customer.acquire("name", Terms(10 * TTL, auto_renew=auto_renew), 1.0)
+        lease = await customer.acquire("name", LockOptions(10 * TTL, auto_renew=auto_renew), 1.0)
         assert lease is not None
         await customer.sleep(0.1)
         left.append(lease.remaining)
@@ -276,7 +276,7 @@ def test_a_short_grant_is_confirmed_once_even_where_nothing_is_renewed() -> None
     held: list[bool] = []
 
     async def hold() -> None:
-        lease = await customer.acquire("name", Terms(TTL, auto_renew=False), 1.0)
+        lease = await customer.acquire("name", LockOptions(TTL, auto_renew=False), 1.0)
         assert lease is not None
         await customer.sleep(2.5)
         held.append(lease.held)
@@ -297,10 +297,10 @@ def test_a_hold_renewed_by_hand_does_not_hide_its_elders() -> None:
     held: list[bool] = []
 
     async def hold() -> None:
-        first = await customer.acquire("first", Terms(4 * TTL), 1.0)
+        first = await customer.acquire("first", LockOptions(4 * TTL), 1.0)
         await customer.sleep(0.1)  # the keeper sleeps now until that one is due
-        elder = await customer.acquire("elder", Terms(4 * TTL), 1.0)
-        younger = await customer.acquire("younger", Terms(4 * TTL), 1.0)
+        elder = await customer.acquire("elder", LockOptions(4 * TTL), 1.0)
+        younger = await customer.acquire("younger", LockOptions(4 * TTL), 1.0)
         assert first is not None
         assert elder is not None
         assert younger is not None
@@ -320,9 +320,9 @@ def test_who_is_due_before_the_keeper_would_look_wakes_it() -> None:
     held: list[bool] = []
 
     async def hold() -> None:
-        long = await customer.acquire("long", Terms(20 * TTL), 1.0)
+        long = await customer.acquire("long", LockOptions(20 * TTL), 1.0)
         await customer.sleep(0.1)
-        short = await customer.acquire("short", Terms(TTL), 1.0)
+        short = await customer.acquire("short", LockOptions(TTL), 1.0)
         assert long is not None
         assert short is not None
         await customer.sleep(3 * TTL)
@@ -338,7 +338,9 @@ def test_a_hold_that_begins_while_the_keeper_lies_down_wakes_it() -> None:
     """It was not there yet when the keeper looked, and the keeper does not sleep yet."""
     with locknut.Locks(MemoryEngine("late")) as locks:
         client, keeper = locks._client, locks._client.keeper
-        hold = Hold(Claim("x", "1" * 32, TTL), Terms(TTL), Granted(1), client.runtime.now(), None)
+        hold = Hold(
+            Claim("x", "1" * 32, TTL), LockOptions(TTL), Granted(1), client.runtime.now(), None
+        )
         rings: list[bool] = []
         over = threading.Event()
 
@@ -435,7 +437,7 @@ def test_renewals_go_by_what_was_granted(ttl: float) -> None:
     held: list[bool] = []
 
     async def hold() -> None:
-        lease = await customer.acquire("name", Terms(ttl), 1.0)
+        lease = await customer.acquire("name", LockOptions(ttl), 1.0)
         assert lease is not None
         for _ in range(30):
             await customer.sleep(1)

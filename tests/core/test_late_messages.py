@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from locknut.core import losing
-from locknut.core.lock_request import Terms
+from locknut.core.lock_request import LockOptions
 from locknut.core.values import Claim
 from tests.simulation.coroutines import Task
 from tests.simulation.customer import Customer
@@ -21,7 +21,7 @@ from tests.simulation.world import World
 
 PROMPT = 0.001
 STUCK = 20.0
-TERMS = Terms(60.0)
+OPTIONS = LockOptions(60.0)
 
 
 class Scripted(Network):
@@ -75,7 +75,7 @@ def test_an_attempt_that_lands_after_the_release_of_its_own_retry() -> None:
     customer = play.customer("p")
 
     async def story() -> None:
-        lease = await customer.acquire("name", TERMS, 5.0)
+        lease = await customer.acquire("name", OPTIONS, 5.0)
         assert lease is not None
         await customer.release(lease)
 
@@ -88,7 +88,7 @@ def test_an_attempt_that_lands_after_its_hold_was_lost() -> None:
     customer = play.customer("p")
 
     async def story() -> None:
-        lease = await customer.acquire("name", TERMS, 5.0)
+        lease = await customer.acquire("name", OPTIONS, 5.0)
         assert lease is not None
         losing.lose(customer.client, lease._hold, "taken")
 
@@ -101,11 +101,11 @@ def test_an_attempt_that_lands_after_its_hold_was_detached_attached_and_released
     customer = play.customer("p")
 
     async def story() -> None:
-        lease = await customer.acquire("name", TERMS, 5.0)
+        lease = await customer.acquire("name", OPTIONS, 5.0)
         assert lease is not None
         text = await customer.detach(lease)
         assert text is not None
-        moved = await customer.attach("name", TERMS, text)
+        moved = await customer.attach("name", OPTIONS, text)
         assert moved is not None
         await customer.release(moved)
 
@@ -118,11 +118,11 @@ def test_an_attach_whose_answer_is_late_is_asked_again() -> None:
     customer = play.customer("p")
 
     async def story() -> None:
-        lease = await customer.acquire("name", TERMS, 5.0)
+        lease = await customer.acquire("name", OPTIONS, 5.0)
         assert lease is not None
         text = await customer.detach(lease)
         assert text is not None
-        moved = await customer.attach("name", TERMS, text)
+        moved = await customer.attach("name", OPTIONS, text)
         assert moved is not None
         await customer.release(moved)
 
@@ -133,20 +133,20 @@ def test_an_attach_whose_answer_is_late_is_asked_again() -> None:
 def test_an_attach_that_lands_after_it_was_given_up_takes_nothing() -> None:
     play = Play()
     first, second = play.customer("p"), play.customer("q")
-    terms, texts = Terms(600.0), []
+    options, texts = LockOptions(600.0), []
 
     async def give_up() -> None:
-        lease = await first.acquire("name", terms, 5.0)
+        lease = await first.acquire("name", options, 5.0)
         assert lease is not None
         texts.append(await first.detach(lease))
         play.network.usual = STUCK
-        assert await first.attach("name", terms, texts[0] or "") is None
+        assert await first.attach("name", options, texts[0] or "") is None
         play.network.usual = PROMPT
 
     async def take_over() -> None:
-        lease = await second.acquire("name", terms, 0.0)
+        lease = await second.acquire("name", options, 0.0)
         assert lease is None, "the hold is still detached"
-        lease = await second.attach("name", terms, texts[0] or "")
+        lease = await second.attach("name", options, texts[0] or "")
         assert lease is not None
         await second.release(lease)
 
@@ -161,7 +161,7 @@ def test_a_task_that_ends_without_a_release_leaves_nothing() -> None:
     customer = play.customer("p")
 
     async def story() -> None:
-        assert await customer.acquire("name", TERMS, 5.0) is not None
+        assert await customer.acquire("name", OPTIONS, 5.0) is not None
 
     play.run(customer, story, 1.0)
     assert play.nothing_is_left()
@@ -175,17 +175,17 @@ def test_an_attempt_of_one_who_gave_up_lands_when_its_heir_is_done(patience: flo
     seen: list[bool] = []
 
     async def hold() -> None:
-        lease = await holder.acquire("name", TERMS, 0.0)
+        lease = await holder.acquire("name", OPTIONS, 0.0)
         assert lease is not None
         await holder.sleep(5.0)
         await holder.release(lease)
 
     async def give_up() -> None:
-        assert await customer.acquire("name", TERMS, 2.0) is None
+        assert await customer.acquire("name", OPTIONS, 2.0) is None
 
     async def inherit() -> None:
         await customer.sleep(1.0)  # so that the other is the first in the line
-        lease = await customer.acquire("name", TERMS, patience)
+        lease = await customer.acquire("name", OPTIONS, patience)
         seen.append(lease is not None)
         if lease is not None:
             await customer.release(lease)
@@ -210,17 +210,17 @@ def test_who_wants_something_else_inherits_no_claim() -> None:
     customer, holder = play.customer("p"), play.customer("q")
 
     async def hold() -> None:
-        lease = await holder.acquire("name", TERMS, 0.0)
+        lease = await holder.acquire("name", OPTIONS, 0.0)
         assert lease is not None
         await holder.sleep(5.0)
         await holder.release(lease)
 
     async def give_up() -> None:
-        assert await customer.acquire("name", TERMS, 2.0) is None
+        assert await customer.acquire("name", OPTIONS, 2.0) is None
 
     async def want_less() -> None:
         await customer.sleep(1.0)
-        lease = await customer.acquire("name", Terms(30.0), 30.0)
+        lease = await customer.acquire("name", LockOptions(30.0), 30.0)
         assert lease is not None
         assert lease._hold.claim.ttl == 30.0
         await customer.release(lease)
@@ -247,7 +247,7 @@ def test_several_released_together_leave_tombstones_if_one_of_them_is_in_doubt()
     customer.client.backend.release_all = noted  # type: ignore[assignment,method-assign]
 
     async def story() -> None:
-        leases = await customer.acquire_all(["a", "b"], TERMS, 5.0)
+        leases = await customer.acquire_all(["a", "b"], OPTIONS, 5.0)
         assert leases is not None
         leases[0]._hold.outcome_unknown = True
         await customer.release_all(leases)
@@ -262,7 +262,7 @@ def test_a_release_that_is_given_up_is_carried_out_behind_the_caller() -> None:
     customer = play.customer("p")
 
     async def story() -> None:
-        lease = await customer.acquire("name", TERMS, 5.0)
+        lease = await customer.acquire("name", OPTIONS, 5.0)
         assert lease is not None
         play.network.usual = 2 * STUCK  # until nobody waits for the answer any more
         await customer.release(lease)

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from locknut.core.lock_request import Terms
+from locknut.core.lock_request import LockOptions
 from tests.simulation.bugs import BUGS, Bug
 from tests.simulation.campaign import main
 from tests.simulation.customer import Customer
@@ -177,7 +177,7 @@ class TestTheWorld:
         customer = _customer(world)
 
         async def holder() -> None:
-            lease = await customer.acquire("name", Terms(60.0), 1.0)
+            lease = await customer.acquire("name", LockOptions(60.0), 1.0)
             assert lease is not None
             try:
                 await customer.sleep(50)

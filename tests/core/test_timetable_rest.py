@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 from locknut.core.holding import Hold
-from locknut.core.lock_request import Terms
+from locknut.core.lock_request import LockOptions
 from locknut.core.timetable import NEVER, Timetable
 from locknut.core.values import Claim, Granted
 
 
 def a_hold() -> Hold:
-    return Hold(Claim("key", "id", 30.0), Terms(), Granted(1), 0.0, None)
+    return Hold(Claim("key", "id", 30.0), LockOptions(), Granted(1), 0.0, None)
 
 
 def test_many_short_holds_wake_the_keeper_once() -> None:

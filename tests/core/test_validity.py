@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from locknut.core.holding import Hold
-from locknut.core.lock_request import Terms
+from locknut.core.lock_request import LockOptions
 from locknut.core.pacing import validity
 from locknut.core.values import Claim, Granted
 from locknut.runtimes import clock
@@ -29,8 +29,8 @@ def test_a_grant_is_believed_for_its_ttl_minus_one_percent_and_two_milliseconds(
 
 def test_it_is_over_with_its_ttl_or_its_max_hold_whatever_comes_first() -> None:
     for max_hold, ends in ((5.0, 105.0), (50.0, validity(100.0, 10.0))):
-        terms = Terms(10.0, max_hold=max_hold)
-        hold = Hold(Claim("key", "1" * 32, 10.0), terms, Granted(1), 100.0, None)
+        options = LockOptions(10.0, max_hold=max_hold)
+        hold = Hold(Claim("key", "1" * 32, 10.0), options, Granted(1), 100.0, None)
         assert hold.ends_at() == ends
 
 
@@ -50,7 +50,7 @@ def test_it_is_renewed_every_third_of_its_ttl() -> None:
     customer = Customer(world.process("p"), Node(world, Network(world, CALM)), REAL)
 
     async def hold() -> None:
-        lease = await customer.acquire("name", Terms(3.0), 1.0)
+        lease = await customer.acquire("name", LockOptions(3.0), 1.0)
         assert lease is not None
         await customer.sleep(30)
         await customer.release(lease)

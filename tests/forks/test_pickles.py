@@ -147,7 +147,7 @@ def test_settings_travel_and_listeners_do_not(url: str) -> None:
     assert other._client is lock._client is not before
     assert (other.namespace, other._client.label, other._client.cohort) == ("n", "l", 3)
     assert other._client.id == "i"
-    assert (lock._request.terms.ttl, lock.owner, lock._wait, lock._on_lost) == (7, "o", 60, print)
+    assert (lock._request.options.ttl, lock.owner, lock._wait, lock._on_lost) == (7, "o", 60, print)
     with lock:
         pass
     assert heard == []

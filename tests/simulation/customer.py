@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from locknut.core import acquiring, acquiring_all, detaching, inspecting, releasing, renewing
-from locknut.core.lock_request import LockRequest, Terms
+from locknut.core.lock_request import LockOptions, LockRequest
 from locknut.core.values import Event as CoreEvent
 from locknut.core.values import State
 from locknut.errors import BackendError, LeaseLost, LocknutError
@@ -43,12 +43,12 @@ class Customer:
     async def sleep(self, seconds: float) -> None:
         await self.runtime.signal().wait(self.runtime.now() + seconds)
 
-    async def acquire(self, name: str, terms: Terms, timeout: float) -> Visit | None:
+    async def acquire(self, name: str, options: LockOptions, timeout: float) -> Visit | None:
         """As `lock.acquire` of a face: a lease, or None; what interrupts it leaves nothing."""
-        story = self._called(name, terms)
+        story = self._called(name, options)
         acquired: list[Any] = []
         try:
-            request = self.client.request(name, terms)
+            request = self.client.request(name, options)
             await acquiring.acquire(
                 self.client, request, self.runtime.caller(), self.runtime.now() + timeout, acquired
             )
@@ -64,15 +64,16 @@ class Customer:
         return self._acquired(acquired[0], story)
 
     async def acquire_all(
-        self, names: Sequence[str], terms: Terms, timeout: float
+        self, names: Sequence[str], options: LockOptions, timeout: float
     ) -> list[Visit] | None:
         """As `locks.all(...).acquire` of a face: one story for each name, all with one outcome."""
         stories = [
-            self._called(name, terms, note=BESIDE if at else AMONG) for at, name in enumerate(names)
+            self._called(name, options, note=BESIDE if at else AMONG)
+            for at, name in enumerate(names)
         ]
         self._tells_of(stories[0])
         acquired: list[Any] = []
-        parts = [(self.client, self.client.request(name, terms)) for name in names]
+        parts = [(self.client, self.client.request(name, options)) for name in names]
 
         def tell(kind: Kind, note: str = "") -> None:
             for name, story in zip(names, stories, strict=True):
@@ -102,7 +103,7 @@ class Customer:
             (
                 self.client,
                 LockRequest(
-                    each._hold.claim.key, each._hold.terms, each._slot, queues_locally=True
+                    each._hold.claim.key, each._hold.options, each._slot, queues_locally=True
                 ),
             )
             for each in leases
@@ -126,7 +127,7 @@ class Customer:
         """Enter once more and leave again: the same lease, no round trip."""
         acquired: list[Any] = []
         request = LockRequest(
-            lease._hold.claim.key, lease._hold.terms, lease._slot, queues_locally=False
+            lease._hold.claim.key, lease._hold.options, lease._slot, queues_locally=False
         )
         await acquiring.acquire(
             self.client, request, self.runtime.caller(), self.runtime.now(), acquired
@@ -170,11 +171,11 @@ class Customer:
             raise
         self.process.tell(Kind.RELEASED, name, story)
 
-    async def downgrade(self, mine: list[Visit], terms: Terms) -> None:
+    async def downgrade(self, mine: list[Visit], options: LockOptions) -> None:
         """Read inside a write, then end the write: from then on the read is what is mine."""
         (write,) = mine
         acquired: list[Any] = []
-        request = self.client.request(write.name, terms)
+        request = self.client.request(write.name, options)
         await acquiring.acquire(
             self.client, request, self.runtime.caller(), self.runtime.now(), acquired
         )
@@ -204,9 +205,11 @@ class Customer:
         except LocknutError:
             return None
 
-    async def attach(self, name: str, terms: Terms, text: str, of: str = "") -> Visit | None:
+    async def attach(
+        self, name: str, options: LockOptions, text: str, of: str = ""
+    ) -> Visit | None:
         """As `locks.attach` of a face, with the text that was given out in another story."""
-        story = self._called(name, terms, ATTACHED, of)
+        story = self._called(name, options, ATTACHED, of)
         acquired: list[Any] = []
         try:
             await detaching.attach(self.client, text, acquired)
@@ -230,17 +233,17 @@ class Customer:
         }
         return [what for what, of in found.items() if of]
 
-    def _called(self, name: str, terms: Terms, note: str = "", of: str = "") -> str:
+    def _called(self, name: str, options: LockOptions, note: str = "", of: str = "") -> str:
         self._stories += 1
         story = f"{self.process.name}.{self._stories}"
         self.process.tell(
             Kind.CALLED,
             name,
             story,
-            mode=terms.mode,
-            permits=terms.permits,
-            owner=terms.owner,
-            fair=terms.fair,
+            mode=options.mode,
+            permits=options.permits,
+            owner=options.owner,
+            fair=options.fair,
             by=of,
             note=note,
         )

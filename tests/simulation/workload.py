@@ -7,7 +7,7 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
-from locknut.core.lock_request import Terms
+from locknut.core.lock_request import LockOptions
 from locknut.core.values import Capability, Mode
 from tests.simulation.checker.history import Kind
 from tests.simulation.coroutines import Cancelled
@@ -27,7 +27,7 @@ class Place(NamedTuple):
     """A name, and the ways in which it is locked."""
 
     name: str
-    terms: tuple[Terms, ...]
+    options: tuple[LockOptions, ...]
     resource: Resource | None = None
     """What is guarded by it, where holds are exclusive."""
     pace: float = 8.0
@@ -44,7 +44,7 @@ class Parcel(NamedTuple):
     """A detached hold on its way to others."""
 
     place: Place
-    terms: Terms
+    options: LockOptions
     text: str
     story: str
     """Of whoever had it."""
@@ -64,10 +64,10 @@ def places(
     pace = random.choice((8.0, 8.0, 300.0))
     all_places = {
         "mutex": Place("mutex", _mutex(ttl), Resource("mutex", guard), detached=0.05),
-        "fair": Place("fair", (Terms(ttl, fair=True),), Resource("fair", guard)),
-        "permits": Place("permits", (Terms(ttl, mode=Mode.PERMIT, permits=2),)),
+        "fair": Place("fair", (LockOptions(ttl, fair=True),), Resource("fair", guard)),
+        "permits": Place("permits", (LockOptions(ttl, mode=Mode.PERMIT, permits=2),)),
         "shelf": Place("shelf", (_reader(ttl), _reader(ttl), _writer(ttl))),
-        "owned": Place("owned", tuple(Terms(ttl, owner=owner) for owner in ("ann", "bob"))),
+        "owned": Place("owned", tuple(LockOptions(ttl, owner=owner) for owner in ("ann", "bob"))),
     }
     twin = all_places["twin"] = Place("twin", _mutex(ttl), Resource("twin", guard), pace)
     all_places["pair"] = Place("pair", _mutex(ttl), Resource("pair", guard), beside=twin)
@@ -76,24 +76,24 @@ def places(
             del all_places[place]
     names = only or tuple({random.choice(("mutex", *all_places)): None for _ in range(most)})
     if only == ("grip",):
-        return [Place("grip", (Terms(ttl, auto_renew=False),), Resource("grip", guard), 2.0)]
+        return [Place("grip", (LockOptions(ttl, auto_renew=False),), Resource("grip", guard), 2.0)]
     if only == ("parcel",):
-        parcel = Place("parcel", (Terms(ttl),), Resource("parcel", guard))
+        parcel = Place("parcel", (LockOptions(ttl),), Resource("parcel", guard))
         return [parcel._replace(detached=0.7, detached_for=DETACHED * ttl)]
     return [all_places[name]._replace(pace=pace) for name in names]
 
 
-def _mutex(ttl: float) -> tuple[Terms, ...]:
-    plain = Terms(ttl, auto_renew=False)
-    return (Terms(ttl), Terms(ttl), plain, Terms(ttl * 1.5, max_hold=ttl * 2))
+def _mutex(ttl: float) -> tuple[LockOptions, ...]:
+    plain = LockOptions(ttl, auto_renew=False)
+    return (LockOptions(ttl), LockOptions(ttl), plain, LockOptions(ttl * 1.5, max_hold=ttl * 2))
 
 
-def _reader(ttl: float) -> Terms:
-    return Terms(ttl, mode=Mode.SHARED, hand_over=False)
+def _reader(ttl: float) -> LockOptions:
+    return LockOptions(ttl, mode=Mode.SHARED, hand_over=False)
 
 
-def _writer(ttl: float) -> Terms:
-    return Terms(ttl, hand_over=False)
+def _writer(ttl: float) -> LockOptions:
+    return LockOptions(ttl, hand_over=False)
 
 
 class Worker:
@@ -129,22 +129,22 @@ class Worker:
                 self._world.faults["tasks_cancelled"] += 1
 
     async def take_over(self, parcel: Parcel) -> None:
-        place, terms, text, story = parcel
-        lease = await self._customer.attach(place.name, terms, text, story)
+        place, options, text, story = parcel
+        lease = await self._customer.attach(place.name, options, text, story)
         if lease is not None:
-            await self._use(lease, place, terms)
+            await self._use(lease, place, options)
 
     async def _once(self, place: Place) -> None:
-        terms = self._random.choice(place.terms)
+        options = self._random.choice(place.options)
         timeout = self._random.choice(TIMEOUTS)
         if place.beside is not None and self._random.random() < 0.6:
-            await self._both(place, place.beside, terms, timeout)
+            await self._both(place, place.beside, options, timeout)
             return
-        lease = await self._customer.acquire(place.name, terms, timeout)
+        lease = await self._customer.acquire(place.name, options, timeout)
         if lease is not None:
-            await self._use(lease, place, terms)
+            await self._use(lease, place, options)
 
-    async def _use(self, lease: Visit, place: Place, terms: Terms) -> None:
+    async def _use(self, lease: Visit, place: Place, options: LockOptions) -> None:
         """As in `with lock:`; the lease is released however this ends."""
         mine = [lease]
         try:
@@ -154,17 +154,19 @@ class Worker:
                     break
                 if not self._customer.check(lease) or not await self._step(lease, place):
                     break
-            if terms.mode is Mode.EXCLUSIVE and lease.held:
-                await self._leave_otherwise(mine, place, terms)
+            if options.mode is Mode.EXCLUSIVE and lease.held:
+                await self._leave_otherwise(mine, place, options)
         finally:
             self._former.extend(mine)
             for kept in mine:
                 await self._customer.release(kept)
 
-    async def _both(self, place: Place, beside: Place, terms: Terms, timeout: float) -> None:
+    async def _both(
+        self, place: Place, beside: Place, options: LockOptions, timeout: float
+    ) -> None:
         """As in `with locks.all(...):`."""
         names = place.name, beside.name
-        leases = await self._customer.acquire_all(names, terms, timeout)
+        leases = await self._customer.acquire_all(names, options, timeout)
         if leases is None:
             return
         self._former.extend(leases)
@@ -203,10 +205,10 @@ class Worker:
         await self._customer.sleep(self._random.expovariate(20))
         return await resource.step(process, story, Kind.WROTE, fence, value + 1) is not None
 
-    async def _leave_otherwise(self, mine: list[Visit], place: Place, terms: Terms) -> None:
+    async def _leave_otherwise(self, mine: list[Visit], place: Place, options: LockOptions) -> None:
         """Downgrade a write to a read; or, now and then, detach the hold for others."""
         if place.name == "shelf":
-            await self._customer.downgrade(mine, place.terms[0])
+            await self._customer.downgrade(mine, place.options[0])
             await self._customer.sleep(self._random.expovariate(8))
             self._customer.check(mine[0])
         elif self._random.random() < place.detached and self._in_time_for(place):
@@ -217,7 +219,7 @@ class Worker:
             lease = mine.pop()
             text = await self._customer.detach(lease, place.detached_for)
             if text is not None:
-                self._give(Parcel(place, terms, text, lease.story))
+                self._give(Parcel(place, options, text, lease.story))
 
     def _in_time_for(self, place: Place) -> bool:
         """What goes from hand to hand comes to an end."""

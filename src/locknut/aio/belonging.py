@@ -75,7 +75,7 @@ def left_behind(
         for lease in found
         if lease is not None
         and lease._slot == request.slot
-        and lease.mode is request.terms.mode
+        and lease.mode is request.options.mode
         and lease._ended in (None, State.LOST)
         and not runtime.alive(lease._caller())
     ]

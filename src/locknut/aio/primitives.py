@@ -26,7 +26,7 @@ from locknut.runtimes.loop import coroutine_function
 if TYPE_CHECKING:
     from locknut.core.client import Client
     from locknut.core.holding import Caller
-    from locknut.core.lock_request import Terms
+    from locknut.core.lock_request import LockOptions
 
 
 @misuse.answering_acquire
@@ -43,11 +43,11 @@ class Lock(LockBase):
         self,
         client: Client,
         name: str = "",
-        terms: Terms | None = None,
+        options: LockOptions | None = None,
         timeout: validation.Duration | None = None,
         on_lost: OnLost = None,
     ):
-        super().__init__(client, name, terms, timeout, on_lost)
+        super().__init__(client, name, options, timeout, on_lost)
         self._kept: list[Lease] = []
         """What was acquired here: it must outlive a task that ended without releasing (L10)."""
         self._entered: Entered[Lease] = []
@@ -130,7 +130,7 @@ class Lock(LockBase):
         if lease is None:
             lease = belonging.left_behind(self._here(), self._request, self._kept)
         if lease is None:
-            raise await inspecting.not_held(self._client, self.name, self._request.terms.mode)
+            raise await inspecting.not_held(self._client, self.name, self._request.options.mode)
         rest = begin_release(lease._client, lease)
         if rest is not None:
             await rest

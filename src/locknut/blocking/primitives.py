@@ -84,7 +84,7 @@ class Lock(LockBase):
         try:
             lease = self._find(self._client.runtime.caller())
             if lease is None:
-                raise run(inspecting.not_held(self._client, self.name, self._request.terms.mode))
+                raise run(inspecting.not_held(self._client, self.name, self._request.options.mode))
             count = lease._count
             run_void(begin_release(lease._client, lease))
         except BaseException as error:
@@ -99,7 +99,7 @@ class Lock(LockBase):
     def _current(self) -> Lease:
         lease: Lease | None = self._find(self._client.runtime.caller())
         if lease is None:
-            raise run(inspecting.not_held(self._client, self.name, self._request.terms.mode))
+            raise run(inspecting.not_held(self._client, self.name, self._request.options.mode))
         return lease
 
     # What `threading.Condition` asks of a re-entrant lock.

@@ -58,7 +58,7 @@ def refuse_other_task(client: Client, request: LockRequest, caller: Caller, task
     if lease is None or isinstance(lease, list) or lease._ended is not None:
         return
     inside = getattr(lease, "_inside", None)
-    if inside is None or request.terms.owner is not None or lease.mode is Mode.SHARED:
+    if inside is None or request.options.owner is not None or lease.mode is Mode.SHARED:
         return
     before, entered = inside
     other = entered()

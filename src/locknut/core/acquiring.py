@@ -88,7 +88,7 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
 def emit_timed_out(client: Client, request: LockRequest, waited: float | None = None) -> None:
     """The event of somebody who gave up: it names who has the lock, if that is one of us."""
     if client.events.wants("timed_out"):
-        holder = client.held_here(request.key, request.terms.mode)
+        holder = client.held_here(request.key, request.options.mode)
         client.emit_request("timed_out", request, waited=waited, holder=holder)
 
 
@@ -100,7 +100,7 @@ def _plain(
     """
     if isinstance(answer, Granted) and state.claim is not None:
         now, pushed = client.runtime.now(), answer.anchor is not None
-        hold = Hold(state.claim, request.terms, answer, now if pushed else sent, state.line)
+        hold = Hold(state.claim, request.options, answer, now if pushed else sent, state.line)
         if state.unanswered:
             hold.outcome_unknown = True
         if now < hold.valid_until and not (pushed and _half_used_up(hold, now)):
@@ -113,14 +113,14 @@ def _enter_again(
 ) -> bool:
     """Re-entry costs no round trip and keeps the fence; False if there is nothing to re-enter."""
     lease: LeaseCore | None = caller.get(request.slot)
-    if lease is None or request.terms.mode is Mode.PERMIT or not lease.held:
+    if lease is None or request.options.mode is Mode.PERMIT or not lease.held:
         return False  # a semaphore's permits add up instead of nesting
     client = lease._client  # in a forked child not the one that was asked
-    if lease.mode is request.terms.mode:
+    if lease.mode is request.options.mode:
         with client.guard:
             lease._count += 1
             acquired.append(lease)
-    elif request.terms.mode is Mode.EXCLUSIVE:
+    elif request.options.mode is Mode.EXCLUSIVE:
         message = (
             "this caller holds it for reading and asks to write: it would wait for itself; "
             "release the read first, or take the write lock from the start"
@@ -158,7 +158,7 @@ def join(client: Client, request: LockRequest, state: AcquireState) -> None:
     with client.guard:
         state.line = client.lines.setdefault(request.key, own)
         if state.line is not own:
-            state.waiter = state.line.join(request.terms, client.runtime.signal())
+            state.waiter = state.line.join(request.options, client.runtime.signal())
 
 
 async def _wait_in_line(client: Client, request: LockRequest, state: AcquireState) -> Hold | None:
@@ -213,7 +213,7 @@ async def _win(
             if found is None:
                 break
             answer, sent = found
-        hold = Hold(claim, request.terms, answer, sent, state.line)
+        hold = Hold(claim, request.options, answer, sent, state.line)
         hold.outcome_unknown = state.unanswered > 0
         if answer.anchor is not None and _half_used_up(hold, runtime.now()):
             # Asked for again it has its full ttl (S1). It may have run out meanwhile, and the claim

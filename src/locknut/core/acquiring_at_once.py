@@ -87,7 +87,7 @@ async def _ask(
         answer, sent = await ask_again(client, first, command, error)
     if isinstance(answer, list):
         holds = [
-            Hold(claim, request.terms, granted, sent, state.line)
+            Hold(claim, request.options, granted, sent, state.line)
             for claim, request, granted, state in zip(claims, requests, answer, states, strict=True)
         ]
         if min(hold.valid_until for hold in holds) <= client.runtime.now():

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from locknut.core.holding import Caller, LeaseCore
     from locknut.core.inspecting import Question
-    from locknut.core.lock_request import Terms
+    from locknut.core.lock_request import LockOptions
     from locknut.core.ports import Backend, EventSink, Runtime, Signal
     from locknut.core.queueing import Line, Waiter
 
@@ -150,22 +150,24 @@ class Client:
         """The name that the user gave."""
         return key.removeprefix(self.prefix)
 
-    def slot(self, key: str, terms: Terms) -> str:
+    def slot(self, key: str, options: LockOptions) -> str:
         """Where a caller's own lease of this key is kept, for re-entry: into this Locks' own holds.
 
         Another Locks is another client, even of the same engine and in the same thread: it waits.
         """
-        kind = f"owner {terms.owner}" if terms.owner is not None else ""
-        if terms.mode is Mode.PERMIT:
+        kind = f"owner {options.owner}" if options.owner is not None else ""
+        if options.mode is Mode.PERMIT:
             kind = "permits"
         return f"{self.serial}:{len(kind)}:{kind}:{key}"  # a text, because its hash is kept
 
-    def request(self, name: str, terms: Terms) -> LockRequest:
+    def request(self, name: str, options: LockOptions) -> LockRequest:
         key = self.prefix + name
-        queues_locally = terms.mode is Mode.EXCLUSIVE and terms.owner is None and not terms.fair
-        ttl = self.backend.default_ttl if terms.ttl is None else terms.ttl
+        queues_locally = (
+            options.mode is Mode.EXCLUSIVE and options.owner is None and not options.fair
+        )
+        ttl = self.backend.default_ttl if options.ttl is None else options.ttl
         return LockRequest(
-            key, terms, self.slot(key, terms), queues_locally=queues_locally, ttl=ttl
+            key, options, self.slot(key, options), queues_locally=queues_locally, ttl=ttl
         )
 
     def claim(self, request: LockRequest, caller: Caller, *, waits: bool = True) -> Claim:
@@ -173,7 +175,7 @@ class Client:
         ttl, mode, permits, fair, owner = request.facts
         new = (
             request.key, self.runtime.new_id(), ttl, mode, permits, fair, owner,
-            caller.who, self.label, waits, not request.terms.hand_over,
+            caller.who, self.label, waits, not request.options.hand_over,
         )  # fmt: skip
         return _new_tuple(Claim, new)  # half the price of Claim(...), and every attempt makes one
 
@@ -214,7 +216,7 @@ class Client:
 
     def emit_request(self, kind: str, request: LockRequest, **facts: Any) -> None:  # as above
         if self.events.wants(kind):
-            mode = request.terms.mode
+            mode = request.options.mode
             self.emit_event(Event(kind, self.bare(request.key), self.backend.name, mode, **facts))
 
     def emit_event(self, event: Event, *, aside: bool = False) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from locknut.core import forking, losing, pacing, validation
 from locknut.core.holding import Hold
-from locknut.core.lock_request import Terms
+from locknut.core.lock_request import LockOptions
 from locknut.core.releasing import pass_on
 from locknut.core.values import Capability, Claim, Granted, Mode, State
 from locknut.errors import (
@@ -87,12 +87,12 @@ def _text(hold: Hold, detached_ttl: float) -> str:
         claim.id,
         hold.raw,
         hold.number,
-        hold.terms.ttl,
+        hold.options.ttl,
         claim.mode.value,
         claim.permits,
         claim.owner,
-        hold.terms.auto_renew,
-        hold.terms.max_hold,
+        hold.options.auto_renew,
+        hold.options.max_hold,
         detached_ttl,
     ]
     import base64
@@ -149,10 +149,10 @@ async def attach(client: Client, text: str, acquired: list[LeaseCore]) -> LeaseC
     key, detached_id, raw, number, ttl, mode, permits, owner, auto_renew, max_hold, detached_ttl = (
         _facts(client, text)
     )
-    terms = Terms(
+    options = LockOptions(
         ttl, auto_renew, max_hold, False, owner, Mode(mode), permits, False
     )  # a tuple's fields
-    request, caller = client.request(client.bare(key), terms), client.runtime.caller()
+    request, caller = client.request(client.bare(key), options), client.runtime.caller()
     claim = client.claim(request, caller)
     detached = claim._replace(id=detached_id, ttl=detached_ttl)
     try:
@@ -164,7 +164,7 @@ async def attach(client: Client, text: str, acquired: list[LeaseCore]) -> LeaseC
     if granted is None:
         message = "the detached hold is gone: attached by somebody else, released, or run out"
         raise LeaseLost(message, key=client.bare(key), backend=client.backend.name)
-    hold = Hold(claim, terms, granted, sent, None)
+    hold = Hold(claim, options, granted, sent, None)
     hold.raw, hold.number = raw, number
     client.begin(hold)
     lease = client.lend(hold, caller, request.slot, acquired)

@@ -95,7 +95,7 @@ def _leave_claim(
     line.left = None
     if state.claim is None or not state.claim.waits or state.unfinished is not None:
         return None  # a mere try has no place to leave, nor is a claim two callers' at a time
-    if not line.waiters or next(iter(line.waiters)).terms != request.terms:
+    if not line.waiters or next(iter(line.waiters)).options != request.options:
         return None
     line.left, state.claim = (state.claim, state.unanswered), None
     heir = client.pass_turn(line)

@@ -16,7 +16,7 @@ from locknut.errors import LeaseLost, NotHeld
 
 if TYPE_CHECKING:
     from locknut.core.client import Client
-    from locknut.core.lock_request import Terms
+    from locknut.core.lock_request import LockOptions
     from locknut.core.ports import Signal
     from locknut.core.queueing import Line
 
@@ -40,20 +40,20 @@ class Hold:
         "lease",
         "line",
         "number",
+        "options",
         "outcome_unknown",
         "raw",
         "since",
-        "terms",
         "ttl",
         "valid_until",
     )
 
     def __init__(
-        self, claim: Claim, terms: Terms, granted: Granted, sent: float, line: Line | None
+        self, claim: Claim, options: LockOptions, granted: Granted, sent: float, line: Line | None
     ):
         self.raw, ttl, anchor, until = granted
         self.claim = claim
-        self.terms = terms
+        self.options = options
         self.line = line
         self.number = self.failures = 0
         self.ttl = ttl = claim.ttl if ttl is None else ttl
@@ -70,7 +70,7 @@ class Hold:
         if until is not None:
             self.valid_until = min(self.valid_until, until)
             self.due = min(self.due, anchor + (self.valid_until - anchor) / pacing.RENEWALS_PER_TTL)
-        max_hold = terms.max_hold
+        max_hold = options.max_hold
         if max_hold is not None:
             self.hold_until = sent + max_hold
             self.due = min(self.due, self.hold_until)
@@ -97,7 +97,7 @@ class Hold:
 
     def at_risk(self, now: float) -> bool:
         """A renewal failed, or is so late that something must be wrong."""
-        if self.failures > 0 or self.ttl is None or not self.terms.auto_renew:
+        if self.failures > 0 or self.ttl is None or not self.options.auto_renew:
             return self.failures > 0
         return now > self.anchor + self.ttl * 2 / 3
 
@@ -299,11 +299,9 @@ class LeaseCore:
             )
             return LeaseLost(message, **place)
         if self._reason == "forked":
-            message = (
-                "this lease belongs to the process that forked; acquire the lock again to have one "
-                "of this process"
-            )
-            return NotHeld(message, **place)
-        if self._ended is State.DETACHED:
-            return NotHeld("this lease was detached; who attaches its text holds the lock", **place)
-        return NotHeld("this lease is not held any more: it was released", **place)
+            why = "belongs to the process that forked; this process has to acquire the lock itself"
+        elif self._ended is State.DETACHED:
+            why = "was detached; whoever calls attach() with its text now holds the lock"
+        else:
+            why = "is not held any more: it was released"
+        return NotHeld(f"this lease {why}", **place)

@@ -1,4 +1,4 @@
-"""What a Lock asks for: its terms, and the request that is worked out from them once."""
+"""What a Lock asks for: its options, and the request that is worked out from them once."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import NamedTuple
 from locknut.core.values import Mode
 
 
-class Terms(NamedTuple):
-    """What a Lock asks for: equal terms may hand a hold over to each other."""
+class LockOptions(NamedTuple):
+    """The options of a Lock, checked. Locks with equal options may hand a hold over."""
 
     ttl: float | None = None
     auto_renew: bool = True
@@ -22,26 +22,26 @@ class Terms(NamedTuple):
 
 
 class LockRequest:
-    """What a Lock asks for, worked out once: the key, the terms, and where re-entry looks.
+    """What a Lock asks for, worked out once: the key, the options, and where re-entry looks.
 
     Slots, not a NamedTuple: every acquire reads all of it several times.
     """
 
-    __slots__ = ("facts", "key", "queues_locally", "slot", "terms")
+    __slots__ = ("facts", "key", "options", "queues_locally", "slot")
 
     def __init__(
         self,
         key: str,
-        terms: Terms,
+        options: LockOptions,
         slot: object,
         *,
         queues_locally: bool,
         ttl: float | None = None,
     ):
         self.key = key
-        self.terms = terms
+        self.options = options
         self.slot = slot
         self.queues_locally = queues_locally
         """Whether callers of this process queue up for it among themselves."""
-        self.facts = (ttl, terms.mode, terms.permits, terms.fair, terms.owner)
+        self.facts = (ttl, options.mode, options.permits, options.fair, options.owner)
         """What every claim says, between its id and who asks."""

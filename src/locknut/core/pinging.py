@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from locknut.core import validation
 from locknut.core.asking import AcquireState
 from locknut.core.giving_up import give_up
-from locknut.core.lock_request import Terms
+from locknut.core.lock_request import LockOptions
 from locknut.core.values import Capability, Granted, Mode
 from locknut.errors import BackendUnavailable, LocknutError
 
@@ -33,7 +33,7 @@ async def ping(client: Client, timeout: validation.Duration) -> float:
     client.ensure_open()
     runtime = client.runtime
     began = runtime.now()
-    request = client.request(NAME, _terms(client))
+    request = client.request(NAME, _options(client))
     state = AcquireState(runtime.caller(), began + validation.seconds(timeout, "timeout"), began)
     state.limit = state.until
     state.claim = client.claim(request, state.caller, waits=False)
@@ -50,11 +50,11 @@ async def ping(client: Client, timeout: validation.Duration) -> float:
     return runtime.now() - began
 
 
-def _terms(client: Client) -> Terms:
+def _options(client: Client) -> LockOptions:
     backend = client.backend
     shared = Capability.SHARED in backend.capabilities
     ttl = min(max(_TTL, backend.min_ttl), backend.max_ttl)
-    return Terms(ttl, auto_renew=False, mode=Mode.SHARED if shared else Mode.EXCLUSIVE)
+    return LockOptions(ttl, auto_renew=False, mode=Mode.SHARED if shared else Mode.EXCLUSIVE)
 
 
 async def _take(client: Client, state: AcquireState, claim: Claim) -> None:

@@ -13,7 +13,7 @@ from locknut.core.pacing import COHORT_SECONDS
 
 if TYPE_CHECKING:
     from locknut.core.holding import Hold
-    from locknut.core.lock_request import Terms
+    from locknut.core.lock_request import LockOptions
     from locknut.core.ports import Signal
     from locknut.core.values import Claim
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 class Waiter:
     """One thread or task in the line, and what it was given when it was woken."""
 
-    __slots__ = ("hold", "signal", "terms", "turn")
+    __slots__ = ("hold", "options", "signal", "turn")
 
-    def __init__(self, terms: Terms, signal: Signal):
-        self.terms = terms
+    def __init__(self, options: LockOptions, signal: Signal):
+        self.options = options
         self.signal = signal
         self.turn = False
         """True: it is first now and asks the engine itself."""
@@ -53,8 +53,8 @@ class Line:
         self.pause_until = 0.0
         """Where the engine has no line, a process steps back after a cohort (L14)."""
 
-    def join(self, terms: Terms, signal: Signal) -> Waiter:
-        waiter = Waiter(terms, signal)
+    def join(self, options: LockOptions, signal: Signal) -> Waiter:
+        waiter = Waiter(options, signal)
         if self.waiters is _NOBODY:
             self.waiters = OrderedDict()
         self.waiters[waiter] = None
@@ -82,7 +82,7 @@ class Line:
         if not self.waiters:
             return None
         first = next(iter(self.waiters))
-        if first.terms != hold.terms or not may_hand_over(hold, now, cohort):
+        if first.options != hold.options or not may_hand_over(hold, now, cohort):
             return None
         del self.waiters[first]
         first.hold = hold
@@ -91,11 +91,11 @@ class Line:
 
 def may_hand_over(hold: Hold, now: float, cohort: int) -> bool:
     """Bounded, so that other processes are not starved, and only with time left to use."""
-    terms = hold.terms
+    options = hold.options
     return (
         hold.number < cohort
-        and terms.hand_over
-        and not terms.fair
+        and options.hand_over
+        and not options.fair
         and now < hold.since + COHORT_SECONDS
         and (hold.ttl is None or hold.valid_until - now >= hold.ttl / 2)
     )

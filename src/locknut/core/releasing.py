@@ -147,8 +147,8 @@ def _decide(client: Client, hold: Hold) -> Waiter | None:
         if heir is not None:
             hold.number += 1
             hold.lease = nobody
-            if hold.terms.max_hold is not None:
-                hold.hold_until = now + hold.terms.max_hold
+            if hold.options.max_hold is not None:
+                hold.hold_until = now + hold.options.max_hold
             return heir
         if client.steps_back:
             line.pause_until = now + pacing.backoff(1, client.runtime.random())

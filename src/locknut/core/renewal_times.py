@@ -32,18 +32,18 @@ def interval(hold: Hold) -> float:
     """
     if hold.ttl is None:
         return NEVER
-    if not hold.terms.auto_renew and not is_short(hold):
+    if not hold.options.auto_renew and not is_short(hold):
         return NEVER
     return hold.ttl / pacing.RENEWALS_PER_TTL
 
 
 def first_look(hold: Hold) -> float:
-    """After how long it is looked at: a constant of the terms, so that it leaves nothing behind."""
-    terms = hold.terms
+    """Return after how long the keeper looks at it: a constant, so that nothing is left behind."""
+    options = hold.options
     first = interval(hold)
     if first == NEVER and hold.ttl is not None:
         first = pacing.validity(0.0, hold.ttl)
-    return first if terms.max_hold is None else min(first, terms.max_hold)
+    return first if options.max_hold is None else min(first, options.max_hold)
 
 
 def sooner(hold: Hold, start: float) -> float:

@@ -58,8 +58,8 @@ def _enabled_if_imported(level: int) -> bool:
 _enabled: Callable[[int], bool] = _enabled_if_imported
 
 
-class Telling:
-    """The ear of one Locks."""
+class EventHub:
+    """Takes the events of one Locks to its listeners and to the log."""
 
     def __init__(self, way: Way = Way("")) -> None:  # noqa: B008  # a tuple
         self.way = way

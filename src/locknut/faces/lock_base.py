@@ -21,7 +21,7 @@ from locknut.faces.options import OnLost, checked_on_lost, timed_out
 if TYPE_CHECKING:
     from locknut.core.client import Client
     from locknut.core.holding import Caller
-    from locknut.core.lock_request import Terms
+    from locknut.core.lock_request import LockOptions
     from locknut.core.ports import Runtime
 
 T = TypeVar("T")
@@ -61,18 +61,18 @@ class LockBase(pickling.Named):
         self,
         client: Client,
         name: str = "",
-        terms: Terms | None = None,
+        options: LockOptions | None = None,
         timeout: validation.Duration | None = None,
         on_lost: OnLost = None,
     ):
-        if terms is None:
+        if options is None:
             raise made_by(type(self))
         self.name = validation.name(name)
         self._client = client
         self._timeout = timeout
         self._wait = validation.wait(timeout)
         self._on_lost = on_lost if on_lost is None else checked_on_lost(on_lost)
-        self._request = client.request(name, terms)
+        self._request = client.request(name, options)
 
     @abstractmethod
     def _caller(self) -> Caller | None:
@@ -83,7 +83,7 @@ class LockBase(pickling.Named):
         lease = None if caller is None else caller.get(self._request.slot)
         if isinstance(lease, list):
             lease = lease[-1] if lease else None
-        if lease is not None and lease.mode is not self._request.terms.mode:
+        if lease is not None and lease.mode is not self._request.options.mode:
             lease = lease._inner
         return lease
 
@@ -99,17 +99,17 @@ class LockBase(pickling.Named):
     @property
     def owner(self) -> str | None:
         """The `owner` that the lock was made with, if any."""
-        return self._request.terms.owner
+        return self._request.options.owner
 
     def __reduce__(self) -> tuple[object, ...]:
-        terms = self._request.terms
-        return type(self), (self._client, self.name, terms, self._timeout, self._on_lost)
+        options = self._request.options
+        return type(self), (self._client, self.name, options, self._timeout, self._on_lost)
 
     def __repr__(self) -> str:
-        terms, held = self._request.terms, "held" if self.held else "not held"
-        permits = f"{terms.permits} permit{'s' * (terms.permits > 1)}"
+        options, held = self._request.options, "held" if self.held else "not held"
+        permits = f"{options.permits} permit{'s' * (options.permits > 1)}"
         kind = {Mode.EXCLUSIVE: "", Mode.SHARED: ", reading", Mode.PERMIT: f", {permits}"}
-        where = f"{self.name!r}{kind[terms.mode]} on {self._client.backend.name}"
+        where = f"{self.name!r}{kind[options.mode]} on {self._client.backend.name}"
         return f"<{type(self).__module__}.{type(self).__name__} {where}: {held} here>"
 
 
@@ -121,7 +121,7 @@ class SemaphoreBase(LockBase):
     @property
     def permits(self) -> int:
         """How many may hold this semaphore at a time."""
-        return self._request.terms.permits
+        return self._request.options.permits
 
 
 class RWLockBase(pickling.Named, Generic[LockT]):
@@ -178,7 +178,7 @@ class LockGroupBase(pickling.Named):
 
     def __reduce__(self) -> tuple[object, ...]:
         parts = [
-            (client, client.bare(request.key), request.terms) for client, request in self._parts
+            (client, client.bare(request.key), request.options) for client, request in self._parts
         ]
         return pickling.together, (type(self), parts, self._timeout)
 

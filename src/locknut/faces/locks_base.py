@@ -13,7 +13,7 @@ from locknut import opening
 from locknut.core import validation
 from locknut.core.values import Capability, Event, Mode
 from locknut.faces.lock_base import LockBase, LockGroupBase, LockT, RWLockBase, SemaphoreBase
-from locknut.faces.options import LockKeywords, OnBusy, OnLost, make_terms
+from locknut.faces.options import LockKeywords, OnBusy, OnLost, make_options
 
 RWLockT = TypeVar("RWLockT", bound=RWLockBase[Any])
 SemaphoreT = TypeVar("SemaphoreT", bound=SemaphoreBase)
@@ -70,10 +70,10 @@ class LocksBase(opening.Opened, Generic[LockT, RWLockT, SemaphoreT, GroupT, Deco
     ) -> LockT:
         """Make a re-entrant lock. `timeout`: how long to wait; `ttl`: its life without renewal."""
         client = self._client
-        terms = make_terms(
+        options = make_options(
             client, ttl=ttl, auto_renew=auto_renew, max_hold=max_hold, fair=fair, owner=owner
         )
-        return self._lock_type(client, name, terms, timeout, on_lost)
+        return self._lock_type(client, name, options, timeout, on_lost)
 
     def rwlock(
         self,
@@ -89,7 +89,7 @@ class LocksBase(opening.Opened, Generic[LockT, RWLockT, SemaphoreT, GroupT, Deco
         client = self._client
 
         def half(mode: Mode) -> LockBase:
-            terms = make_terms(
+            options = make_options(
                 client,
                 ttl=ttl,
                 auto_renew=auto_renew,
@@ -97,7 +97,7 @@ class LocksBase(opening.Opened, Generic[LockT, RWLockT, SemaphoreT, GroupT, Deco
                 mode=mode,
                 hand_over=False,
             )
-            return self._lock_type(client, name, terms, timeout, on_lost)
+            return self._lock_type(client, name, options, timeout, on_lost)
 
         return self._rwlock_type(half(Mode.SHARED), half(Mode.EXCLUSIVE))
 
@@ -115,7 +115,7 @@ class LocksBase(opening.Opened, Generic[LockT, RWLockT, SemaphoreT, GroupT, Deco
     ) -> SemaphoreT:
         """Make a semaphore: at most `permits` holders at a time, each with its own lease."""
         client = self._client
-        terms = make_terms(
+        options = make_options(
             client,
             ttl=ttl,
             auto_renew=auto_renew,
@@ -124,7 +124,7 @@ class LocksBase(opening.Opened, Generic[LockT, RWLockT, SemaphoreT, GroupT, Deco
             mode=Mode.PERMIT,
             permits=validation.permits(permits),
         )
-        return self._semaphore_type(client, name, terms, timeout, on_lost)
+        return self._semaphore_type(client, name, options, timeout, on_lost)
 
     def all(
         self,
@@ -136,8 +136,8 @@ class LocksBase(opening.Opened, Generic[LockT, RWLockT, SemaphoreT, GroupT, Deco
     ) -> GroupT:
         """Take several locks at once: all or none, and two callers never deadlock."""
         client = self._client
-        terms = make_terms(client, ttl=ttl, auto_renew=auto_renew, max_hold=max_hold)
-        parts = [(client, client.request(validation.name(name), terms)) for name in names]
+        options = make_options(client, ttl=ttl, auto_renew=auto_renew, max_hold=max_hold)
+        parts = [(client, client.request(validation.name(name), options)) for name in names]
         return self._group_type(parts, timeout)
 
     @overload

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from locknut.core import validation
 from locknut.core.durations import spell
-from locknut.core.lock_request import Terms
+from locknut.core.lock_request import LockOptions
 from locknut.core.values import LockInfo, Mode
 from locknut.errors import AcquireTimeout, ConfigurationError
 
@@ -20,7 +20,7 @@ OnBusy = Literal["raise", "skip", "wait"]
 
 
 class LockKeywords(TypedDict, total=False):
-    """The options of `lock`, which are those of `locked` too: a test keeps them equal."""
+    """The keyword arguments of `lock`, which are those of `locked` too: a test keeps them equal."""
 
     ttl: validation.Duration | None
     auto_renew: bool
@@ -30,7 +30,7 @@ class LockKeywords(TypedDict, total=False):
     on_lost: OnLost
 
 
-def make_terms(  # noqa: PLR0913  # the public options of a lock, each by name
+def make_options(  # noqa: PLR0913  # the public options of a lock, each by name
     client: Client,
     *,
     ttl: validation.Duration | None = None,
@@ -41,15 +41,17 @@ def make_terms(  # noqa: PLR0913  # the public options of a lock, each by name
     mode: Mode = Mode.EXCLUSIVE,
     permits: int = 1,
     hand_over: bool = True,
-) -> Terms:
-    """Return the terms of a lock, or raise an error that names the wrong argument."""
+) -> LockOptions:
+    """Return the checked options of a lock, or raise an error that names the wrong argument."""
     backend = client.backend
     validation.able(backend, mode, fair=fair, owner=owner)
     if owner is not None:
         validation.name(owner, "owner")
     seconds = validation.ttl(ttl, backend.min_ttl, backend.max_ttl)
     longest = validation.max_hold(max_hold)
-    return Terms(seconds, bool(auto_renew), longest, bool(fair), owner, mode, permits, hand_over)
+    return LockOptions(
+        seconds, bool(auto_renew), longest, bool(fair), owner, mode, permits, hand_over
+    )
 
 
 def check_options(timeout: validation.Duration | None, options: LockKeywords) -> None:

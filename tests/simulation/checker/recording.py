@@ -59,15 +59,15 @@ class Recorder:
     def called(self, lock: Lock) -> str:
         """An acquire begins: the name of its story."""
         story = f"{self._who}.{next(self._numbers)}"
-        terms = lock._request.terms
+        options = lock._request.options
         self.tell(
             Kind.CALLED,
             lock.name,
             story,
-            mode=terms.mode,
-            permits=terms.permits,
-            owner=terms.owner,
-            fair=terms.fair,
+            mode=options.mode,
+            permits=options.permits,
+            owner=options.owner,
+            fair=options.fair,
         )
         return story
 
