@@ -12,7 +12,7 @@ from locknut.aio.decorator import Decorator, SkippingDecorator, decorator
 from locknut.aio.lease import Lease
 from locknut.aio.lock_group import LockGroup
 from locknut.aio.primitives import Lock, RWLock, Semaphore
-from locknut.core import acquiring_all, closing, detaching, inspecting, pinging, validation
+from locknut.core import acquiring_all, closing, detaching, inspecting, validation
 from locknut.core.holding import Caller, nobody
 from locknut.core.ports import Backend, Engine, Runtime
 from locknut.core.values import LockInfo, Ping
@@ -72,6 +72,8 @@ class Locks(LocksBase[Lock, RWLock, Semaphore, LockGroup, Decorator, SkippingDec
         Raises BackendUnavailable or another BackendError that says what is wrong. The lock's name
         is `locknut.ping`; simultaneous probes do not wait for each other.
         """
+        from locknut.core import pinging  # few programs need it
+
         belonging.here(self._client)
         return Ping(self.backend, self.place, await pinging.ping(self._client, timeout))
 

@@ -11,7 +11,7 @@ from locknut.blocking.decorator import Decorator, SkippingDecorator, decorator
 from locknut.blocking.lease import Lease
 from locknut.blocking.lock_group import LockGroup
 from locknut.blocking.primitives import Lock, RWLock, Semaphore
-from locknut.core import acquiring_all, closing, detaching, inspecting, pinging, validation
+from locknut.core import acquiring_all, closing, detaching, inspecting, validation
 from locknut.core.ports import Backend, Engine, Runtime
 from locknut.core.values import LockInfo, Ping
 from locknut.faces import misuse
@@ -67,6 +67,8 @@ class Locks(LocksBase[Lock, RWLock, Semaphore, LockGroup, Decorator, SkippingDec
         Raises BackendUnavailable or another BackendError that says what is wrong. The lock's name
         is `locknut.ping`; simultaneous probes do not wait for each other.
         """
+        from locknut.core import pinging  # few programs need it
+
         return Ping(self.backend, self.place, run(pinging.ping(self._client, timeout)))
 
     def attach(self, text: str) -> Lease:
