@@ -61,7 +61,7 @@ for _beyond in (
     "test_a_waiting_writer_is_not_starved",
     "test_a_downgrade_lets_waiting_readers_in_and_no_writer",
     "test_a_downgrade_asked_twice_is_one",
-    "test_adopting_is_a_swap_and_asked_twice_is_one",
+    "test_attaching_is_a_swap_and_asked_twice_is_one",
     "test_the_holder_is_shown_and_its_secret_is_not",
 ):
     setattr(TestPlainFile, _beyond, None)  # without a line, owners and detached holds

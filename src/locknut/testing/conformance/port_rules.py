@@ -239,7 +239,7 @@ class PortRules(Part):
         assert await port.release(after)
 
     @needs(Capability.DETACHING)
-    async def test_adopting_is_a_swap_and_asked_twice_is_one(self, scene: Scene) -> None:
+    async def test_attaching_is_a_swap_and_asked_twice_is_one(self, scene: Scene) -> None:
         port, other = scene.port(), scene.port()
         detached, mine, late = (scene.claim("x") for _ in range(3))
         granted: Any = await port.attempt(detached, 0.0)
