@@ -1,4 +1,4 @@
-"""From a URL to an engine: built-in schemes first, then the entry points `locknut.backends`.
+"""From a URL, or from a driver's own client, to an engine, by the entry points of the engines.
 
 Unknown options are refused by the engine that reads them, and no message shows a password.
 """
@@ -20,21 +20,22 @@ _REDIS = tuple(
     for product in ("redis", "valkey")
     for kind in ("", "s", "+unix", "+sentinel", "s+sentinel", "+cluster", "s+cluster")
 )
-_BUILT_IN = {
-    "memory": "locknut.backends.memory",
-    "file": "locknut.backends.file",
-    **dict.fromkeys(_REDIS, "locknut.backends.redis"),
-    **dict.fromkeys(("redlock", "redlocks"), "locknut.backends.redlock"),
-    **dict.fromkeys(("zookeeper", "zookeeper+tls"), "locknut.backends.zookeeper"),
+_ENGINES = {
+    "memory": "locknut.backends.memory:open_engine",
+    "file": "locknut.backends.file:open_engine",
+    **dict.fromkeys(_REDIS, "locknut.backends.redis:open_engine"),
+    **dict.fromkeys(("redlock", "redlocks"), "locknut.backends.redlock:open_engine"),
+    **dict.fromkeys(("zookeeper", "zookeeper+tls"), "locknut.backends.zookeeper:open_engine"),
 }
-
-
+"""Our own entry points `locknut.backends`, as in pyproject.toml (`tests/contracts` compares the
+two). They stand here as well because to look them up takes longer than all of `import locknut`.
+"""
 _CLIENTS = {
-    "redis": "locknut.backends.redis",
-    "valkey": "locknut.backends.redis",
-    "kazoo": "locknut.backends.zookeeper",
+    "redis": "locknut.backends.redis:from_client",
+    "valkey": "locknut.backends.redis:from_client",
+    "kazoo": "locknut.backends.zookeeper:from_client",
 }
-"""Drivers whose clients can be handed in, by their module."""
+"""The same for `locknut.clients`: drivers whose clients can be handed in, by their top module."""
 
 
 _URL = re.compile(
@@ -151,14 +152,11 @@ def open_nodes(texts: Iterable[str], options: dict[str, str]) -> Engine:
 
 
 def _from_client(client: Any) -> Engine:
-    from importlib import import_module
-
     for kind in type(client).__mro__:
-        module = _CLIENTS.get(kind.__module__.partition(".")[0])
-        if module is not None:
-            engine: Engine = import_module(module).from_client(client)
-            return engine
-    known = ", ".join(sorted(_CLIENTS))
+        make = _entry("locknut.clients", _CLIENTS, kind.__module__.partition(".")[0])
+        if make is not None:
+            return make(client)
+    known = ", ".join(_names("locknut.clients", _CLIENTS))
     message = (
         f"a URL like 'file:' or 'redis://localhost' is needed, or a client of {known}; "
         f"got a {type(client).__name__}"
@@ -167,24 +165,39 @@ def _from_client(client: Any) -> Engine:
 
 
 def _opener(url: Url) -> Callable[[Url], Engine]:
-    from importlib import import_module
-
     scheme = url.scheme
-    if scheme in _BUILT_IN:
-        opener: Callable[[Url], Engine] = import_module(_BUILT_IN[scheme]).open_engine
-        return opener
-    from importlib.metadata import entry_points
-
-    for entry in entry_points(group="locknut.backends", name=scheme):
-        found: Callable[[Url], Engine] = entry.load()
+    found = _entry("locknut.backends", _ENGINES, scheme)
+    if found is not None:
         return found
-    known = sorted({*_BUILT_IN, *entry_points(group="locknut.backends").names})
     if url.path.isdigit() and not url.netloc:
         address = f"{scheme}:{url.path}"
         message = f"{address!r} is an address without a scheme, did you mean 'redis://{address}'?"
         raise ConfigurationError(message)
+    known = _names("locknut.backends", _ENGINES)
     meant = validation.nearest(scheme, known) or f"; there are: {', '.join(_plain(known))}"
     raise ConfigurationError(f"no engine is installed for {scheme!r} URLs{meant}")
+
+
+def _entry(group: str, ours: dict[str, str], name: str) -> Callable[[Any], Engine] | None:
+    """What an entry point of this name leads to; ours are found without a search."""
+    if name in ours:
+        from importlib import import_module
+
+        module, _, attribute = ours[name].partition(":")
+        own: Callable[[Any], Engine] = getattr(import_module(module), attribute)
+        return own
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group=group, name=name):
+        found: Callable[[Any], Engine] = entry.load()
+        return found
+    return None
+
+
+def _names(group: str, ours: dict[str, str]) -> list[str]:
+    from importlib.metadata import entry_points
+
+    return sorted({*ours, *entry_points(group=group).names})
 
 
 def _plain(schemes: list[str]) -> list[str]:

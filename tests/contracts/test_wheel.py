@@ -89,7 +89,8 @@ def test_every_entry_point_leads_somewhere(wheel: Path, tmp_path: Path) -> None:
     program = """
 from importlib.metadata import distribution
 entries = [e for e in distribution("locknut").entry_points if e.group != "pytest11"]
-assert {e.group for e in entries} == {"console_scripts", "locknut.backends"}, entries
+groups = {"console_scripts", "locknut.backends", "locknut.clients"}
+assert {e.group for e in entries} == groups, entries
 for entry in entries:
     assert callable(entry.load()), entry
 """

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from locknut.core import losing
-from locknut.core.base import BaseBackend
 from locknut.core.values import State
 from locknut.errors import BackendUnavailable
 
@@ -44,7 +43,7 @@ def here(client: Client) -> Client:
     return client
 
 
-class Elsewhere(BaseBackend):
+class Elsewhere:
     """The parent's backend: what it is can be asked in the child, but it does nothing any more.
 
     Tasks that were in the middle of an acquire at the fork exist in the child as well. When they
@@ -57,11 +56,20 @@ class Elsewhere(BaseBackend):
         self.default_ttl = backend.default_ttl
         self.min_ttl = backend.min_ttl
         self.max_ttl = backend.max_ttl
+        self.max_detached_ttl = backend.max_detached_ttl
         self.heartbeat = backend.heartbeat
+        self.no_tombstones = backend.no_tombstones
+        self.waits_on_first_attempt = self.batches = False
+        self.passes_notes = self.notices_hang_up = False
+        self.inside = bool
+
+    def forked(self) -> None:
+        """It is the child of a child: there is nothing left to forget."""
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
         """At once, not when it is awaited: a collected task awaits nothing."""
         raise BackendUnavailable(FORKED, backend=self.name)
 
-    attempt = renew = release = downgrade = detach = attach = undo_attach = _refuse
-    inspect = inspect_all = inspect_holders = break_hold = close = listen = watch = _refuse
+    attempt = attempt_all = renew = release = release_all = downgrade = _refuse
+    detach = attach = undo_attach = break_hold = inspect = inspect_all = inspect_holders = _refuse
+    watch = listen = scatter = hung_up = close = dropped = _refuse
