@@ -50,6 +50,15 @@ def test_a_class_has_the_same_members_in_both_faces(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CLASSES)
+def test_a_class_of_one_face_is_none_of_the_other(name: str) -> None:
+    """They share base classes, which are not public: `isinstance` tells the faces apart."""
+    one, other = getattr(locknut, name), getattr(locknut.aio, name)
+    assert not issubclass(one, other)
+    assert not issubclass(other, one)
+    assert (one.__module__, other.__module__) == ("locknut", "locknut.aio")
+
+
+@pytest.mark.parametrize("name", CLASSES)
 def test_members_have_the_same_parameters_and_first_sentence(name: str) -> None:
     blocking, loop = members(getattr(locknut, name)), members(getattr(locknut.aio, name))
     for member, one in blocking.items():

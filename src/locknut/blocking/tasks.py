@@ -35,9 +35,10 @@ _OTHER_GREENLET = (
 
 
 def running_task(*, again: bool) -> object | None:
-    """The task that this thread runs just now, or the greenlet where there is no loop; None without
-    either. To enter it `again`, in a callback of the loop, the loop: whoever enters there for the
-    first time leaves at once.
+    """Return the task that this thread runs now, or the greenlet if no loop runs; None without both.
+
+    A callback of the loop has no task. If it enters a lock `again`, this returns the loop itself; a
+    callback that enters for the first time also leaves before it returns.
     """
     tasks: Any = sys.modules.get("asyncio.tasks")  # not imported for this: then no loop runs either
     if tasks is None or (_LOOKING_COSTS and not again and not tasks._current_tasks):
