@@ -35,7 +35,7 @@ _OTHER_GREENLET = (
 
 
 def running_task(*, again: bool) -> object | None:
-    """Return the task that this thread runs now, or the greenlet if no loop runs; None without both.
+    """Return the task that this thread runs, or the greenlet if no loop runs; None without both.
 
     A callback of the loop has no task. If it enters a lock `again`, this returns the loop itself; a
     callback that enters for the first time also leaves before it returns.
