@@ -66,8 +66,8 @@ BUGS: dict[str, Bug] = {
     "no-tombstone": Bug(Variant(store=engine.ForgetsTombstones), "g", _LATE),
     "stays-in-line": Bug(Variant(store=engine.StaysInLine), "g"),
     "attach-twice": Bug(Variant(store=engine.AttachesTwice), "ab"),
-    "renewal-shortens-what-is-parked": Bug(
-        Variant(store=engine.ForgetsWhatIsParked),
+    "renewal-shortens-what-is-detached": Bug(
+        Variant(store=engine.ForgetsWhatIsDetached),
         "d",
         Faults(slow=0.6, late=0.1, duplicated=0.1),
         ("parcel",),

@@ -106,7 +106,7 @@ class StaysInLine(SimStore):
         return super().release(claim, now, outcome_unknown=outcome_unknown)
 
 
-class ForgetsWhatIsParked(SimStore):
+class ForgetsWhatIsDetached(SimStore):
     """A renewal that comes after the hold was detached cuts it down to the ttl of its lock."""
 
     def detach(self, claim: Claim, ttl: float, now: float) -> bool:

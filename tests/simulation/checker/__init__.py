@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tests.simulation.checker.detached import parking
+from tests.simulation.checker.detached import detached_holds
 from tests.simulation.checker.history import Event
 from tests.simulation.checker.progress import leftovers, progress, turns
 from tests.simulation.checker.safety import exclusion, fences, loss, ownership, resource
@@ -30,7 +30,7 @@ RULES: tuple[Rule, ...] = (
     fences,
     resource,
     loss,
-    parking,
+    detached_holds,
     ownership,
     progress,
     turns,

@@ -18,7 +18,7 @@ SLACK = 0.05
 """Seconds before the end of its time from which on it need not be there: clocks differ."""
 
 
-def parking(stories: Stories, given: Assumptions) -> Iterator[Violation]:
+def detached_holds(stories: Stories, given: Assumptions) -> Iterator[Violation]:
     """(d) Nobody is told that a detached hold is gone while nobody else can have it."""
     tries: dict[str, list[Story]] = defaultdict(list)
     for story in stories:
@@ -53,9 +53,9 @@ def _may_have_it(other: Story, story: Story, stories: Stories, given: Assumption
     """Whether another one took it, or may have: what was given up has to be put back first."""
     if _told_gone(other) is not None:
         return False
-    if other.got is not None or other.outcome is None or given.parked_again_within is None:
+    if other.got is not None or other.outcome is None or given.detached_again_within is None:
         return True
-    there_again = other.outcome.t + given.parked_again_within
+    there_again = other.outcome.t + given.detached_again_within
     return there_again > story.called.t or stories.asleep(
         other.called.who, other.called.t, story.called.t
     )

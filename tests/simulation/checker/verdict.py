@@ -46,7 +46,7 @@ class Assumptions:
     """Whether `fair` claims are served in the order in which they began to wait."""
     fifo_amid_faults: bool = False
     """Whether they are also while faults are at work: where those reach no message and no line."""
-    parked_again_within: float | None = None
+    detached_again_within: float | None = None
     """How soon a detached hold is there again after an attach was given up; None: not judged."""
 
     @property

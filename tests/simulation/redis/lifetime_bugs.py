@@ -60,14 +60,14 @@ _IN_TURN = replace(_SET_BACK, assumptions=replace(REDIS.assumptions, fifo_amid_f
 _PATIENT = replace(
     CONFIRMED,
     ttls=(1.5,),
-    assumptions=replace(REDIS.assumptions, parked_again_within=1.5),
+    assumptions=replace(REDIS.assumptions, detached_again_within=1.5),
 )
 """The ttl outlasts the way back, though messages are slow."""
 _ALL_ALONG = replace(FULL, disturbed=40.0, calm=0.0, busy=44.0)
 """Long enough for parcels to be detached, given up and attached while somebody is cancelled."""
 
 LASTING: dict[str, Bug] = {
-    "redis-renewal-shortens-what-is-parked": scripted(
+    "redis-renewal-shortens-what-is-detached": scripted(
         Edit(
             "renew",
             "if detaches or redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then",

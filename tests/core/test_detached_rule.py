@@ -6,7 +6,7 @@ from tests.simulation.checker import Assumptions, check
 from tests.simulation.checker.history import ATTACHED, Event, Kind
 
 K = Kind
-JUDGED = Assumptions(parked_again_within=1.0)
+JUDGED = Assumptions(detached_again_within=1.0)
 DETACHED = [
     Event(1.0, "p", K.CALLED, "n", "p1"),
     Event(1.1, "p", K.ACQUIRED, "n", "p1", fence=32, until=9.0),
