@@ -24,7 +24,7 @@ SHORT = 0.05
 @pytest.fixture
 def bell() -> Iterator[PollBell]:
     ringer = Ringer()
-    made = PollBell(ringer, ThreadSignal, lambda: None)
+    made = PollBell(ringer, ThreadSignal, now, lambda: None)
     made.hang(b"\0locknut-test-" + secrets.token_hex(8).encode())
     yield made
     made.close()

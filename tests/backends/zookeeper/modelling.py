@@ -311,7 +311,7 @@ class Client:
     def ask(self, request: Any) -> None:
         """What a server does with it: reads by itself, a sync by its leader, a write by most."""
         world, server, number = self.world, self.at, self._connection
-        batch = requests.Batch([request], self.proof, lambda _: None)
+        batch = requests.Batch([request], self.proof, lambda _: None, lambda: self.world.now)
 
         def heard() -> None:
             if number == self._connection:

@@ -20,6 +20,7 @@ from locknut.backends.zookeeper.backend import ZooKeeperBackend
 from locknut.backends.zookeeper.requests import Batch
 from locknut.core.values import Claim, Granted, Mode
 from locknut.errors import BackendUnavailable
+from locknut.runtimes.clock import now
 from locknut.runtimes.threads import ThreadRuntime, run
 from tests.api import interrupting, storm
 from tests.backends.zookeeper.conftest import Traffic, claim, engine, eventually
@@ -221,7 +222,7 @@ def test_what_was_left_to_kazoos_thread_is_not_overtaken(port: ZooKeeperBackend)
     (folder,) = node_names.folders_of(port.session.settings.root, mine)
     late = Create2(f"{folder}/late", b"", port.session.acl, 0)
 
-    batch = Batch([late], port.session.proof, lambda _: None)
+    batch = Batch([late], port.session.proof, lambda _: None, now)
     port.session._client._queue.append((late, batch))
     (found,) = run(port.ask(GetChildren(folder, None)))
     assert "late" in found

@@ -18,9 +18,7 @@ def schedules() -> Iterator[World]:
     """Each to its end."""
     for seed in range(SCHEDULES):
         world = World(seed)
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(requests, "now", lambda world=world: world.now)
-            world.run()
+        world.run()
         yield world
 
 

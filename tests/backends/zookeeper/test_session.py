@@ -21,6 +21,7 @@ from locknut.backends.zookeeper.kazoo_client import Client
 from locknut.backends.zookeeper.session import Session
 from locknut.core.values import Granted, Renewal, State
 from locknut.errors import BackendUnavailable, LeaseLost
+from locknut.runtimes.clock import now
 from locknut.runtimes.threads import ThreadRuntime, run
 from locknut.testing.proxy import FaultProxy
 from tests.backends.zookeeper.conftest import (
@@ -527,7 +528,7 @@ def test_a_server_that_hangs_up_before_we_are_connected_turns_us_away(
 ) -> None:
     """Linux tells of it as a broken pipe, while it connects."""
     backend = engine(f"{zookeeper_server.url}/app").blocking(ThreadRuntime())
-    client = Client(backend.session.settings)
+    client = Client(backend.session.settings, now)
 
     def refuse(**_: object) -> None:
         raise error

@@ -14,7 +14,6 @@ from typing import Final
 
 from locknut.backends.file.bells import Bell, Ringer
 from locknut.core.ports import Signal
-from locknut.runtimes.clock import now
 
 _DAY: Final = 86400.0
 
@@ -23,9 +22,13 @@ class LoopBell(Bell):
     """A bell for a task of the running loop."""
 
     def __init__(
-        self, ringer: Ringer, signal: Callable[[], Signal], abandoned: Callable[[], object]
+        self,
+        ringer: Ringer,
+        signal: Callable[[], Signal],
+        now: Callable[[], float],
+        abandoned: Callable[[], object],
     ) -> None:
-        super().__init__(ringer, signal)
+        super().__init__(ringer, signal, now)
         self._loop = asyncio.get_running_loop()
         self._rung = False
         self._sleeper: asyncio.Future[None] | None = None
@@ -35,7 +38,7 @@ class LoopBell(Bell):
 
     async def _wait_for_rings(self, until: float) -> bool:
         while not self._rung:
-            left = until - now()
+            left = until - self._now()
             if left <= 0:
                 return False
             await self._sleep(left)

@@ -12,7 +12,7 @@ from locknut.backends.file.bells import Bell, Ringer
 from locknut.backends.file.outcomes import Crowded, failed
 from locknut.backends.file.recipe import Recipe
 from locknut.core.base import BaseBackend
-from locknut.core.ports import Signal
+from locknut.core.ports import Runtime, Signal
 from locknut.core.values import Answer, Capability, Claim, Granted, LockInfo, Renewed
 from locknut.errors import Unsupported
 
@@ -35,7 +35,7 @@ ACROSS_MACHINES: Final = LOCAL - {Capability.FAIR, Capability.WAKE_UP, Capabilit
 """Tickets are times of one machine's clock, and bells ring on one machine only."""
 
 
-MakeBell = Callable[[Ringer, Callable[[], Signal], Callable[[], object]], Bell]
+MakeBell = Callable[[Ringer, Callable[[], Signal], Callable[[], float], Callable[[], object]], Bell]
 
 
 class FileBackend(BaseBackend):
@@ -51,11 +51,13 @@ class FileBackend(BaseBackend):
     def __init__(
         self,
         recipe: Recipe,
+        runtime: Runtime,
         bell: MakeBell,
         capabilities: frozenset[Capability] = LOCAL,
     ) -> None:
         self.capabilities = capabilities
         self._recipe = recipe
+        self._now = runtime.now
         self._bell = bell
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002 -- never waits
@@ -111,7 +113,9 @@ class FileBackend(BaseBackend):
 
     def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
         try:
-            return Watch(self._recipe, claim, self._bell, signal)
+            withdrawal = _Withdrawal(self._recipe, claim)
+            bell = self._bell(self._recipe.ringer, signal, self._now, withdrawal)
+            return BellWatch(self._recipe, claim, bell)
         except OSError as error:
             raise failed(error, claim.key) from error
 
@@ -122,15 +126,13 @@ class FileBackend(BaseBackend):
         self._recipe.forget()
 
 
-class Watch:
-    """A claim's bell, from when it starts to wait until it need not any more."""
+class BellWatch:
+    """The bell of a claim, for as long as its caller waits."""
 
-    def __init__(
-        self, recipe: Recipe, claim: Claim, bell: MakeBell, signal: Callable[[], Signal]
-    ) -> None:
+    def __init__(self, recipe: Recipe, claim: Claim, bell: Bell) -> None:
         self._recipe = recipe
         self._state = recipe.state_of(claim)
-        self._bell = bell(recipe.ringer, signal, _Withdrawal(recipe, claim))
+        self._bell = bell
 
     def __enter__(self) -> Bell:
         with self._state.mutex:

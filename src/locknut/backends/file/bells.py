@@ -85,8 +85,11 @@ class Ringer:
 class Bell(ABC):
     """What one waiter sleeps on. The colours add how."""
 
-    def __init__(self, ringer: Ringer, signal: Callable[[], Signal]) -> None:
+    def __init__(
+        self, ringer: Ringer, signal: Callable[[], Signal], now: Callable[[], float]
+    ) -> None:
         self._ringer = ringer
+        self._now = now
         self._plain = signal()
         self._socket: socket.socket | None = None
         self._hung = b""

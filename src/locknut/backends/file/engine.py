@@ -27,13 +27,13 @@ class FileEngine(BaseEngine):
         self._capabilities = ACROSS_MACHINES if network else LOCAL
         self._recipe = _recipes.setdefault(directory.path, Recipe(Files(directory)))
 
-    def blocking(self, runtime: Runtime) -> FileBackend:  # noqa: ARG002  # its parts ask the clock themselves
-        return FileBackend(self._recipe, PollBell, self._capabilities)
+    def blocking(self, runtime: Runtime) -> FileBackend:
+        return FileBackend(self._recipe, runtime, PollBell, self._capabilities)
 
-    def asyncio(self, runtime: Runtime) -> FileBackend:  # noqa: ARG002  # its parts ask the clock themselves
+    def asyncio(self, runtime: Runtime) -> FileBackend:
         from locknut.backends.file.aio import LoopBell  # `locknut run` needs no event loop
 
-        return FileBackend(self._recipe, LoopBell, self._capabilities)
+        return FileBackend(self._recipe, runtime, LoopBell, self._capabilities)
 
     def clean(self, unused_for: float = CLEAN_AFTER) -> int:
         """Remove the files of names nobody holds, waits for, or had granted for so many seconds."""

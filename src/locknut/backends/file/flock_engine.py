@@ -10,7 +10,6 @@ is taken away.
 from __future__ import annotations
 
 import os
-import random
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -58,7 +57,7 @@ class FlockFiles:
 
     def __init__(self, directory: Directory) -> None:
         self.folder = Folder(directory)
-        self._made = random.randrange(EVERY)  # noqa: S311 -- processes that make one file count too
+        self._made = os.urandom(1)[0] % EVERY  # processes that make one file count too
         finalize(self, self.folder.close).atexit = False
 
     def clean(self, unused_for: float = 3600.0, most: int | None = None) -> int:
@@ -132,11 +131,11 @@ class FlockEngine(BaseEngine):
         self.me = own_identity()
         this_process.forget_after_fork(self)
 
-    def blocking(self, runtime: Runtime) -> FlockBackend:  # noqa: ARG002  # soon
-        return FlockBackend(self)
+    def blocking(self, runtime: Runtime) -> FlockBackend:
+        return FlockBackend(self, runtime)
 
-    def asyncio(self, runtime: Runtime) -> FlockBackend:  # noqa: ARG002  # soon
-        return FlockBackend(self)
+    def asyncio(self, runtime: Runtime) -> FlockBackend:
+        return FlockBackend(self, runtime)
 
     def clean(self, unused_for: float = 3600.0) -> int:
         """Remove the files of names nobody holds or had granted for so many seconds."""
@@ -167,8 +166,9 @@ class FlockBackend(BaseBackend):
     heartbeat: float | None = 1.0
     passes_notes = True
 
-    def __init__(self, engine: FlockEngine) -> None:
+    def __init__(self, engine: FlockEngine, runtime: Runtime) -> None:
         self._engine = engine
+        self._random = runtime.random
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002 -- never waits
         held = self._engine.holds.get(claim.id)
@@ -187,7 +187,7 @@ class FlockBackend(BaseBackend):
         if raw is None:
             refused = self._engine.refusals[claim.id] = self._engine.refusals.get(claim.id, 0) + 1
             longest = min(_LATEST, _SOONEST * 2 ** min(refused, 10))
-            return Busy(longest * random.uniform(0.5, 1.0))  # noqa: S311 -- not a secret
+            return Busy(longest * (0.5 + self._random() / 2))
         self._engine.refusals.pop(claim.id, None)
         return Granted(raw)
 

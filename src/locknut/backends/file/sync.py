@@ -9,7 +9,6 @@ from contextlib import suppress
 
 from locknut.backends.file.bells import Bell, Ringer
 from locknut.core.ports import Signal
-from locknut.runtimes.clock import now
 
 _LONGEST = 3600.0
 
@@ -18,16 +17,20 @@ class PollBell(Bell):
     """A bell for a thread."""
 
     def __init__(
-        self, ringer: Ringer, signal: Callable[[], Signal], abandoned: Callable[[], object]
+        self,
+        ringer: Ringer,
+        signal: Callable[[], Signal],
+        now: Callable[[], float],
+        abandoned: Callable[[], object],
     ) -> None:
-        super().__init__(ringer, signal)
+        super().__init__(ringer, signal, now)
         del abandoned  # a thread cannot end in the middle of its wait
         self._poll = select.poll()
         self._woken: list[tuple[int, int]] = []
 
     async def _wait_for_rings(self, until: float) -> bool:
         self._attend()
-        while (left := until - now()) > 0:
+        while (left := until - self._now()) > 0:
             ready = self._poll.poll(math.ceil(min(left, _LONGEST) * 1000))
             if ready:
                 self._woken = ready

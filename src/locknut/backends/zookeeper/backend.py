@@ -25,7 +25,7 @@ from locknut.backends.zookeeper.session import Session
 from locknut.backends.zookeeper.session_proof import PART
 from locknut.core import pacing
 from locknut.core.base import BaseBackend
-from locknut.core.ports import Signal
+from locknut.core.ports import Runtime, Signal
 from locknut.core.values import (
     Answer,
     Busy,
@@ -40,7 +40,6 @@ from locknut.core.values import (
     Renewed,
 )
 from locknut.errors import BackendUnavailable
-from locknut.runtimes.clock import now
 
 ONE_SERVER: Final = frozenset(Capability) - {Capability.LEASE, Capability.REPLICATED}
 ENSEMBLE: Final = ONE_SERVER | {Capability.REPLICATED}
@@ -61,8 +60,8 @@ class ZooKeeperBackend(Asker, BaseBackend):
         "nothing that was sent before a release can arrive after it"
     )
 
-    def __init__(self, session: Session):
-        super().__init__(session)
+    def __init__(self, session: Session, runtime: Runtime):
+        super().__init__(session, runtime)
         settings = session.settings
         self.capabilities = ENSEMBLE if len(settings.hosts) > 1 else ONE_SERVER
         # Renewed every quarter: what the last but one write proves then has three quarters left.
@@ -194,10 +193,10 @@ class ZooKeeperBackend(Asker, BaseBackend):
         """A grant, for as long as the session is proven to live; not proven enough: not yet."""
         session, claim = self.session, state.claim
         enough = min(claim.ttl or self.max_ttl, session.proof.timeout) / PART
-        if session.proof.until() - now() < enough:
+        if session.proof.until() - self.now() < enough:
             await self.ask(PROVING)
             await self.ask(Sync("/"))
-            if session.proof.until() - now() < enough:
+            if session.proof.until() - self.now() < enough:
                 return Busy(session.proof.timeout / PART / 2)
         if state.epoch != session.epoch:
             raise self.unavailable()
@@ -209,7 +208,7 @@ class ZooKeeperBackend(Asker, BaseBackend):
         session = self.session
         held = [session.states.get(claim.id) for claim in claims]
         ours = [each for each in held if each is not None and self._holds(each)]
-        sent = now()
+        sent = self.now()
         folders = contenders.note_folders(self, claims)
         requests = [Exists(each.path, None) for each in ours]
         requests += [GetData(folder, None) for folder in folders]
@@ -230,7 +229,7 @@ class ZooKeeperBackend(Asker, BaseBackend):
         if claim.id not in found or state is None or not self._holds(state):
             return Renewal.LOST
         until = self.session.proof.until()
-        if until <= now():
+        if until <= self.now():
             return Renewal.UNKNOWN
         full = pacing.validity(sent, claim.ttl or self.max_ttl)
         return Renewal.HELD if until >= full else HeldUntil(until)

@@ -83,7 +83,7 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
 class Client(KazooClient):  # type: ignore[misc]  # kazoo has no types
     """kazoo's client, with a connection that callers may send on."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, now: Callable[[], float]) -> None:
         connect_limit = max(1.0, settings.session_timeout / CONNECTS_PER_SESSION)
         super().__init__(
             hosts=",".join(settings.hosts),
@@ -96,7 +96,7 @@ class Client(KazooClient):  # type: ignore[misc]  # kazoo has no types
             ),
             use_ssl=settings.tls is not None,
         )
-        self._connection = Connection(self, self._conn_retry.copy(), logger=LOGGER)
+        self._connection = Connection(self, self._conn_retry.copy(), LOGGER, now)
 
     def send(self, requests: Sequence[Any], batch: Batch) -> None:
         """If need be kazoo's thread sends them."""

@@ -20,7 +20,6 @@ from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.serialization import Connect, Exists, GetChildren
 
 from locknut.backends.zookeeper.requests import Batch
-from locknut.runtimes.clock import now
 from locknut.runtimes.threads import Guard
 
 _CHUNK: Final = 65536
@@ -41,8 +40,9 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
     """Proves the session's life if it is time to; returns how long until the next time."""
     _xid: int | None
 
-    def __init__(self, client: Any, retry: Any, logger: Any) -> None:
+    def __init__(self, client: Any, retry: Any, logger: Any, now: Callable[[], float]) -> None:
         super().__init__(client, retry, logger=logger)
+        self._now = now
         client.handler.idle = self._idle
         self._mutex = Guard()
         self.sending = self._mutex.inside
@@ -132,13 +132,13 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         so for ever, long after our session is over: then nothing that we saw counts any more.
         """
         if self._apart is None:
-            self._apart = now()
-        elif self.turned_away and now() - self._apart > self.client._session_timeout / 1000:
+            self._apart = self._now()
+        elif self.turned_away and self._now() - self._apart > self.client._session_timeout / 1000:
             self.client.last_zxid = 0
 
     def _invoke(self, timeout: float, request: Any, xid: Any = None) -> Any:
         """For a server that is just starting kazoo would wait until the session is over."""
-        sent = now()
+        sent = self._now()
         first = isinstance(request, Connect)
         try:
             answer = super()._invoke(min(timeout, self.handler.connect_limit), request, xid)
@@ -148,7 +148,7 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         if first:
             result, _ = answer
             if result.time_out > 0:
-                self.confirmed(sent, now(), result.time_out / 1000, not request.session_id)
+                self.confirmed(sent, self._now(), result.time_out / 1000, not request.session_id)
         return answer
 
     def _send_request(self, read_timeout: Any, connect_timeout: Any) -> None:

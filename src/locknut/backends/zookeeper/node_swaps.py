@@ -17,7 +17,6 @@ from locknut.backends.zookeeper import contenders, node_names, recipe, requests
 from locknut.backends.zookeeper.node_names import Node
 from locknut.backends.zookeeper.requests import facts_in
 from locknut.core.values import Claim, Mode
-from locknut.runtimes.clock import now
 
 if TYPE_CHECKING:
     from locknut.backends.zookeeper.backend import ZooKeeperBackend
@@ -190,12 +189,12 @@ async def expire_parked(
             seen.pop(path, None)
             return 0
         ttl = float(facts_in(found[0]).get("detached", 0.0))
-        end = seen.setdefault(path, now()) + ttl
-        if now() >= end:
+        end = seen.setdefault(path, backend.now()) + ttl
+        if backend.now() >= end:
             del seen[path]
             await backend.ask(Delete(path, found[1].version))
             return 0
-        left = min(left, end - now())
+        left = min(left, end - backend.now())
     return left
 
 

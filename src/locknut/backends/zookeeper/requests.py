@@ -30,11 +30,11 @@ from locknut.backends.zookeeper import node_names
 from locknut.backends.zookeeper.node_names import Node
 from locknut.core.values import Claim
 from locknut.errors import BackendError, BackendUnavailable
-from locknut.runtimes.clock import now
 
 if TYPE_CHECKING:
     from locknut.backends.zookeeper.session import Session
     from locknut.backends.zookeeper.session_proof import Proof
+    from locknut.core.ports import Runtime
 
 EPHEMERAL: Final = 1
 SEQUENCE: Final = 2
@@ -84,12 +84,29 @@ _NONE: Final = -1
 class Batch:
     """For kazoo it is where to leave an answer. Answers come in order, so the last is the end."""
 
-    __slots__ = ("_done", "_majority", "_proof", "_proving", "_size", "answers", "failed", "sent")
+    __slots__ = (
+        "_done",
+        "_majority",
+        "_now",
+        "_proof",
+        "_proving",
+        "_size",
+        "answers",
+        "failed",
+        "sent",
+    )
 
-    def __init__(self, requests: Sequence[Any], proof: Proof, done: Callable[[Batch], None]):
+    def __init__(
+        self,
+        requests: Sequence[Any],
+        proof: Proof,
+        done: Callable[[Batch], None],
+        now: Callable[[], float],
+    ):
         self.answers: list[Any] = []
         self.failed = False
         """Whether an error is among the answers."""
+        self._now = now
         self.sent = now()
         self._size = len(requests)
         self._done = done
@@ -105,9 +122,9 @@ class Batch:
     def set(self, value: Any) -> None:
         answers = self.answers
         if not answers:
-            self._proof.touched(self.sent, now())
+            self._proof.touched(self.sent, self._now())
         if len(answers) == self._proving:
-            self._proof.answered(self.sent, now(), majority=self._majority)
+            self._proof.answered(self.sent, self._now(), majority=self._majority)
         answers.append(value)
         if len(answers) == self._size:
             self._done(self)
@@ -122,18 +139,38 @@ class Batch:
 class Asker(ABC):
     """One colour's way to the servers."""
 
-    def __init__(self, session: Session):
+    def __init__(self, session: Session, runtime: Runtime):
         self.session = session
+        self.now = runtime.now
+        self.signal = runtime.signal
         self._host = socket.gethostname()
         self._shown: dict[tuple[str, str, str | None, int], bytes] = {}
 
     @abstractmethod
-    async def ready(self) -> None:
-        """Until there is a connection; BackendUnavailable where none came in time."""
+    def _until(self) -> float:
+        """Until when a command that begins now may take; BackendUnavailable if there is no time."""
 
-    @abstractmethod
+    async def ready(self) -> None:
+        """Wait until there is a connection; BackendUnavailable where none came in time."""
+        session = self.session
+        if session.connected:
+            return
+        signal, until = self.signal(), self._until()
+        session.when_connected(signal.notify)
+        if session.closed or not await signal.wait(until):
+            session.do_not_wait(signal.notify)
+            raise self.unavailable()
+
     async def _exchange(self, requests: Sequence[Any]) -> Batch:
-        """With all its answers, errors among them; BackendUnavailable where none came in time."""
+        """Send, and wait for all answers or errors; BackendUnavailable if some are late."""
+        session = self.session
+        if not session.connected:
+            await self.ready()
+        signal, until = self.signal(), self._until()
+        batch = session.send(requests, lambda _: signal.notify())
+        if not await signal.wait(until):
+            raise self.unavailable()
+        return batch
 
     async def ask(self, *requests: Any) -> list[Any]:
         """Sent together, waited for once. What is no answer is raised; "no such node" is one."""

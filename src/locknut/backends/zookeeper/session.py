@@ -21,7 +21,6 @@ from locknut.backends.zookeeper.requests import PROVING, Batch
 from locknut.backends.zookeeper.session_proof import Proof
 from locknut.backends.zookeeper.settings import Settings
 from locknut.core.values import Claim, Notice, Renewal
-from locknut.runtimes.clock import now
 
 LIMIT: Final = 1.5
 """Seconds that a command may take, and a connection may take to be there, whatever the session's
@@ -38,8 +37,9 @@ def _nobody(_: Batch) -> None:
 class Session:
     """The connection, and everything that is true only as long as the session is."""
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: Settings, now: Callable[[], float]):
         self.settings = settings
+        self._now = now
         self.proof = Proof(self._ask_leader)
         self.states: dict[str, ClaimState] = {}
         self.epoch = 0
@@ -112,7 +112,7 @@ class Session:
     def send(self, requests: Sequence[Any], done: Callable[[Batch], None]) -> Batch:
         """All at once; `done` is called on kazoo's thread when the last one is answered."""
         self.beat()
-        batch = Batch(requests, self.proof, done)
+        batch = Batch(requests, self.proof, done, self._now)
         self._client.send(requests, batch)
         return batch
 
@@ -136,16 +136,16 @@ class Session:
 
     def beat(self) -> float:
         """Ask for a proof of life if it is time to; how long until the next time."""
-        at, due = now(), self.proof.due()
+        at, due = self._now(), self.proof.due()
         if at < due:
             return due - at
         self.proof.beats(at)
-        self._client.send([PROVING], Batch([PROVING], self.proof, _nobody))
+        self._client.send([PROVING], Batch([PROVING], self.proof, _nobody, self._now))
         return self.proof.due() - at
 
     def _ask_leader(self) -> None:
         question = [Sync("/")]
-        self._client.send(question, Batch(question, self.proof, _nobody))
+        self._client.send(question, Batch(question, self.proof, _nobody, self._now))
 
     # Its life.
 
@@ -156,7 +156,7 @@ class Session:
         with self._mutex:
             if not self._unstarted():
                 return
-            client = kazoo_client.Client(self.settings)
+            client = kazoo_client.Client(self.settings, self._now)
             if self._client is not None:
                 # Why there is no connection is known until the new one has tried for itself.
                 client._connection.turned_away = self._client.turned_away
