@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, NoReturn, Self
+from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, Self, TypeVar
 
 from locknut.core.values import (
     Answer,
@@ -140,3 +140,29 @@ class BaseEngine(ABC):
 
     def anew(self) -> Self:
         return self
+
+
+class HasSignal(Protocol):
+    """What an engine remembers of a waiting claim; its `signal` is rung from any thread."""
+
+    signal: Signal | None
+
+
+Waiter = TypeVar("Waiter", bound=HasSignal)
+
+
+class Watch(Generic[Waiter]):
+    """What `Backend.watch` may return: inside this context the waiting claim can be rung."""
+
+    __slots__ = ("_signal", "_waiter")
+
+    def __init__(self, waiter: Waiter, signal: Signal):
+        self._waiter = waiter
+        self._signal = signal
+
+    def __enter__(self) -> Signal:
+        self._waiter.signal = self._signal
+        return self._signal
+
+    def __exit__(self, *raised: object) -> None:
+        self._waiter.signal = None

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from locknut.backends.redis.recipe import Recipe
 from locknut.backends.redis.scripts import ATTEND
-from locknut.backends.redis.waiting_claims import WaitingClaim, Watch
+from locknut.backends.redis.waiting_claims import RedisWatch, WaitingClaim
 from locknut.core.ports import Signal
 from locknut.core.values import Answer, Busy, Claim, Mode
 from locknut.drivers.redis.confirmations import Confirmation
@@ -95,7 +95,7 @@ class Attending(ABC):
         if waiting is None:
             waiting = self._waiting[claim.id] = WaitingClaim(claim)
         self._attendance(claim).join(waiting)
-        return Watch(waiting, self._signal(waiting, signal), self._left_watch, self._now)
+        return RedisWatch(waiting, self._signal(waiting, signal), self._left_watch, self._now)
 
     def _attendance(self, claim: Claim) -> Attendance:
         place = claim.key, claim.mode is Mode.PERMIT

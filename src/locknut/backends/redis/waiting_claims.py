@@ -11,6 +11,7 @@ from typing import Final
 
 from locknut.backends.redis.recipe import DEFAULT_TTL, GRANT
 from locknut.core import pacing
+from locknut.core.base import Watch
 from locknut.core.ports import Signal
 from locknut.core.values import Answer, Busy, Claim, Granted
 
@@ -113,10 +114,10 @@ def _half_left(pushed: Granted, now: float) -> bool:
     return pacing.validity(pushed.anchor, pushed.ttl) - now >= pushed.ttl / 2
 
 
-class Watch:
-    """A waiting claim's signal, from when its caller starts to wait until it need not any more."""
+class RedisWatch(Watch[WaitingClaim]):
+    """A watch that tells the claim when its caller began to wait, and the backend when it left."""
 
-    __slots__ = ("_left", "_now", "_signal", "_waiting")
+    __slots__ = ("_left", "_now")
 
     def __init__(
         self,
@@ -125,15 +126,14 @@ class Watch:
         left: Callable[[WaitingClaim], None],
         now: Callable[[], float],
     ):
-        self._waiting = waiting
-        self._signal = signal
+        super().__init__(waiting, signal)
         self._left = left
         self._now = now
 
     def __enter__(self) -> Signal:
-        self._waiting.watched(self._signal, self._now())
+        self._waiter.watched(self._signal, self._now())
         return self._signal
 
     def __exit__(self, *raised: object) -> None:
-        self._waiting.signal = None
-        self._left(self._waiting)
+        super().__exit__(*raised)
+        self._left(self._waiter)

@@ -30,7 +30,7 @@ from locknut.backends.redlock.quarantine import watch_questions
 from locknut.backends.redlock.questions import UNSAID, Packed, Question, Route, Words
 from locknut.backends.redlock.recipe import Recipe
 from locknut.backends.redlock.rounds import TRYING
-from locknut.backends.redlock.waiting_claims import WaitingClaim, Watch
+from locknut.backends.redlock.waiting_claims import RedlockWatch, WaitingClaim
 from locknut.core.base import BaseBackend
 from locknut.core.ports import Signal
 from locknut.core.values import Answer, Broken, Busy, Capability, Claim, Granted, Notice, Renewal
@@ -287,7 +287,7 @@ class RedlockBackend(InspectingBackend, BaseBackend):
 
     def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
         waiting = self._waiting[claim.id] = WaitingClaim(claim.id, len(self._all))
-        return Watch(waiting, self._signal(waiting, signal()))
+        return RedlockWatch(waiting, self._signal(waiting, signal()))
 
     @abstractmethod
     async def close(self) -> None:

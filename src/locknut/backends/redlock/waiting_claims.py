@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from locknut.backends.redlock.ballots import majority
+from locknut.core.base import Watch
 from locknut.core.ports import Signal
 
 GRACE: Final = 0.002
@@ -42,19 +43,11 @@ class WaitingClaim:
         return len(self.rung) >= self._needed
 
 
-class Watch:
-    """A waiting claim's signal, for as long as its caller waits."""
+class RedlockWatch(Watch[WaitingClaim]):
+    """A watch that also forgets where the claim could be rung."""
 
-    __slots__ = ("_signal", "_waiting")
-
-    def __init__(self, waiting: WaitingClaim, signal: Signal):
-        self._waiting = waiting
-        self._signal = signal
-
-    def __enter__(self) -> Signal:
-        self._waiting.signal = self._signal
-        return self._signal
+    __slots__ = ()
 
     def __exit__(self, *raised: object) -> None:
-        self._waiting.signal = None
-        self._waiting.listening = b""
+        super().__exit__(*raised)
+        self._waiter.listening = b""

@@ -18,13 +18,13 @@ from locknut.backends.zookeeper import (
     recipe,
     requests,
 )
-from locknut.backends.zookeeper.claim_node import ClaimState, Watch
+from locknut.backends.zookeeper.claim_node import ClaimState
 from locknut.backends.zookeeper.node_names import Node
 from locknut.backends.zookeeper.requests import PROVING, Asker
 from locknut.backends.zookeeper.session import Session
 from locknut.backends.zookeeper.session_proof import PART
 from locknut.core import pacing
-from locknut.core.base import BaseBackend
+from locknut.core.base import BaseBackend, Watch
 from locknut.core.ports import Runtime, Signal
 from locknut.core.values import (
     Answer,

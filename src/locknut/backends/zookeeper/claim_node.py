@@ -130,20 +130,3 @@ class ClaimState:
         if not listing.failed:
             self.line = node_names.listed(listing.answers)
         self.ring()
-
-
-class Watch:
-    """A claim's signal, from when its caller starts to wait until it need not any more."""
-
-    __slots__ = ("_claim_state", "_signal")
-
-    def __init__(self, state: ClaimState, signal: Signal):
-        self._claim_state = state
-        self._signal = signal
-
-    def __enter__(self) -> Signal:
-        self._claim_state.signal = self._signal
-        return self._signal
-
-    def __exit__(self, *raised: object) -> None:
-        self._claim_state.signal = None
