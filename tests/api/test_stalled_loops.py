@@ -19,7 +19,7 @@ import pytest
 
 import locknut
 from locknut import aio
-from locknut.runtimes import stalling
+from locknut.runtimes import threads
 from tests.api.crowd import PATIENCE, Started, in_thread
 
 Warned = locknut.BlockingInLoopWarning
@@ -184,7 +184,7 @@ def test_who_does_not_wait_is_not_even_looked_at(
     def looked() -> bool:
         raise AssertionError("an acquire that does not wait asked for the running loop")
 
-    monkeypatch.setattr(stalling, "runs_a_loop", looked)
+    monkeypatch.setattr(threads, "runs_a_loop", looked)
 
     def main() -> None:
         for use in USES.values():
@@ -255,7 +255,7 @@ def test_it_is_ignored_by_its_class() -> None:
 def test_a_wait_without_a_loop_does_not_import_asyncio(tmp_path: Path) -> None:
     program = """
         assert locks.lock("x").acquire(timeout=0.3) is None
-        print("asyncio" in sys.modules, "locknut.runtimes.stalling" in sys.modules)
+        print("asyncio" in sys.modules, "locknut.runtimes.threads" in sys.modules)
     """
     done = script(program, f"file:{tmp_path}")
     assert (done.returncode, done.stdout, done.stderr) == (0, "False True\n", "")

@@ -13,7 +13,7 @@ import pytest
 
 import locknut
 from locknut import aio
-from locknut.runtimes.loop import is_coroutine_function
+from locknut.runtimes.cpython import is_coroutine_function
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from locknut.faces.misuse import OtherFace
-from locknut.runtimes.loop import is_coroutine_function
+from locknut.runtimes.cpython import is_coroutine_function
 
 MODULES = ("locknut", "locknut.aio", "locknut.guards", "locknut.guards.redis",
            "locknut.guards.redis.aio")  # fmt: skip

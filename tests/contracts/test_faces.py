@@ -9,7 +9,7 @@ import pytest
 
 import locknut
 import locknut.aio
-from locknut.runtimes.loop import is_coroutine_function
+from locknut.runtimes.cpython import is_coroutine_function
 from tests.contracts.surface import members, parameters
 
 TWINS = {"__enter__": "__aenter__", "__exit__": "__aexit__"}

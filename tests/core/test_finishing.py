@@ -16,7 +16,7 @@ import pytest
 import uvloop
 
 from locknut.errors import BackendUnavailable
-from locknut.runtimes import finishing
+from locknut.runtimes import shield
 from locknut.runtimes.loop import LoopRuntime
 
 Story = Callable[[LoopRuntime], Coroutine[Any, Any, None]]
@@ -51,7 +51,7 @@ def tell(request: pytest.FixtureRequest) -> Callable[[Story], None]:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cancelled caller waits until the end, however busy the machine is."""
-    monkeypatch.setattr(finishing, "GRACE", 60.0)
+    monkeypatch.setattr(shield, "GRACE", 60.0)
 
 
 async def _later(value: int, delay: float = 0.001) -> int:

@@ -15,7 +15,7 @@ from locknut.core.holding import nobody
 from locknut.faces.lock_base import LockGroupBase, parts_of
 from locknut.faces.misuse import answering_acquire, for_async_with
 from locknut.faces.options import chosen, until
-from locknut.runtimes.loop import coroutine_function
+from locknut.runtimes.cpython import mark_coroutine_function
 
 if TYPE_CHECKING:
     from locknut.core.holding import Caller
@@ -32,7 +32,7 @@ class LockGroup(LockGroupBase):
         super().__init__(parts, timeout)
         self._entered: Entered[Leases] = []
 
-    @coroutine_function
+    @mark_coroutine_function
     def acquire(
         self, blocking: bool = True, timeout: validation.Duration | None = None
     ) -> Coroutine[Any, Any, Leases | None]:  # as Lock.acquire

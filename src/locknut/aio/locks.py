@@ -19,7 +19,8 @@ from locknut.core.values import LockInfo, Ping
 from locknut.faces import misuse
 from locknut.faces.lock_base import returning
 from locknut.faces.locks_base import LocksBase
-from locknut.runtimes.loop import LoopRuntime, coroutine_function
+from locknut.runtimes.cpython import mark_coroutine_function
+from locknut.runtimes.loop import LoopRuntime
 
 
 @misuse.answering
@@ -77,7 +78,7 @@ class Locks(LocksBase[Lock, RWLock, Semaphore, LockGroup, Decorator, SkippingDec
         belonging.here(self._client)
         return Ping(self.backend, self.place, await pinging.ping(self._client, timeout))
 
-    @coroutine_function
+    @mark_coroutine_function
     def attach(self, text: str) -> Coroutine[Any, Any, Lease]:
         """Take over a hold that was detached elsewhere. Only the first to attach it succeeds."""
         caller = belonging.caller_or_none(self._client.runtime)

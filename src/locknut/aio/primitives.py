@@ -21,7 +21,7 @@ from locknut.faces import misuse
 from locknut.faces.lock_base import LockBase, RWLockBase, SemaphoreBase, raise_loss, returning
 from locknut.faces.misuse import by_halves, for_async_with
 from locknut.faces.options import OnLost, chosen, timed_out
-from locknut.runtimes.loop import coroutine_function
+from locknut.runtimes.cpython import mark_coroutine_function
 
 if TYPE_CHECKING:
     from locknut.core.client import Client
@@ -52,7 +52,7 @@ class Lock(LockBase):
         """What was acquired here: it must outlive a task that ended without releasing (L10)."""
         self._entered: Entered[Lease] = []
 
-    @coroutine_function
+    @mark_coroutine_function
     def acquire(
         self, blocking: bool = True, timeout: validation.Duration | None = None
     ) -> Coroutine[Any, Any, Lease | None]:  # threading's own signature
@@ -114,7 +114,7 @@ class Lock(LockBase):
             with suppress(LocknutError):
                 await lease.release()
 
-    @coroutine_function
+    @mark_coroutine_function
     def release(self) -> Coroutine[Any, Any, None]:
         """Release what this task holds; raises NotHeld (a RuntimeError) if it holds nothing."""
         caller = belonging.caller_or_none(self._client.runtime)

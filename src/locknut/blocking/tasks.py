@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from locknut.core.values import Mode
 from locknut.errors import DeadlockDetected
+from locknut.runtimes.cpython import may_run_tasks, running_loop
 
 if TYPE_CHECKING:
     from locknut.blocking.lease import Lease
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from locknut.core.lock_request import LockRequest
 
 
-_LOOKING_COSTS = sys.version_info < (3, 12)
-"""There, asking for the running loop is a system call each time."""
 _OTHER_TASK = (
     "another asyncio task of this thread is inside: a blocking lock excludes threads, not the "
     "tasks of one thread; use locknut.aio in asyncio code"
@@ -41,9 +40,9 @@ def running_task(*, again: bool) -> object | None:
     callback that enters for the first time also leaves before it returns.
     """
     tasks: Any = sys.modules.get("asyncio.tasks")  # not imported for this: then no loop runs either
-    if tasks is None or (_LOOKING_COSTS and not again and not tasks._current_tasks):
+    if tasks is None or not (again or may_run_tasks(tasks)):
         return _greenlet() if "greenlet" in sys.modules else None
-    loop: object | None = tasks.events._get_running_loop()
+    loop: object | None = running_loop()
     return _greenlet() if loop is None else tasks.current_task(loop) or loop
 
 

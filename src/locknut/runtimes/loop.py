@@ -18,13 +18,9 @@ hangs on the task itself, and a signal refers weakly to the future that its task
 from __future__ import annotations
 
 import asyncio
-import inspect
 import math
-import os
-import random
-import sys
 import weakref
-from asyncio import _get_running_loop, current_task  # the first says None where others raise
+from asyncio import current_task
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from threading import get_ident
@@ -32,33 +28,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from locknut.core.holding import Caller, nobody
 from locknut.errors import ConfigurationError
-from locknut.runtimes import clock
-from locknut.runtimes.finishing import Behind, finish
-from locknut.runtimes.threads import Aside, Guard
+from locknut.runtimes.cpython import asks_for_loop
+from locknut.runtimes.shield import Behind, finish
+from locknut.runtimes.threads import Aside, BaseRuntime
 
 if TYPE_CHECKING:
     from locknut.core.ports import Sender
 
 T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., Any])
+running_loop = asks_for_loop(asyncio.events)
 LONGEST_TIMER = 86400.0
 """Seconds. A longer wait wakes up in between, and whoever waits looks again."""
 _owners: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
 """The tasks that carry a `Caller`. It hangs on the task itself: in a table beside the tasks,
 whatever a task owns that leads back to the task (a callback, say) would keep both for ever."""
-
-
-def coroutine_function(function: F) -> F:
-    """Mark what returns a coroutine without being `async def`, for whoever asks."""
-    if sys.version_info >= (3, 12):
-        return inspect.markcoroutinefunction(function)
-    function._is_coroutine = asyncio.coroutines._is_coroutine  # type: ignore[attr-defined]
-    return function
-
-
-def is_coroutine_function(function: object) -> bool:
-    """Whether calling it gives something to await: before 3.12 `inspect` does not see the mark."""
-    return inspect.iscoroutinefunction(function) or hasattr(function, "_is_coroutine")
 
 
 def _caller_of(task: asyncio.Task[Any]) -> Caller:
@@ -122,15 +105,11 @@ def _wake(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-class LoopRuntime:
+class LoopRuntime(BaseRuntime):
     """Waits by suspending the calling task. Belongs to the loop that first used it."""
 
-    def __init__(self, now: Callable[[], float] = clock.now):
-        self.now = now
-        self.forked()
-
     def forked(self) -> None:
-        self._pid = os.getpid()
+        super().forked()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
         self._aside = Aside()
@@ -165,7 +144,7 @@ class LoopRuntime:
     @property
     def elsewhere(self) -> bool:
         """Whether it belongs to a loop that was closed, or to another one than runs here."""
-        return self.gone or self._loop not in (None, _get_running_loop() or self._loop)
+        return self.gone or self._loop not in (None, running_loop() or self._loop)
 
     def on_loop(self, call: Callable[[], object]) -> None:
         """Call it on the loop: at once if we are there, soon otherwise; a closed loop forgets."""
@@ -179,9 +158,6 @@ class LoopRuntime:
 
     def signal(self) -> LoopSignal:
         return LoopSignal(self)
-
-    def guard(self) -> Guard:
-        return Guard()
 
     def finish(
         self, work: Coroutine[Any, Any, T], until: float = math.inf, sender: Sender | None = None
@@ -215,7 +191,7 @@ class LoopRuntime:
         loop = self._loop if get_ident() == self._thread else None
         task = None if loop is None else current_task(loop)
         if task is None:  # a call of long ago, or from elsewhere
-            loop = _get_running_loop()
+            loop = running_loop()
             if loop is None or self._loop not in (None, loop):
                 return None
             task = current_task(loop)
@@ -224,15 +200,6 @@ class LoopRuntime:
     def alive(self, caller: Caller | None) -> bool:
         task = None if caller is None else caller.task()
         return task is not None and not task.done()
-
-    def at_home(self) -> bool:
-        return os.getpid() == self._pid
-
-    def new_id(self) -> str:
-        return os.urandom(16).hex()
-
-    def random(self) -> float:
-        return random.random()  # noqa: S311  # jitter, not a secret
 
     def aside(self, call: Callable[[], object]) -> None:
         """On the loop, where an asyncio user expects it; on a thread once the loop is closed."""

@@ -14,6 +14,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
+from locknut.runtimes import cpython
+
 if TYPE_CHECKING:
     import ssl
 
@@ -78,7 +80,7 @@ def note(made: S) -> S:
 
 def note_transport(made: Any, user: object) -> None:
     """What a loop shows as the socket of a connection, and who uses it for as long as it lives."""
-    real = getattr(made, "_sock", None)
+    real = cpython.socket_below(made)
     if isinstance(real, socket.socket):
         note(real)
     else:

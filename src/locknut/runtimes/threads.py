@@ -13,12 +13,18 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from locknut.core.holding import Caller
-from locknut.runtimes import clock, stalling
+from locknut.errors import BlockingInLoopWarning
+from locknut.runtimes import clock, cpython
 from locknut.runtimes.deadlines import current, within
 
 T = TypeVar("T")
 _local = threading.local()
 _DONE: Final = object()
+_STALLED: Final = (
+    "a blocking lock waits in a thread that runs an asyncio event loop: all tasks of the loop "
+    "stand still meanwhile; use locknut.aio in asyncio code"
+)
+"""It names no lock, because Python remembers each text that it has shown: there could be many."""
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
@@ -82,7 +88,7 @@ class Guard(_thread.RLock):  # type: ignore[misc]  # final in typeshed alone
         def inside(self) -> bool: ...
 
     else:
-        inside = _thread.RLock._is_owned  # what a Condition asks
+        inside = cpython.is_inside
 
 
 class Aside:
@@ -115,19 +121,41 @@ class Aside:
                 threading.excepthook(threading.ExceptHookArgs(caught))
 
 
-class ThreadRuntime:
-    """Waits by blocking the calling thread."""
+class BaseRuntime:
+    """What both runtimes have: a clock, chance, ids, and the process that they belong to."""
 
     def __init__(self, now: Callable[[], float] = clock.now):
         self.now = now
+        self.forked()
+
+    def forked(self) -> None:
+        """In a forked child: from now on it belongs to this process."""
         self._pid = os.getpid()
+
+    def at_home(self) -> bool:
+        return os.getpid() == self._pid
+
+    def guard(self) -> Guard:
+        return Guard()
+
+    def new_id(self) -> str:
+        return os.urandom(16).hex()
+
+    def random(self) -> float:
+        # Not the module `random`: if Ctrl-C came while a waiting caller imports it, the lock of
+        # that import would stay taken, and every thread that waits would hang.
+        return int.from_bytes(os.urandom(4)) / 2**32
+
+
+class ThreadRuntime(BaseRuntime):
+    """Waits by blocking the calling thread."""
+
+    def forked(self) -> None:
+        super().forked()
         self.aside: Callable[[Callable[[], object]], None] = Aside()
 
     def signal(self) -> ThreadSignal:
         return ThreadSignal(self.now)
-
-    def guard(self) -> Guard:
-        return Guard()
 
     def finish(
         self,
@@ -142,8 +170,8 @@ class ThreadRuntime:
         """Nothing is ever left behind."""
 
     def begins_to_wait(self) -> None:
-        if stalling.runs_a_loop():
-            stalling.warn()
+        if runs_a_loop():
+            _warn_of_stalled_loop()
 
     def deadline(self) -> float:
         return current.until
@@ -158,34 +186,26 @@ class ThreadRuntime:
     def alive(self, caller: Caller | None) -> bool:
         return caller is not None
 
-    def at_home(self) -> bool:
-        return os.getpid() == self._pid
 
-    def forked(self) -> None:
-        self._pid = os.getpid()
-        self.aside = Aside()
-
-    def new_id(self) -> str:
-        return os.urandom(16).hex()
-
-    def random(self) -> float:
-        # Not the module `random`: an interrupt while whoever waits first imports it would leave the
-        # import's own lock taken, and every thread that waits would hang.
-        return int.from_bytes(os.urandom(4)) / 2**32
+def runs_a_loop() -> bool:
+    """Whether the calling thread runs an event loop just now."""
+    return cpython.running_loop() is not None
 
 
-class _KeeperThread(threading.Thread):
-    """One whose `start` does not wait until it runs: under load that is milliseconds, and who has
-    just got a lock has better things to do. It never keeps a program from ending.
-    """
+def _warn_of_stalled_loop() -> None:
+    """Warn about the line outside of Locknut that made this thread wait."""
+    import warnings  # asyncio has imported it, and nobody else needs it
 
-    def __init__(self, work: Coroutine[Any, Any, None]):
-        super().__init__(target=_keep, args=(work,), name="locknut-keeper", daemon=True)
-        self._started = _Unawaited()  # what Thread.start waits for; by another name it would wait
+    warnings.warn(_STALLED, BlockingInLoopWarning, stacklevel=_frames_of_ours() + 1)
 
-    def join(self, timeout: float | None = None) -> None:
-        self._started.has_come(timeout)
-        super().join(timeout)
+
+def _frames_of_ours() -> int:
+    """How many frames there are from the warning to the last one of this package, both included."""
+    package, count = __name__.partition(".")[0], 0
+    frame = cpython.caller_frame()
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+        frame, count = frame.f_back, count + 1
+    return count
 
 
 def _keep(work: Coroutine[Any, Any, None]) -> None:
@@ -194,23 +214,13 @@ def _keep(work: Coroutine[Any, Any, None]) -> None:
         run(work)
 
 
-class _Unawaited(threading.Event):
-    """Comes when it comes."""
-
-    def wait(self, timeout: float | None = None) -> bool:  # noqa: ARG002  # an Event's
-        return True
-
-    def has_come(self, timeout: float | None) -> bool:
-        return super().wait(timeout)
-
-
 def start(work: Coroutine[Any, Any, None]) -> threading.Thread:
     """Run the keeper on a thread of its own.
 
     While the interpreter exits there may be none to be had (CPython 3.12 on). A lock that an exit
     handler takes is then not renewed: its lease counts for its ttl.
     """
-    thread = _KeeperThread(work)
+    thread = cpython.UnawaitedThread(target=_keep, args=(work,), name="locknut-keeper", daemon=True)
     try:
         thread.start()
     except RuntimeError:

@@ -8,7 +8,6 @@ refuses them, and all other files are left alone: one line at the end tells of t
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 
 from locknut.core.client import Client
 from locknut.core.lock_request import LockRequest
+from locknut.runtimes.cpython import caller_frame
 
 SETTING = "locknut_real_locks"
 CHOICES = ("allow", "refuse", "replace")
@@ -182,7 +182,9 @@ To give it a fake one, use any fixture of Locknut's:
 
 def _caller() -> str:
     """The line outside of Locknut that asked for the lock."""
-    frame = sys._getframe(1)
+    frame = caller_frame()
+    if frame is None:
+        return "    (this interpreter does not tell its callers)"
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "locknut":
         frame = frame.f_back
     return f"    {frame.f_code.co_filename}:{frame.f_lineno}, in {frame.f_code.co_name}"

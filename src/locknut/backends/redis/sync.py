@@ -21,7 +21,7 @@ from locknut.drivers.redis.lua_scripts import Script
 from locknut.drivers.redis.settings import Settings
 from locknut.drivers.redis.wire import NOTHING
 from locknut.errors import BackendError, BackendUnavailable
-from locknut.runtimes import stalling
+from locknut.runtimes import threads
 from locknut.runtimes.deadlines import within
 
 SLICE: Final = 1.0
@@ -126,7 +126,7 @@ class BlockingBackend(RedisBackend):
         so that BLPOP does not hold up the connection. Where a loop would stand still meanwhile it
         just asks: the core has to know before anybody sleeps, and warns.
         """
-        if stalling.runs_a_loop():
+        if threads.runs_a_loop():
             return await self.attempt(claim, 0.0)
         most, seconds = _slice(patience, self._pool)
         packed = self._recipe.acquire(claim, _BLPOP_FOLLOWS) + self._recipe.pop(claim, 0, most)

@@ -10,18 +10,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator
 from contextvars import Context, copy_context
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from locknut.runtimes import cpython
 
 Callback = Callable[[Any], object]
 
 
-class InlineFuture:
-    """To a task it is a future (`asyncio.isfuture` tells by the mark); not to `asyncio.gather`."""
+class InlineFuture(cpython.TaskFuture):
+    """To a task it is a future; not to `asyncio.gather`."""
 
-    __slots__ = ("_asyncio_future_blocking", "_callbacks", "_done", "_error", "_loop", "_result")
+    __slots__ = ("_callbacks", "_done", "_error", "_loop", "_result")
 
     def __init__(self, loop: asyncio.AbstractEventLoop):
-        self._asyncio_future_blocking = False
+        super().__init__()
         self._callbacks: list[tuple[Callback, Context]] = []
         self._done = False
         self._error: BaseException | None = None
@@ -30,7 +32,7 @@ class InlineFuture:
 
     def __await__(self) -> Generator[Any, None, Any]:
         if not self._done:
-            self._asyncio_future_blocking = True
+            self.before_yield()
             yield self
         return self.result()
 
@@ -92,3 +94,18 @@ class InlineFuture:
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
         return self._loop
+
+
+class PlainFuture(asyncio.Future[Any]):
+    """The same by public means: its task goes on in another turn of the loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop):
+        super().__init__(loop=loop)
+
+    def set_exception(self, error: type | BaseException) -> None:
+        super().set_exception(error)
+        self.exception()  # it need not be asked for: do not let asyncio report that
+
+
+if not TYPE_CHECKING and not cpython.IS_KNOWN:
+    InlineFuture = PlainFuture  # on an interpreter that is not known

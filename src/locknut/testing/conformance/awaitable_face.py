@@ -14,7 +14,7 @@ import locknut
 from locknut import aio
 from locknut.aio import lease as aio_lease
 from locknut.blocking.lease import Lost
-from locknut.runtimes.loop import is_coroutine_function
+from locknut.runtimes.cpython import is_coroutine_function
 
 _TWINS: dict[type, type] = {
     locknut.Locks: aio.Locks,

@@ -1,37 +1,41 @@
-"""How a task carries a command to its end, and how it leaves one that takes too long.
+"""How a task carries a command to its end, and how it leaves a command that takes too long.
 
 A command that was sent arrives whatever its sender does. So a cancellation does not stop it: the
-caller's own task waits for it behind a shield, which costs no task. Only at its deadline, or soon
-after a cancellation, does the caller leave; then a task of its own finishes the command behind him.
+caller's own task waits for it behind a shield, which costs no task. The caller leaves only at its
+deadline, or soon after a cancellation; then another task finishes the command behind it.
+
+On an interpreter that is not known (`cpython.py`) there is no shield: every command that has to
+wait is finished by a task of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
+import sys
 import types
 from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from locknut.core.pacing import GRACE
 from locknut.errors import BackendUnavailable
+from locknut.runtimes import cpython
 
 if TYPE_CHECKING:
     from locknut.core.ports import Sender
 
 T = TypeVar("T")
-Behind = set[asyncio.Task[None]]
-"""What is being finished behind its callers. A loop refers to its tasks weakly."""
+Behind = set[asyncio.Task[Any]]
+"""The commands that are being finished behind their callers. A loop refers to its tasks weakly."""
 
 
-class _Shield:
+class _Shield(cpython.TaskFuture):
     """What a task awaits in place of what its command awaits, so that cancelling it stops here.
 
-    To a task it is a future (`asyncio.isfuture` tells by the mark), done when the other one is.
+    To a task it is a future, done when the other one is.
     """
 
     __slots__ = (
-        "_asyncio_future_blocking",
         "_wakes",
         "awaited",
         "late",
@@ -40,22 +44,21 @@ class _Shield:
         "woken",
     )
 
-    def __init__(self) -> None:
+    def __init__(self) -> None:  # without that of its base: `over` sets the mark before it is used
         self.message: tuple[object, ...] | None = None
-        """What the cancellation said; None: there was none."""
+        """What the cancellation said; None if there was none."""
         self.awaited: Any = None
         self.late = self.woken = False
-        """Late: it is time to leave. Woken: the task was woken to do so."""
+        """`late`: it is time to leave. `woken`: the task was woken to do so."""
         self.timers: tuple[asyncio.TimerHandle, ...] = ()
         self._wakes: tuple[Callable[[Any], object], Any] | None = None
 
     def over(self, awaited: Any) -> _Shield | None:
-        """This, held over what the work awaits; a bare yield awaits nothing."""
+        """The shield, held over what the work awaits; None for a bare yield."""
         self.awaited, self._wakes = awaited, None
         if awaited is None:
             return None
-        awaited._asyncio_future_blocking = False  # as a task does with what it begins to await
-        self._asyncio_future_blocking = True
+        cpython.take_the_place_of(awaited, self)
         return self
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
@@ -74,7 +77,7 @@ class _Shield:
         self.timers = (*self.timers, loop.call_later(seconds, self._leave))
 
     def _leave(self) -> None:
-        """Wake the task though nothing has come, unless it is about to be woken."""
+        """Wake the task though there is no answer, unless it is about to be woken."""
         self.late = True
         if self._wakes is not None:
             call, context = self._wakes
@@ -83,23 +86,23 @@ class _Shield:
                 self.get_loop().call_soon(call, self, context=context)
 
     def over_and_done(self) -> None:
-        """It knows the task, and the task may come to know this, by the traceback of an error."""
+        """Forget the task: it may know this shield, by the traceback of an error."""
         self._wakes = None
         for timer in self.timers:
             timer.cancel()
 
     def result(self) -> None:
-        """What the task looks at when `_leave` wakes it: there is no error to be thrown."""
+        """The task asks for this when `_leave` wakes it: there is no error to be thrown."""
 
     def cancel(self, msg: object = None) -> bool:
-        """Called by the task when it is cancelled: noted, and nothing is disturbed."""
+        """Called by the task when it is cancelled: note it, and let the command go on."""
         if self.message is None:
             self.leave_in(GRACE, self.awaited)
         self.message = () if msg is None else (msg,)
         return True
 
     def cancelled(self) -> bool:
-        """Not if the work itself did that, and took it back, as a TaskGroup does."""
+        """False if the work itself cancelled the task and took that back, as a TaskGroup does."""
         if self.message is None:
             return False
         task = asyncio.current_task()
@@ -110,11 +113,11 @@ class _Shield:
 
 
 @types.coroutine
-def finish(  # noqa: C901, PLR0912, PLR0915  # one path, and each call of its own would cost
+def _finish_in_place(  # noqa: C901, PLR0912, PLR0915  # one path, and each call in it would cost
     work: Coroutine[Any, Any, T], seconds: float, sender: Sender | None, behind: Behind
 ) -> Generator[Any, None, T]:
-    """In the caller's own task, behind a shield: a task for every command would cost more than
-    the command. A cancellation is told at its end, in its stead.
+    """Finish it in the caller's own task, behind a shield: a task for every command would cost more
+    than the command. A cancellation is raised at the end, in place of the result.
     """
     try:
         awaited = work.send(None)
@@ -131,7 +134,7 @@ def finish(  # noqa: C901, PLR0912, PLR0915  # one path, and each call of its ow
         while not left:
             try:
                 yield step
-            except BaseException as error:  # noqa: BLE001  # the work's, unless it is for us
+            except BaseException as error:  # noqa: BLE001  # the work's, unless it is ours
                 if step is None and isinstance(error, asyncio.CancelledError):
                     shield.cancel(*error.args)
                     step = shield.over(work.send(None))
@@ -164,19 +167,19 @@ def finish(  # noqa: C901, PLR0912, PLR0915  # one path, and each call of its ow
 
 
 async def _finish_behind(work: Coroutine[Any, Any, Any], awaited: Any) -> None:
-    """A task's own coroutine: from CPython 3.12 on a generator is none."""
+    """A coroutine for a task: from CPython 3.12 on a generator is not one."""
     await _rest(work, awaited)
 
 
 @types.coroutine
 def _rest(work: Coroutine[Any, Any, Any], awaited: Any) -> Generator[Any, None, None]:
-    """What is left of the work; nobody asks what comes of it. It can be cancelled, as whatever is
-    left when a loop ends.
+    """Do the rest of the work; nobody asks for its result. It can be cancelled, as everything is
+    that is left when a loop ends.
     """
     try:
         while True:
             if awaited is not None:
-                awaited._asyncio_future_blocking = True
+                cpython.before_yield_again(awaited)
             try:
                 yield awaited
             except BaseException as error:  # noqa: BLE001  # the work's
@@ -185,3 +188,63 @@ def _rest(work: Coroutine[Any, Any, Any], awaited: Any) -> Generator[Any, None, 
                 awaited = work.send(None)
     except (StopIteration, Exception):  # noqa: BLE001  # nobody is told
         return
+
+
+async def _finish_in_task(
+    work: Coroutine[Any, Any, T], seconds: float, sender: Sender | None, behind: Behind
+) -> T:
+    """Finish it in a task of its own, which no cancellation of the caller's task reaches."""
+    loop = asyncio.get_running_loop()
+    # An eager task that need not wait ends here, without another turn of the loop.
+    eager: Any = {"eager_start": True} if sys.version_info >= (3, 12) else {}
+    task: asyncio.Task[T] = asyncio.Task(work, loop=loop, **eager)
+    try:
+        cancelled = await _ended(task, seconds)
+    except GeneratorExit:
+        task.add_done_callback(_forget)
+        task.cancel()
+        work.close()
+        raise
+    if not task.done():
+        behind.add(task)
+        task.add_done_callback(behind.discard)
+        task.add_done_callback(_forget)
+        if sender is not None:
+            sender.unfinished = task
+        if cancelled is None:
+            raise BackendUnavailable("no answer before the caller's time was over")
+    try:
+        if cancelled is not None:
+            _forget(task)
+            raise asyncio.CancelledError(*cancelled)
+        return task.result()
+    finally:
+        del task  # it may know an error, whose traceback knows this frame
+
+
+async def _ended(task: asyncio.Task[Any], seconds: float) -> tuple[object, ...] | None:
+    """Wait for its end, or until it is time to leave. What a cancellation of the caller said, if
+    there was one and it stands.
+    """
+    loop = asyncio.get_running_loop()
+    until, message = loop.time() + seconds, None
+    while not task.done():
+        left = until - loop.time()
+        try:
+            await asyncio.wait((task,), timeout=None if left == math.inf else max(0.0, left))
+        except asyncio.CancelledError as error:
+            until = until if message is not None else min(until, loop.time() + GRACE)
+            message = error.args
+        else:
+            break
+    own = asyncio.current_task()
+    return message if own is None or own.cancelling() > 0 else None
+
+
+def _forget(task: asyncio.Task[Any]) -> None:
+    """Nobody asks for its error: do not let asyncio report that."""
+    if task.done() and not task.cancelled():
+        task.exception()
+
+
+finish = _finish_in_place if cpython.IS_KNOWN else _finish_in_task
