@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from top to bottom
     client: Client, request: LockRequest, caller: Caller, until: float, acquired: list[LeaseCore]
 ) -> None:
-    """A lease in `acquired`, or none at `until`. It is put there the moment it exists, so that a
-    caller who is interrupted right then can still release it.
+    """Put a lease into `acquired`, or nothing at `until`. The lease is there the moment it exists,
+    so that a caller that is interrupted right then can still release it.
 
-    What is free is taken right here, in one command and few calls; `_win` has all the patience.
+    A free lock is taken right here, in one command and few calls; `_win` does all the waiting.
     """
     if client.closed:
         client = forking.here(client)
@@ -86,7 +86,7 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
 
 
 def emit_timed_out(client: Client, request: LockRequest, waited: float | None = None) -> None:
-    """The event of somebody who gave up: it names who has the lock, if that is one of us."""
+    """Emit the event of a caller that gave up. It names the holder, if that is in this process."""
     if client.events.wants("timed_out"):
         holder = client.held_here(request.key, request.options.mode)
         client.emit_request("timed_out", request, waited=waited, holder=holder)
@@ -182,7 +182,8 @@ async def _wait_in_line(client: Client, request: LockRequest, state: AcquireStat
         return waiter.hold
     if not waiter.turn:
         if line.unheard:
-            raise BackendUnavailable("the engine has not answered whoever asked before, here")
+            message = "the engine has not yet answered an earlier caller of this process"
+            raise BackendUnavailable(message)
         return None
     if line.pause_until:
         await _step_back(client, line, until)

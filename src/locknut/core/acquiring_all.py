@@ -80,7 +80,7 @@ async def acquire_all(parts: Sequence[Part], until: float, acquired: list[LeaseC
 
 
 async def _give_up(runtime: Runtime, acquired: list[LeaseCore], limit: float) -> None:
-    """In the caller's time as far as there is any: the rest behind him."""
+    """Use the caller's time as far as there is any; the rest is done behind its back."""
     taken, behind = acquired[:], PlainSender()
     try:
         with suppress(BackendUnavailable):
@@ -163,7 +163,7 @@ async def roll_back(acquired: list[LeaseCore]) -> None:
 
 def _refuse_deadlock(parts: Sequence[Part], caller: Caller) -> None:
     gathered = caller.get(GATHERED, [])
-    # Released one by one, lost, or closed with their Locks: over, whoever ended them.
+    # Those that were released one by one, lost, or closed with their Locks are over.
     gathered[:] = [each for each in gathered if each[1].held]
     held_through_all = [key for key, _ in gathered]
     for client, request in parts:

@@ -2,8 +2,8 @@
 
 This is the short way for what is free. What is not free is waited for in the ordinary way, one line
 after the other in the global order (`acquiring_all`): waiting for a moment at which everything is
-free would starve who wants much, and waiting in one line while having the turn in another could
-deadlock with callers that nest.
+free would starve a caller that wants much, and waiting in one line while having the turn in another
+could deadlock with callers that nest.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class AcquireState:
         """The hold while it is given back: nobody else will."""
 
     def inherit(self, left: tuple[Claim, int]) -> None:
-        """Take over the claim of somebody who gave up, and with it the place in the engine."""
+        """Take over the claim of a caller that gave up, and with it its place in the engine."""
         self.claim, self.unanswered = left
 
     @property
@@ -75,7 +75,7 @@ class AcquireState:
 async def wait(
     client: Client, request: LockRequest, claim: Claim, state: AcquireState, refused: Busy
 ) -> tuple[Granted, float] | None:
-    """Asked once and refused: the grant and when it was asked for, None if its time came first."""
+    """Wait after a refusal: the grant and when it was asked for, or None if time runs out first."""
     backend, runtime, until = client.backend, client.runtime, state.until
     if until <= runtime.now():
         if not refused.queued and state.unanswered == 0:
@@ -117,7 +117,7 @@ async def ask_again(
     command: Callable[[], Coroutine[Any, Any, T]],
     error: BackendUnavailable,
 ) -> tuple[T, float]:
-    """An engine out of reach is asked again, with the same claim, for a while (port rule 2)."""
+    """Ask an engine that is out of reach again, with the same claim, for a while (port rule 2)."""
     runtime = client.runtime
     give_up = min(state.until, runtime.now() + pacing.OUTAGE_PATIENCE)
     tries = 0

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Awake:
-    """One who waits, as closing sees it: in the set for as long as the context lasts."""
+    """A waiting caller, as closing sees it: its signal is in the set while the context lasts."""
 
     __slots__ = ("_signal", "_waiting")
 
@@ -51,7 +51,7 @@ _new_tuple = tuple.__new__
 
 
 def _weakly(keeper: Keeper) -> Callable[[str | None, Notice], None]:
-    """Its ear for the backend, whose connections an event loop may keep: they do not keep us."""
+    """The keeper's `on_notice` for a backend, without a reference that keeps the keeper alive."""
     known = weakref.ref(keeper)
 
     def on_notice(claim_id: str | None, what: Notice) -> None:
@@ -95,13 +95,13 @@ class Client:
         self.cohort = cohort if key_policy.hand_over else 0
         self.fence_step = key_policy.fence_step
         self.steps_back = not key_policy.hand_over or Capability.FAIR not in backend.capabilities
-        """Whether others, who have no line in the engine, get a chance after us (L14)."""
+        """Whether we step back after a cohort, because the engine has no line for others (L14)."""
         self.waits_on_first_attempt = backend.waits_on_first_attempt
         """Whether it is of any use to let the first question of a claim wait in the engine."""
         self.heartbeat = backend.heartbeat
         self.id = id
         self.how_to_see = how_to_see
-        """What a person has to do to see who has a name, for messages."""
+        """Says in messages how a person can see who holds a name."""
         self.serial = serial or next(_serials)
         self.reopen = reopen
         """In a forked child: makes the client that takes the place of this one."""
@@ -120,9 +120,9 @@ class Client:
         self.questions: dict[str, Question] = {}
         """Who holds these keys is being asked."""
         self._not_emitted: deque[Event] = deque()
-        """Events that are told aside, the one that is being told included."""
+        """Events that are emitted aside, including the one that is being emitted now."""
         self.on_errands = 0
-        """Whether the keeper does something in a caller's stead: then events are told aside."""
+        """Whether the keeper acts for a caller: then events are emitted aside."""
         self.closed = ""
         """Why this client can no longer be used; empty while it can."""
         self.exiting = False
@@ -131,7 +131,7 @@ class Client:
         backend.listen(_weakly(self.keeper))
 
     def take_guard(self) -> None:
-        """A new one: in a forked child whoever had the old one is not there to give it back."""
+        """Take a new guard: in a forked child the thread that had the old one does not exist."""
         self.guard = self.runtime.guard()
         self.in_guard = self.guard.inside
         self.in_engine = self.backend.inside
@@ -171,7 +171,7 @@ class Client:
         )
 
     def claim(self, request: LockRequest, caller: Caller, *, waits: bool = True) -> Claim:
-        """A new one, for whoever `caller` belongs to."""
+        """Make a new claim for this caller."""
         ttl, mode, permits, fair, owner = request.facts
         new = (
             request.key, self.runtime.new_id(), ttl, mode, permits, fair, owner,
@@ -199,13 +199,13 @@ class Client:
         raise DeadlockDetected(message, backend=self.backend.name)
 
     def awake(self, signal: Signal) -> Awake:
-        """While somebody waits on this signal, closing rings it."""
+        """While a caller waits on this signal, closing rings it."""
         return Awake(self.waiting, signal)
 
     def emit(
         self, kind: str, what: Hold | LeaseCore, *, aside: bool = False, **facts: Any
     ) -> None:  # an Event's fields
-        """`aside`: what the keeper may find. Listeners and log handlers never hold it up."""
+        """Emit an event; `aside` where the keeper emits it, which listeners must not hold up."""
         if self.events.wants(kind, facts.get("waited", 0.0)):
             hold = what if isinstance(what, Hold) else what._hold
             number = hold.number if isinstance(what, Hold) else what._number
@@ -220,7 +220,7 @@ class Client:
             self.emit_event(Event(kind, self.bare(request.key), self.backend.name, mode, **facts))
 
     def emit_event(self, event: Event, *, aside: bool = False) -> None:
-        """Here and now, unless an earlier event has yet to be told: they are told in order."""
+        """Emit it here and now, unless an earlier event is still to be emitted: order is kept."""
         if aside or self._not_emitted or self.on_errands:
             self._not_emitted.append(event)
             self.runtime.aside(self._emit_next)

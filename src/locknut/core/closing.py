@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 async def close(client: Client) -> None:
-    """Release what is held, wake who waits, and stop the keeper."""
+    """Release all holds, wake all waiters, and stop the keeper."""
     client = forking.here(client)
     if client.closed:
         return

@@ -1,7 +1,7 @@
-"""Handing a hold to somebody who cannot be reached by reference: detach to a text, attach from it.
+"""Handing a hold to another process, or to a later one: detach to a text, attach from it.
 
-The text is a secret: who has it can take the hold over, once. `attach` is a compare-and-swap of the
-claim id in the engine, so of two workers that got the same text only the first succeeds (S15).
+The text is a secret: whoever has it can take the hold over, once. `attach` is a compare-and-swap of
+the claim id in the engine, so of two workers that got the same text only the first succeeds (S15).
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ async def attach(client: Client, text: str, acquired: list[LeaseCore]) -> LeaseC
         client.keeper.undo(claim, outcome_unknown=True, back_to=detached)
         raise
     if granted is None:
-        message = "the detached hold is gone: attached by somebody else, released, or run out"
+        message = "the detached hold is gone: it was attached elsewhere, released, or it expired"
         raise LeaseLost(message, key=client.bare(key), backend=client.backend.name)
     hold = Hold(claim, options, granted, sent, None)
     hold.raw, hold.number = raw, number

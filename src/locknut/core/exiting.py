@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def dies_with_us(client: Client) -> bool:
     """Whether the engine frees what we hold at the moment the process ends: then nothing needs to
-    be given back, and whoever still runs keeps its locks until then.
+    be given back, and threads that still run keep their locks until then.
     """
     backend = client.backend
     return Capability.SESSION in backend.capabilities and backend.default_ttl is None
@@ -39,6 +39,6 @@ async def leave(client: Client, backend: Backend, runtime: Runtime) -> None:
         for signal in lease._signals:
             signal.notify()
     until = runtime.now() + pacing.RELEASE_PATIENCE
-    with suppress(Exception):  # nobody is told; what fails keeps nothing else from being tried
+    with suppress(Exception):  # nobody is left to see it; one failure must not stop the rest
         work = give_back(backend, runtime, holds, until, insist=False)
         await runtime.finish(work, until)

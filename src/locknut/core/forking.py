@@ -21,7 +21,7 @@ FORKED = "this Locks was made before a fork; connect again in the child"
 
 def leave_behind(client: Client) -> None:
     """In the child, before anything lets go of a lease: nothing here says a word to the engine."""
-    if not client.closed:  # whoever closed it wants no other
+    if not client.closed:  # a closed client stays closed
         client.closed = FORKED
     client.guard = client.runtime.guard()
     for hold in client.holds.values():

@@ -1,7 +1,7 @@
 """The way back out of an acquire: whatever interrupts it, nothing of it stays behind.
 
-Nobody is left in a line, no claim in the engine, no turn unpassed. As much as there is time for is
-done in the caller's time, the rest behind him.
+No waiter stays in a line, no claim in the engine, and every turn is passed on. As much as possible
+is done in the caller's time, the rest behind its back.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ async def give_up(client: Client, request: LockRequest, state: AcquireState) -> 
     """
     until = min(state.limit, client.runtime.now() + pacing.GRACE)
     try:
-        with suppress(BackendUnavailable):  # the caller is told why it leaves, not this
+        with suppress(BackendUnavailable):  # the caller gets the error that made it leave
             await client.runtime.finish(retreat(client, request, state), until)
     finally:
         if state.line is not None:  # it goes on behind him, and whoever waits behind it is told so
@@ -57,7 +57,7 @@ async def retreat(client: Client, request: LockRequest, state: AcquireState) -> 
     if heir is not None:
         heir.signal.notify()
     if state.ended is not None:
-        with suppress(LocknutError):  # the caller is told why it leaves, not this
+        with suppress(LocknutError):  # the caller gets the error that made it leave
             await end(client, state.ended)
         state.ended = None
     try:
@@ -94,7 +94,7 @@ def _leave_claim(
         state.inherit(line.left)
     line.left = None
     if state.claim is None or not state.claim.waits or state.unfinished is not None:
-        return None  # a mere try has no place to leave, nor is a claim two callers' at a time
+        return None  # there is no place to leave, or the claim is still in use
     if not line.waiters or next(iter(line.waiters)).options != request.options:
         return None
     line.left, state.claim = (state.claim, state.unanswered), None

@@ -33,9 +33,9 @@ class Question:
 
 
 async def holder(client: Client, name: str) -> LockInfo | None:
-    """Who has it, for whoever did not get it; None if that is not known at once.
+    """Who holds it, for a caller that did not get it; None if that is not known at once.
 
-    Many may give up in the same moment: only one of them asks, and nobody for the whole line.
+    Many callers may give up in the same moment: only one of them asks, and only for the holders.
     """
     client = forking.here(client)
     runtime, key = client.runtime, client.prefix + name
@@ -60,7 +60,7 @@ async def holder(client: Client, name: str) -> LockInfo | None:
 
 
 async def not_held(client: Client, name: str, mode: Mode) -> NotHeld:
-    """The error of somebody who releases what it does not hold: it names who does.
+    """The error of a caller that releases what it does not hold: it names the holder.
 
     What this process knows costs nothing; otherwise the engine has a moment to answer, so that a
     server that hangs holds nobody up.

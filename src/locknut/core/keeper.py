@@ -59,7 +59,7 @@ class Keeper:
         self._start = start
         self._closing = False
         self._tickets = [object()]
-        """Who takes the one ticket runs the keeper; it is put back when the keeper goes to rest."""
+        """The thread that takes the one ticket runs the keeper; a resting keeper puts it back."""
         # Filled from anywhere, a destructor included, so without a mutex: appends are atomic.
         self._abandoned: deque[tuple[Hold, int]] = deque()
         self.errands: deque[Callable[[], Coroutine[Any, Any, None]]] = deque()
@@ -84,7 +84,7 @@ class Keeper:
                 self.timetable.asleep_until = min(self.timetable.asleep_until, hold.due)
 
     def _take_in(self) -> None:
-        """Under the guard: who began since the last look gets a date.
+        """Under the guard: holds that began since the last look get their due time.
 
         They stand together at the end of all holds. Most holds never come here: they are over
         before, and neither their beginning nor their end touches the timetable.
@@ -122,7 +122,7 @@ class Keeper:
         self.ring()
 
     def on_notice(self, claim_id: str | None, what: Notice) -> None:
-        """The engine told us something without being asked."""
+        """The engine says something about a hold without being asked."""
         self._notices.append((claim_id, what))
         self.ring()
 
@@ -190,9 +190,9 @@ class Keeper:
         return await self.wake.wait(0.0) and self._take_ticket()
 
     def _lie_down(self) -> float:
-        """When somebody whom we know of is due."""
+        """When the next hold that we know of is due."""
         with self.client.guard:
-            promised = self.timetable.stir()  # first: who comes too late to be taken in now rings
+            promised = self.timetable.stir()  # first: a hold that is too late for this round rings
             self._take_in()
             return self.timetable.rest(self.runtime.now(), promised)
 
@@ -222,7 +222,7 @@ class Keeper:
 
     async def _look_at_all(self, backend: Backend) -> None:
         """Ask an engine that tells nobody of holds that were taken away whether they are ours."""
-        self.beating, self._beat_at = False, NEVER  # first: who begins from now on beats anew
+        self.beating, self._beat_at = False, NEVER  # first: a new hold beats anew
         holds = list(self.client.holds.copy().values())
         if holds:
             self.beat()

@@ -1,8 +1,8 @@
-"""When a hold counts as lost, and who is told.
+"""When a hold counts as lost, and who gets to know it.
 
 A hold is over when our own clock says so, whatever the engine answers later; an answer that never
-came extends nothing. Loss is decided under the guard and told after it, never on the renewer's
-back: callbacks run aside.
+came extends nothing. A loss is decided under the guard and announced after it. Callbacks run aside,
+so that they never delay the keeper.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def end_leases(hold: Hold, state: State, reason: str = "") -> list[LeaseCore]:
 
 
 def notify_lease(client: Client, lease: LeaseCore) -> None:
-    """Wake those who wait for the loss, and call those who asked to be called."""
+    """Wake all callers of `wait_lost`, and run the callbacks of `on_lost`."""
     for signal in lease._signals:
         signal.notify()
     if lease._ended is State.LOST:
@@ -98,13 +98,13 @@ async def wait_lost(client: Client, lease: LeaseCore, until: float) -> bool:
 
 
 def broken(note: str) -> str:
-    """The reason of a loss by force, with what whoever broke the lock has to say."""
+    """The reason of a loss by force, with the note of the breaker."""
     note = notes.read(note)
     return f"broken: {note}" if note else "broken"
 
 
 def on_notice(client: Client, claim_id: str | None, what: Notice) -> None:
-    """The engine told us, unasked, of one hold or of all."""
+    """The engine says, unasked, what became of one hold or of all."""
     with client.guard:
         holds = list(client.holds.values()) if claim_id is None else []
         one = client.holds.get(claim_id) if claim_id is not None else None

@@ -1,4 +1,4 @@
-"""What the holder of a broken lock is told: one short line that says why, and by whom.
+"""The note that the holder of a broken lock gets: one short line that says why, and by whom.
 
 A note is for people. It decides nothing, and an engine may lose it: the hold is lost all the same.
 """
@@ -13,7 +13,7 @@ _MOST_OF_WHOM: Final = 100
 
 
 def written(reason: str, label: str) -> str:
-    """The note of whoever breaks a lock; empty if there is nothing to say."""
+    """The note of the breaker of a lock; empty if there is nothing to say."""
     by = f"by {_cut(label, _MOST_OF_WHOM)}" if label.strip() else ""
     if not reason.strip():
         return by
@@ -28,7 +28,7 @@ def read(note: str) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    """On one line, and no longer than so many bytes."""
+    """On one line, in at most `most` bytes."""
     line = " ".join(text.split()).encode("utf-8", "replace")
     if len(line) <= most:
         return line.decode()

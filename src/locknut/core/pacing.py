@@ -10,11 +10,11 @@ RENEWALS_PER_TTL = 3
 GRACE = 0.2
 """How long a caller whose time is over, or who is cancelled, waits for the answer to a command."""
 TRY_LIMIT = 0.8
-"""How long a mere try, which has no time at all, waits for its answer."""
+"""How long a non-blocking attempt, which has no time at all, waits for its answer."""
 MOMENT = 0.1
-"""How long somebody who gave up waits to be told who has the lock."""
+"""How long a caller that gave up waits to learn who holds the lock."""
 OUTAGE_PATIENCE = 5.0
-"""How long an unreachable engine is asked again before the caller is told."""
+"""How long an unreachable engine is asked again before the caller gets an error."""
 RELEASE_PATIENCE = 2.0
 COHORT_SECONDS = 0.010
 """How long a process may pass one remote grant around among its own before others get a turn."""

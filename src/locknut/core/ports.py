@@ -1,4 +1,4 @@
-"""The only doors from the core to the outside: a runtime, an engine's backend, and an ear.
+"""The only ways from the core to the outside: a runtime, an engine's backend, and an event sink.
 
 Rules every backend keeps (the conformance suite tests them; tags lead to docs/hazards.md):
 
@@ -71,7 +71,7 @@ class Signal(Protocol):
 
 
 class Sender(Protocol):
-    """Whoever awaits a command."""
+    """The thread or task that awaits a command."""
 
     unfinished: Awaitable[object] | None
     """The end of a command that its sender left behind, if there is one."""
@@ -100,10 +100,11 @@ class Runtime(Protocol):
     def finish(
         self, work: Coroutine[Any, Any, T], until: float = NEVER, sender: Sender | None = None
     ) -> Awaitable[T]:
-        """Run a command to its end even if the caller is cancelled meanwhile; then tell him.
+        """Run a command to its end even if its caller is cancelled; the caller learns it then.
 
-        At `until`, or soon after the cancellation, he is told before: BackendUnavailable. What is
-        left of the work is then done behind him, where that is possible (`Sender.unfinished`).
+        At `until`, or soon after the cancellation, the caller leaves before the end, with
+        BackendUnavailable. The rest of the work is then done behind its back, where that is
+        possible (`Sender.unfinished`).
         """
 
     async def settle(self, until: float) -> None:

@@ -36,7 +36,7 @@ def begin_release(  # noqa: C901, PLR0911  # one path, to be read from top to bo
 ) -> Awaitable[None] | None:
     """All of a release that needs no engine; what is left of it, for the caller to await.
 
-    Who ends several at once gives `ends`, for those that are to be given back to the engine.
+    A caller that ends several at once passes `ends`, to collect those that go back to the engine.
     """
     hold = lease._hold
     if client.in_guard() or client.in_engine():
@@ -88,7 +88,7 @@ def _leave_to_keeper(client: Client, lease: LeaseCore) -> None:
 async def _release_behind(client: Client, lease: LeaseCore) -> None:
     """On the keeper's thread: the same release, with the keeper's own connection."""
     ends: list[LeaseCore] = []
-    with suppress(LocknutError):  # whoever asked for it is gone; what fails, the keeper repeats
+    with suppress(LocknutError):  # its caller is gone; the keeper repeats what fails
         rest = begin_release(client, lease, ends)
         if rest is not None:
             await rest
@@ -105,7 +105,7 @@ def _survivor(client: Client, read: LeaseCore) -> LeaseCore:
 
 
 def emit_released(client: Client, lease: LeaseCore) -> None:
-    """Wake who waits for the end of this lease, and tell the event."""
+    """Wake all who wait for the end of this lease, and emit the event."""
     if lease._signals:
         losing.notify_lease(client, lease)
     if client.events.wants("released"):
@@ -153,7 +153,7 @@ def _decide(client: Client, hold: Hold) -> Waiter | None:
         if client.steps_back:
             line.pause_until = now + pacing.backoff(1, client.runtime.random())
     elif line is not None:
-        # Nobody waits: who comes while we give it back may ask the engine at once.
+        # No local waiters: a new caller may ask the engine while we are still releasing.
         registered = client.lines.get(line.key) is line
         hold.line = None  # no call from here on, as in `Line.next`
         if registered:
@@ -216,7 +216,7 @@ async def end_all(client: Client, leases: Sequence[LeaseCore]) -> None:
 
 
 async def _gone(client: Client, hold: Hold) -> LeaseLost:
-    pass_on_turn_of(client, hold)  # who waits here does not wait for what follows
+    pass_on_turn_of(client, hold)  # local waiters do not wait for what follows
     why = await inspecting.why_broken(client, hold.claim)
     known = f" ({why})" if why else ""
     message = (

@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 BATCH = 500
 """How many holds are renewed in one round trip at the most."""
 EARLY = 0.1
-"""Who is due within this share of its delay is taken along: one round trip for them all."""
+"""A hold that is due within this share of its delay is taken along: one round trip for all."""
 NEVER = float("inf")
 FEW = 100
-"""So many entries of the heap may be stale before anybody looks."""
+"""How many entries of the heap may be stale before it is tidied."""
 
 
 class Timetable:
     """Which hold is due when. Adding and removing are O(1) and leave nothing behind.
 
     Holds that wait equally long become due in the order they came, so each distinct delay has a
-    plain FIFO; only the irregular ones (a retry, the rest of a max_hold) need the heap. Whoever is
-    interrupted (Ctrl-C) may leave an empty FIFO behind.
+    plain FIFO; only the irregular ones (a retry, the rest of a max_hold) need the heap. An
+    interrupt (Ctrl-C) may leave an empty FIFO behind.
     """
 
     __slots__ = ("_fifos", "_heap", "_order", "_tidy_at", "asleep_until")
@@ -76,7 +76,7 @@ class Timetable:
         return True
 
     def stir(self) -> float:
-        """From now on whoever begins wakes the keeper; returns until when it meant to sleep."""
+        """From now on every new hold wakes the keeper; returns until when it meant to sleep."""
         promised, self.asleep_until = self.asleep_until, NEVER
         return promised
 

@@ -62,7 +62,7 @@ class Undoing:
                 await _release(backend, batch)
             except BackendUnavailable:
                 if last:
-                    return  # whoever closed has insisted already
+                    return  # close() has insisted already
                 self._later(batch)
             except Exception:  # noqa: BLE001  # the keeper lives on
                 if len(batch) > 1:

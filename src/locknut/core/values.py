@@ -48,8 +48,9 @@ class Capability(enum.StrEnum, metaclass=_OwnNames):
 class Claim(NamedTuple):
     """One attempt to hold a key.
 
-    `id` is 128 random bits, new for every attempt and never used again: who knows it can release,
-    so it is never logged or listed. An explicit `owner` stands beside it, never instead of it.
+    `id` is 128 random bits, new for every attempt and never used again: whoever knows it can
+    release, so it is never logged or listed. An explicit `owner` stands beside it, never instead of
+    it.
     """
 
     key: str
@@ -68,7 +69,7 @@ class Claim(NamedTuple):
     label: str = ""
     """What the user calls this holder: shown, never decided on."""
     waits: bool = True
-    """False for a mere try: an engine with a line need not put it there (see `Busy.queued`)."""
+    """False for a non-blocking attempt: the engine need not queue it (see `Busy.queued`)."""
     writer: bool = False
     """An exclusive claim of a read-write lock: other clients of an engine may know it by a name of
     its own. It excludes whatever a plain one excludes."""
@@ -134,7 +135,7 @@ class Broken(NamedTuple):
 
 Renewed = Renewal | HeldUntil | Broken
 Notice = Renewal | Broken
-"""What an engine may tell of a hold without being asked."""
+"""What an engine may say of a hold without being asked."""
 
 
 class State(enum.StrEnum, metaclass=_OwnNames):
@@ -148,7 +149,7 @@ class State(enum.StrEnum, metaclass=_OwnNames):
 
 
 class Holder(NamedTuple):
-    """Somebody who holds a key or waits for it, as far as the engine tells."""
+    """A holder of a key or a waiter for it, as far as the engine knows."""
 
     host: str = ""
     pid: int | None = None
