@@ -110,8 +110,8 @@ def refusing(url):
 def forgetful(url):
     engine = memory(url)
     make = engine.blocking
-    def blocking():
-        backend = make()
+    def blocking(runtime):
+        backend = make(runtime)
         async def renew(claims):
             raise BackendUnavailable("no answer", backend="forgetful")
         backend.renew = renew
@@ -122,8 +122,8 @@ def forgetful(url):
 def blind(url):
     engine = memory(url)
     make = engine.blocking
-    def blocking():
-        backend = make()
+    def blocking(runtime):
+        backend = make(runtime)
         async def attempt(claim, patience):
             return Busy(60.0)
         async def inspect(key=None):
