@@ -36,8 +36,8 @@ _MODES: Final = {Mode.EXCLUSIVE: EXCLUSIVE, Mode.SHARED: SHARED, Mode.PERMIT: PE
 class ClaimState:
     """One claim, from its first attempt to its release.
 
-    Its mutex is held over each command: the keeper's thread may renew or release while the acquirer
-    still asks.
+    Each command holds its mutex, because the keeper's thread may renew or release the claim while
+    its caller still asks.
     """
 
     __slots__ = (
@@ -73,7 +73,7 @@ class ClaimState:
         self.raw: int | None = None
         self.slot: int | None = None
         self.request = BARGE
-        """What an exclusive claim asks of the kernel: up to its ticket, once it has one."""
+        """Which lock an exclusive claim asks the kernel for: up to its ticket, once it has one."""
         self.reserved: float | None = None
         """How long a detached hold that was in the way has left."""
         self.ticket: int | None = None
@@ -81,7 +81,7 @@ class ClaimState:
         """The ticket this claim had in a file that was removed meanwhile."""
         self._bell: weakref.ref[Bell] | None = None
         self.used: Bell | None = None
-        """The bell of one who waits no more, to be closed when there is time."""
+        """The bell of a waiter that has been woken; it is closed when there is time."""
         self.which = file.which
         self.counted = ELSEWHERE
         """Whether it is in the line, or in the waiting room."""
@@ -90,17 +90,18 @@ class ClaimState:
         self.watched = False
         self.net = 0.0
         self.soon = 0.0
-        """How long it waited for somebody who was stopped amid a few microseconds' work."""
+        """How long we waited last for a process that was stopped in the middle of a short
+        change."""
         self.rang = 0.0
-        """When it last rang others because it might have been in their way."""
+        """When this claim last rang others because it might have kept them out."""
         self.known = 0
         if claim.mode is not _ALONE or claim.owner is not None:
             self._beside_others(claim)
 
     @property
     def bell(self) -> Bell | None:
-        """What its waiter sleeps on. The waiter alone keeps it: a task whose loop was closed must
-        not be kept alive by us.
+        """What the waiter sleeps on. Only the waiter keeps it alive: we must not keep a task whose
+        loop was closed.
         """
         return None if self._bell is None else self._bell()
 
@@ -116,7 +117,7 @@ class ClaimState:
             self.owner_digest = file_layout.digest(claim.owner)
 
     def stamp(self, mode: int, raw: int, now: int, me: ProcessIdentity) -> bytes:
-        """The record of an exclusive grant, or of who waits for one, encoded."""
+        """Return the encoded record of an exclusive grant, or of a waiter for one."""
         claim, kept = self.claim, _parts[mode]
         who = claim.who
         found = kept.get(who)
@@ -128,7 +129,7 @@ class ClaimState:
         return assemble(found[2], raw, now // 1000, found[3])
 
     def told(self, mode: int, raw: int, now: int, me: ProcessIdentity) -> bytes:
-        """The same for every other claim."""
+        """Return the same for every other claim."""
         return file_layout.encode(self.record(mode, raw, now, me))
 
     def record(self, mode: int, raw: int, now: int, me: ProcessIdentity) -> Record:
@@ -139,5 +140,5 @@ _parts: Final[dict[int, dict[str, tuple[ProcessIdentity, str, bytes, bytes]]]] =
     EXCLUSIVE: {},
     WAITING: {},
 }
-"""What of a record is the same for all claims of one thread or task, with the label they had."""
+"""The parts of a record that are the same for all claims of one thread or task, by its name."""
 _MOST_PARTS: Final = 512

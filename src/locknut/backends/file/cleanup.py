@@ -1,9 +1,9 @@
 """Removing lock files nobody needs, without ever letting two in.
 
 The classic bug: A holds, B has the file open and waits, A unlinks and unlocks; B locks the orphan,
-C makes and locks a new file, and both hold. Here a file is removed only by who has locked all of it
-(nobody holds or waits), is buried first (the grave is read by everybody under the lock, before a
-grant counts), and only while the path still leads to it.
+C makes and locks a new file, and both hold. Here a process removes a file only after it has
+locked all of it (nobody holds or waits), buries it first (everybody reads the grave under the lock,
+before a grant counts), and removes it only while the path still leads to it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From a URL to the file engine: `file:` (this user's directory) or `file:///path?network=allow`."""
+"""The file engine of one directory: both colours share its claims; `clean` removes unused files."""
 
 from __future__ import annotations
 

@@ -1,7 +1,13 @@
-"""How each mode enters: which bytes to lock, what must not be there, and the number it gets.
+"""How a claim of each mode enters: which bytes it locks, what keeps it out, which number it gets.
 
-Every way returns the raw fence of the grant, or None if it was refused before anything was locked.
-Refused later it raises an outcome, and the caller drops what was locked on the way.
+1. *Exclusive*: it locks LOCK alone, or with a ticket everything up to the ticket.
+2. *Shared*: it read-locks READERS and LOCK up to its ticket, so it never passes a waiting writer.
+3. *Owned* (several claims of one owner): it read-locks LOCK and OWNERS, and joins a hold of the
+   same owner with the same number.
+4. *Permit*: it locks one of the slots, if fewer than the limit are taken.
+
+Each function returns the raw fence of the grant, or None if it was refused before it locked
+anything. If it is refused later, it raises an outcome, and the caller drops what was locked.
 """
 
 from __future__ import annotations
@@ -51,7 +57,7 @@ def enter_exclusive(state: ClaimState, me: ProcessIdentity) -> int | None:
 
 def enter_shared(state: ClaimState, me: ProcessIdentity) -> int | None:
     file, fd = state.file, state.file.fd
-    # Also at the first try up to a ticket: a reader never passes a writer that waits.
+    # The first attempt also locks up to a ticket: a reader never passes a writer that waits.
     end = line.now_ticket() + 1 if state.ticket is None else state.ticket
     if not take(fd, READ, READERS, end - READERS):
         return None
@@ -86,7 +92,7 @@ def enter_owned(state: ClaimState, me: ProcessIdentity) -> int | None:
 
 
 def _joins(state: ClaimState, last: Record, me: ProcessIdentity) -> bool:
-    """Whether a co-owner is in already; raises if it is another owner."""
+    """Return whether a claim of the same owner is in already; raise Refused if another owner is."""
     fd = state.file.fd
     if not in_the_way(fd, WRITE, OWNERS, 1) and not holder_slots.detached(fd, last, me):
         return False
@@ -115,14 +121,14 @@ def enter_permit(state: ClaimState, me: ProcessIdentity) -> int | None:
 
 
 def _in_turn(state: ClaimState) -> bool:
-    """Whether nobody waits before us; who just came and is not fair does not ask."""
+    """Return whether nobody waits in front of us. A claim that is new and not fair does not ask."""
     if state.ticket is not None:
         return line.free_before(state.file.fd, state.ticket)
     return not state.claim.fair or line.empty(state.file.fd)
 
 
 def _admit(state: ClaimState, last: Record, record: Record, me: ProcessIdentity) -> None:
-    """Under META: write the grant into its slot, and as the last one."""
+    """Write the grant into its slot and into the first record; the caller has META."""
     file = state.file
     if state.slot is None:
         state.slot = holder_slots.take_listed(file, last, me)
@@ -147,4 +153,4 @@ BY_MODE: Final[dict[int, Callable[[ClaimState, ProcessIdentity], int | None]]] =
     PERMIT: enter_permit,
     OWNED: enter_owned,
 }
-"""Take the key now."""
+"""The function that enters, by the mode of the claim."""

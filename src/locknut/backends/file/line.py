@@ -50,20 +50,21 @@ from locknut.backends.file.this_process import ProcessIdentity, monotonic_clock
 ANYBODY: Final = asked(WRITE, QUEUE, END)
 _JOINS: Final = 300
 _FIRST: Final = (0.1, 0.05)
-"""Seconds to the first look without a ring; then twice as long each time ..."""
+"""Seconds until a waiter looks by itself for the first time; then twice as long each time ..."""
 _LONGEST: Final = (1.0, 0.2)
 """... up to these, for the first in line (it watches the holder's process) and the second (the
 first may get the lock and die with nobody to ring us)."""
 _FAR: Final = 3.0
 _SPREAD_NS: Final = 1_000_000_000
-"""The others look after 3 to 4 seconds, by what their ticket says, so not all at once: a hundred of
-them are a hundred processes woken for nothing, however often the lock changes hands meanwhile."""
+"""The others look after 3 to 4 seconds, spread by their tickets: otherwise a hundred processes
+would
+wake for nothing at once, however often the lock changes hands meanwhile."""
 _MOST_SLOTS: Final = 64
 _ROOMS_TRIED: Final = 16
 
 
 def _nobody(_ticket: int) -> bool:
-    """To be told."""
+    """Nobody has to know of the ticket."""
     return True
 
 
@@ -79,11 +80,12 @@ def came_at(ticket: int) -> int:
 def join(
     fd: int, kind: int, former: int | None = None, tell: Callable[[int], bool] = _nobody
 ) -> int:
-    """Take the last place, or the one had in the line of a former file if it is still to be had.
+    """Take the last ticket of the line, or the one that this claim had in a former file if it is
+    free.
 
-    Where the range of somebody who came later covers the moment, or there is no room left to say
-    who came then, take the next moment. Who it is, is told before: nobody who looks sees a ticket
-    without a name.
+    If the locked range of a later waiter covers that moment, or there is no room to write down who
+    came then, take the next moment. The name is written first, so nobody who inspects the lock sees
+    a ticket without a name.
     """
     ticket = former or now_ticket()
     for _ in range(_JOINS):
@@ -100,13 +102,15 @@ def leave(fd: int) -> None:
 
 
 def first(fd: int) -> Span | None:
-    """The lowest ticket of others. The kernel tells any conflict, so narrow until none is lower."""
+    """Return the lowest ticket of others. The kernel names any conflict, so we narrow the range
+    down.
+    """
     found = in_the_way_asked(fd, ANYBODY)
     return None if found is None else _lowest(fd, QUEUE, END, found)
 
 
 def before(fd: int, ticket: int) -> Span | None:
-    """The lowest ticket of others, when this one of theirs is known, if there is a lower one."""
+    """Return the lowest ticket of others if it is lower than this one of theirs; else None."""
     if ticket > QUEUE and start_in_the_way(fd, asked(WRITE, QUEUE, ticket - QUEUE)) is None:
         return None
     head = first(fd)
@@ -114,13 +118,13 @@ def before(fd: int, ticket: int) -> Span | None:
 
 
 def after(fd: int, ticket: int) -> Span | None:
-    """The next ticket of others behind this one."""
+    """Return the next ticket of others behind this one."""
     found = in_the_way(fd, WRITE, ticket + 1, END)
     return None if found is None else _lowest(fd, ticket + 1, END, found)
 
 
 def walk(fd: int) -> Iterator[Span]:
-    """All tickets of others, in order."""
+    """Yield all tickets of others, in order."""
     ticket = QUEUE - 1
     while (found := after(fd, ticket)) is not None:
         yield found
@@ -128,12 +132,12 @@ def walk(fd: int) -> Iterator[Span]:
 
 
 def waits(fd: int, ticket: int) -> bool:
-    """Whether somebody else has this ticket; a holder's range may cover one that is given up."""
+    """Return whether somebody else has this ticket; a holder's range may cover one given up."""
     return start_in_the_way(fd, asked(WRITE, ticket, 1)) == ticket
 
 
 def ahead(fd: int, ticket: int) -> int:
-    """How many wait before this ticket: 0, 1, or 2 for more."""
+    """Return how many wait before this ticket: 0, 1, or 2 for more."""
     lowest = _lowest_in(fd, QUEUE, ticket)
     if lowest is None:
         return 0
@@ -184,7 +188,9 @@ def _lowest(fd: int, low: int, high: int, found: Span | None) -> Span | None:
 
 
 def settle(state: ClaimState, me: ProcessIdentity) -> bool:
-    """Get ready to sleep; False if a holder is seen to be gone, so that asking again is better."""
+    """Get ready to sleep; return False if a holder turns out to be gone, so the claim asks
+    again.
+    """
     file, ticket = state.file, state.ticket
     if file.dead():
         raise Orphaned  # what is in the way holds nothing any more
@@ -205,7 +211,7 @@ def settle(state: ClaimState, me: ProcessIdentity) -> bool:
 
 
 class WaiterNote:
-    """Writes down who waits, in a room by ticket."""
+    """Writes down who waits, in one of 64 rooms that the ticket chooses."""
 
     __slots__ = ("_me", "_patience", "_state")
 
@@ -215,10 +221,10 @@ class WaiterNote:
         self._patience = 0 if state.former else _ROOMS_TRIED
 
     def __call__(self, ticket: int) -> bool:
-        """False if somebody else who waits is written down there: another moment has another room.
+        """Return False if another waiter is written down there: another moment has another room.
 
-        Where most rooms are taken we write over him: a hundred waiters shall not look for room all
-        day, and who keeps his place from a former file has no other moment.
+        Where most rooms are taken, we write over the other waiter: a hundred waiters must not look
+        for room all day, and a waiter that keeps its ticket from a former file cannot choose.
         """
         state, at = self._state, _waiter_at(ticket)
         fd = state.file.fd
@@ -234,7 +240,7 @@ class WaiterNote:
 
 
 def waiter_record(fd: int, ticket: int) -> Record | None:
-    """Who has this ticket, if he was not written over."""
+    """Return who has this ticket, if the record was not written over."""
     record = file_layout.decode(os.pread(fd, RECORD, _waiter_at(ticket)))
     return record if record is not None and record.raw == ticket else None
 
@@ -244,7 +250,7 @@ def _waiter_at(ticket: int) -> int:
 
 
 def _pids(file: LockFile, last: Record, me: ProcessIdentity) -> set[int]:
-    """The holders' processes, as far as their pids mean anything here."""
+    """Return the pids of the holders, as far as pids of their namespace mean anything here."""
     if last.mode == EXCLUSIVE:
         records = [last]
     else:

@@ -13,11 +13,11 @@ class Outcome(Exception):
 
 
 class Refused(Outcome):
-    """Somebody else is in, or was here before."""
+    """Somebody else holds the lock, or came before us."""
 
 
 class Reserved(Refused):
-    """A detached hold is in: nobody to wait for, but a time."""
+    """A detached hold keeps us out: there is nobody to wait for, only a deadline."""
 
     def __init__(self, left: float) -> None:
         super().__init__()
@@ -25,15 +25,15 @@ class Reserved(Refused):
 
 
 class Orphaned(Outcome):
-    """The file was buried or unlinked: what is locked in it counts for nothing. Open again."""
+    """The file was buried or unlinked: locks in it count for nothing, so open the name again."""
 
 
 class Crowded(Outcome):
-    """Somebody was stopped in the middle of a few microseconds' work. Ask again soon."""
+    """Another process was stopped in the middle of a short change: ask again soon."""
 
 
 def failed(error: Exception, key: str | None) -> BackendError:
-    """What the caller is told."""
+    """Return the error that the caller gets."""
     if isinstance(error, Crowded):
         message = "another process stopped in the middle of changing the lock file: ask again"
         return BackendUnavailable(message, key=key, backend="file")

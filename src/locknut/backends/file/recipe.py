@@ -13,7 +13,7 @@ ends in one of these ways:
 5. *Orphaned*: the file was broken, removed or moved while we asked. We ask in the file that counts.
 6. *Crowded*: another process was stopped in the middle of a change. We look again soon.
 
-An attempt that fails drops whatever it has locked, and rings whom that may have kept out.
+An attempt that fails drops whatever it has locked, and rings the waiters that it may have kept out.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ from locknut.backends.file.waiters import NET, Waiters, WaitingRoom
 from locknut.core.values import Answer, Busy, Claim, Granted
 
 _REOPENS: Final = 20
-"""Files that may be orphaned under us in one attempt, before we come back later."""
+"""How many files may be orphaned under us in one attempt before we come back later."""
 _SOON: Final = 0.002
 _BARRED: Final = 1000
 _FORGIVEN: Final = 200
-"""Barred claims that are remembered, and how many of the oldest are forgotten at a time."""
+"""How many barred claims we remember, and how many of the oldest we forget at a time."""
 _MOST_USED: Final = 4
 _new_tuple = tuple.__new__
 
@@ -65,7 +65,8 @@ class Recipe(Waiters):
     def __init__(self, files: Files) -> None:
         super().__init__(files)
         self._used: list[Bell] = []
-        """Bells of those who have been woken: closed when there is time, not on the way out."""
+        """Bells of waiters that were woken. They are closed when there is time, not on the way
+        out."""
         self.states: dict[str, ClaimState] = {}
         self._barred: dict[str, None] = {}
         this_process.forget_after_fork(self)
@@ -76,13 +77,14 @@ class Recipe(Waiters):
         if state is None:
             if self._barred and claim.id in self._barred:
                 return Busy(NET)
-            # Until its first attempt is answered nobody else has a word on a claim: no mutex.
+            # Nobody else knows this claim until its first attempt is answered, so it needs no
+            # mutex.
             state = self._new_state(claim)
             answer = self._ask(state)
         else:
             with state.mutex:
                 answer = self._ask_again_by(state)
-        if state.counted and state.raw is not None:  # in, so one who was sent out may come in
+        if state.counted and state.raw is not None:  # a claim in the waiting room may come in
             self._leave_line(state)
         return answer
 
@@ -90,7 +92,7 @@ class Recipe(Waiters):
         if state.raw is not None:
             return Granted(state.raw)
         if state.file is NO_FILE:
-            return Busy(NET)  # released meanwhile, by another thread
+            return Busy(NET)  # another thread released the claim meanwhile
         if state.file is OUTSIDE_FILE and not self.waiting_room.go_in(state):
             return self._stay_out()
         return self._ask(state)
@@ -100,7 +102,7 @@ class Recipe(Waiters):
             if state.file is OUTSIDE_FILE:
                 self._come_in(state)
             if state.ticket is not None and state.bell is not None and state.hung != state.ticket:
-                return self._ask_again(state)  # first the bell: with that we ask anyway
+                return self._ask_again(state)  # hang the bell first: that asks again anyway
             return self._enter(state) or self._ask_again(state)
         except Orphaned:
             return self._move_house(state)
@@ -108,7 +110,7 @@ class Recipe(Waiters):
             return _soon(state)
 
     def _move_house(self, state: ClaimState) -> Answer:
-        """Ask in the file that counts, wherever it is by then."""
+        """Ask again in the file that counts now."""
         for _ in range(_REOPENS):
             with suppress(Orphaned):
                 self.open_again(state)
@@ -119,14 +121,16 @@ class Recipe(Waiters):
         return _soon(state)
 
     def state_of(self, claim: Claim) -> ClaimState:
-        """What is known of this claim; made at its first attempt or watch."""
+        """Return what we know of this claim; its first attempt or watch creates it."""
         return self.states.get(claim.id) or self._new_state(claim)
 
     def _bar(self, claim: Claim) -> None:
-        """No command is ever late here, but whoever says one may be is believed (L3)."""
+        """Remember a claim that must not enter any more. No command is ever late in this engine,
+        but if the core says that one may be, we believe it (L3).
+        """
         self._barred[claim.id] = None
         if len(self._barred) > _BARRED:
-            # A copy: the keeper's thread bars too, and may do so right now.
+            # We walk over a copy, because the keeper's thread may bar a claim right now.
             for oldest in list(self._barred)[:_FORGIVEN]:
                 self._barred.pop(oldest, None)
 
@@ -152,7 +156,7 @@ class Recipe(Waiters):
         return held
 
     def withdraw(self, claim: Claim) -> None:
-        """A claim whose waiter never comes back, unless it is held by now."""
+        """Release a claim whose waiter never comes back, unless it holds the lock by now."""
         state = self.states.get(claim.id)
         if state is not None and state.raw is None:
             self.release(claim)
@@ -160,7 +164,7 @@ class Recipe(Waiters):
     def _release(self, state: ClaimState) -> bool:
         file = state.file
         if file is NO_FILE:
-            return False  # released meanwhile, by another thread
+            return False  # another thread released the claim meanwhile
         held = False
         if file is not OUTSIDE_FILE:
             if state.mode == EXCLUSIVE:
@@ -172,9 +176,10 @@ class Recipe(Waiters):
         return held
 
     def put_away(self, state: ClaimState) -> None:
-        """Its mutex held and everything dropped: the claim is over, the descriptor another's.
+        """The claim is over: keep its descriptor for the next claim. The caller has the mutex of
+        the claim and has dropped its locks.
 
-        Only now is the place forgotten: a release that was interrupted before can be asked again.
+        The state is forgotten only now, so a release that was interrupted before can be repeated.
         """
         file, state.file = state.file, NO_FILE
         if file is not OUTSIDE_FILE:
@@ -186,7 +191,9 @@ class Recipe(Waiters):
                 close_all(self._used)
 
     def forget(self) -> None:
-        """In a forked child: nothing of this is ours. The descriptors are closed already (S17)."""
+        """Begin anew in a forked child: nothing of this is ours, and our copies of the descriptors
+        are closed already (S17).
+        """
         self.files.forget()
         self.ringer.forget()
         self._used.clear()
@@ -200,7 +207,7 @@ class Recipe(Waiters):
     # -- one attempt
 
     def _enter(self, state: ClaimState) -> Granted | None:
-        """Take the key now, as things stand; None if refused."""
+        """Try to take the key now; return None if it is refused."""
         try:
             raw = grants.BY_MODE[state.mode](state, self.me)
         except Refused as refused:
@@ -220,21 +227,23 @@ class Recipe(Waiters):
         return _new_tuple(Granted, (raw, None, None, None))  # half the price of Granted(raw)
 
     def _ask_again(self, state: ClaimState) -> Answer:
-        """Refused: take a ticket, then hang the bell, then settle down to wait."""
+        """The claim was refused: take a ticket, hang the bell, ask once more, and get ready to
+        sleep.
+        """
         if state.ticket is None:
             if state.file.dead() or cleanup.in_progress(state.file.fd):
                 os.sched_yield()
-                raise Orphaned  # what was in the way is not a holder
+                raise Orphaned  # what was in the way was not a holder
             away = self._line_up(state)
             if away is not None:
                 return away
             if state.bell is None:  # the core watches from the second question on
                 return Busy(state.reserved or NET)
-        if self._hang_bell(state):  # whoever left before it hung has rung nobody: try once more
+        if self._hang_bell(state):  # a holder that left before the bell hung rang nobody: try again
             granted = self._enter(state)
             if granted is not None:
                 return granted
-        if not line.settle(state, self.me):  # a holder died meanwhile, and rang nobody
+        if not line.settle(state, self.me):  # a holder died meanwhile and rang nobody
             granted = self._enter(state)
             if granted is not None:
                 return granted
@@ -244,7 +253,9 @@ class Recipe(Waiters):
         return Busy(min(state.net, state.reserved or state.net))
 
     def _line_up(self, state: ClaimState) -> Answer | None:
-        """Take a ticket; an answer if this claim has no place in the line, or not yet."""
+        """Take a ticket. Return an answer instead if this claim does not stand in line, or not
+        yet.
+        """
         if not state.claim.waits:
             return self._turn_away(state)
         if not self.waiting_room.go_in(state):
@@ -253,14 +264,16 @@ class Recipe(Waiters):
         return None
 
     def _turn_away(self, state: ClaimState) -> Answer:
-        """A mere try leaves nothing behind: a ticket would turn others away."""
+        """A non-blocking attempt leaves nothing behind: its ticket would keep others out."""
         if state.watched:
             return Busy(NET)
         self.put_away(state)
         return Busy(NET, queued=False)
 
     def open_again(self, state: ClaimState) -> None:
-        """Move to the file that counts; first our place, then the next one behind us: in order."""
+        """Move to the file that counts. We take our old ticket there before we ring the next
+        waiter, so the order of the line is kept.
+        """
         old = state.file
         with suppress(Crowded), holder_slots.Meta(old.fd):
             burial.finish(old)
@@ -269,21 +282,21 @@ class Recipe(Waiters):
         if state.former is not None:
             with suppress(Crowded):
                 self._take_ticket(state)
-        ofd_locks.drop_all(old.fd)  # before the close: a forked child may have a copy open (S17)
+        ofd_locks.drop_all(old.fd)  # before the close: a forked child may have a copy (S17)
         self.ring_first(old, sure=True)
         this_process.close_fd(old.fd)
 
     # -- holds
 
     def leave(self, state: ClaimState) -> None:
-        """Drop all there is, whatever we believe to hold: an interrupt may have come in between."""
+        """Drop every lock, whatever we believe to hold: an interrupt may have come in between."""
         file = state.file
         ofd_locks.drop_all(file.fd)
         self.ring_first(file, sure=state.raw is not None and state.mode in (EXCLUSIVE, PERMIT))
 
     def _leave_alone(self, file: LockFile, raw: int | None) -> bool:
-        """Whether the hold was ended by force is asked first: while we have the lock, a break that
-        we see is not called off any more.
+        """Release an exclusive hold; return whether it had not been broken. That is asked first:
+        while we have the lock, a break that we see is not called off any more.
         """
         fd = file.fd
         try:
@@ -296,7 +309,7 @@ class Recipe(Waiters):
 
 
 def _soon(state: ClaimState) -> Busy:
-    """Somebody was stopped in the middle: each time it takes longer until we look again."""
+    """Another process was stopped in the middle of a change: each time we wait twice as long."""
     state.soon = min(max(_SOON, state.soon * 2), NET)
     return Busy(state.soon)
 

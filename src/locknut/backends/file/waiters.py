@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 NET: Final = 0.05
 IN_LINE: Final = 8
-"""So many waiters of one process and name stand in the kernel's line."""
+"""How many waiters of one process and name stand in the kernel's line."""
 _OUTSIDE: Final = 10.0
-"""Seconds to the next look of one who waits to be called; it is nearly always called before."""
+"""Seconds until a claim in the waiting room asks by itself; nearly always it is called before."""
 
 
 class Waiters:
-    """What the claims of one directory in this process do to wait, and to let others in."""
+    """How the claims of one directory in this process wait, and let others in."""
 
     def __init__(self, files: Files) -> None:
         self.files = files
@@ -47,13 +47,14 @@ class Waiters:
         self.me = own_identity()
 
     def ring_first(self, file: LockFile, *, sure: bool) -> None:
-        """Wake the head of the line; unless `sure`, only if it could enter now."""
+        """Wake the first in line; without `sure` only if it could enter now."""
         head = line.first(file.fd)
         if head is not None and (sure or line.may_enter(file.fd, head)):
             self.ringer.ring(address(file.bell, head.start))
 
     def _ring_head(self, file: LockFile, waiter: int) -> None:
-        # Whom the kernel names first came first, nearly always: ring at once, then make sure.
+        # The waiter that the kernel names is nearly always the first: ring it at once, then make
+        # sure.
         if waiter > QUEUE:
             self.ringer.ring(address(file.bell, waiter))
         head = line.before(file.fd, waiter)
@@ -61,10 +62,10 @@ class Waiters:
             self.ringer.ring(address(file.bell, head.start))
 
     def _step_back(self, state: ClaimState) -> None:
-        """Refused by what the file says, after something was locked: wake whom that kept out.
+        """Drop what was locked, because the file says no, and wake the waiter that this kept out.
 
-        A reader or a co-owner that steps back was in no reader's way, and a permit in nobody's. Two
-        who refuse each other could go on ringing for ever: not more often than the net, then.
+        A reader or a co-owner keeps no reader out, and a permit keeps nobody out. Two claims that
+        refuse each other could ring each other for ever, so a claim rings at most once per NET.
         """
         self._drop(state)
         if state.mode == PERMIT:
@@ -79,7 +80,9 @@ class Waiters:
         self.ringer.ring(address(state.file.bell, head.start))
 
     def _let_others_in(self, state: ClaimState, ticket: int) -> None:
-        """As many are woken as can enter: each one who enters beside others rings the next."""
+        """Ring the next waiter: everybody who enters beside others does, so all that can enter
+        wake.
+        """
         if state.mode == SHARED:
             following = line.after(state.file.fd, ticket)
             if following is not None and following.kind == READ:
@@ -92,7 +95,9 @@ class Waiters:
         ofd_locks.drop(state.file.fd, 0, END if state.ticket is None else state.ticket)
 
     def _hang_bell(self, state: ClaimState) -> bool:
-        """True if it hangs only now: a ring may have missed it, so ask again."""
+        """Return True if the bell hangs only now: a ring may have missed it, so the claim asks
+        again.
+        """
         ticket = state.ticket
         bell = state.bell
         if bell is None or ticket is None or state.hung == ticket:
@@ -108,7 +113,9 @@ class Waiters:
         state.request = ofd_locks.asked(WRITE, LOCK, ticket - LOCK)
 
     def _send_out(self, state: ClaimState) -> Answer:
-        """There are enough of us in the line: the moment we came is our place there."""
+        """Enough of our waiters stand in line: this one goes to the waiting room and keeps its
+        moment.
+        """
         state.former = line.now_ticket()
         file, state.file = state.file, OUTSIDE_FILE
         self.files.give_back(file)
@@ -125,8 +132,9 @@ class Waiters:
         self._take_ticket(state)
 
     def _leave_line(self, state: ClaimState) -> None:
-        """The next of us takes its ticket here and now, lest somebody else of a later moment comes
-        first; then it is woken, to hang its bell. If that fails it comes by itself, by its net.
+        """Call in the next claim from the waiting room. It gets its ticket here and now, so nobody
+        who came later gets in front of it, and is then woken to hang its bell. If that fails, it
+        asks by itself after a while.
         """
         self.waiting_room.leave(state)
         while (following := self.waiting_room.call(state.which)) is not None:
@@ -149,14 +157,14 @@ class _Room:
 
 
 class WaitingRoom:
-    """All names of one directory. A place's mutex may be held when this one is taken."""
+    """The waiting claims of one directory, by name. Its mutex is taken inside that of a claim."""
 
     def __init__(self) -> None:
         self._mutex = threading.RLock()
         self._rooms: dict[Which, _Room] = {}
 
     def go_in(self, state: ClaimState) -> bool:
-        """Whether this claim may stand in line; else it waits here until it is called."""
+        """Return whether this claim may stand in line; if not, it waits here until it is called."""
         with self._mutex:
             if state.counted == INSIDE:
                 return True
@@ -171,7 +179,7 @@ class WaitingRoom:
             return False
 
     def leave(self, state: ClaimState) -> None:
-        """This claim holds the lock by now, or gave up."""
+        """Forget this claim: it holds the lock now, or gave up."""
         with self._mutex:
             room = self._rooms.get(state.which)
             if room is None or state.counted == ELSEWHERE:
@@ -184,7 +192,7 @@ class WaitingRoom:
                 del self._rooms[state.which]
 
     def call(self, which: Which) -> ClaimState | None:
-        """The next one, who may stand in line from now on."""
+        """Return the next claim that may stand in line now, if there is room."""
         with self._mutex:
             room = self._rooms.get(which)
             if room is None or room.inside >= IN_LINE or not room.waiting:
