@@ -44,9 +44,9 @@ def make_options(  # noqa: PLR0913  # the public options of a lock, each by name
 ) -> LockOptions:
     """Return the checked options of a lock, or raise an error that names the wrong argument."""
     backend = client.backend
-    validation.able(backend, mode, fair=fair, owner=owner)
     if owner is not None:
         validation.name(owner, "owner")
+    validation.able(backend, mode, fair=fair, owner=owner)
     seconds = validation.ttl(ttl, backend.min_ttl, backend.max_ttl)
     longest = validation.max_hold(max_hold)
     return LockOptions(
