@@ -28,7 +28,9 @@ from locknut.backends.redlock.questions import Question, Route
 from locknut.backends.redlock.recipe import Recipe
 from locknut.backends.redlock.rounds import Heard, RoundsBackend, Until
 from locknut.drivers.redis import settings
+from locknut.drivers.redis.endpoints import FixedEndpoint
 from locknut.runtimes.clock import now
+from locknut.runtimes.threads import ThreadRuntime
 from locknut.urls import parse
 
 SECOND = 1_000_000
@@ -151,10 +153,10 @@ class Alone(RoundsBackend):
 
 
 def _guarded(nodes: int) -> tuple[Round, Callable[[int, Any], bool]]:
-    servers = [settings.read(parse(f"redis://node{at}")) for at in range(nodes)]
+    servers = [FixedEndpoint(settings.read(parse(f"redis://node{at}"))) for at in range(nodes)]
     recipe = Recipe(max_ttl=60.0, durable=False, set_id="")
     votes = Round(range(nodes), nodes)
-    heard = Alone(NodeSet(servers, 60.0), recipe, 0.3)._hears(votes, decided)
+    heard = Alone(NodeSet(servers, 60.0, now), recipe, 0.3, ThreadRuntime())._hears(votes, decided)
     words = recipe.look("x")
     return votes, lambda at, answer: heard(Question(at, words), answer, now())
 
@@ -241,7 +243,7 @@ def test_what_was_not_answered_may_arrive_later() -> None:
 
 def test_a_proposal_that_was_refused_is_not_built_upon() -> None:
     """A clock far ahead proposes what no node accepts; the next number is above what nodes told."""
-    nodes = NodeSet([], 60.0)
+    nodes = NodeSet([], 60.0, now)
     assert nodes.propose(10_000_000) == 10_000_000
     nodes.seen(41)
     assert nodes.propose(0) == 42

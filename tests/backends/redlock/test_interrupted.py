@@ -16,6 +16,7 @@ from locknut.backends.redlock.node_sockets import NodeSocket
 from locknut.backends.redlock.nodes import NodeSet
 from locknut.backends.redlock.thread_connections import ThreadConnections
 from locknut.core.values import Claim
+from locknut.drivers.redis.endpoints import FixedEndpoint
 from locknut.drivers.redis.settings import read
 from locknut.runtimes.clock import now
 from locknut.urls import parse
@@ -111,7 +112,8 @@ def _refuse(*_: Any) -> None:
 
 
 def test_who_is_interrupted_while_he_takes_something_back_leaves_it_to_others() -> None:
-    node = NodeSet([read(parse("redis://nowhere"))], max_ttl=5.0).nodes[0]
+    nodes = NodeSet([FixedEndpoint(read(parse("redis://nowhere")))], 5.0, now)
+    node = nodes.nodes[0]
     claims = [Claim("locknut:x", f"{each:032x}", 5.0) for each in range(3)]
     for claim in claims:
         node.owe(claim, now())

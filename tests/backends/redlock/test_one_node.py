@@ -207,14 +207,13 @@ def test_a_node_whose_clock_was_ahead_begins_a_quarantine(
                 locks.lock("x").acquire(timeout=0)
 
 
-def test_a_clock_that_steps_too_often_is_not_believed_for_the_longest_ttl(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_clock_that_steps_too_often_is_not_believed_for_the_longest_ttl() -> None:
     from locknut.drivers.redis import settings
+    from locknut.drivers.redis.endpoints import FixedEndpoint
     from locknut.urls import parse
 
-    (node,) = NodeSet([settings.read(parse("redis://a"))], 60.0).nodes
-    monkeypatch.setattr("locknut.backends.redlock.nodes.now", lambda: 1000.0)
+    endpoint = FixedEndpoint(settings.read(parse("redis://a")))
+    (node,) = NodeSet([endpoint], 60.0, lambda: 1000.0).nodes
     node.stepped(0.12)
     node.stepped(0.12)
     assert node.trusted()

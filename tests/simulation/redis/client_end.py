@@ -89,10 +89,6 @@ def _by_our_machine(_: object) -> Any:
     return Machine
 
 
-def _by_our_chance(_: object) -> Any:
-    return Chance
-
-
 def _by_our_loop(_: object) -> Any:
     return Asyncio
 
@@ -107,8 +103,6 @@ def _by_our_wall(_: object) -> Any:
 
 REPLACED = {"time": _by_our_wall, "asyncio": _by_our_loop}
 """The clock that leases are judged by, and chance, come with the runtime."""
-TIME_AND_CHANCE = {"now": _by_our_clock, "random": _by_our_chance}
-"""Of an engine that does not take them from the runtime."""
 
 
 def instead(package: str, replaced: Mapping[str, Callable[[object], Any]]) -> tuple[Patch, ...]:

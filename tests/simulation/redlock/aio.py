@@ -12,7 +12,7 @@ from locknut.backends.redlock.questions import Question
 from locknut.backends.redlock.rounds import Heard, Until
 from locknut.core.values import Claim
 from tests.simulation.checker.history import Kind
-from tests.simulation.process import Process
+from tests.simulation.process import Process, SimRuntime
 from tests.simulation.redis import aio
 from tests.simulation.redlock.node_set import Cluster, marked
 from tests.simulation.redlock.sync import LIMIT
@@ -111,7 +111,7 @@ class SimAsyncio(AsyncioBackend):
 
     def __init__(self, process: Process, cluster: Cluster) -> None:
         _, nodes, recipe, servers = cluster.known_by(process)
-        super().__init__(nodes, recipe, LIMIT)
+        super().__init__(nodes, recipe, LIMIT, SimRuntime(process))
         self._cluster = cluster
         for stream, node in zip(self._streams, servers, strict=True):
             link = stream.link

@@ -10,7 +10,7 @@ from locknut.core.ports import Backend
 from tests.simulation.checker.history import Kind
 from tests.simulation.checker.verdict import Assumptions
 from tests.simulation.process import Process
-from tests.simulation.redis.client_end import CLOCKS, REPLACED, TIME_AND_CHANCE, instead
+from tests.simulation.redis.client_end import CLOCKS, REPLACED, instead
 from tests.simulation.redlock.aio import Asyncio, SimAsyncio
 from tests.simulation.redlock.faults import RedlockFaults
 from tests.simulation.redlock.node_set import Cluster
@@ -42,7 +42,6 @@ def address_of(node: Node) -> tuple[int, str]:
 
 KERNEL = {
     **REPLACED,
-    **TIME_AND_CHANCE,
     "address_of": lambda _: address_of,
     "machine": lambda _: machine,
     "asyncio": lambda _: Asyncio,

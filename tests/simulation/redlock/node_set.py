@@ -12,6 +12,7 @@ from locknut.backends.redlock.nodes import NodeSet
 from locknut.backends.redlock.questions import Packed, Question, Route
 from locknut.backends.redlock.recipe import Recipe, milliseconds
 from locknut.drivers.redis import settings
+from locknut.drivers.redis.endpoints import FixedEndpoint
 from locknut.urls import parse
 from tests.simulation.network import Faults, Network
 from tests.simulation.process import Process
@@ -78,10 +79,10 @@ class Cluster:
             if self.world.chance(getattr(self._faults, "cut_off", 0.0)):
                 self.world.faults["cut_off"] += 1
                 self.world.random.choice(servers).strangers.add(process.name)
-            places = [_settings(f"sim{each.at}") for each in servers]
+            places = [FixedEndpoint(_settings(f"sim{each.at}")) for each in servers]
             recipe = Recipe(max_ttl=MAX_TTL, durable=False, set_id=set_id.decode())
             known = self._known[process.name] = Known(
-                process, NodeSet(places, MAX_TTL), recipe, servers
+                process, NodeSet(places, MAX_TTL, process.now), recipe, servers
             )
         return known
 

@@ -14,7 +14,7 @@ from locknut.backends.redlock.waiting_claims import GRACE, WaitingClaim
 from locknut.core.ports import Signal
 from locknut.core.values import Claim
 from tests.simulation.coroutines import Task
-from tests.simulation.process import Process
+from tests.simulation.process import Process, SimRuntime
 from tests.simulation.redis.client_end import now
 from tests.simulation.redlock.node_set import Cluster, marked
 from tests.simulation.redlock.simulated_sockets import Poll
@@ -87,7 +87,7 @@ class SimBlocking(BlockingBackend):
 
     def __init__(self, process: Process, cluster: Cluster) -> None:
         _, nodes, recipe, _ = cluster.known_by(process)
-        super().__init__(nodes, recipe, LIMIT)
+        super().__init__(nodes, recipe, LIMIT, SimRuntime(process))
         self._process = process
         self._cluster = cluster
         self._by_task: WeakKeyDictionary[Task, SimConnections] = WeakKeyDictionary()
@@ -108,7 +108,5 @@ class SimBlocking(BlockingBackend):
         assert task is not None
         connections = self._by_task.get(task)
         if connections is None:
-            connections = self._by_task[task] = SimConnections(
-                self._set.nodes, self.repay, self._rung
-            )
+            connections = self._by_task[task] = SimConnections(self._set, self.repay, self._rung)
         return connections

@@ -15,10 +15,9 @@ from locknut.backends.redlock.questions import Question, nobody_waits
 from locknut.backends.redlock.recipe import Recipe
 from locknut.backends.redlock.rounds import Heard, Until
 from locknut.backends.redlock.waiting_claims import GRACE, WaitingClaim
-from locknut.core.ports import Signal
+from locknut.core.ports import Runtime, Signal
 from locknut.drivers.redis.inline_future import InlineFuture
 from locknut.drivers.redis.links import drop
-from locknut.runtimes.clock import now
 
 
 class AsyncioBackend(RedlockBackend):
@@ -26,8 +25,8 @@ class AsyncioBackend(RedlockBackend):
 
     _new_reply: Callable[[Any], InlineFuture] = InlineFuture
 
-    def __init__(self, nodes: NodeSet, recipe: Recipe, limit: float):
-        super().__init__(nodes, recipe, limit)
+    def __init__(self, nodes: NodeSet, recipe: Recipe, limit: float, runtime: Runtime):
+        super().__init__(nodes, recipe, limit, runtime)
         self._name = b"locknut:" + os.urandom(16).hex().encode()
         self._streams = [NodeStream(node, self, self._name) for node in nodes.nodes]
         self._running: set[asyncio.Task[Any]] = set()
@@ -46,11 +45,23 @@ class AsyncioBackend(RedlockBackend):
 
         for question in questions:
             self._streams[question.node].ask(question, hear)
-        timer = loop.call_later(self.limit, _look, loop, until, decided)
+        timer = loop.call_later(self.limit, self._end_in_time, loop, until, decided)
         try:
             await decided
         finally:
             timer.cancel()
+
+    def _end_in_time(
+        self, loop: asyncio.AbstractEventLoop, until: Until, decided: InlineFuture
+    ) -> None:
+        """End the round if the silent nodes have had their time; else look again later."""
+        patience = until() - self.now()
+        if decided.done():
+            return
+        if patience > 0:
+            loop.call_later(patience, self._end_in_time, loop, until, decided)
+        else:
+            decided.set_result(None)
 
     def _tell(self, questions: Sequence[Question]) -> None:
         for question in questions:
@@ -100,14 +111,3 @@ class AsyncioBackend(RedlockBackend):
             stream.forked()
         self._running.clear()
         self._waiting.clear()
-
-
-def _look(loop: asyncio.AbstractEventLoop, until: Until, decided: InlineFuture) -> None:
-    """End the round if the silent nodes have had their time; else look again later."""
-    patience = until() - now()
-    if decided.done():
-        return
-    if patience > 0:
-        loop.call_later(patience, _look, loop, until, decided)
-    else:
-        decided.set_result(None)

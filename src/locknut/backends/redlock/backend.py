@@ -14,7 +14,6 @@ What the votes of an attempt come to (`ballots` says what each node may answer):
 
 from __future__ import annotations
 
-import random
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -32,7 +31,7 @@ from locknut.backends.redlock.recipe import Recipe
 from locknut.backends.redlock.rounds import TRYING
 from locknut.backends.redlock.waiting_claims import RedlockWatch, WaitingClaim
 from locknut.core.base import BaseBackend
-from locknut.core.ports import Signal
+from locknut.core.ports import Runtime, Signal
 from locknut.core.values import Answer, Broken, Busy, Capability, Claim, Granted, Notice, Renewal
 from locknut.errors import BackendUnavailable
 
@@ -62,8 +61,8 @@ class RedlockBackend(InspectingBackend, BaseBackend):
     min_ttl = 2.0
     passes_notes = True
 
-    def __init__(self, nodes: NodeSet, recipe: Recipe, limit: float):
-        super().__init__(nodes, recipe, limit)
+    def __init__(self, nodes: NodeSet, recipe: Recipe, limit: float, runtime: Runtime):
+        super().__init__(nodes, recipe, limit, runtime)
         self._waiting: dict[str, WaitingClaim] = {}
 
     @abstractmethod
@@ -164,7 +163,7 @@ class RedlockBackend(InspectingBackend, BaseBackend):
             raise too_few(self._set, votes)
         if votes.said(*VOTES, UNSURE):
             ballot.splits = min(ballot.splits + 1, _SPLITS)
-            return Busy(random.random() * _SPLIT * 2**ballot.splits)  # noqa: S311  # jitter
+            return Busy(self.chance() * _SPLIT * 2**ballot.splits)
         self._learn(votes)
         waits = sorted(votes.answers[at][1] for at in votes.said(ballots.HELD_BY_ANOTHER))
         return Busy(waits[min(len(waits), votes.needed) - 1] / 1000 if waits else 1.0)

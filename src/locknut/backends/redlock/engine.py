@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -43,7 +44,8 @@ class RedlockEngine(BaseEngine):
         set_name: str = "",
     ):
         _check(servers, max_ttl, limit)
-        self._set = NodeSet([server.settings for server in servers], max_ttl, servers)
+        self._set: NodeSet | None = None
+        self._mutex = threading.Lock()
         set_id = set_of([name_of(server) for server in servers], set_name)
         self._recipe = Recipe(max_ttl=max_ttl, durable=durable, set_id=set_id)
         self._limit = limit
@@ -51,8 +53,8 @@ class RedlockEngine(BaseEngine):
         self._servers = servers
         self.id = f"redlock:{len(servers)}"
 
-    def blocking(self, runtime: Runtime) -> BlockingBackend:  # noqa: ARG002  # its parts ask the clock themselves
-        return BlockingBackend(self._set, self._recipe, self._limit)
+    def blocking(self, runtime: Runtime) -> BlockingBackend:
+        return BlockingBackend(self._known(runtime), self._recipe, self._limit, runtime)
 
     def look(self) -> list[NodeInfo]:
         """Each node as it is now."""
@@ -62,8 +64,15 @@ class RedlockEngine(BaseEngine):
         """Let all nodes of a new set vote from now on, or one node that was new or away."""
         node_admin.begin(self._servers, self._recipe, node, force=force)
 
-    def asyncio(self, runtime: Runtime) -> AsyncioBackend:  # noqa: ARG002  # its parts ask the clock themselves
-        return AsyncioBackend(self._set, self._recipe, self._limit)
+    def asyncio(self, runtime: Runtime) -> AsyncioBackend:
+        return AsyncioBackend(self._known(runtime), self._recipe, self._limit, runtime)
+
+    def _known(self, runtime: Runtime) -> NodeSet:
+        """What is known of the nodes: one for all backends, which share their claims and debts."""
+        with self._mutex:
+            if self._set is None:
+                self._set = NodeSet(self._servers, self._max_ttl, runtime.now)
+            return self._set
 
     def anew(self) -> RedlockEngine:
         """For a forked child. The debts of the nodes stay with the parent: one of them may be the

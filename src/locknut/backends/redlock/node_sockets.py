@@ -35,7 +35,6 @@ from locknut.backends.redlock.scripts import VOTE
 from locknut.drivers.redis import wire
 from locknut.drivers.redis.lua_scripts import Script
 from locknut.errors import LocknutError
-from locknut.runtimes.clock import now
 
 if TYPE_CHECKING:
     from locknut.backends.redlock.thread_connections import ThreadConnections
@@ -117,8 +116,8 @@ class NodeSocket:
 
     def _refuse(self, question: Question, hear: Hear, why: str = "") -> None:
         if question.owed is not None:
-            self.node.owe(question.owed, now())
-        hear(question, self.node.refusal(why), now())
+            self.node.owe(question.owed, self.node.now())
+        hear(question, self.node.refusal(why), self.node.now())
 
     def _connect(self) -> None:
         try:
@@ -168,7 +167,7 @@ class NodeSocket:
                 self._greeted(replies)
 
         for _ in greeting:
-            self._pending.append((UNSAID[0], _UNASKED, greeted, now()))
+            self._pending.append((UNSAID[0], _UNASKED, greeted, self.node.now()))
         self._write(b"".join(greeting))  # in one write: it may find that the connection failed
 
     def _greeted(self, replies: Sequence[Any]) -> None:
@@ -186,11 +185,11 @@ class NodeSocket:
         self._repay()
         held_back, self._held_back = self._held_back, []
         for question, hear, _ in held_back:
-            self.ask(question, hear, now())
+            self.ask(question, hear, self.node.now())
 
     def _repay(self) -> None:
         for claim in self.node.debts():
-            self._say(self._connections.repay(self.node.at, claim), nobody_waits, now())
+            self._say(self._connections.repay(self.node.at, claim), nobody_waits, self.node.now())
 
     def _write(self, packed: bytes = b"") -> None:
         sock, sent = self._socket, 0
@@ -243,7 +242,7 @@ class NodeSocket:
         if type(reply) is list:
             hear(question, reply, at)
         elif wire.unscripted(reply):
-            self._pending.append((script, _UNASKED, nobody_waits, now()))
+            self._pending.append((script, _UNASKED, nobody_waits, self.node.now()))
             self._write(script_load(script))
             if not self._ready:  # the connection broke in that moment
                 self._refuse(question, hear)
@@ -251,7 +250,7 @@ class NodeSocket:
                 # It may have been taken back meanwhile, and must not arrive after that.
                 hear(question, self.node.refusal("did not know the script, and does now"), at)
             else:  # the node did nothing, so asking again is safe
-                self.ask(question, hear, now())
+                self.ask(question, hear, self.node.now())
         else:
             hear(question, reply, at)
             if wire.elsewhere(reply):
@@ -277,7 +276,7 @@ class NodeSocket:
         why = error if known else wire.unreachable(self.node.settings, error)
         lost = [each[1:3] for each in self._pending if each[1] is not _UNASKED]
         lost += [each[:2] for each in self._held_back]
-        at = now()
+        at = self.node.now()
         self._owe((question, at) for question, _ in lost)  # before they are forgotten
         self._pending, self._held_back = deque(), []
         for question, hear in lost:

@@ -21,7 +21,6 @@ from locknut.drivers.redis import wire
 from locknut.drivers.redis.links import Link, LoopDial
 from locknut.drivers.redis.streams import Stream
 from locknut.errors import LocknutError
-from locknut.runtimes.clock import now
 
 if TYPE_CHECKING:
     from locknut.backends.redlock.aio import AsyncioBackend
@@ -59,7 +58,7 @@ class NodeStream:
         if packed:
             stream.ask(packed, PendingQuestion(self, stream, route, question, hear, script), _FEW)
         else:
-            hear(question, self.node.refusal("came too late for this"), now())
+            hear(question, self.node.refusal("came too late for this"), self.node.now())
 
     async def _ask_later(self, question: Question, hear: Hear) -> None:
         # The waiting caller is told by the loop, because a task is running here.
@@ -79,13 +78,13 @@ class NodeStream:
                     packed, PendingQuestion(self, stream, self._route, question, hear, script)
                 )
             else:
-                heard(question, self.node.refusal("came too late for this"), now())
+                heard(question, self.node.refusal("came too late for this"), self.node.now())
 
     def lose(self, question: Question, hear: Hear, why: BaseException) -> None:
         self.node.silent = True
         if question.owed is not None:
-            self.node.owe(question.owed, now())
-        hear(question, why, now())
+            self.node.owe(question.owed, self.node.now())
+        hear(question, why, self.node.now())
 
     async def _ready(self) -> Stream:
         if not self.node.reachable():
@@ -144,7 +143,7 @@ class PendingQuestion:
         self._question = question
         self._hear = hear
         self._script = script
-        self._sent = now()
+        self._sent = owner.node.now()
         self._told = False
 
     def done(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -26,11 +26,9 @@ from locknut.backends.redlock.ballots import (
 from locknut.backends.redlock.node_clocks import NodeClock, in_step, right
 from locknut.backends.redlock.questions import NotSent
 from locknut.core.values import Claim
-from locknut.drivers.redis.endpoints import Endpoint, FixedEndpoint
-from locknut.drivers.redis.settings import Settings
+from locknut.drivers.redis.endpoints import Endpoint
 from locknut.drivers.redis.wire import Welcome
 from locknut.errors import ConfigurationError, LocknutError
-from locknut.runtimes.clock import now
 
 MOST_DEBTS: Final = 1000
 _AGAIN: Final = (0.05, 0.2, 1.0, 2.0)
@@ -54,9 +52,10 @@ def name_of(place: Endpoint) -> str:
 class Node:
     """One server of the set."""
 
-    def __init__(self, at: int, place: Endpoint, max_ttl: float):
+    def __init__(self, at: int, place: Endpoint, max_ttl: float, now: Callable[[], float]):
         self.at = at
         self.place = place
+        self.now = now
         self.name = name_of(place)
         """It has no password in it, so it may be shown."""
         self.settings = place.settings
@@ -85,13 +84,13 @@ class Node:
 
     def reachable(self) -> bool:
         """Whether it is worth trying to connect."""
-        return now() >= self._again
+        return self.now() >= self._again
 
     def unreached(self, why: BaseException) -> None:
         self.trouble = why
         self.silent = True
         self.address = None
-        self._again = now() + _AGAIN[min(self._failed, len(_AGAIN) - 1)]
+        self._again = self.now() + _AGAIN[min(self._failed, len(_AGAIN) - 1)]
         self._failed += 1
 
     def reached(self) -> None:
@@ -145,7 +144,7 @@ class Node:
         with suppress(IndexError):  # other threads strike debts off as well
             for _ in range(len(self._debts)):  # later additions wait for the next time
                 debt = claim, until = self._debts[0]
-                if now() < until:
+                if self.now() < until:
                     yield claim
                 with suppress(ValueError):
                     self._debts.remove(debt)
@@ -154,25 +153,23 @@ class Node:
         """Note that its clock was set. If it was set by too much while a lock may have been held,
         what the node knows about expiries is worth nothing.
         """
-        at = now()
+        at = self.now()
         recent = [each for each in self._steps if each[0] > at - self._memory]
         self._steps = [*recent, (at, seconds)]
         if sum(size for _, size in self._steps) > _TOLERATED:
             self._distrusted_until = at + self._memory
 
     def trusted(self, at: float | None = None) -> bool:
-        return (now() if at is None else at) >= self._distrusted_until
+        return (self.now() if at is None else at) >= self._distrusted_until
 
 
 class NodeSet:
     """The nodes, their clocks, and the claims under way: one for all connections of a Locks."""
 
-    def __init__(
-        self, settings: Sequence[Settings], max_ttl: float, places: Sequence[Endpoint] = ()
-    ):
-        found = places or [FixedEndpoint(each) for each in settings]
-        self.nodes = [Node(at, each, max_ttl) for at, each in enumerate(found)]
-        self.clocks = [NodeClock() for _ in found]
+    def __init__(self, places: Sequence[Endpoint], max_ttl: float, now: Callable[[], float]):
+        self.now = now
+        self.nodes = [Node(at, each, max_ttl, now) for at, each in enumerate(places)]
+        self.clocks = [NodeClock() for _ in places]
         self.ballots: dict[str, Ballot] = {}
         self.attaching: set[str] = set()
         """Claims that are taking over a detached hold; a release removes them."""
@@ -221,7 +218,7 @@ class NodeSet:
 
     def majority_time(self) -> int:
         """The latest time, in microseconds, that a right clock may show; 0 if none is known."""
-        at = now() * 1e6
+        at = self.now() * 1e6
         with self._mutex:
             known = [each.high for node, each in enumerate(self.clocks) if right(self.clocks, node)]
         return int(max(known) + at) if known else 0
@@ -230,7 +227,7 @@ class NodeSet:
         """Whether these nodes are a majority and all their votes count: the quick check."""
         if len(nodes) < majority(len(self.nodes)):
             return False
-        at = now()
+        at = self.now()
         with self._mutex:
             trusted = [self.nodes[node].trusted(at) for node in nodes]
             return False not in trusted and in_step([self.clocks[node] for node in nodes])

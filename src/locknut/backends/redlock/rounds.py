@@ -18,9 +18,9 @@ from locknut.backends.redlock.ballots import VOTES, Round
 from locknut.backends.redlock.nodes import NodeSet
 from locknut.backends.redlock.questions import Question, Words
 from locknut.backends.redlock.recipe import Recipe
+from locknut.core.ports import Runtime
 from locknut.drivers.redis import wire
 from locknut.errors import BackendUnavailable
-from locknut.runtimes.clock import now
 from locknut.runtimes.deadlines import time_left
 
 Heard = Callable[[Question, Any, float], bool]
@@ -46,7 +46,9 @@ class RoundsBackend(ABC):
 
     name = "redlock"
 
-    def __init__(self, nodes: NodeSet, recipe: Recipe, limit: float):
+    def __init__(self, nodes: NodeSet, recipe: Recipe, limit: float, runtime: Runtime):
+        self.now = runtime.now
+        self.chance = runtime.random
         self._set = nodes
         self._recipe = recipe
         self.limit = limit
@@ -86,7 +88,7 @@ class RoundsBackend(ABC):
         return answers
 
     def _until(self, *rounds: Round, patience: float = PATIENCE) -> Until:
-        began = now()
+        began = self.now()
         try:
             most = began + time_left(patience)
         except TimeoutError as error:
@@ -96,7 +98,7 @@ class RoundsBackend(ABC):
             first = next((each for each in rounds if len(each.answers) < each.needed), None)
             if first is None or self._set.silent(first):
                 return min(most, began + self.limit)
-            if now() >= most:
+            if self.now() >= most:
                 self._set.waited_in_vain(first.out, most - began, PATIENCE)
             return most
 
@@ -121,7 +123,7 @@ class RoundsBackend(ABC):
         def heard(question: Question, answer: Any, sent: float) -> bool:
             at = question.node
             if type(answer) is list and not plain:
-                self._set.heard(at, answer.pop(2), sent, now())
+                self._set.heard(at, answer.pop(2), sent, self.now())
                 answers.answers[at] = answer
                 note(at, answer)
             elif isinstance(answer, ReplyError):

@@ -13,15 +13,14 @@ from locknut.backends.redlock.recipe import Recipe
 from locknut.backends.redlock.rounds import Heard, Until
 from locknut.backends.redlock.thread_connections import ThreadConnections
 from locknut.backends.redlock.waiting_claims import GRACE, WaitingClaim
-from locknut.core.ports import Signal
-from locknut.runtimes.clock import now
+from locknut.core.ports import Runtime, Signal
 
 
 class BlockingBackend(RedlockBackend):
     """Each thread has connections of its own to all nodes."""
 
-    def __init__(self, nodes: NodeSet, recipe: Recipe, limit: float):
-        super().__init__(nodes, recipe, limit)
+    def __init__(self, nodes: NodeSet, recipe: Recipe, limit: float, runtime: Runtime):
+        super().__init__(nodes, recipe, limit, runtime)
         self._local = threading.local()
         self._every_thread: weakref.WeakSet[ThreadConnections] = weakref.WeakSet()
 
@@ -43,7 +42,7 @@ class BlockingBackend(RedlockBackend):
     def _connections(self) -> ThreadConnections:
         connections: ThreadConnections | None = getattr(self._local, "connections", None)
         if connections is None:
-            connections = ThreadConnections(self._set.nodes, self.repay, self._rung)
+            connections = ThreadConnections(self._set, self.repay, self._rung)
             self._local.connections = connections
             self._every_thread.add(connections)
         return connections
@@ -84,9 +83,9 @@ class Bell:
             if await self._plain.wait(0.0) or self._waiting.enough():
                 return True
             if self._waiting.rung and first is None:
-                first = now()
+                first = self._connections.now()
                 until = min(until, first + GRACE)
-            left = until - now()
+            left = until - self._connections.now()
             if left <= 0:
                 return first is not None
             self._connections.work(left)

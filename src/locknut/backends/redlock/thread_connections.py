@@ -14,10 +14,9 @@ from contextlib import suppress
 from typing import Any, Final
 
 from locknut.backends.redlock.node_sockets import NodeSocket
-from locknut.backends.redlock.nodes import Node
+from locknut.backends.redlock.nodes import NodeSet
 from locknut.backends.redlock.questions import Question, nobody_waits
 from locknut.runtimes import sockets
-from locknut.runtimes.clock import now
 from locknut.runtimes.threads import Guard
 
 IDLE_UNCHECKED: Final = 0.01
@@ -34,10 +33,11 @@ class ThreadConnections:
 
     def __init__(
         self,
-        nodes: Sequence[Node],
+        nodes: NodeSet,
         repay: Callable[[int, Any], Question],
         rung: Callable[[int, bytes], None],
     ):
+        self.now = nodes.now
         self.repay = repay
         self.rung = rung
         self.channel = b"locknut:" + os.urandom(16).hex().encode()
@@ -61,7 +61,7 @@ class ThreadConnections:
         """When it last looked at the poll."""
         self._looked = 0.0
         """When it last checked for nodes that do not answer."""
-        self.by_node = [NodeSocket(node, self) for node in nodes]
+        self.by_node = [NodeSocket(node, self) for node in nodes.nodes]
 
     def at_work(self) -> bool:
         """Whether this thread is at work: then a finalizer or a signal handler is calling."""
@@ -93,10 +93,10 @@ class ThreadConnections:
         heard: Callable[[Question, Any, float], bool],
         until: Callable[[], float],
     ) -> None:
-        at = now()
+        at = self.now()
         if at - self._worked > IDLE_UNCHECKED:
             self._work(0.0)  # read late answers, and notice nodes that hung up
-            at = now()
+            at = self.now()
         left = len(questions)
         decided = False
 
@@ -107,14 +107,14 @@ class ThreadConnections:
 
         for question in questions:
             self.by_node[question.node].ask(question, hear, at)
-        while left and not decided and (patience := until() - now()) > 0:
+        while left and not decided and (patience := until() - self.now()) > 0:
             self._work(patience)
 
     def tell(self, questions: Sequence[Question]) -> None:
         with self._mutex:
             self._begin()
             for question in questions:
-                self.by_node[question.node].ask(question, nobody_waits, now())
+                self.by_node[question.node].ask(question, nobody_waits, self.now())
             self._end()
 
     def work(self, patience: float) -> None:
@@ -153,7 +153,7 @@ class ThreadConnections:
                     self._bell.recv(64)
                 for each in self.by_node:
                     each.dialed()
-        self._worked = at = now()
+        self._worked = at = self.now()
         if at - self._looked > IDLE_UNCHECKED:
             self._looked = at
             for each in self.by_node:
