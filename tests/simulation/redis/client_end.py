@@ -53,15 +53,6 @@ class Asyncio:
         return [await each for each in works]
 
 
-class Chance:
-    """Stands for the module `random`: the seed decides."""
-
-    @staticmethod
-    def random() -> float:
-        assert Process.running is not None
-        return Process.running.world.random.random()
-
-
 class Machine:
     """Stands for `os` and `socket` where a client says who it is.
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from locknut.backends.redlock.node_rings import GRACE, WaitingClaim
 from locknut.backends.redlock.questions import Question
 from locknut.backends.redlock.rounds import Heard, Until
 from locknut.backends.redlock.sync import Bell, BlockingBackend
 from locknut.backends.redlock.thread_connections import ThreadConnections
-from locknut.backends.redlock.waiting_claims import GRACE, WaitingClaim
 from locknut.core.ports import Signal
 from locknut.core.values import Claim
 from tests.simulation.coroutines import Task

@@ -9,12 +9,12 @@ from contextlib import suppress
 from typing import Any
 
 from locknut.backends.redlock.backend import RedlockBackend
+from locknut.backends.redlock.node_rings import GRACE, WaitingClaim
 from locknut.backends.redlock.node_streams import NodeStream
 from locknut.backends.redlock.nodes import NodeSet
 from locknut.backends.redlock.questions import Question, nobody_waits
 from locknut.backends.redlock.recipe import Recipe
 from locknut.backends.redlock.rounds import Heard, Until
-from locknut.backends.redlock.waiting_claims import GRACE, WaitingClaim
 from locknut.core.ports import Runtime, Signal
 from locknut.drivers.redis.inline_future import InlineFuture
 from locknut.drivers.redis.links import drop

@@ -24,12 +24,12 @@ from locknut.backends.redlock import ballots
 from locknut.backends.redlock.ballots import TOLD, UNSURE, VOTES, Ballot, Round, late_ones, missed
 from locknut.backends.redlock.majority_view import InspectingBackend
 from locknut.backends.redlock.no_majority import differs, not_attached, too_few
+from locknut.backends.redlock.node_rings import RedlockWatch, WaitingClaim
 from locknut.backends.redlock.nodes import NodeSet
 from locknut.backends.redlock.quarantine import watch_questions
 from locknut.backends.redlock.questions import UNSAID, Packed, Question, Route, Words
 from locknut.backends.redlock.recipe import Recipe
 from locknut.backends.redlock.rounds import TRYING
-from locknut.backends.redlock.waiting_claims import RedlockWatch, WaitingClaim
 from locknut.core.base import BaseBackend
 from locknut.core.ports import Runtime, Signal
 from locknut.core.values import Answer, Broken, Busy, Capability, Claim, Granted, Notice, Renewal

@@ -7,12 +7,12 @@ import weakref
 from collections.abc import Sequence
 
 from locknut.backends.redlock.backend import RedlockBackend
+from locknut.backends.redlock.node_rings import GRACE, WaitingClaim
 from locknut.backends.redlock.nodes import NodeSet
 from locknut.backends.redlock.questions import Question
 from locknut.backends.redlock.recipe import Recipe
 from locknut.backends.redlock.rounds import Heard, Until
 from locknut.backends.redlock.thread_connections import ThreadConnections
-from locknut.backends.redlock.waiting_claims import GRACE, WaitingClaim
 from locknut.core.ports import Runtime, Signal
 
 
