@@ -45,7 +45,7 @@ ONE_SERVER: Final = frozenset(Capability) - {Capability.LEASE, Capability.REPLIC
 ENSEMBLE: Final = ONE_SERVER | {Capability.REPLICATED}
 MAX_DETACHED_TTL: Final = 30 * 86400.0
 NET: Final = 30.0
-"""Ask again after this long without a ring: watches do not fail, but operators delete nodes."""
+"""Ask again after so many seconds without a ring: watches do not fail, operators delete nodes."""
 
 
 class ZooKeeperBackend(Asker, BaseBackend):
@@ -91,13 +91,13 @@ class ZooKeeperBackend(Asker, BaseBackend):
             self.refuse([trouble], NoAuthError)
 
     async def _decide(self, state: ClaimState, line: list[Node] | None) -> Answer:
-        """Mine, or a watch on the one before; what changed in between is looked at again."""
+        """Grant, or watch the node before ours; look again if something changed in between."""
         claim = state.claim
         while True:
             if line is None:
                 line = await self.line(*state.folders)
             own = next((each for each in line if each.name == state.node), None)
-            if own is None:  # an operator removed it, or a break did: from the end again
+            if own is None:  # an operator or a break removed our node: stand at the end again
                 state.node, state.granted, state.folder = "", False, state.folders[0]
                 line = await self._stand_in_line(state)
                 continue
@@ -119,7 +119,7 @@ class ZooKeeperBackend(Asker, BaseBackend):
             line = None
 
     async def _stand_in_line(self, state: ClaimState) -> list[Node]:
-        """Make the node and list all, in one wait; the line as it is with us in it."""
+        """Make our node and list the line in one wait; return the line with us in it."""
         claim, folder = state.claim, state.folder
         if state.outcome_unknown and (line := await self._find_again(state)) is not None:
             return line
@@ -131,7 +131,7 @@ class ZooKeeperBackend(Asker, BaseBackend):
         refused = False
         for _ in range(10):
             made, *children = await self.ask(*self.standing(state))
-            if isinstance(made, NoNodeError):  # the first one here, or the server tidied up
+            if isinstance(made, NoNodeError):  # we are the first, or the server removed it
                 refused = await self.make_folder(folder)
                 continue
             if isinstance(made, Exception):
@@ -140,7 +140,7 @@ class ZooKeeperBackend(Asker, BaseBackend):
         raise self.not_made(folder, refused=refused)
 
     def standing(self, state: ClaimState) -> list[Any]:
-        """What to send: the node, and the question who is there."""
+        """Return the requests that make our node and list the line."""
         session, claim = self.session, state.claim
         mark = node_names.owner_mark(claim.owner) if claim.mode is Mode.EXCLUSIVE else ""
         kind = node_names.kind_of(claim, session.settings.layout)
@@ -152,13 +152,13 @@ class ZooKeeperBackend(Asker, BaseBackend):
         return [create, *(GetChildren(each, None) for each in state.folders)]
 
     def stood(self, state: ClaimState, made: Any, children: Sequence[Any]) -> list[Node]:
-        """It stands in line, and this is the line."""
+        """Note that our node stands in line; return the line."""
         node, stat = made
         state.stand(node.rpartition("/")[2], stat.czxid)
         return node_names.listed(children)
 
     async def _find_again(self, state: ClaimState) -> list[Node] | None:
-        """Our node, if the create without an answer was done after all."""
+        """Find our node, if a create whose answer we never got was done after all."""
         state.node, state.folder = "", state.folders[0]
         line = await self.line(*state.folders, fresh=True)
         found = recipe.find(line, state.claim.id)
@@ -169,13 +169,13 @@ class ZooKeeperBackend(Asker, BaseBackend):
             return None  # it was there a moment ago, and somebody has removed it
         data, stat = answer
         if stat.ephemeralOwner != self.session.id:
-            return None  # of a session that is over: the server is about to remove it
+            return None  # it belongs to a session that is over: the server is about to remove it
         state.stand(found.name, contenders.raw_of(data, stat))
         return line
 
     async def _watch(self, state: ClaimState, behind: str) -> bool:
-        """Be rung when that one goes; False if something changed meanwhile. No one to name: when
-        any lease goes, and one that went before the watch was there is seen in its own answer.
+        """Be rung when that node goes; return False if something changed meanwhile. Without a name:
+        be rung when any lease goes. The answer shows if one went before the watch was there.
         """
         if behind:
             state.watch(behind)
@@ -190,7 +190,7 @@ class ZooKeeperBackend(Asker, BaseBackend):
         return not recipe.room(node_names.listed([answer]), state.claim.permits)
 
     async def _granted(self, state: ClaimState) -> Answer:
-        """A grant, for as long as the session is proven to live; not proven enough: not yet."""
+        """Grant for as long as the session is proven to live; Busy if that is not long enough."""
         session, claim = self.session, state.claim
         enough = min(claim.ttl or self.max_ttl, session.proof.timeout) / PART
         if session.proof.until() - self.now() < enough:
@@ -212,7 +212,7 @@ class ZooKeeperBackend(Asker, BaseBackend):
         folders = contenders.note_folders(self, claims)
         requests = [Exists(each.path, None) for each in ours]
         requests += [GetData(folder, None) for folder in folders]
-        # Many holds that are due one after the other are not a write each.
+        # Many holds that are due one after the other do not need a write each.
         first = PROVING if session.proof.wants(sent) else Sync("/")
         _, *stats = await self.answers([first, *requests])
         stats, data = stats[: len(ours)], stats[len(ours) :]
@@ -225,7 +225,7 @@ class ZooKeeperBackend(Asker, BaseBackend):
     def _renewal(self, claim: Claim, found: set[str], sent: float) -> Renewed:
         state = self.session.states.get(claim.id)
         if state is not None and state.epoch != self.session.epoch:
-            return Renewal.UNKNOWN  # the session's end is told to all, and not as a taking
+            return Renewal.UNKNOWN  # the end of a session is reported, and not as a break
         if claim.id not in found or state is None or not self._holds(state):
             return Renewal.LOST
         until = self.session.proof.until()
@@ -242,7 +242,7 @@ class ZooKeeperBackend(Asker, BaseBackend):
         state = session.states.get(claim.id)
         if session.closed:
             session.states.pop(claim.id, None)
-            return False  # the session ended, and all its nodes with it
+            return False  # the session ended, and all its nodes went with it
         if state is not None and state.epoch != session.epoch:
             session.states.pop(claim.id, None)
             return False
@@ -254,7 +254,7 @@ class ZooKeeperBackend(Asker, BaseBackend):
         return state.granted and not isinstance(answer, NoNodeError)
 
     async def _release_unknown(self, claim: Claim, state: ClaimState | None) -> bool:
-        """Another client's claim, or one whose node we were not told of."""
+        """Release a claim of another client, or one whose node we do not know."""
         there = state or ClaimState(claim, self.session)
         line = await self.line(*there.folders, fresh=True)
         own = recipe.find(line, claim.id)

@@ -48,7 +48,7 @@ class ClaimState:
         """Where it stands now."""
         self._session = session
         self.line: list[Node] | None = None
-        """Who stood there when the one before had gone; used once."""
+        """The line as it was listed when the node before ours had gone; used once."""
         self.node = ""
         """The name of its node; empty while it has none that is known of."""
         self.raw = 0
@@ -57,11 +57,11 @@ class ClaimState:
         """Whether a node may have been made, or given another name, of which we were not told."""
         self.retry_in = 0.0
         self.behind: str | None = None
-        """Whom it found before it, last time it looked; None: it has to look."""
+        """The node that stood before ours at the last look; None: look again."""
         self.watching = ""
-        """The path on which a watch was left; empty: none that still can ring."""
+        """The path on which a watch was left; empty if no watch can ring any more."""
         self.trouble: Exception | None = None
-        """Why it could not be watched; None: it could, or what was to be watched is gone."""
+        """Why the node could not be watched; None if it could, or if it is gone."""
         self.signal: Signal | None = None
 
     @property
@@ -73,7 +73,9 @@ class ClaimState:
         return f"{self.folders[-1 if node.mode is Mode.PERMIT else 0]}/{node.name}"
 
     def begin_again(self, epoch: int) -> None:
-        """Its node went with its session. An asking that was under way may have made another."""
+        """Its node went with its session. A request that was under way may have made another
+        one.
+        """
         self.epoch = epoch
         self.node, self.raw, self.granted, self.folder = "", 0, False, self.folders[0]
         self.behind, self.watching, self.line = None, "", None
@@ -88,15 +90,15 @@ class ClaimState:
         self.outcome_unknown = False
 
     def ring(self) -> None:
-        """From any thread: ask again."""
+        """Wake the waiter, from any thread, so that it asks again."""
         self.watching = ""
         signal = self.signal
         if signal is not None:
             signal.notify()
 
     def watch(self, behind: str) -> None:
-        """Be rung when that one goes, or if it is gone. A read of what is there, so that no watch
-        is left on what is not; and nobody waits for the servers to have heard of it.
+        """Be rung when that node goes, or if it is gone already. This reads the node, because a
+        read leaves no watch on a node that does not exist. Nobody waits for the answer.
         """
         self.forget_watch()
         path = self.watching = f"{self.folder}/{behind}"
@@ -111,18 +113,18 @@ class ClaimState:
     def _heard(self, path: str, asked: Batch) -> None:
         """On kazoo's thread, like all that follows."""
         if self.watching != path:
-            self._session.unwatch(path, self.stirred)  # it was let go of before it was there
+            self._session.unwatch(path, self.stirred)  # we gave this watch up before it was there
         elif asked.failed:
             (error,) = asked.answers
             self.trouble = error if isinstance(error, NoAuthError) else None
             self.ring()
 
     def stirred(self, event: Any) -> None:
-        """What was watched has changed. The next thing to know is who is left, so that is asked
-        here, and the waiter is only woken for the answer.
+        """What was watched has changed. The waiter needs to know who is left, so we ask that here
+        and wake the waiter with the answer.
         """
         if event.type == EventType.NONE or self.signal is None:
-            self.ring()  # no change, but the end of the connection; or nobody waits any more
+            self.ring()  # the connection ended, or nobody waits any more
         else:
             self._session.send([GetChildren(each, None) for each in self.folders], self._listed)
 

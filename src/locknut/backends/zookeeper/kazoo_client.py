@@ -1,8 +1,8 @@
 """kazoo's client as it is used here: its connection, session, logins and TLS; our own requests.
 
-Nothing of ours runs on a thread of its own but what rings: callbacks are called on kazoo's one
-connection thread. kazoo's public methods wait one by one and retry by themselves, so requests go
-into its queue directly: several at once, each answered in order.
+Callbacks run on kazoo's one connection thread; ours only ring a signal, so they need no thread of
+their own. kazoo's public methods wait one by one and retry by themselves, so our requests go onto
+its connection directly: several at once, each answered in order.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from locknut.runtimes import sockets
 LOGGER: Final = logging.getLogger("locknut.zookeeper")
 LOGGER.addHandler(logging.NullHandler())  # every try to reconnect is told: not on the screen
 CONNECTS_PER_SESSION: Final = 6
-"""How many servers, one after the other, may fail to answer before a session is over."""
+"""How many servers in a row may fail to answer before a session is over."""
 _ENOUGH: Final = 1000
 """Descriptors above this are too large for select()."""
 
 
 class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """No queues of callbacks and no threads for them: ours only ring."""
+    """A handler without queues and threads for callbacks, because ours only ring."""
 
     idle: Callable[[float], list[Any]]
     """How kazoo's thread waits for what comes next."""
@@ -52,13 +52,13 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
     def dispatch_callback(self, callback: Any) -> None:
         try:
             callback.func(*callback.args)
-        except Exception:  # on the thread of the connection, which has to go on
+        except Exception:  # the connection's thread has to go on
             LOGGER.exception("a watch could not be answered")
 
     def create_connection(
         self, address: tuple[str, int], hostname: str, timeout: float, **_: Any
     ) -> socket.socket:
-        """On one server that is not there kazoo would spend a whole session."""
+        """Connect within `connect_limit`: kazoo would spend a whole session on a dead server."""
         bare = sockets.connected(address, min(timeout, self.connect_limit))
         try:
             bare.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -68,13 +68,13 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
             raise
 
     def select(self, *args: Any, **kwargs: Any) -> Any:
-        """Who listens to two sockets is kazoo's thread, between two messages."""
+        """Only kazoo's thread, between two messages, listens to two sockets: it waits in `idle`."""
         if len(args[0]) == 2:
             return self.idle(args[3]), [], []
         return self.wait(*args, **kwargs)
 
     def wait(self, *args: Any, **kwargs: Any) -> Any:
-        """For every message kazoo makes a selector; few programs need one."""
+        """Use select() where it is enough: kazoo would make a selector for every message."""
         if any(each.fileno() >= _ENOUGH for ready in args[:2] for each in ready):
             return selector_select(*args, **kwargs)
         return select.select(*args, **kwargs)
@@ -99,7 +99,7 @@ class Client(KazooClient):  # type: ignore[misc]  # kazoo has no types
         self._connection = Connection(self, self._conn_retry.copy(), LOGGER, now)
 
     def send(self, requests: Sequence[Any], batch: Batch) -> None:
-        """If need be kazoo's thread sends them."""
+        """Send the requests, or leave them to kazoo's thread if we cannot."""
         if not self._connection.send(requests, batch):
             for request in requests:
                 self._call(request, batch)
@@ -114,11 +114,11 @@ class Client(KazooClient):  # type: ignore[misc]  # kazoo has no types
 
     @property
     def ended(self) -> bool:
-        """Whether its thread is gone, by an error that nobody expected."""
+        """Whether its thread has died of an unexpected error."""
         thread = self._connection._connection_routine
         return thread is not None and not thread.is_alive()
 
     def _notify_pending(self, state: Any) -> None:
-        """The connection is gone: nobody may send on it any more, before those who did are told."""
+        """The connection is gone: stop new senders first, then fail the pending requests."""
         self._connection.stop_flowing()
         super()._notify_pending(state)

@@ -1,9 +1,15 @@
 """kazoo's connection, on which callers send for themselves and much is read at once.
 
-By itself kazoo passes every request to its thread, asks the kernel before each byte it moves, and
-reads one message at a time. Here who asks also sends, several requests in one write, and the thread
-only reads; what does not fit into the socket, it sends when there is room. Nobody ever waits with
-the mutex in hand. With TLS all is as in kazoo, because a TLS socket is not for two threads.
+By itself kazoo passes every request to its thread, polls before each read and write, and reads one
+message at a time. Here:
+
+1. The caller's thread sends its own requests, several in one write (`send`).
+2. What does not fit into the socket goes into `_outgoing`, and kazoo's thread sends it when there
+   is room (`_flush`).
+3. kazoo's thread reads all that has come at once, and handles the answers to our own requests in a
+   few steps (`_read_ours`). It leaves all other messages to kazoo.
+4. Nobody ever waits while holding the mutex.
+5. With TLS everything goes kazoo's way, because two threads cannot share a TLS socket.
 """
 
 from __future__ import annotations
@@ -30,7 +36,7 @@ _LAST_XID: Final = 2**31 - 1
 
 
 class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
-    """Tells when a session was confirmed and for how long, and sends more than pings."""
+    """A connection that tells when a session was confirmed, and on which callers send."""
 
     confirmed: Callable[[float, float, float, bool], None]
     """When the first request of a connection was sent and answered, the timeout that was granted,
@@ -46,29 +52,30 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         client.handler.idle = self._idle
         self._mutex = Guard()
         self.sending = self._mutex.inside
-        """Whether this thread is in the middle of it: then it is called by code of others."""
+        """Whether this thread is sending right now: then the code that asks interrupted it."""
         self._flowing = False
-        """Whether callers may send: not before the login, not after an end, not with TLS."""
+        """Whether callers may send: not before the login, not after the connection ended, not with
+        TLS."""
         self._incoming = bytearray()
         self._outgoing = bytearray()
         self.turned_away = False
-        """Whether the last server that we came to closed the connection without a word."""
+        """Whether the last server that we reached closed the connection without an answer."""
         self._came = False
         self._apart: float | None = None
         """Since when there is no connection."""
 
     def send(self, requests: Sequence[Any], batch: Batch) -> bool:
-        """From any thread, without waiting; False if kazoo's thread has to do it."""
+        """Send from any thread, without waiting; return False if kazoo's thread has to send."""
         with self._mutex:
-            # What was left to kazoo's thread while there was no connection goes out before: a claim
-            # that is withdrawn must not be made after that.
+            # Requests that kazoo's thread was left with while there was no connection go first:
+            # otherwise the create of a claim could arrive after the delete that withdraws it.
             if not self._flowing or self.client._queue:
                 return False
             try:
                 self._push(b"".join([self._frame(request, batch) for request in requests]))
             except OSError:
-                return True  # the thread reads of it, and tells all who are pending
-            except BaseException:  # Ctrl-C, perhaps in the middle of it: this connection is spoilt
+                return True  # the thread notices it as well, and fails all pending requests
+            except BaseException:  # Ctrl-C, perhaps after half a request: we cannot go on with it
                 with suppress(OSError):
                     self._socket.shutdown(socket.SHUT_RDWR)
                 raise
@@ -82,7 +89,7 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
             self._flowing = False
 
     def drop_descriptors(self) -> None:
-        """In a forked child: our copies are closed, so that the parent's end is seen as its end."""
+        """Close our copies in a forked child, so that the servers see when the parent ends."""
         for each in (self._socket, self._read_sock, self._write_sock):
             if each is not None:
                 each.close()
@@ -90,7 +97,7 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
     # With the mutex.
 
     def _frame(self, request: Any, slot: Any) -> bytes:
-        """Pending before it is sent: the answers come in this order."""
+        """Pack a request and note it as pending before it is sent: answers come in that order."""
         body: bytes = request.serialize()
         xid = self._xid = (self._xid or 0) % _LAST_XID + 1
         self.client._pending.append((request, slot, xid))
@@ -109,7 +116,9 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
     # On kazoo's thread.
 
     def _connect(self, host: Any, hostip: Any, port: Any) -> tuple[float, float]:
-        """An idle server is pinged every third of a session by kazoo: it shall be every quarter."""
+        """Connect; and ping an idle server every quarter of a session, where kazoo does every
+        third.
+        """
         self._incoming, self._outgoing = bytearray(), bytearray()
         self._came = False
         self._forget_if_over()
@@ -128,8 +137,9 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         return read_timeout * 3 / 4, connect_timeout
 
     def _forget_if_over(self) -> None:
-        """A server turns away who has seen more than it has. Servers that lost their data would do
-        so for ever, long after our session is over: then nothing that we saw counts any more.
+        """A server turns away clients that have seen newer data than it has. Servers that lost
+        their data would turn us away for ever, so once our session is over we forget what we have
+        seen.
         """
         if self._apart is None:
             self._apart = self._now()
@@ -137,7 +147,7 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
             self.client.last_zxid = 0
 
     def _invoke(self, timeout: float, request: Any, xid: Any = None) -> Any:
-        """For a server that is just starting kazoo would wait until the session is over."""
+        """Limit the wait: for a server that is just starting, kazoo would wait a whole session."""
         sent = self._now()
         first = isinstance(request, Connect)
         try:
@@ -152,14 +162,14 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         return answer
 
     def _send_request(self, read_timeout: Any, connect_timeout: Any) -> None:
-        """Somebody rang: there is more than fitted into the socket, or something in the queue."""
+        """Send what did not fit into the socket before, and what was put into kazoo's queue."""
         if self.client.use_ssl:
             super()._send_request(read_timeout, connect_timeout)
             return
         self._read_sock.recv(1)
         with self._socket_error_handling():
             with self._mutex:
-                while self.client._queue:  # a ring may be missing, where Ctrl-C came before it
+                while self.client._queue:  # all: Ctrl-C may have come before a wake-up
                     self._push(self._frame(*self.client._queue.popleft()))
             self._flush(connect_timeout)
 
@@ -196,7 +206,7 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
                 raise self.handler.timeout_exception("socket time-out during read") from None
 
     def _take(self) -> bool:
-        """What is there now; False if nothing is."""
+        """Read what is there now; return False if nothing is."""
         try:
             chunk = self._socket.recv(_CHUNK)
         except BlockingIOError:
@@ -207,8 +217,8 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         return True
 
     def _idle(self, timeout: float) -> list[Any]:
-        """Between two messages: what kazoo has to look after, if anything. Answers to our own
-        requests are read here, in few steps.
+        """Wait for the next message, and handle the answers to our own requests right here. Return
+        the sockets that kazoo itself has to look after, if any.
         """
         ears, select = [self._socket, self._read_sock], self.handler.wait
         end = time.monotonic() + timeout
@@ -226,7 +236,7 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         return []
 
     def _read_socket(self, read_timeout: Any) -> Any:
-        """All that has come: nothing rings for what lies in our own buffer."""
+        """Read all that has come: no socket becomes ready for what lies in our own buffer."""
         if self.client.use_ssl:
             return super()._read_socket(read_timeout)
         with self._socket_error_handling():
@@ -237,7 +247,7 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         return response
 
     def _read_all_ours(self) -> bool:
-        """False if there is one that is not."""
+        """Handle the answers to our own requests; return False at a message that is kazoo's."""
         while self._whole():
             if not self._read_ours():
                 return False
@@ -248,7 +258,7 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         return len(incoming) >= 4 and len(incoming) >= 4 + _LENGTH.unpack_from(incoming)[0]
 
     def _read_ours(self) -> bool:
-        """The answer to a request of ours, in few steps; all others are left to kazoo."""
+        """Handle one answer to a request of ours; return False if the message is kazoo's."""
         incoming, pending = self._incoming, self.client._pending
         xid, zxid, error = _REPLY.unpack_from(incoming, 4)
         if xid <= 0 or not pending or pending[0][2] != xid or type(pending[0][1]) is not Batch:
@@ -264,10 +274,10 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
             return True
         try:
             answer = None if error else request.deserialize(message, _REPLY.size)
-        except Exception as problem:  # noqa: BLE001  # whatever it is, the thread has to go on
+        except Exception as problem:  # noqa: BLE001  # whatever it is, this thread has to go on
             batch.set_exception(problem)
             return True
-        self._heed(request)  # first: who is told may let go of the watch at once
+        self._heed(request)  # first: with the answer, the caller may drop the watch at once
         batch.set(answer)
         return True
 

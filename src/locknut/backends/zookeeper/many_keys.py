@@ -1,7 +1,8 @@
 """Several keys in one wait: stand in all the lines at once, and leave them all unless all are ours.
 
-No server can look at several lines in one step. So for a moment somebody else may find us in front
-of it, as it does whenever a mere try is refused; nobody waits here, so nobody waits for each other.
+No server can look at several lines in one step. So for a moment another client may find us in front
+of it, as it may find any non-blocking attempt. Nobody waits here, so two such callers never wait
+for each other.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ async def attempt_all(backend: ZooKeeperBackend, claims: Sequence[Claim]) -> lis
 
 
 async def _stand_in_lines(backend: ZooKeeperBackend, states: Sequence[ClaimState]) -> None:
-    """As far as that is possible in one wait; the rest is left to each `attempt`."""
+    """Do as much as one wait allows; each `attempt` does the rest."""
     fresh = [each for each in states if not (each.node or each.outcome_unknown or each.claim.owner)]
     requests = [request for state in fresh for request in backend.standing(state)]
     for state in fresh:

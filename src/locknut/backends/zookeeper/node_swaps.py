@@ -27,9 +27,9 @@ NEVER = float("inf")
 
 
 async def enter(backend: ZooKeeperBackend, state: ClaimState) -> bool:
-    """From the head of the line to the leases; False if its node is gone from the line.
+    """Move from the head of the line to the leases; return False if our node is gone from the line.
 
-    Because this is one step, a claim stands in one of the two: a lost answer leaves no other doubt.
+    This is one step, so the claim stands in one of the two: a lost answer leaves no other doubt.
     """
     claim, leases = state.claim, state.folders[-1]
     name = node_names.prefix(
@@ -58,7 +58,7 @@ async def enter(backend: ZooKeeperBackend, state: ClaimState) -> bool:
 
 
 async def join_owner(backend: ZooKeeperBackend, state: ClaimState, mark: str) -> list[Node] | None:
-    """Stand beside another claim of the same owner; None if there is none to stand beside."""
+    """Stand beside another claim of the same owner; return None if there is none."""
     folder = state.folder
     for _ in range(_TRIES):
         fellow = recipe.fellow(await backend.line(folder), mark)
@@ -80,7 +80,7 @@ async def join_owner(backend: ZooKeeperBackend, state: ClaimState, mark: str) ->
 
 
 async def downgrade(backend: ZooKeeperBackend, claim: Claim) -> bool:
-    """A reader's node in the place of the writer's."""
+    """Put a reader's node in the place of the writer's."""
     state = backend.session.states.get(claim.id)
     if state is None or not backend._holds(state):
         return False
@@ -102,7 +102,7 @@ async def downgrade(backend: ZooKeeperBackend, claim: Claim) -> bool:
 
 
 async def detach(backend: ZooKeeperBackend, claim: Claim, ttl: float) -> bool:
-    """A node that belongs to no session in the place of ours."""
+    """Put a node that belongs to no session in the place of ours."""
     state = backend.session.states.get(claim.id)
     if state is None or not backend._holds(state):
         return False
@@ -173,9 +173,9 @@ async def undo_attach(backend: ZooKeeperBackend, claim: Claim, detached: Claim) 
 async def expire_parked(
     backend: ZooKeeperBackend, folder: str, line: Sequence[Node], own: Node
 ) -> float:
-    """How long to wait for a detached hold that nobody takes over; 0: it is gone, look again.
+    """Return how long to wait for a detached hold that nobody takes over; 0 if it is gone by now.
 
-    No server counts that time: everybody who waits does, from when they first saw it.
+    No server counts that time: every waiter counts it, from when it first saw the hold.
     """
     detached = [each for each in line if each.detached and each.mode is not Mode.SHARED]
     if own.mode is Mode.EXCLUSIVE:

@@ -1,4 +1,4 @@
-"""Mine, or watch that one: who of those under a lock's node holds it, by their names alone. Pure.
+"""Who holds a lock and which node to watch, decided by the names under the lock's node. Pure.
 
 A semaphore is Curator's: a line of its own, of which only the first may enter, and the leases.
 
@@ -24,7 +24,7 @@ class Verdict(NamedTuple):
     behind: str = ""
     """The one node to watch. Empty: any of the leases may go first, so watch them all."""
     enters: bool = False
-    """Whether there is a lease to be taken, by nobody but this one."""
+    """Whether this node, and no other, may take a lease now."""
 
 
 MINE = Verdict(True)
@@ -32,12 +32,12 @@ ENTERS = Verdict(False, enters=True)
 
 
 def judge(claim: Claim, line: Sequence[Node], own: Node) -> Verdict:
-    """What a claim's node is, among all that stand where it may stand."""
+    """Decide about the node of a claim, among all that stand where it may stand."""
     return turn(line, own, claim.permits) if claim.mode is Mode.PERMIT else verdict(line, own)
 
 
 def verdict(line: Sequence[Node], own: Node) -> Verdict:
-    """What this node is, among all that stand under the lock's node."""
+    """Decide about this node, among all that stand under the lock's node."""
     ahead = [each for each in line if _distance(each, own) < 0 and _excludes(each, own)]
     if not ahead or (own.owner and all(each.owner == own.owner for each in ahead)):
         return MINE
@@ -57,7 +57,7 @@ def turn(line: Sequence[Node], own: Node, permits: int) -> Verdict:
 
 
 def room(line: Sequence[Node], permits: int) -> bool:
-    """Whether there is a lease left."""
+    """Return whether there is a lease left."""
     return sum(each.mode is Mode.PERMIT for each in line) < permits
 
 
@@ -75,7 +75,7 @@ def holding(line: Sequence[Node]) -> Iterator[bool]:
 
 
 def in_order(line: Sequence[Node]) -> list[Node]:
-    """The whole line, first come first."""
+    """Return the whole line, first come first."""
     if not line:
         return []
     return sorted(line, key=lambda each: _distance(each, line[0]))
@@ -86,13 +86,15 @@ def find(line: Sequence[Node], claim_id: str) -> Node | None:
 
 
 def fellow(line: Sequence[Node], owner: str) -> Node | None:
-    """The first claim of this owner: whoever joins it stands where it stands."""
+    """Return the first claim of this owner: a claim that joins it stands where it stands."""
     ours = [each for each in line if each.owner == owner and each.mode is Mode.EXCLUSIVE]
     return in_order(ours)[0] if owner and ours else None
 
 
 def _excludes(other: Node, own: Node) -> bool:
-    """Whether one in front of us keeps us out: a writer everybody, a reader only writers."""
+    """Return whether a node in front keeps us out: a writer keeps all out, a reader only
+    writers.
+    """
     return Mode.EXCLUSIVE in {other.mode, own.mode}
 
 
@@ -101,5 +103,5 @@ def _last(ahead: Sequence[Node], own: Node) -> str:
 
 
 def _distance(one: Node, other: Node) -> int:
-    """How far behind the other it stands; negative: before it."""
+    """Return how far behind the other it stands; negative if it stands before it."""
     return (one.sequence - other.sequence + 2**31) % 2**32 - 2**31

@@ -63,8 +63,8 @@ def container(path: str, acl: Any) -> CreateContainer:
 
 
 PROVING: Final = serialization.Transaction((serialization.CheckVersion("/", -1),))
-"""A write that changes nothing: what it is for is that a majority accepts it. That is so as well
-where we may not look at the node: a transaction that fails is logged like any other.
+"""A write that changes nothing: it proves that a majority accepts our writes. That works even where
+we may not read the node: a transaction that fails is logged like any other.
 """
 MAJORITY: Final = frozenset(
     {
@@ -77,12 +77,12 @@ MAJORITY: Final = frozenset(
 )
 """Requests that are answered once a majority has accepted them."""
 THROUGH_LEADER: Final = MAJORITY | {serialization.Sync.type}
-"""Requests that are answered once the leader had them: a leader of the past, perhaps."""
+"""Requests that are answered once the leader had them; it may be a leader of the past."""
 _NONE: Final = -1
 
 
 class Batch:
-    """For kazoo it is where to leave an answer. Answers come in order, so the last is the end."""
+    """Where kazoo leaves the answers. They come in order, so the last one completes the batch."""
 
     __slots__ = (
         "_done",
@@ -173,14 +173,16 @@ class Asker(ABC):
         return batch
 
     async def ask(self, *requests: Any) -> list[Any]:
-        """Sent together, waited for once. What is no answer is raised; "no such node" is one."""
+        """Send together and wait once. Raise if there was no answer; "no such node" is an
+        answer.
+        """
         batch = await self._exchange(requests)
         if batch.failed:
             self.refuse(batch.answers, *_UNANSWERED, NoAuthError)
         return batch.answers
 
     async def answers(self, requests: Sequence[Any]) -> list[Any]:
-        """The same, where what belongs to another user may be."""
+        """Do the same where nodes may belong to another user."""
         batch = await self._exchange(requests)
         self.refuse(batch.answers, *_UNANSWERED)
         return batch.answers
@@ -198,7 +200,7 @@ class Asker(ABC):
         return BackendError(f"the servers refused it: {said}", backend="zookeeper")
 
     def not_made(self, folder: str, *, refused: bool) -> BackendError:
-        """Why the node of a lock is not there, however often it was made."""
+        """Say why the node of a lock is not there, however often we made it."""
         message = f"{folder} is removed as fast as it is made"
         if refused:
             user = self.session.settings.login.partition(":")[0]
@@ -219,8 +221,8 @@ class Asker(ABC):
         return BackendUnavailable(f"no answer from {address}{why}", backend="zookeeper")
 
     async def line(self, *folders: str, fresh: bool = False) -> list[Node]:
-        """Who stands under these nodes; `fresh`: all that has happened anywhere before we asked,
-        which only a majority knows.
+        """Return who stands under these nodes; with `fresh`, including everything that happened
+        anywhere before we asked, which only a majority knows.
         """
         first = [PROVING] if fresh else []
         answers = await self.ask(*first, *(GetChildren(each, None) for each in folders))
@@ -242,14 +244,14 @@ class Asker(ABC):
         above = [root[:end] for end in range(1, len(root) + 1) if root[end : end + 1] in {"/", ""}]
         below = folder[len(root) :].strip("/").split("/")
         paths = [root + "/" + "/".join(below[: count + 1]) for count in range(len(below))]
-        # What is there already is no error, nor that only somebody else may have made it.
+        # It is not an error if a node exists already, or if we may not make it.
         missing = [plain(path, acl) for path in above]
         make = plain if self.session.settings.layout == "kazoo" else container
         answers = await self.answers([*missing, *(make(path, acl) for path in paths)])
         return any(isinstance(each, NoAuthError) for each in answers)
 
     def shown(self, claim: Claim, **more: Any) -> bytes:
-        """What a node says of its claim, for those who look."""
+        """Return what a node says of its claim, for people who inspect the lock."""
         who = claim.who, claim.label, claim.owner, claim.permits
         known = None if more else self._shown.get(who)
         if known is None:
@@ -264,7 +266,7 @@ class Asker(ABC):
 
 
 def facts_in(data: bytes | None) -> dict[str, Any]:
-    """What a node says; another client's may be any text: then that is its label."""
+    """Return what a node says. Another client's data may be any text: then that is its label."""
     text = (data or b"").decode(errors="replace")
     try:
         facts = json.loads(text)

@@ -1,7 +1,8 @@
-"""One session with the ensemble, shared by the backends of an engine: requests, places, and truth.
+"""One session with the ensemble, shared by the backends of an engine: its requests and claims.
 
-Who is in line stands here, because a node belongs to the session that made it. kazoo's connection
-thread calls in: it notes what was proven, rings who waits, and tells of a loss; it never waits.
+The claims in line are kept here, because a node belongs to the session that made it. kazoo's
+connection thread calls in here: it notes what was proven, rings waiters and reports a loss. It
+never waits.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Session:
         self.proof = Proof(self._ask_leader)
         self.states: dict[str, ClaimState] = {}
         self.epoch = 0
-        """Counts sessions: what an earlier one made is gone."""
+        """The number of this session among ours: the nodes of an earlier one are gone."""
         self.detached: dict[str, float] = {}
         """When this client first saw a detached hold, by its path."""
         self.acl = CREATOR_ALL_ACL if settings.private else OPEN_ACL_UNSAFE
@@ -72,7 +73,9 @@ class Session:
         return not self._connected and self._client is not None and self._client.turned_away
 
     def listen(self, on_notice: Callable[[str | None, Notice], None]) -> None:
-        """Who listens refers to its Locks weakly: kazoo's thread refers to this session."""
+        """Call this for every notice. It must refer to its Locks weakly, because kazoo's thread
+        keeps this session alive.
+        """
         self._listeners.append(on_notice)
 
     def tell(self, claim_id: str | None, what: Notice) -> None:
@@ -80,7 +83,7 @@ class Session:
             on_notice(claim_id, what)
 
     def state_of(self, claim: Claim) -> ClaimState:
-        """Where a claim stands, as far as this session knows."""
+        """Return what this session knows of a claim."""
         known = self.states.get(claim.id)
         if known is None:
             known = self.states[claim.id] = ClaimState(claim, self)
@@ -91,26 +94,26 @@ class Session:
     # Asking.
 
     def when_connected(self, call: Callable[[], None]) -> None:
-        """Call it once there is a connection: at once, if there is; the first one asked for opens
+        """Call this once there is a connection, or at once if there is one. The first call opens
         it.
         """
         with self._mutex:
             if not self._connected:
                 self._gate.append(call)
                 if self._unstarted():
-                    # By a thread of its own: Ctrl-C must not come in the middle of it.
+                    # On a thread of its own, where Ctrl-C cannot interrupt it.
                     threading.Thread(target=self._start, name="locknut-start", daemon=True).start()
                 return
         call()
 
     def do_not_wait(self, call: Callable[[], None]) -> None:
-        """It took too long: nobody is there to be called."""
+        """Forget a call of `when_connected`: its caller has given up."""
         with self._mutex:
             if call in self._gate:
                 self._gate.remove(call)
 
     def send(self, requests: Sequence[Any], done: Callable[[Batch], None]) -> Batch:
-        """All at once; `done` is called on kazoo's thread when the last one is answered."""
+        """Send all at once; kazoo's thread calls `done` when the last one is answered."""
         self.beat()
         batch = Batch(requests, self.proof, done, self._now)
         self._client.send(requests, batch)
@@ -126,7 +129,7 @@ class Session:
         self.send([request], _nobody)
 
     def unwatch(self, path: str, watcher: Any) -> None:
-        """Its ring is not wanted any more; the server's own watch goes with what it is on."""
+        """Forget a watcher. The server's own watch goes away together with the node."""
         client = self._client
         if client is not None:
             for watchers in (client._data_watchers, client._child_watchers):
@@ -135,7 +138,7 @@ class Session:
                     left.discard(watcher)
 
     def beat(self) -> float:
-        """Ask for a proof of life if it is time to; how long until the next time."""
+        """Ask for a proof of life if one is due; return the seconds until the next one is."""
         at, due = self._now(), self.proof.due()
         if at < due:
             return due - at
@@ -158,7 +161,7 @@ class Session:
                 return
             client = kazoo_client.Client(self.settings, self._now)
             if self._client is not None:
-                # Why there is no connection is known until the new one has tried for itself.
+                # The reason why there is no connection stays known until the new client has tried.
                 client._connection.turned_away = self._client.turned_away
                 self._client.close()  # its thread is gone: only descriptors are left
             self._client = client
@@ -177,7 +180,7 @@ class Session:
                 waiting, self._gate = self._gate, []
             for call in waiting:
                 call()
-            self._ring_all()  # watches do not outlive a connection
+            self._ring_all()  # watches end with their connection
             return
         self._connected = False
         if state == KazooState.LOST:
@@ -199,7 +202,7 @@ class Session:
             self._users += 1
 
     def leave(self) -> threading.Thread | None:
-        """The last one ends the session: on a thread, for the servers may not answer."""
+        """The last backend ends the session, on a thread, because the servers may not answer."""
         with self._mutex:
             self._users -= 1
             client = self._client
@@ -217,7 +220,7 @@ class Session:
         return closing
 
     def forked(self) -> None:
-        """In a forked child: the session is the parent's, and not a word is said to it."""
+        """Let go in a forked child: the session is the parent's, so nothing is sent."""
         client, self._client = self._client, None
         self._mutex = threading.RLock()
         self.closed = True
@@ -233,4 +236,4 @@ def _close(client: Any) -> None:
         client.stop()
         client.close()
     except KazooException:
-        pass  # it did not end in time: the session's timeout ends it
+        pass  # the client did not stop in time: the session ends by its timeout
