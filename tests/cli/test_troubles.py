@@ -71,7 +71,7 @@ def test_the_environment_of_the_command_is_not_changed(shell: Shell, start: dict
 
 WITHOUT_PROC = """
 import os, sys
-from locknut.backends.file import kernel
+from locknut.backends.file import ofd_locks
 
 def without_proc(path, *rest, **options):
     if str(path).startswith("/proc/"):
@@ -79,7 +79,7 @@ def without_proc(path, *rest, **options):
     return opened(path, *rest, **options)
 
 opened, os.open = os.open, without_proc
-print(kernel.works(sys.argv[1]), os.listdir(sys.argv[1]))
+print(ofd_locks.works(sys.argv[1]), os.listdir(sys.argv[1]))
 """
 
 
