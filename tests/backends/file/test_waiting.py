@@ -222,7 +222,7 @@ def test_who_steps_back_rings_the_head_it_kept_out(
         return step
 
     monkeypatch.setattr(grants, "_in_turn", refused(grants._in_turn))
-    monkeypatch.setattr(grants, "_refuse_parked", refused(grants._refuse_parked))
+    monkeypatch.setattr(grants, "_refuse_detached", refused(grants._refuse_detached))
     assert busy(backend, make())
     assert asked
     assert _rung(bell)

@@ -70,7 +70,7 @@ def bury(file: BuriableFile, last: int, *, whoever: bool) -> bool:
 
 
 def remove(file: BuriableFile) -> None:
-    """By who has locked all of the file, so that nobody holds it or waits."""
+    """Remove a file. The caller has locked all of it, so nobody holds it or waits for it."""
     file.mark(REMOVED)
     _take_name(file, GONE)
 
@@ -94,8 +94,8 @@ def _refuse_in_vain(file: BuriableFile) -> None:
 
 
 def _take_name(file: BuriableFile, raw: int) -> None:
-    """If it is still this file's name. Who may not do so leaves the file in use: that is safe, for
-    its locks are still the kernel's.
+    """Take the name away if it still leads to this file. If we may not, the file stays in use: that
+    is safe, because the kernel still has its locks.
     """
     try:
         if file.linked() and not (raw != GONE and _replaced(file, raw)):
@@ -126,7 +126,7 @@ class SentNote:
 @contextmanager
 def note_to_holders(fd: int, first: int, last: int, text: str) -> Iterator[SentNote]:
     """Within, the holders of the grants from `first` to `last` are told their loss. Only one
-    process at a time does this: under META, or in the plainer engine under its one mutex.
+    process at a time does this: under META, or in the flock engine under its one mutex.
 
     A note that cannot be written keeps nobody from breaking a lock.
     """

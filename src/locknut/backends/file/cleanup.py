@@ -26,13 +26,15 @@ _THE_LOCK: Final = ofd_locks.asked(WRITE, file_layout.LOCK, 1)
 
 
 def clean(files: Files, me: ProcessIdentity, unused_for: float, most: int | None = None) -> int:
-    """Remove the files without a grant for so long among `most`; how many were removed."""
+    """Look at `most` files, remove those without a grant for `unused_for` seconds; return how
+    many.
+    """
     names = lock_file_names(files, most)
     return sum(_clean_one(files, name, me, unused_for) for name in names)
 
 
 def clean_some(files: Files, me: ProcessIdentity) -> None:
-    """Now and then, when files are made, look at some and remove the unused."""
+    """Look at some files now and then, when files are made, and remove the unused ones."""
     files.created = 0
     with suppress(OSError):
         clean(files, me, UNUSED_FOR, AT_ONCE)
@@ -43,7 +45,7 @@ def lock_file_names(files: Files, most: int | None = None) -> list[str]:
 
 
 def in_progress(fd: int) -> bool:
-    """Whether what refused us was a cleaner, which nobody should call busy."""
+    """Return whether a cleanup refused us: then the lock is not busy."""
     return ofd_locks.start_in_the_way(fd, _THE_LOCK) == 0
 
 

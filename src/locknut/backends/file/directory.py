@@ -86,7 +86,7 @@ def open_directory(path: str, *, network: bool = False) -> Directory:
 def open_again(before: Directory) -> tuple[Directory, int]:
     """The directory that this path leads to now, checked anew, and a descriptor of it.
 
-    One that was made by a stranger meanwhile is refused: he could have swapped the lock files.
+    A directory that a stranger made meanwhile is refused: they could have swapped the lock files.
     """
     found, fd = _open(before.path, private=before.private, network=before.network)
     if found.owner in (before.owner, os.geteuid(), 0):

@@ -36,5 +36,7 @@ class FileEngine(BaseEngine):
         return FileBackend(self._recipe, runtime, LoopBell, self._capabilities)
 
     def clean(self, unused_for: float = CLEAN_AFTER) -> int:
-        """Remove the files of names nobody holds, waits for, or had granted for so many seconds."""
+        """Remove files of names that nobody holds, waits for, or was granted for `unused_for`
+        seconds.
+        """
         return cleanup.clean(self._recipe.files, self._recipe.me, unused_for)

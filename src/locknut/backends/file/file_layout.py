@@ -187,7 +187,9 @@ def words(host: str, who: str, label: str, owner: str) -> bytes:
 
 
 def digest(text: str) -> bytes:
-    """Stands for a claim id or an owner. Who knows an id can release, so ids are never stored."""
+    """Return what is stored for a claim id or an owner. Whoever knows an id can release the claim,
+    so ids themselves are never stored.
+    """
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 

@@ -53,7 +53,7 @@ _PLAIN: Final = {
 
 
 class FlockFiles:
-    """The lock files of one directory, and the mutex of those who take names away."""
+    """The lock files of one directory, and the mutex under which names are taken away."""
 
     def __init__(self, directory: Directory) -> None:
         self.folder = Folder(directory)
@@ -61,7 +61,9 @@ class FlockFiles:
         finalize(self, self.folder.close).atexit = False
 
     def clean(self, unused_for: float = 3600.0, most: int | None = None) -> int:
-        """Remove those nobody holds or had granted for so many seconds; at most so many."""
+        """Remove files that nobody holds or was granted for `unused_for` seconds, at most
+        `most`.
+        """
         return sum(self._clean_one(name, unused_for) for name in self.names(most))
 
     def names(self, most: int | None = None) -> list[str]:
@@ -138,7 +140,7 @@ class FlockEngine(BaseEngine):
         return FlockBackend(self, runtime)
 
     def clean(self, unused_for: float = 3600.0) -> int:
-        """Remove the files of names nobody holds or had granted for so many seconds."""
+        """Remove files of names that nobody holds or was granted for `unused_for` seconds."""
         return self.files.clean(unused_for)
 
     def bar(self, claim: Claim) -> None:
@@ -156,7 +158,7 @@ class FlockEngine(BaseEngine):
 
 
 class FlockBackend(BaseBackend):
-    """Asks, and says when to ask again."""
+    """A backend that only asks, and says when to ask again."""
 
     name = "file"
     capabilities = frozenset(_PLAIN)
@@ -235,7 +237,7 @@ class FlockBackend(BaseBackend):
             if file is None:
                 return None
             try:
-                last = file.glance().raw  # first: who comes in later has a higher number
+                last = file.glance().raw  # first: a grant that comes later has a higher number
                 info = flock.lock_info(folder, name)
                 if info is None or raw not in (None, info.holders[0].raw):
                     return None

@@ -45,7 +45,7 @@ def enter_exclusive(state: ClaimState, me: ProcessIdentity) -> int | None:
     now = time.time_ns()
     file.look(now)
     if file.until:
-        _refuse_parked(state, file.read(now), me, allowed=0)
+        _refuse_detached(state, file.read(now), me, allowed=0)
     raw = now // RAW_STEP
     if raw <= file.raw or not file.raw:
         raw = number_after(file.raw, now)
@@ -66,7 +66,7 @@ def enter_shared(state: ClaimState, me: ProcessIdentity) -> int | None:
         last = file.read(now)
         if in_the_way(fd, WRITE, OWNERS, 1):  # the kernel is asked, whatever the record says
             raise Refused
-        _refuse_parked(state, last, me, allowed=SHARED)
+        _refuse_detached(state, last, me, allowed=SHARED)
         raw = number_after(last.raw, now)
         _admit(state, last, state.record(SHARED, raw, now, me), me)
     return raw
@@ -83,7 +83,7 @@ def enter_owned(state: ClaimState, me: ProcessIdentity) -> int | None:
         if not joins:
             if in_the_way(fd, WRITE, READERS, 1) or not _in_turn(state):
                 raise Refused
-            _refuse_parked(state, last, me, allowed=0)
+            _refuse_detached(state, last, me, allowed=0)
         take(fd, READ, OWNERS, 1)
         raw = last.raw if joins else number_after(last.raw, now)
         _admit(state, last, state.record(OWNED, raw, now, me), me)
@@ -136,11 +136,11 @@ def _admit(state: ClaimState, last: Record, record: Record, me: ProcessIdentity)
         holder_slots.tell(file.fd, state.slot, record)
     if last.until or last.flags:
         broken = BROKEN if last.flags & BROKEN and holder_slots.any_broken(file.fd) else 0
-        record = record._replace(until=holder_slots.still_parked(last, me), flags=broken)
+        record = record._replace(until=holder_slots.detached_until(last, me), flags=broken)
     file.write(record)
 
 
-def _refuse_parked(state: ClaimState, last: Record, me: ProcessIdentity, *, allowed: int) -> None:
+def _refuse_detached(state: ClaimState, last: Record, me: ProcessIdentity, *, allowed: int) -> None:
     kept = holder_slots.detached(state.file.fd, last, me)
     until = [record.until for record in kept.values() if record.mode != allowed]
     if until:

@@ -18,17 +18,18 @@ from locknut.backends.file.outcomes import Crowded
 from locknut.backends.file.this_process import ProcessIdentity, boot_clock, same_boot
 
 LISTED: Final = 256
-"""So many readers or co-owners of one name are listed; more may hold it."""
+"""How many readers or co-owners of one name are listed; more may hold it."""
 _PROBES: Final = 32
 _SPINS: Final = 300
 _YIELD_AFTER: Final = 5
 
 
 class Meta:
-    """Alone with the shared parts of the file; held for microseconds, so worth spinning for.
+    """The mutex around the shared parts of the file. It is held for microseconds, so we spin for
+    it.
 
-    No generator: one that was interrupted in its `__exit__` goes on when it is collected, and would
-    take META from whichever claim has the descriptor by then.
+    It is not a generator: a generator that was interrupted in its `__exit__` goes on when it is
+    collected, and would take META from whichever claim has the descriptor by then.
     """
 
     __slots__ = ("_fd",)
@@ -49,7 +50,7 @@ class Meta:
 
 
 def table(fd: int) -> list[Record | None]:
-    """All slots' records; None where there is none that can be read."""
+    """Return the records of all slots; None where there is none that can be read."""
     room = max(0, os.fstat(fd).st_size - SLOTS)
     data = os.pread(fd, min(room, MAX_SLOTS * RECORD), SLOTS)
     return [file_layout.decode(data[at : at + RECORD]) for at in range(0, len(data), RECORD)]
@@ -64,8 +65,8 @@ def write(fd: int, slot: int, record: Record) -> None:
 
 
 def tell(fd: int, slot: int, record: Record) -> None:
-    """Write down for people who is in; where there is no room on the disk, go without, unless
-    somebody else would be named in our place.
+    """Write down who is in, for people. If the disk is full, go without it, unless the old record
+    would name somebody else instead of us.
     """
     try:
         write(fd, slot, record)
@@ -75,7 +76,7 @@ def tell(fd: int, slot: int, record: Record) -> None:
 
 
 def taken(fd: int, slot: int) -> bool:
-    """Whether another descriptor has this slot."""
+    """Return whether another descriptor has this slot."""
     return in_the_way(fd, WRITE, SLOT + slot, 1) is not None
 
 
@@ -91,13 +92,13 @@ def detached(fd: int, last: Record, me: ProcessIdentity) -> dict[int, Record]:
     }
 
 
-def still_parked(last: Record, me: ProcessIdentity) -> int:
+def detached_until(last: Record, me: ProcessIdentity) -> int:
     """What a new grant's record says of detached holds: as before, unless all have run out."""
     return last.until if same_boot(last, me) and last.until > boot_clock() else 0
 
 
 def take_listed(file: LockFile, last: Record, me: ProcessIdentity) -> int | None:
-    """A slot for a reader or co-owner; None: none was found, and the hold will not be listed."""
+    """Take a slot for a reader or co-owner; None if none was found: the hold is not listed then."""
     kept = detached(file.fd, last, me)
     for probe in range(_PROBES):
         slot = (file.hint + probe) % LISTED
@@ -108,9 +109,9 @@ def take_listed(file: LockFile, last: Record, me: ProcessIdentity) -> int | None
 
 
 def take_permit(file: LockFile, permits: int, last: Record, me: ProcessIdentity) -> int | None:
-    """A slot, if fewer than `permits` are held by whatever limit; None if not."""
+    """Take a slot if fewer than `permits` are held, whatever limit their holders had; else None."""
     limit = min(permits, MAX_SLOTS)
-    if last.flags & BROKEN or still_parked(last, me):
+    if last.flags & BROKEN or detached_until(last, me):
         return _take_counting(file, limit, last, me)
     slot = _take_below(file, limit)
     if slot is None:
@@ -122,7 +123,7 @@ def take_permit(file: LockFile, permits: int, last: Record, me: ProcessIdentity)
 
 
 def _take_below(file: LockFile, limit: int) -> int | None:
-    """Any free slot, the one this descriptor had last first."""
+    """Take any free slot; try the one that this descriptor had last first."""
     for probe in range(limit):
         slot = (file.hint + probe) % limit
         if take(file.fd, WRITE, SLOT + slot, 1):
@@ -145,7 +146,7 @@ def _take_counting(file: LockFile, limit: int, last: Record, me: ProcessIdentity
 
 
 def _all_taken(fd: int, first: int, end: int) -> Iterator[int]:
-    """Every slot that others have, as the kernel tells it: the file may have been cut short."""
+    """Yield every slot that others have. We ask the kernel: the file may have been cut short."""
     ranges = [(first, end)]
     while ranges:
         low, high = ranges.pop()
@@ -157,7 +158,7 @@ def _all_taken(fd: int, first: int, end: int) -> Iterator[int]:
 
 
 def any_broken(fd: int) -> bool:
-    """Whether somebody who was put out by force still has his slot."""
+    """Return whether a holder that was ended by force still has its slot."""
     return any(_broken(record) and taken(fd, slot) for slot, record in enumerate(table(fd)))
 
 

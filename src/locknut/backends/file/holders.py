@@ -135,7 +135,7 @@ def _break(recipe: Recipe, key: str, mode: Mode, raw: int | None, note: str) -> 
         return None
     try:
         with holder_slots.Meta(file.fd):
-            last = file.glance().raw  # first: who comes in from here on has a higher number
+            last = file.glance().raw  # first: a grant that comes later has a higher number
             info = lock_info(file, recipe.me)
             if info is None or not _meant(info, raw):
                 return None
@@ -146,7 +146,7 @@ def _break(recipe: Recipe, key: str, mode: Mode, raw: int | None, note: str) -> 
                 elif not burial.bury(file, last, whoever=raw is None):
                     return None
                 sent.stays = True
-        recipe.ring_first(file, sure=True)  # and each who moves to the new file rings the next
+        recipe.ring_first(file, sure=True)  # a waiter that moves to the new file rings the next
         return info
     finally:
         this_process.close_fd(file.fd)

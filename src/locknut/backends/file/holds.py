@@ -123,7 +123,7 @@ def detach(recipe: Recipe, claim: Claim, ttl: float) -> bool:
         if is_lost(state):
             return False
         try:
-            _write_parked(recipe, state, boot_clock() + int(ttl * 1e9))
+            _write_detached(recipe, state, boot_clock() + int(ttl * 1e9))
         except Orphaned:
             return False  # broken since we looked
         except BaseException:  # Ctrl-C, perhaps before META was given up: we hold on
@@ -146,7 +146,7 @@ def attach(recipe: Recipe, detached: Claim, claim: Claim) -> Granted | None:
     return None
 
 
-def _write_parked(recipe: Recipe, state: ClaimState, until: int) -> None:
+def _write_detached(recipe: Recipe, state: ClaimState, until: int) -> None:
     file, fd = state.file, state.file.fd
     with holder_slots.Meta(fd):
         last = file.read(time.time_ns())
@@ -157,7 +157,7 @@ def _write_parked(recipe: Recipe, state: ClaimState, until: int) -> None:
         record = last if state.mode == EXCLUSIVE else holder_slots.read(fd, state.slot) or last
         kept = record._replace(until=until, boot=recipe.me.boot, detached=digest(state.claim.id))
         holder_slots.write(fd, state.slot, kept)
-        file.write(last._replace(until=max(until, holder_slots.still_parked(last, recipe.me))))
+        file.write(last._replace(until=max(until, holder_slots.detached_until(last, recipe.me))))
 
 
 def _adopted(recipe: Recipe, state: ClaimState, wanted: bytes) -> int | None:

@@ -1,9 +1,9 @@
 """Opening lock files, keeping idle ones open, and never trusting a file that is dead or foreign.
 
-A file can be unlinked while others have it open: whoever then locks the orphan holds nothing, since
-the next one to come makes a new file. So a grant counts only after the grave in the file was read
-under the lock; all of ours who unlink set it first. What others remove or move is noticed because
-the path leads elsewhere.
+A file can be unlinked while others have it open. A lock on such an orphan is worth nothing, because
+the next process makes a new file. So a grant counts only after the grave in the file was read under
+the lock, and our own code always sets the grave before it unlinks. If somebody else removes or
+moves the file, we notice that the path leads elsewhere.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from locknut.errors import BackendError
 IDLE_NAMES: Final = 128
 IDLE_SPARE: Final = 32
 _LOOK_EVERY: Final = 5_000_000
-"""Nanoseconds between two looks at where the path of a file in constant use leads: no worse than a
-file that is removed or moved while it is held so long."""
+"""Nanoseconds between two checks of where the path of a file in constant use leads. Missing a move
+for so long is no worse than a file that is moved while somebody holds it."""
 _PERMIT: Final = Mode.PERMIT
 
 
@@ -98,7 +98,7 @@ class LockFile:
         return self.record
 
     def glance(self) -> Record:
-        """The last grant as it stands, for those who hold no lock: may be torn or out of date."""
+        """Return the last grant without holding any lock: it may be torn or out of date."""
         return file_layout.decode(os.pread(self.fd, file_layout.RECORD, 0)) or BLANK
 
     def write(self, record: Record) -> None:
@@ -195,7 +195,7 @@ class LockFile:
 
 
 class _NoFile(LockFile):
-    """What a claim that is over has: its descriptor may be another claim's by now."""
+    """The file of a claim that is over: its descriptor may belong to another claim by now."""
 
     __slots__ = ()
 
@@ -208,7 +208,7 @@ class _NoFile(LockFile):
 
 NO_FILE: Final = _NoFile()
 OUTSIDE_FILE: Final = _NoFile()
-"""What a claim has that waits outside of the line, in the waiting room."""
+"""The file of a claim that waits in the waiting room, outside of the line."""
 
 
 class Files:
@@ -226,7 +226,9 @@ class Files:
         self._mutex = threading.RLock()
 
     def take(self, key: str, mode: Mode) -> LockFile | None:
-        """A descriptor of this key's file that nobody else in the process uses, if one is open."""
+        """Return a descriptor of this key's file that nobody else in the process uses, if one is
+        open.
+        """
         which = (key, True) if mode is _PERMIT else key
         return self._idle.pop(which, None) or (self._take_spare(which) if self._spare else None)
 
@@ -245,7 +247,7 @@ class Files:
         return self._lock_file(fd, name, key)
 
     def open_existing(self, name: str) -> LockFile | None:
-        """For those who look, break and clean: by file name, never making one."""
+        """Open a file by its name to inspect, break or clean it; never create one."""
         fd = self.folder.open(name)
         return None if fd is None else self._lock_file(fd, name, None)
 

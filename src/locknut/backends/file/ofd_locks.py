@@ -72,7 +72,7 @@ def drop(fd: int, start: int, length: int) -> None:
 
 
 def drop_all(fd: int) -> None:
-    """Always before a descriptor is put away: a copy in a child may outlive the close (S17)."""
+    """Do this before a descriptor is put away: a copy in a child may outlive the close (S17)."""
     _fcntl(fd, _SETLK, _EVERYTHING)
 
 
@@ -100,7 +100,7 @@ def in_the_way_asked(fd: int, request: bytes) -> Span | None:
 
 
 def start_in_the_way(fd: int, request: bytes) -> int | None:
-    """Where it begins, and no more: for those who have no time to lose."""
+    """Return only where that lock begins, for callers that must be fast."""
     found = _fcntl(fd, _GETLK, request)
     if found[_KIND] == _FREE:
         return None

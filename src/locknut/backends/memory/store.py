@@ -30,7 +30,7 @@ SILENCE = 3.0
 """A waiter silent for this long is dead: each live one asks again within NET."""
 TOMBSTONE = 60.0
 NOTE = 60.0
-"""For so long a holder can learn who broke its lock, if it did not hear of it at once."""
+"""How long a holder can learn who broke its lock, if it was not told at once."""
 NEVER = float("inf")
 
 
@@ -267,7 +267,9 @@ def may_enter(key: Key, claim: Claim) -> bool:
 
 
 def entering(key: Key) -> Iterator[Claim]:
-    """Who of the line can enter now: one writer, or the readers up to it, or the free permits."""
+    """Yield the claims that can enter now: one writer, or the readers up to it, or the free
+    permits.
+    """
     for place, (claim, _) in enumerate(list(key.line.values())):
         if claim.mode is Mode.PERMIT:
             enters = len(key.holders) + place < claim.permits

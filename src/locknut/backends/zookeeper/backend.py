@@ -106,7 +106,7 @@ class ZooKeeperBackend(Asker, BaseBackend):
                 return await self._granted(state)
             left = 0.0
             if not found.enters:
-                left = await node_swaps.expire_parked(self, state.folders[-1], line, own)
+                left = await node_swaps.expire_detached(self, state.folders[-1], line, own)
             if left == 0:
                 line = None
                 continue

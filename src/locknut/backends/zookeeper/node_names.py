@@ -1,4 +1,4 @@
-"""What things are called: the node of a lock, and the nodes of those who hold it and wait for it.
+"""The names of nodes: the node of a lock, and the nodes of its holders and waiters under it.
 
 The names of the latter are Curator's (or kazoo's), with the claim's id where Curator puts the id of
 a protected node: a create whose reply was lost is found again by it.
@@ -16,9 +16,9 @@ from urllib.parse import quote, unquote
 from locknut.core.values import Claim, Mode
 
 LOCKS: Final = "locks"
-"""Under a semaphore's node, as in Curator's InterProcessSemaphoreV2: who waits stands here, ..."""
+"""Under a semaphore's node, as in Curator's InterProcessSemaphoreV2, waiters stand here ..."""
 LEASES: Final = "leases"
-"""... and who holds stands here."""
+"""... and holders stand here."""
 WAITING: Final = "lock-"
 """What stands before the number of one who waits for a permit."""
 
@@ -60,7 +60,7 @@ class Node(NamedTuple):
 
 @lru_cache(4096)  # a long line is listed again and again
 def node(name: str) -> Node | None:
-    """What a child's name says; None if it is no contender."""
+    """Return what a child's name says; None if it is not a contender."""
     found = _NAME.fullmatch(name)
     if found is None:
         return None

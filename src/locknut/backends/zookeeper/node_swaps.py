@@ -170,7 +170,7 @@ async def undo_attach(backend: ZooKeeperBackend, claim: Claim, detached: Claim) 
     session.states.pop(claim.id, None)
 
 
-async def expire_parked(
+async def expire_detached(
     backend: ZooKeeperBackend, folder: str, line: Sequence[Node], own: Node
 ) -> float:
     """Return how long to wait for a detached hold that nobody takes over; 0 if it is gone by now.

@@ -46,7 +46,7 @@ class Settings:
     login: str = field(default="", repr=False)
     """user:password, for digest authentication."""
     private: bool = False
-    """Whether only who made a node may touch it."""
+    """Whether only the user that made a node may touch it."""
     tls: ssl.SSLContext | None = field(default=None, repr=False)
 
     @property
@@ -101,7 +101,7 @@ def session_timeout(given: str | float) -> float:
 
 
 def _private(url: Url, logged_in: bool) -> bool:
-    """Who logs in keeps its locks to itself, unless it says otherwise."""
+    """A user who logs in keeps its locks to itself, unless the URL says otherwise."""
     chosen = _one_of("acl", url.options.get("acl", "creator" if logged_in else "open"), _ACLS)
     if chosen == "creator" and not logged_in:
         raise _wrong("acl=creator needs a user and a password in the URL")
