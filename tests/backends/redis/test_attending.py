@@ -182,7 +182,7 @@ def test_nobody_is_overtaken_while_the_connection_is_made(server: RedisServer) -
         async with locks_of(server) as locks, locks_of(server) as others:
             held = await others.lock("x", ttl=20).acquire()
             assert held is not None
-            link: Any = locks._client.backend._link  # type: ignore[attr-defined]
+            link: Any = locks._client.backend._server.link  # type: ignore[attr-defined]
 
             async def take(number: int) -> None:
                 async with locks.lock("x", fair=True, ttl=20):

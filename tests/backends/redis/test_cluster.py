@@ -15,9 +15,8 @@ from hiredis import ReplyError
 import locknut
 from locknut import aio
 from locknut.backends.redis import lock_keys
+from locknut.backends.redis.backend import RedisBackend
 from locknut.backends.redis.cluster import aio as on_a_loop
-from locknut.backends.redis.cluster.aio import AsyncioClusterBackend
-from locknut.backends.redis.cluster.sync import ClusterBackend
 from locknut.backends.redis.engine import ClusterEngine
 from locknut.backends.redis.recipe import Recipe
 from locknut.core.values import Busy, Granted, Renewal
@@ -302,7 +301,7 @@ def test_a_release_in_the_middle_of_a_move_is_not_forgotten(
 # Grants.
 
 
-def hand_over(port: AsyncioClusterBackend, name: str) -> Any:
+def hand_over(port: RedisBackend, name: str) -> Any:
     async def story() -> Granted:
         signal = LoopRuntime().signal
         mine, other = claim(name), claim(name)
@@ -368,7 +367,7 @@ def test_channels_that_nobody_needs_are_left(
     monkeypatch.setattr(on_a_loop, "MOST_CHANNELS", 3)
 
     async def story() -> None:
-        port = engine(cluster).asyncio(LoopRuntime())
+        port: Any = engine(cluster).asyncio(LoopRuntime())
         names = [f"{{same}}{each}" for each in range(8)]  # the tag is the name: not one slot
         for name in names:
             mine, other = claim(name), claim(name)
@@ -377,7 +376,7 @@ def test_channels_that_nobody_needs_are_left(
             await port.attempt(other, 0.0)
             await port.release(other)
             await port.release(mine)
-        links = port._links._links.values()
+        links = port._server.links._links.values()
         assert all(len(link.stream.listening) <= 3 for link in links if link.stream)
         await port.close()
 
@@ -419,18 +418,18 @@ def test_all_masters_are_listed(cluster: RedisCluster) -> None:
 def test_renewals_go_to_all_nodes_at_once(
     cluster: RedisCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    port = engine(cluster).blocking(ThreadRuntime())
+    port: Any = engine(cluster).blocking(ThreadRuntime())
     claims = [claim(fresh()) for _ in range(30)]
     for each in claims:
         run(port.attempt(each, 0.0))
     rounds: list[int] = []
-    send = type(port._pools)._together
+    send = type(port._server._pools)._together
 
     async def counted(pools: Any, sent: Any) -> Any:
         rounds.append(len(sent))
         return await send(pools, sent)
 
-    monkeypatch.setattr(type(port._pools), "_together", counted)
+    monkeypatch.setattr(type(port._server._pools), "_together", counted)
     run(port.renew(claims))  # the scripts may have to be loaded
     rounds.clear()
     assert run(port.renew(claims)) == [Renewal.HELD] * 30
@@ -449,7 +448,7 @@ def test_a_silent_node_is_its_own_locks_trouble(colour: str) -> None:
         made = engine(cluster, "?socket_timeout=2")
 
         async def story() -> None:
-            port: ClusterBackend | AsyncioClusterBackend
+            port: RedisBackend
             port = (
                 made.blocking(ThreadRuntime())
                 if colour == "blocking"
@@ -590,7 +589,7 @@ def test_replicas_confirm_for_their_own_node(replicated: RedisCluster, colour: s
     made = engine(replicated, "?wait_replicas=1&wait_timeout=2&socket_timeout=5")
 
     async def story() -> None:
-        port: ClusterBackend | AsyncioClusterBackend
+        port: RedisBackend
         port = (
             made.blocking(ThreadRuntime()) if colour == "blocking" else made.asyncio(LoopRuntime())
         )
@@ -629,7 +628,7 @@ def test_a_planned_failover_is_followed_though_replicas_are_waited_for(
     made = engine(replicated, "?wait_replicas=1&wait_timeout=5&socket_timeout=10")
 
     async def story() -> None:
-        port: ClusterBackend | AsyncioClusterBackend
+        port: RedisBackend
         port = (
             made.blocking(ThreadRuntime()) if colour == "blocking" else made.asyncio(LoopRuntime())
         )

@@ -127,7 +127,7 @@ def test_nobody_waits_longer_than_it_can_for_anothers_look_at_the_slots(
     looking, over = threading.Event(), threading.Event()
 
     def look() -> None:
-        with port._pools._mutex:
+        with port._server._pools._mutex:
             looking.set()
             over.wait(5)
 

@@ -65,9 +65,9 @@ def test_a_command_on_a_lost_stream_fails_at_once() -> None:
 
 def test_a_cancelled_caller_does_not_disturb_anothers_answer(server: RedisServer) -> None:
     async def story() -> None:
-        port = engine(server).asyncio(LoopRuntime())
+        port: Any = engine(server).asyncio(LoopRuntime())
         await port.inspect("t:x")
-        stream: Any = port._link.stream
+        stream: Any = port._server.link.stream
         first = stream.send(wire.pack(b"ECHO", b"first"))
         second = stream.send(wire.pack(b"ECHO", b"second"))
         first.cancel()

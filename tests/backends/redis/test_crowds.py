@@ -10,9 +10,8 @@ from concurrent.futures import Future
 import pytest
 
 import locknut
-from locknut.backends.redis import sync
+from locknut.backends.redis import inboxes
 from locknut.backends.redis.backend import RedisBackend
-from locknut.backends.redis.sync import BlockingBackend
 from locknut.core.ports import Backend
 from locknut.core.values import Answer, Busy, Claim, Granted
 from locknut.errors import BackendUnavailable
@@ -31,11 +30,11 @@ def port(
     server: RedisServer,
     monkeypatch: pytest.MonkeyPatch,
     other: Backend,
-) -> Iterator[BlockingBackend]:
+) -> Iterator[RedisBackend]:
     """A client that has found "t:x" crowded, and sleeps for so long that no test sees its end."""
-    monkeypatch.setattr(sync, "SLICE", LONG / 2)
+    monkeypatch.setattr(inboxes, "SLICE", LONG / 2)
     made = open_engine(f"{server.url}?socket_timeout={LONG}")[0].blocking(ThreadRuntime())
-    assert isinstance(made, BlockingBackend)
+    assert isinstance(made, RedisBackend)
     made._crowded.add("t:x")
     yield made
     run(made.close())
@@ -78,7 +77,7 @@ def in_a_thread(port: RedisBackend, wish: Claim, patience: float = LONG) -> Futu
 
 
 def test_the_grant_comes_without_another_question(
-    server: RedisServer, port: BlockingBackend, other: Backend
+    server: RedisServer, port: RedisBackend, other: Backend
 ) -> None:
     holder, wish = claim(), claim()
     assert isinstance(run(other.attempt(holder, 0.0)), Granted)
@@ -98,7 +97,7 @@ def test_the_grant_comes_without_another_question(
 
 
 def test_what_turns_out_to_be_free_holds_up_nothing(
-    server: RedisServer, port: BlockingBackend
+    server: RedisServer, port: RedisBackend
 ) -> None:
     wish = claim()
     got = run(port.attempt(wish, LONG))
@@ -113,7 +112,7 @@ def test_what_turns_out_to_be_free_holds_up_nothing(
 
 
 def test_asked_once_more_it_finds_its_own_and_does_not_sleep(
-    server: RedisServer, port: BlockingBackend, other: Backend
+    server: RedisServer, port: RedisBackend, other: Backend
 ) -> None:
     """The first sending was by another, who was interrupted."""
     wish = claim()
@@ -127,7 +126,7 @@ def test_asked_once_more_it_finds_its_own_and_does_not_sleep(
 
 
 def test_a_script_that_the_server_forgot_is_loaded(
-    server: RedisServer, port: BlockingBackend, other: Backend
+    server: RedisServer, port: RedisBackend, other: Backend
 ) -> None:
     holder, wish = claim(), claim()
     assert isinstance(run(other.attempt(holder, 0.0)), Granted)
@@ -140,7 +139,7 @@ def test_a_script_that_the_server_forgot_is_loaded(
 
 
 def test_who_is_told_that_the_hold_runs_out_asks_then(
-    server: RedisServer, port: BlockingBackend, other: Backend
+    server: RedisServer, port: RedisBackend, other: Backend
 ) -> None:
     """Not at the end of the slice: nobody will be woken for it."""
     holder, wish = claim(ttl=0.3), claim()
@@ -153,7 +152,7 @@ def test_who_is_told_that_the_hold_runs_out_asks_then(
 
 
 def test_an_old_message_is_not_believed(
-    server: RedisServer, port: BlockingBackend, other: Backend
+    server: RedisServer, port: RedisBackend, other: Backend
 ) -> None:
     """An earlier grant of the same claim ran out; what a slower expiry would leave is there."""
     holder, wish = claim(), claim()
@@ -166,7 +165,7 @@ def test_an_old_message_is_not_believed(
 
 
 def test_after_a_broken_connection_another_inbox_is_read(
-    server: RedisServer, port: BlockingBackend, other: Backend
+    server: RedisServer, port: RedisBackend, other: Backend
 ) -> None:
     """L5: the server may not know yet that nobody sleeps at the first one any more."""
     holder, wish = claim(), claim()
@@ -185,7 +184,7 @@ def test_closing_wakes_who_sleeps(server: RedisServer) -> None:
     with locknut.connect(server.url, namespace="t") as holders:
         locks = locknut.connect(server.url, namespace="t")
         backend = locks._client.backend
-        assert isinstance(backend, BlockingBackend)
+        assert isinstance(backend, RedisBackend)
         backend._crowded.add("t:x")
         told: list[BaseException] = []
 
@@ -224,7 +223,7 @@ def test_who_waited_once_is_expected_to_wait_again(server: RedisServer) -> None:
                 eventually(lambda: asleep(server), "it does not sleep in BLPOP")
             waiter.join(LONG)
             backend = second._client.backend
-            assert isinstance(backend, BlockingBackend)
+            assert isinstance(backend, RedisBackend)
             assert backend._crowded == {"t:x"}
     assert len(fences) == 6
     assert fences == sorted(fences)

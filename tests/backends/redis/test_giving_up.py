@@ -10,7 +10,7 @@ import pytest
 
 import locknut
 from locknut import aio
-from locknut.backends.redis.inspector import Looking
+from locknut.backends.redis.inspector import Inspector
 from locknut.errors import AcquireTimeout
 from locknut.runtimes.threads import ThreadRuntime, run
 from tests.backends.redis.conftest import engine, eventually
@@ -25,7 +25,7 @@ class Watched:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked = self.waiters = 0
-        seen = Looking._seen
+        seen = Inspector._seen
 
         def count(looking: Any, key: str, permits: bool, reply: Any) -> Any:
             found = seen(looking, key, permits, reply)
@@ -33,7 +33,7 @@ class Watched:
             self.waiters += 0 if found is None else len(found.waiters)
             return found
 
-        monkeypatch.setattr(Looking, "_seen", count)
+        monkeypatch.setattr(Inspector, "_seen", count)
 
 
 def test_many_tasks(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:

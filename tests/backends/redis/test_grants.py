@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ def granted(answer: Answer) -> Granted:
 
 def test_a_grant_that_lay_in_the_inbox_counts_from_before_it(server: RedisServer) -> None:
     """S1: the waiter is stopped between two slices, its grant runs out, the next one is granted."""
-    port = engine(server).blocking(ThreadRuntime())
+    port: Any = engine(server).blocking(ThreadRuntime())
     holder, first, second = claim(), claim(), claim()
     granted(ask(port, holder))
     asked = clock.now()
@@ -241,7 +242,7 @@ def keys(server: RedisServer) -> set[str]:
 
 @pytest.mark.parametrize("mode", list(Mode))
 def test_a_refused_try_is_one_command_and_leaves_nothing(server: RedisServer, mode: Mode) -> None:
-    port = engine(server).blocking(ThreadRuntime())
+    port: Any = engine(server).blocking(ThreadRuntime())
     holder = claim(mode=mode) if mode is Mode.PERMIT else claim()
     granted(ask(port, holder))
     before = keys(server)
@@ -341,7 +342,8 @@ def test_who_is_let_in_by_others_does_not_run_out_with_those_before(
 
 def test_a_claim_that_was_granted_twice_has_the_later_number(server: RedisServer) -> None:
     """Its first grant ran out unread, a late question put it in line again, and it was granted."""
-    port, late = engine(server).blocking(ThreadRuntime()), engine(server).blocking(ThreadRuntime())
+    port: Any = engine(server).blocking(ThreadRuntime())
+    late = engine(server).blocking(ThreadRuntime())
     holder, slow, other = claim(), claim(), claim()
     first = granted(ask(port, holder)).raw
     assert isinstance(ask(port, slow), Busy)

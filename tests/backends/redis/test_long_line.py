@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -39,14 +39,15 @@ class Line:
 
     def __init__(self, server: RedisServer, length: int) -> None:
         self._server = server
-        self.port = engine(server).blocking(ThreadRuntime())
+        port: Any = engine(server).blocking(ThreadRuntime())
+        self.port = port
         self.name = f"line-{length}"
         self.claims = [claim(self.name) for _ in range(length + 1)]
         run(self.port.release(claim("warm")))  # that script is known from now on
         assert isinstance(run(self.port.attempt(self.claims[0], 0.0)), Granted)
         packed = [self.port._recipe.acquire(each, bulk(b"l0")) for each in self.claims[1:]]
         for start in range(0, length, 1000):
-            run(self.port._send_many(packed[start : start + 1000]))
+            run(self.port._server.send_many(packed[start : start + 1000]))
             self._keep_alive()
 
     def _keep_alive(self) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from locknut.backends.redis.aio import AsyncioBackend
-from locknut.backends.redis.sync import BlockingBackend
+from locknut.backends.redis.aio import asyncio_backend
+from locknut.backends.redis.sync import blocking_backend
 from locknut.drivers.redis import recovery, streams, wire
 from locknut.drivers.redis.endpoints import MACHINE, FixedEndpoint
 from locknut.drivers.redis.pools import Pool
@@ -46,7 +46,7 @@ def test_many_callers_do_not_storm_a_server_that_is_gone(
 
         async def story() -> None:
             port: Any = (
-                BlockingBackend(Pool(place)) if colour == "blocking" else AsyncioBackend(place)
+                blocking_backend(Pool(place)) if colour == "blocking" else asyncio_backend(place)
             )
             for _ in range(CALLERS):
                 with pytest.raises(BackendUnavailable, match="no answer from"):
@@ -71,7 +71,7 @@ def test_a_server_that_is_back_is_found(colour: str) -> None:
 
         async def story() -> None:
             port: Any = (
-                BlockingBackend(Pool(place)) if colour == "blocking" else AsyncioBackend(place)
+                blocking_backend(Pool(place)) if colour == "blocking" else asyncio_backend(place)
             )
             server.kill()
             assert not any([await asked(port) for _ in range(20)])
@@ -97,9 +97,9 @@ def test_a_server_that_does_not_read_is_left(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(streams, "MOST_UNSENT", 100_000)
 
     async def story(server: RedisServer) -> None:
-        port = AsyncioBackend(FixedEndpoint(read(parse(f"{server.url}?socket_timeout=60"))))
+        port: Any = asyncio_backend(FixedEndpoint(read(parse(f"{server.url}?socket_timeout=60"))))
         await port.inspect("t:x")
-        stream: Any = port._link.stream
+        stream: Any = port._server.link.stream
         server.stop()
         huge = wire.pack(b"ECHO", b"x" * 20_000_000)  # more than the kernel takes
         for answer in [stream.send(huge) for _ in range(2)]:
@@ -119,9 +119,9 @@ def test_the_kernel_looks_after_idle_connections(server: RedisServer) -> None:
         return bool(sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)) and idle == 15
 
     async def story() -> None:
-        port = AsyncioBackend(FixedEndpoint(read(parse(server.url))))
+        port: Any = asyncio_backend(FixedEndpoint(read(parse(server.url))))
         await port.inspect("t:x")
-        stream: Any = port._link.stream
+        stream: Any = port._server.link.stream
         assert kept(stream._transport.get_extra_info("socket"))
         await port.close()
 

@@ -341,9 +341,9 @@ def test_a_master_that_became_a_replica_is_left(colour: str) -> None:
         master.ask("REPLICAOF", master.host, 1)
         assert await port.renew([mine]) == [Renewal.UNKNOWN]
         if colour == "blocking":
-            assert not port._pool.idle
+            assert not port._server._pool.idle
         else:
-            assert port._slow_link.stream is None
+            assert port._server._slow_link.stream is None
         await port.close()
 
     with RedisServer() as master, RedisServer() as replica:

@@ -14,8 +14,8 @@ import pytest
 
 import locknut
 from locknut import aio
-from locknut.backends.redis import sync
-from locknut.backends.redis.sync import BlockingBackend
+from locknut.backends.redis import inboxes
+from locknut.backends.redis.sync import blocking_backend
 from locknut.core.values import Busy, Granted
 from locknut.drivers.redis.endpoints import Endpoint, FixedEndpoint, Latest
 from locknut.drivers.redis.pools import Pool
@@ -366,11 +366,11 @@ def test_a_grant_of_the_new_master_does_not_count_from_an_answer_of_the_old(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """S1 between servers: the old one said "not yet" long after the new one had granted."""
-    monkeypatch.setattr(sync, "_LATE", 5.0)  # what it says is waited for
+    monkeypatch.setattr(inboxes, "_LATE", 5.0)  # what it says is waited for
     with RedisServer() as old, RedisServer() as new:
         place = Switch(old, new)
         pool = Pool(place)
-        port, other = BlockingBackend(pool), BlockingBackend(Pool(place.places[1]))
+        port, other = blocking_backend(pool), blocking_backend(Pool(place.places[1]))
         holders, waiter = [claim(), claim()], claim()
         run(port.attempt(holders[0], 0.0))
         run(other.attempt(holders[1], 0.0))
@@ -395,7 +395,7 @@ def test_a_grant_of_the_new_master_does_not_count_from_an_answer_of_the_old(
 def test_a_pool_leaves_a_server_that_became_a_replica(service: SentinelService) -> None:
     place = read(parse(service.url))
     assert isinstance(place, Sentinels)
-    port, mine = BlockingBackend(Pool(place)), claim("demoted")
+    port, mine = blocking_backend(Pool(place)), claim("demoted")
     assert isinstance(run(port.attempt(mine, 0.0)), Granted)
     old = service.master
     old.wait_for_replicas(2)

@@ -12,8 +12,8 @@ import pytest
 
 import locknut
 from locknut import aio
-from locknut.backends.redis.aio import AsyncioBackend
-from locknut.backends.redis.sync import BlockingBackend
+from locknut.backends.redis.aio import asyncio_backend
+from locknut.backends.redis.sync import blocking_backend
 from locknut.core.values import Busy, Granted, Renewal
 from locknut.drivers.redis import links, pools, sentinel
 from locknut.drivers.redis.endpoints import LONG_IDLE, Latest
@@ -76,15 +76,15 @@ def test_the_keeper_follows_the_caller(
 
     async def story() -> None:
         place = Switch(*masters)
-        keeper = BlockingBackend(Pool(place))
+        keeper = blocking_backend(Pool(place))
         caller: Any = (
-            BlockingBackend(Pool(place)) if colour == "blocking" else AsyncioBackend(place)
+            blocking_backend(Pool(place)) if colour == "blocking" else asyncio_backend(place)
         )
         before, after = claim("before"), claim("after")
         assert isinstance(await caller.attempt(before, 0.0), Granted)
         assert await keeper.renew([before]) == [Renewal.HELD]
         place.places.reverse()
-        caller._pool.forget() if colour == "blocking" else caller._link.forget()
+        caller._server._pool.forget() if colour == "blocking" else caller._server.link.forget()
         assert isinstance(await caller.attempt(after, 0.0), Granted)
         assert await keeper.renew([after]) == [Renewal.HELD]
         await keeper.close()
@@ -99,15 +99,15 @@ def test_the_caller_follows_the_keeper(
 ) -> None:
     async def story() -> None:
         place = Switch(*masters)
-        keeper = BlockingBackend(Pool(place))
+        keeper = blocking_backend(Pool(place))
         caller: Any = (
-            BlockingBackend(Pool(place)) if colour == "blocking" else AsyncioBackend(place)
+            blocking_backend(Pool(place)) if colour == "blocking" else asyncio_backend(place)
         )
         held, other = claim(), claim()
         assert isinstance(await caller.attempt(claim("y"), 0.0), Granted)
         assert await keeper.renew([held]) == [Renewal.LOST]
         place.places.reverse()
-        keeper._pool.forget()  # type: ignore[attr-defined]
+        keeper._server._pool.forget()  # type: ignore[attr-defined]
         assert isinstance(await keeper.attempt(held, 0.0), Granted)
         await asyncio.sleep(0) if colour == "asyncio" else None
         assert isinstance(await caller.attempt(other, 0.0), Busy), "it asked the old master"
@@ -123,7 +123,7 @@ def test_what_an_old_master_answers_late_is_no_answer(
     """It did not know the hold, and says so after its successor was found."""
     old, _ = masters
     place = Switch(*masters)
-    keeper, caller = BlockingBackend(Pool(place)), BlockingBackend(Pool(place))
+    keeper, caller = blocking_backend(Pool(place)), blocking_backend(Pool(place))
     mine = claim()
     run(keeper.renew([mine]))
     run(caller.renew([mine]))
@@ -140,7 +140,7 @@ def test_what_an_old_master_answers_late_is_no_answer(
         asking = threading.Thread(target=renew)
         asking.start()
         place.places.reverse()
-        caller._pool.forget()  # type: ignore[attr-defined]
+        caller._server._pool.forget()  # type: ignore[attr-defined]
         assert isinstance(run(caller.attempt(mine, 0.0)), Granted)
     finally:
         old.cont()

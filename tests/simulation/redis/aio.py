@@ -6,7 +6,9 @@ from collections.abc import Callable, Coroutine, Generator
 from functools import partial
 from typing import Any
 
-from locknut.backends.redis.aio import AsyncioBackend
+from locknut.backends.redis.aio import LoopServer, PushDelivery
+from locknut.backends.redis.backend import RedisBackend
+from locknut.backends.redis.recipe import BROKEN, Recipe
 from locknut.drivers.redis.settings import Settings
 from locknut.drivers.redis.streams import Stream
 from tests.simulation.coroutines import Future
@@ -112,7 +114,7 @@ class Dial:
         end = await connected(self._process, self._node)
         loop: Any = self._loop()
         stream = SimStream(
-            settings, loop, self._listener._pushed, self._listener._lost, self.clock.now
+            settings, loop, self._listener.pushed, self._listener.lost, self.clock.now
         )
         transport: Any = Transport(end, stream)
         stream.connection_made(transport)
@@ -152,11 +154,15 @@ class Joint:
                 caller.fail(why)
 
 
-class SimAsyncio(AsyncioBackend):
+class SimAsyncio(RedisBackend):
     """The asyncio colour."""
 
     def __init__(self, process: Process, node: RedisNode) -> None:
-        super().__init__(place_for(process, node), SimRuntime(process))
-        dial: Any = Dial(self, process, node, lambda: Loop(process))
-        joint: Any = Joint(process, self._link._connect)
-        self._link._dial, self._link._connecting = dial, joint
+        clock, endpoint = SimRuntime(process), place_for(process, node)
+        delivery = PushDelivery(clock)
+        endpoint.latest.listen(delivery.moved)
+        dial: Any = Dial(delivery, process, node, lambda: Loop(process))
+        server = LoopServer(endpoint, dial, (delivery.channel, BROKEN))
+        joint: Any = Joint(process, server.link._connect)
+        server.link._connecting = joint
+        super().__init__(server, delivery, Recipe(), clock)

@@ -7,8 +7,9 @@ from typing import Any
 
 from hiredis import Reader
 
-from locknut.backends.redis.backend import RedisBackend
+from locknut.backends.redis import server_port
 from locknut.backends.redis.scripts import RELEASE
+from locknut.backends.redis.server_port import Server, ask_many, checked
 from locknut.backends.redis.waiting_claims import WaitingClaim
 from locknut.drivers.redis.confirmations import Unconfirmed
 from locknut.drivers.redis.lua_scripts import Script
@@ -34,17 +35,17 @@ def counted_from_delivery(told: Callable[..., bool]) -> Callable[..., bool]:
 def given_back_and_asked_for_again(_: object) -> Callable[..., Any]:
     """What too few replicas have got is released, and its claim asked for once more (S7)."""
 
-    async def ask(backend: RedisBackend, script: Script, packed: bytes, granted: type) -> Any:
-        (reply,) = await backend._ask_many(script, [packed], backend._send_confirmed)
+    async def ask(server: Server, script: Script, packed: bytes, granted: type) -> Any:
+        (reply,) = await ask_many(server, script, [packed], server.send_confirmed)
         if not isinstance(reply, Unconfirmed):
-            return backend._checked(reply)
+            return checked(server, reply)
         if not isinstance(reply.reply, granted) or not reply.reply:
             return reply.reply
         reader = Reader()
         reader.feed(packed)
         words = reader.gets()
         keys, claim = words[3:8], words[8]
-        await backend._ask(RELEASE, pack(b"EVALSHA", RELEASE.sha, b"5", *keys, claim[:32], b"0"))
+        await server.ask(RELEASE, pack(b"EVALSHA", RELEASE.sha, b"5", *keys, claim[:32], b"0"))
         raise reply
 
     return ask
@@ -242,7 +243,7 @@ BUGS: dict[str, Bug] = {
         faults=_STOPS,
     ),
     "redis-asked-for-after-its-release": believed(
-        Patch(RedisBackend, "_ask_confirmed", given_back_and_asked_for_again),
+        Patch(server_port, "ask_confirmed", given_back_and_asked_for_again),
         rules="ag",
         faults=RedisFaults(replicas_behind=0.3, late=0.03),
         only=("mutex",),

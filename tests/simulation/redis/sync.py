@@ -9,7 +9,11 @@ from typing import Any, cast
 
 from hiredis import Reader, ReplyError
 
-from locknut.backends.redis.sync import BlockingBackend, Inbox
+from locknut.backends.redis.backend import RedisBackend
+from locknut.backends.redis.inboxes import Inbox, InboxDelivery
+from locknut.backends.redis.recipe import Recipe
+from locknut.backends.redis.server_port import understood
+from locknut.backends.redis.sync import BlockingServer
 from locknut.backends.redis.waiting_claims import WaitingClaim
 from locknut.core.ports import Signal
 from locknut.drivers.redis import wire
@@ -171,7 +175,7 @@ class Pool:
         return reply, era
 
     async def send_two(self, packed: bytes, most: float, within: float) -> tuple[Any, Any]:
-        """As `BlockingBackend` does it."""
+        """As `InboxDelivery` does it."""
         connection = await self._take()
         popped = wire.NOTHING
         try:
@@ -241,35 +245,52 @@ class Pool:
             connection.close()
 
 
-class SimBlocking(BlockingBackend):
+class SimServer(BlockingServer):
+    """One server, on simulated connections."""
+
+    def __init__(self, pool: Any, confirmation: Confirmation | None):
+        super().__init__(pool)
+        self.confirmation = confirmation
+
+    async def ask(self, script: Script, packed: bytes) -> Any:
+        pool: Any = self._pool
+        (reply,) = await pool.send_many([packed])
+        return reply if type(reply) is int else await understood(self, script, packed, reply)
+
+    async def send_many(self, packed: Sequence[bytes]) -> list[Any]:
+        pool: Any = self._pool
+        return list(await pool.send_many(packed))
+
+
+class SimDelivery(InboxDelivery):
+    """Inboxes that are read on simulated connections."""
+
+    async def _send_two(self, packed: bytes, most: float, within: float) -> tuple[Any, Any]:
+        pool: Any = self._pool
+        return cast("tuple[Any, Any]", await pool.send_two(packed, most, within))
+
+    def _inbox(self, waiting: WaitingClaim, plain: Callable[[], Signal]) -> SimInbox:
+        return SimInbox(self._pool, self._recipe, waiting, plain, self._now)
+
+
+class SimBlocking(RedisBackend):
     """The blocking colour."""
+
+    confirmation: Confirmation | None = None
 
     def __init__(self, process: Process, node: RedisNode) -> None:
         pool: Any = Pool(process, node)
-        super().__init__(pool, SimRuntime(process))
         self._connections: Pool = pool
-
-    async def _ask(self, script: Script, packed: bytes) -> Any:
-        (reply,) = await self._connections.send_many([packed])
-        return reply if type(reply) is int else await self._understood(script, packed, reply)
-
-    async def _send_many(self, packed: Sequence[bytes]) -> list[Any]:
-        return await self._connections.send_many(packed)
-
-    async def _send_two(self, packed: bytes, most: float, within: float) -> tuple[Any, Any]:
-        return await self._connections.send_two(packed, most, within)
-
-    def _signal(self, waiting: WaitingClaim, plain: Callable[[], Signal]) -> Signal:
-        super()._signal(waiting, plain)
-        return SimInbox(self._pool, self._recipe, waiting, plain, self._now)
+        clock, recipe = SimRuntime(process), Recipe()
+        confirmed = self.confirmation is not None
+        delivery = SimDelivery(pool, recipe, clock, confirmed=confirmed)
+        super().__init__(SimServer(pool, self.confirmation), delivery, recipe, clock)
 
 
 class SimConfirmed(SimBlocking):
     """The same, with replicas that have to confirm."""
 
-    def __init__(self, process: Process, node: RedisNode) -> None:
-        super().__init__(process, node)
-        self._confirmation = Confirmation(replace(SETTINGS, replicas=1, replicas_limit=0.2))
+    confirmation = Confirmation(replace(SETTINGS, replicas=1, replicas_limit=0.2))
 
 
 class SimInbox(Inbox):

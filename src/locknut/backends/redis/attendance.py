@@ -7,19 +7,18 @@ others sleep. They ask for themselves only once in a minute or two, as a net.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Final
+from typing import Final
 
+from locknut.backends.redis.delivery import Delivery
 from locknut.backends.redis.recipe import Recipe
 from locknut.backends.redis.scripts import ATTEND
+from locknut.backends.redis.server_port import Server
 from locknut.backends.redis.waiting_claims import RedisWatch, WaitingClaim
 from locknut.core.ports import Signal
 from locknut.core.values import Answer, Busy, Claim, Mode
-from locknut.drivers.redis.confirmations import Confirmation
 from locknut.drivers.redis.endpoints import Clock
-from locknut.drivers.redis.lua_scripts import Script
 
 BEAT: Final = 1.0
 """Seconds between two questions for one name."""
@@ -60,42 +59,47 @@ class Attendance:
         return list(dict.fromkeys((first.claim.id, *known[:1], *known[-1:])))
 
 
-class Attending(ABC):
-    """The part of a backend that knows who waits."""
+class Attendances:
+    """All our claims that wait, and what is known of them without asking for each."""
 
-    _clock: Clock
-    _now: Callable[[], float]
-    _recipe: Recipe
-    _confirmation: Confirmation | None
-    _waiting: dict[str, WaitingClaim]
-    """Claims that stand in line, by id: from the answer "not yet" to the grant or release."""
-    _attended: dict[tuple[str, bool], Attendance]
-    """By name, and whether it is the semaphore's: who of those that wait asks for all."""
+    def __init__(self, server: Server, recipe: Recipe, delivery: Delivery, clock: Clock):
+        self._server = server
+        self._recipe = recipe
+        self._delivery = delivery
+        self._waiting = delivery.waiting
+        self._clock, self._now = clock, clock.now
+        self._attended: dict[tuple[str, bool], Attendance] = {}
+        """By name, and whether it is the semaphore's: who of those that wait asks for all."""
 
-    def _net(self) -> float:
+    def net(self) -> float:
         """For how long a claim need not ask for itself."""
         return NET * (1.0 + self._clock.random())
 
-    @abstractmethod
-    async def _ask(self, script: Script, packed: bytes) -> Any:
-        """One script's answer."""
-
-    async def _known(self, waiting: WaitingClaim) -> Answer | None:
+    async def known(self, waiting: WaitingClaim) -> Answer | None:
         """The answer to a claim that waits, without asking for itself; None: it has to."""
         known = waiting.answer(self._now())
         if known is None:
             heard = waiting.lined and waiting.signal is not None  # else nobody reads its messages
             return await self._attend(waiting) if heard else None
         if type(known) is Busy:
-            return self._until_asked(waiting, known)
-        return known if self._confirmation is None else None  # asking has it confirmed (S19)
+            return self.until_asked(waiting, known)
+        return known if self._server.confirmation is None else None  # asking has it confirmed (S19)
 
     def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
         waiting = self._waiting.get(claim.id)
         if waiting is None:
             waiting = self._waiting[claim.id] = WaitingClaim(claim)
         self._attendance(claim).join(waiting)
-        return RedisWatch(waiting, self._signal(waiting, signal), self._left_watch, self._now)
+        told = self._delivery.signal(waiting, signal)
+        return RedisWatch(waiting, told, self._left_watch, self._now)
+
+    def until_asked(self, waiting: WaitingClaim, busy: Busy) -> Busy:
+        """For how long this claim may sleep after it was told "not yet"."""
+        return self._delivery.until_asked(waiting, busy, self._another_asks(waiting))
+
+    def forked(self) -> None:
+        """In a forked child: they are the parent's, and the child is another client than it."""
+        self._attended.clear()
 
     def _attendance(self, claim: Claim) -> Attendance:
         place = claim.key, claim.mode is Mode.PERMIT
@@ -112,20 +116,7 @@ class Attending(ABC):
         if not attendance.claims:
             self._attended.pop((waiting.claim.key, waiting.claim.mode is Mode.PERMIT), None)
         if heir is not None:
-            self._ring(heir)
-
-    def _forget_claims(self) -> None:
-        """In a forked child: they are the parent's, and the child is another client than it."""
-        self._recipe = Recipe()
-        self._waiting.clear()
-        self._attended.clear()
-
-    def _ring(self, waiting: WaitingClaim) -> None:  # noqa: B027 -- a loop rings
-        """Have it ask soon. Who looks every second by itself need not be rung."""
-
-    def _until_asked(self, waiting: WaitingClaim, busy: Busy) -> Busy:  # noqa: ARG002 -- a loop looks
-        """For how long this claim may sleep after it was told "not yet"."""
-        return busy
+            self._delivery.ring(heir)
 
     async def _attend(self, waiting: WaitingClaim) -> Answer | None:
         """What is known because one claim asks for all; None: this one has to ask for itself."""
@@ -135,12 +126,12 @@ class Attending(ABC):
             return None
         if sent < attendance.due - EARLY:
             left = BEAT if self._another_asks(waiting) else attendance.due - sent
-            return self._until_asked(waiting, Busy(left))
+            return self.until_asked(waiting, Busy(left))
         attendance.asks, attendance.due = waiting, sent + BEAT
         packed = self._recipe.attend(waiting.claim, attendance.some(waiting))
-        era = self._era(packed)
+        era = self._server.era_of(packed)
         try:
-            retry_ms, last_raw, lost = await self._ask(ATTEND, packed)
+            retry_ms, last_raw, lost = await self._server.ask(ATTEND, packed)
         except BaseException:
             waiting.doubt()
             attendance.due = sent
@@ -148,17 +139,9 @@ class Attending(ABC):
         if lost:
             for each in list(attendance.claims.values()):
                 each.doubt()
-                self._ring(each)
+                self._delivery.ring(each)
         if lost or not retry_ms:
             return None
         waiting.not_yet(sent, last_raw, retry_ms / 1000, era)
         attendance.due = sent + retry_ms / 1000
-        return self._until_asked(waiting, Busy(retry_ms / 1000))
-
-    def _era(self, packed: bytes) -> object:  # noqa: ARG002 -- for a colour with several connections
-        """To which server this would be sent now: see `Pool.era`."""
-        return None
-
-    @abstractmethod
-    def _signal(self, waiting: WaitingClaim, plain: Callable[[], Signal]) -> Signal:
-        """What a caller in line sleeps on."""
+        return self.until_asked(waiting, Busy(retry_ms / 1000))

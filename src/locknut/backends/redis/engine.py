@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from locknut.backends.redis.aio import AsyncioBackend
-from locknut.backends.redis.cluster.aio import AsyncioClusterBackend
-from locknut.backends.redis.cluster.sync import ClusterBackend
+from locknut.backends.redis.aio import asyncio_backend
+from locknut.backends.redis.backend import RedisBackend
+from locknut.backends.redis.cluster.aio import ShardedBackend
+from locknut.backends.redis.cluster.sync import blocking_cluster_backend
 from locknut.backends.redis.layouts import FOREIGN, Layout
-from locknut.backends.redis.layouts.aio import AsyncioForeign
-from locknut.backends.redis.layouts.sync import BlockingForeign
-from locknut.backends.redis.sync import BlockingBackend
+from locknut.backends.redis.layouts.aio import asyncio_foreign_backend
+from locknut.backends.redis.layouts.foreign_backend import ForeignBackend
+from locknut.backends.redis.layouts.sync import blocking_foreign_backend
+from locknut.backends.redis.sync import blocking_backend
 from locknut.core import validation
 from locknut.core.base import BaseEngine
 from locknut.core.ports import Runtime
@@ -38,15 +40,15 @@ class RedisEngine(BaseEngine):
         self.key_policy = KeyPolicy() if layout is None else layout.key_policy
         self.id = id if layout is None else f"{id}?layout={layout.name}"
 
-    def blocking(self, runtime: Runtime) -> BlockingBackend:
+    def blocking(self, runtime: Runtime) -> RedisBackend | ForeignBackend:
         if self._layout is not None:
-            return BlockingForeign(Pool(self._endpoint, runtime), self._layout, runtime)
-        return BlockingBackend(Pool(self._endpoint, runtime), runtime)
+            return blocking_foreign_backend(Pool(self._endpoint, runtime), self._layout, runtime)
+        return blocking_backend(Pool(self._endpoint, runtime), runtime)
 
-    def asyncio(self, runtime: Runtime) -> AsyncioBackend:
+    def asyncio(self, runtime: Runtime) -> RedisBackend | ForeignBackend:
         if self._layout is not None:
-            return AsyncioForeign(self._endpoint, self._layout, runtime)
-        return AsyncioBackend(self._endpoint, runtime)
+            return asyncio_foreign_backend(self._endpoint, self._layout, runtime)
+        return asyncio_backend(self._endpoint, runtime)
 
     def anew(self) -> RedisEngine:
         """What was learned of the server is the parent's, and its mutex may be held there."""
@@ -61,11 +63,11 @@ class ClusterEngine(BaseEngine):
     def __init__(self, cluster: Cluster):
         self._cluster = cluster
 
-    def blocking(self, runtime: Runtime) -> ClusterBackend:
-        return ClusterBackend(self._cluster, runtime)
+    def blocking(self, runtime: Runtime) -> RedisBackend:
+        return blocking_cluster_backend(self._cluster, runtime)
 
-    def asyncio(self, runtime: Runtime) -> AsyncioClusterBackend:
-        return AsyncioClusterBackend(self._cluster, runtime)
+    def asyncio(self, runtime: Runtime) -> RedisBackend:
+        return ShardedBackend(self._cluster, runtime)
 
     def anew(self) -> ClusterEngine:
         return ClusterEngine(self._cluster.anew())

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import logging
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Final
+from typing import Final
 
 from hiredis import ReplyError
 
 from locknut.backends.redis import lock_keys, recipe
 from locknut.backends.redis.recipe import Recipe
 from locknut.backends.redis.scripts import INSPECT
+from locknut.backends.redis.server_port import Server, ask_many, checked
 from locknut.core.values import LockInfo
 from locknut.drivers.redis import wire
-from locknut.drivers.redis.lua_scripts import Script
 from locknut.errors import BackendError, BackendUnavailable
 
 log = logging.getLogger("locknut.redis")
 BATCH: Final = 500
-SendMany = Callable[[Sequence[bytes]], Coroutine[Any, Any, list[Any]]]
 
 
-class Looking(ABC):
+class Inspector:
     """The verbs of those who look at locks and do not want one."""
 
-    _recipe: Recipe
+    def __init__(self, server: Server, recipe: Recipe):
+        self._server = server
+        self._recipe = recipe
 
     async def break_hold(self, key: str, raw: int | None, note: str = "") -> LockInfo | None:
         batch = [
@@ -33,23 +32,15 @@ class Looking(ABC):
         ]
         holders = [
             holder
-            for permits, reply in enumerate(await self._ask_many(INSPECT, batch))
+            for permits, reply in enumerate(await ask_many(self._server, INSPECT, batch))
             if (info := self._seen(key, bool(permits), reply)) is not None
             for holder in info.holders
         ]
         return LockInfo(key, tuple(holders)) if holders else None
 
-    async def inspect(self, key: str | None = None) -> list[LockInfo]:
-        if key is None:
-            return await self.inspect_all("")
-        return await self._inspect(key)
-
-    async def inspect_holders(self, key: str) -> list[LockInfo]:
-        return await self._inspect(key, b"holders")
-
-    async def _inspect(self, key: str, only: bytes = b"") -> list[LockInfo]:
+    async def inspect(self, key: str, only: bytes = b"") -> list[LockInfo]:
         batch = [self._recipe.inspect(key, permits=permits, only=only) for permits in (False, True)]
-        replies = await self._ask_many(INSPECT, batch)
+        replies = await ask_many(self._server, INSPECT, batch)
         found = [self._seen(key, bool(permits), reply) for permits, reply in enumerate(replies)]
         return recipe.by_name(each for each in found if each is not None)
 
@@ -61,7 +52,9 @@ class Looking(ABC):
         for start in range(0, len(places), BATCH):
             batch = places[start : start + BATCH]
             packed = [self._recipe.inspect(each, permits=permits) for each, permits in batch]
-            for place, reply in zip(batch, await self._ask_many(INSPECT, packed), strict=True):
+            for place, reply in zip(
+                batch, await ask_many(self._server, INSPECT, packed), strict=True
+            ):
                 error = wire.failed(reply) if isinstance(reply, ReplyError) else reply
                 if isinstance(error, BackendUnavailable):
                     unseen.append(error)
@@ -73,22 +66,18 @@ class Looking(ABC):
             log.warning("%d locks could not be listed: %s", len(unseen), unseen[0].message)
         return recipe.by_name(found)
 
-    async def _servers(self) -> list[SendMany]:
-        """Who has keys: this one server, or all the masters of a cluster."""
-        return [self._send_many]
-
     async def _all_places(self, prefix: str) -> set[tuple[str, bool]]:
         """Every lock and semaphore that has a key there and begins so."""
         places: set[tuple[str, bool]] = set()
         match = b"MATCH", lock_keys.pattern(prefix), b"COUNT", b"1000"
         silent: list[BackendError] = []
-        servers = await self._servers()
+        servers = await self._server.masters()
         for send_many in servers:
             cursor = b""
             try:
                 while cursor != b"0":
                     (reply,) = await send_many([wire.pack(b"SCAN", cursor or b"0", *match)])
-                    cursor, keys = self._checked(reply)
+                    cursor, keys = checked(self._server, reply)
                     found = map(lock_keys.key_of, keys)
                     places.update(place for place in found if place is not None)
             except BackendError as error:
@@ -100,22 +89,4 @@ class Looking(ABC):
         return places
 
     def _seen(self, key: str, permits: bool, reply: object) -> LockInfo | None:
-        return recipe.seen(key, permits, self._checked(reply))
-
-    @abstractmethod
-    async def _send_many(self, packed: Sequence[bytes]) -> list[Any]:
-        """Several commands in one round trip."""
-
-    @abstractmethod
-    async def _ask_many(
-        self, script: Script, batch: Sequence[bytes], send: SendMany | None = None
-    ) -> list[object]:
-        """The answers, errors among them: one wrong key must not spoil its neighbours."""
-
-    @abstractmethod
-    def _checked(self, reply: object) -> Any:
-        """One of several answers, or the error that it is."""
-
-    @abstractmethod
-    def _refused(self, reply: ReplyError) -> BackendError:
-        """The error to raise. Perhaps it was the wrong server that was asked: then it is left."""
+        return recipe.seen(key, permits, checked(self._server, reply))

@@ -89,9 +89,6 @@ class Recipe:
     """Makes commands; keeps the parts of them that come again."""
 
     def __init__(self) -> None:
-        self._here = [socket.gethostname(), os.getpid()]
-        self._client = bulk(os.urandom(8).hex().encode())
-        """By which the server knows that those of our claims that wait are alive."""
         self._places: dict[tuple[str, bool], bytes] = {}
         self._shown: dict[tuple[str, str, str | None], bytes] = {}
         self._asking: dict[tuple[str, float | None, str, str], tuple[bytes, bytes]] = {}
@@ -99,6 +96,17 @@ class Recipe:
         self._giving: dict[str, bytes] = {}
         self._popping: dict[str, bytes] = {}
         """What stands before the id when a lock is given back, and when it is waited for."""
+        self._here: list[str | int] = []
+        self._client = b""
+        """By which the server knows that those of our claims that wait are alive."""
+        self.forked()
+
+    def forked(self) -> None:
+        """Also in a forked child, which is another client than its parent."""
+        self._shown.clear()
+        self._asking.clear()
+        self._here = [socket.gethostname(), os.getpid()]
+        self._client = bulk(os.urandom(8).hex().encode())
 
     def acquire(self, claim: Claim, reply_to: bytes) -> bytes:
         key, id_, ttl, mode, _, _, owner, who, label, _, _ = claim

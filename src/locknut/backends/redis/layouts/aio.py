@@ -2,58 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
 from hiredis import ReplyError
 
-from locknut.backends.redis.aio import AsyncioBackend
+from locknut.backends.redis.aio import LoopServer, PushDelivery
+from locknut.backends.redis.layouts.foreign_backend import ForeignBackend
 from locknut.backends.redis.layouts.foreign_layout import Layout
-from locknut.backends.redis.layouts.foreign_verbs import ForeignVerbs
 from locknut.backends.redis.recipe import BROKEN
 from locknut.core.ports import Signal
-from locknut.core.values import Answer, Claim
 from locknut.drivers.redis import wire
 from locknut.drivers.redis.endpoints import Clock, Endpoint
 from locknut.drivers.redis.inline_future import InlineFuture
+from locknut.drivers.redis.links import Link, LoopDial
 from locknut.drivers.redis.streams import Stream
 from locknut.errors import BackendError
 
 
-class AsyncioForeign(ForeignVerbs, AsyncioBackend):
+def asyncio_foreign_backend(endpoint: Endpoint, layout: Layout, clock: Clock) -> ForeignBackend:
+    """One connection, on which all who wait listen."""
+    delivery = PushDelivery(clock)
+    endpoint.latest.listen(delivery.moved)
+    ears = LoopEars(delivery)
+    server = LoopServer(endpoint, LoopDial(ears.pushed, ears.lost, clock), (BROKEN,))
+    ears.link = server.link
+    return ForeignBackend(server, ears, layout, clock)
+
+
+class LoopEars:
     """A subscription goes out on the stream before the question does, and is applied before it."""
 
-    def __init__(self, endpoint: Endpoint, layout: Layout, clock: Clock):
-        AsyncioBackend.__init__(self, endpoint, clock)
-        self._speak(layout)
-        self._ears: dict[bytes, set[Signal]] = {}
+    link: Link
+
+    def __init__(self, delivery: PushDelivery):
+        self._delivery = delivery
+        """For what is told of holds: nobody's claim waits in it."""
+        self.waiters: dict[bytes, set[Signal]] = {}
         """Who waits, by the channel."""
         self._listening: Stream | None = None
         self._channels: set[bytes] = set()
         """What that stream is subscribed to."""
         self._deaf: BackendError | None = None
         """Why the server does not let us listen."""
+        self.listen = delivery.listen
+        self.close = delivery.close
 
-    async def attempt(self, claim: Claim, patience: float) -> Answer:
-        if self._ears and (channel := self._foreign.ear(claim)) in self._ears:
-            self._subscribe(await self._link.connected(), channel)
+    async def ready(self, channel: bytes) -> None:
+        if channel in self.waiters:
+            self._subscribe(await self.link.connected(), channel)
             if self._deaf is not None:
                 raise self._deaf
-        return await super().attempt(claim, patience)
 
-    def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
-        return Listening(self, self._foreign.ear(claim), signal())
+    def watch(self, channel: bytes, signal: Signal) -> AbstractContextManager[Signal]:
+        return Listening(self, channel, signal)
 
     def hear(self, channel: bytes, signal: Signal) -> None:
         """From now on; the question that follows subscribes."""
-        self._ears.setdefault(channel, set()).add(signal)
+        self.waiters.setdefault(channel, set()).add(signal)
 
     def forget(self, channel: bytes, signal: Signal) -> None:
-        signals = self._ears.get(channel, set())
+        signals = self.waiters.get(channel, set())
         signals.discard(signal)
         if not signals:
-            self._ears.pop(channel, None)
+            self.waiters.pop(channel, None)
             if channel in self._channels and self._listening is not None:
                 self._channels.discard(channel)
                 self._listening.leave(b"UNSUBSCRIBE", channel)
@@ -72,39 +84,38 @@ class AsyncioForeign(ForeignVerbs, AsyncioBackend):
             if isinstance(reply, ReplyError):
                 self._deaf = wire.failed(reply)
 
-    def _pushed(self, stream: Stream, push: list[Any]) -> None:
+    def pushed(self, stream: Stream, push: list[Any]) -> None:  # noqa: ARG002 -- there is one
         if push[1] == BROKEN:
-            super()._pushed(stream, push)
+            self._delivery.broken(push[2])
         elif push[0] != b"message":
             return  # the end of a subscription
-        for signal in self._ears.get(push[1], ()):
+        for signal in self.waiters.get(push[1], ()):
             signal.notify()
 
-    def _lost(self, stream: Stream) -> None:
+    def lost(self, stream: Stream) -> None:
         """Who waits asks again at once, and so connects and subscribes again."""
-        super()._lost(stream)
-        for signals in self._ears.values():
+        self._delivery.lost(stream)
+        for signals in self.waiters.values():
             for signal in signals:
                 signal.notify()
 
     def forked(self) -> None:
-        super().forked()
-        self._ears.clear()
+        self.waiters.clear()
         self._channels.clear()
         self._listening = None
 
 
 class Listening:
-    """A signal in the backend's ears, for as long as its caller waits."""
+    """A signal in the ears of a loop, for as long as its caller waits."""
 
-    def __init__(self, backend: AsyncioForeign, channel: bytes, signal: Signal):
-        self._backend = backend
+    def __init__(self, ears: LoopEars, channel: bytes, signal: Signal):
+        self._ears = ears
         self._channel = channel
         self._signal = signal
 
     def __enter__(self) -> Signal:
-        self._backend.hear(self._channel, self._signal)
+        self._ears.hear(self._channel, self._signal)
         return self._signal
 
     def __exit__(self, *raised: object) -> None:
-        self._backend.forget(self._channel, self._signal)
+        self._ears.forget(self._channel, self._signal)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, suppress
 from typing import Any, Final
 
 from hiredis import HiredisError, ReplyError
 
+from locknut.backends.redis.layouts.foreign_backend import ForeignBackend
 from locknut.backends.redis.layouts.foreign_layout import Layout
-from locknut.backends.redis.layouts.foreign_verbs import ForeignVerbs
-from locknut.backends.redis.sync import BlockingBackend
+from locknut.backends.redis.sync import BlockingServer
 from locknut.core.ports import Signal
-from locknut.core.values import Claim
+from locknut.core.values import Notice, Renewal
 from locknut.drivers.redis import wire
 from locknut.drivers.redis.connections import Connection
 from locknut.drivers.redis.endpoints import Clock
@@ -29,16 +29,35 @@ _LOST: Final = (OSError, HiredisError)
 """A connection that is of no use any more; `BackendUnavailable` is one of the first."""
 
 
-class BlockingForeign(ForeignVerbs, BlockingBackend):
+def blocking_foreign_backend(pool: Pool, layout: Layout, clock: Clock) -> ForeignBackend:
     """A connection per caller, kept for the next one."""
+    return ForeignBackend(BlockingServer(pool), ThreadEars(pool, clock), layout, clock)
 
-    def __init__(self, pool: Pool, layout: Layout, clock: Clock):
-        BlockingBackend.__init__(self, pool, clock)
-        self._sockets = pool
-        self._speak(layout)
 
-    def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
-        return Listening(self._sockets, self._foreign.ear(claim), signal(), self._now)
+class ThreadEars:
+    """Every thread that waits listens on a connection of its own."""
+
+    waiters: Collection[bytes] = ()
+
+    def __init__(self, pool: Pool, clock: Clock):
+        self._pool = pool
+        self._now = clock.now
+
+    def watch(self, channel: bytes, signal: Signal) -> AbstractContextManager[Signal]:
+        return Listening(self._pool, channel, signal, self._now)
+
+    async def ready(self, channel: bytes) -> None:
+        """It has subscribed when it began to wait."""
+
+    def listen(self, on_notice: Callable[[str | None, Notice], None]) -> None:
+        """Another thread may find that the server is another: then holds are looked at, at once."""
+        self._pool.listen(lambda: on_notice(None, Renewal.HELD))
+
+    def close(self) -> None:
+        """The core wakes who waits."""
+
+    def forked(self) -> None:
+        """Nothing is kept."""
 
 
 class Listening:
