@@ -100,7 +100,7 @@ def restored(face: Any, settings: Settings) -> Client:  # a Locks of either face
             client = found()
             if client is not None and client.identity == origin.identity:
                 client = forking.here(client)
-                if not client.closed and not getattr(client.runtime, "elsewhere", False):
+                if not client.closed and not client.runtime.elsewhere:
                     return client
         made: Client = face(origin.engine(), settings)._client
         return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from locknut import opening
+from locknut import opening, urls
 from locknut.core import validation
 from locknut.core.ports import Engine
 from locknut.core.values import NodeInfo
@@ -55,7 +55,7 @@ def begin(url: str | None = None, *, node: str | None = None, force: bool = Fals
 
 
 def _redlock(url: str | None) -> Any:  # the engine, with more than the port
-    opened, _ = opening.open_url(url, opening.Settings())
-    if not hasattr(opened, "begin"):
+    if not urls.parse(urls.chosen(url)).scheme.startswith("redlock"):
         raise ConfigurationError("this is about the nodes of a Redlock: give a redlock: URL")
+    opened, _ = opening.open_url(url, opening.Settings())
     return opened

@@ -199,6 +199,8 @@ class SimGuard:
 class SimRuntime:
     """The Runtime of `core.ports` for the tasks of one process."""
 
+    elsewhere = False
+
     def __init__(self, process: Process) -> None:
         self._process = process
         self._world = process.world

@@ -122,6 +122,10 @@ class Runtime(Protocol):
     def alive(self, caller: Caller | None) -> bool:
         """Whether somebody still running owns this: False once its task has finished (L10)."""
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether it belongs to a loop that was closed, or to another one than runs here."""
+
     def at_home(self) -> bool:
         """False in a forked child, where everything belongs to the parent; until `forked`."""
 

@@ -150,6 +150,9 @@ class BaseRuntime:
 class ThreadRuntime(BaseRuntime):
     """Waits by blocking the calling thread."""
 
+    elsewhere = False
+    """No thread belongs to a loop."""
+
     def forked(self) -> None:
         super().forked()
         self.aside: Callable[[Callable[[], object]], None] = Aside()
