@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from locknut.core.queueing import Line, Waiter
 
 T = TypeVar("T")
+_IN_ORDER = ": release the read before the write; others wait until the read is released"
 _RELEASED = State.RELEASED
 """Looking it up in the enum would cost as much as a call."""
 
@@ -52,7 +53,7 @@ def begin_release(  # noqa: C901, PLR0911  # one path, to be read from top to bo
         if lease._count > 1:
             lease._count -= 1
             return None
-        survivor = lease._inner and _survivor(client, lease._inner)
+        survivor = lease._inner
         if lease._outer is not None:
             lease._leave_outer()
             return None
@@ -96,12 +97,6 @@ async def _release_behind(client: Client, lease: LeaseCore) -> None:
         client.keeper.undo(each._hold.claim, outcome_unknown=each._hold.outcome_unknown)
         pass_on_turn_of(client, each._hold)
         emit_released(client, each)
-
-
-def _survivor(client: Client, read: LeaseCore) -> LeaseCore:
-    """The read that outlives its write, where the engine can make a read of it."""
-    validation.has(client.backend, Capability.DOWNGRADE, ": release the read before the write")
-    return read
 
 
 def emit_released(client: Client, lease: LeaseCore) -> None:
@@ -265,7 +260,12 @@ async def _insist(
 
 
 async def _downgrade(client: Client, hold: Hold, lease: LeaseCore) -> None:
-    """Make the hold a shared one: readers come in, and writers of this process may ask."""
+    """Make the hold a shared one: readers come in, and writers of this process may ask.
+
+    Where the engine cannot, the caller is told, and the hold goes on as it is: it ends with the
+    read, and nothing stays held that nobody has.
+    """
+    validation.has(client.backend, Capability.DOWNGRADE, _IN_ORDER)
     try:
         try:
             kept = await client.backend.downgrade(hold.claim)

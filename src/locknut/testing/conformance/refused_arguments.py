@@ -127,16 +127,19 @@ class RefusedArguments(Part):
         with pytest.raises(Unsupported, match="detaching"):
             await locks.attach("locknut1.")
 
-    async def test_an_engine_that_cannot_downgrade_says_so_and_the_hold_stays(
+    async def test_an_engine_that_cannot_downgrade_says_so_and_the_read_keeps_the_hold(
         self, scene: Scene
     ) -> None:
         if scene.has(Capability.DOWNGRADE) or not scene.has(Capability.SHARED):
             return
-        shared = scene.connect().rwlock("x")
+        locks, other = scene.connect(), scene.connect()
+        shared = locks.rwlock("x")
         write = await shared.write().acquire()
         read = await shared.read().acquire()
         with pytest.raises(Unsupported, match="downgrade"):
             await write.release()
-        assert write.held
+        assert not write.held
+        assert read.held
+        assert await other.rwlock("x").write().acquire(blocking=False) is None
         await read.release()
-        await write.release()
+        await scene.free(other, "x")
