@@ -12,7 +12,7 @@ from locknut.testing.proxy import FaultProxy
 from tests.servers.processes import until
 from tests.servers.redlock import RedlockNodes
 
-TTL = 5.0
+TTL = 3.0
 
 
 def url_of(nodes: RedlockNodes, max_ttl: float = TTL) -> str:
