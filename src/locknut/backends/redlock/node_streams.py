@@ -38,7 +38,7 @@ class NodeStream:
     def __init__(self, node: Node, backend: AsyncioBackend, name: bytes):
         self.node = node
         self.backend = backend
-        self.link = Link(node.place, LoopDial(self._pushed, self._lost), (name,))
+        self.link = Link(node.place, LoopDial(self.pushed, self.lost), (name,))
         self._stream: Stream | None = None
         self._route = Route(node.at, b"")
         """Of the stream that is open now."""
@@ -104,10 +104,10 @@ class NodeStream:
             self.ask(self.backend.repay(self.node.at, claim), nobody_waits)
         return stream
 
-    def _pushed(self, stream: Stream, push: list[Any]) -> None:  # noqa: ARG002 -- one per node
+    def pushed(self, stream: Stream, push: list[Any]) -> None:  # noqa: ARG002 -- one per node
         self.backend.rung(self.node.at, push[2])
 
-    def _lost(self, stream: Stream) -> None:  # noqa: ARG002 -- who waits asks again every second
+    def lost(self, stream: Stream) -> None:  # noqa: ARG002 -- who waits asks again every second
         self._stream = None
 
     async def answered_all(self) -> None:
