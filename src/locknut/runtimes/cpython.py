@@ -43,13 +43,12 @@ class TaskFuture:
     """The base of what a task takes for a future (`asyncio.isfuture` looks for the mark)."""
 
     __slots__ = ("_asyncio_future_blocking",)
+    _asyncio_future_blocking: bool
 
-    def __init__(self) -> None:
-        self._asyncio_future_blocking = False
 
-    def before_yield(self) -> None:
-        """To be called right before it is yielded to a task, as `Future.__await__` does it."""
-        self._asyncio_future_blocking = True
+mark: Callable[[TaskFuture, bool], None] = TaskFuture.__dict__["_asyncio_future_blocking"].__set__
+"""False when one is made, True right before it is yielded to a task, as `Future.__await__` does it.
+A call of the slot itself, because two of them are on the way of every command."""
 
 
 def take_the_place_of(awaited: Any, instead: TaskFuture) -> None:

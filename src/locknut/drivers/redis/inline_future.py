@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from locknut.runtimes import cpython
 
 Callback = Callable[[Any], object]
+_mark = cpython.mark
 
 
 class InlineFuture(cpython.TaskFuture):
@@ -23,7 +24,7 @@ class InlineFuture(cpython.TaskFuture):
     __slots__ = ("_callbacks", "_done", "_error", "_loop", "_result")
 
     def __init__(self, loop: asyncio.AbstractEventLoop):
-        super().__init__()
+        _mark(self, False)
         self._callbacks: list[tuple[Callback, Context]] = []
         self._done = False
         self._error: BaseException | None = None
@@ -32,7 +33,7 @@ class InlineFuture(cpython.TaskFuture):
 
     def __await__(self) -> Generator[Any, None, Any]:
         if not self._done:
-            self.before_yield()
+            _mark(self, True)
             yield self
         return self.result()
 
