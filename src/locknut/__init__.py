@@ -19,7 +19,7 @@ These functions use the engine at $LOCKNUT_URL, or else files of this user:
     info(name), list()      who holds and who waits
     force_release(name)     break a hold
     ping()                  whether the engine works
-    connect(url)            a Locks, which has all of these as methods; redlock(urls) likewise
+    connect(url)            a Locks, which has all of these as methods
 
 Locks: one engine.
 
@@ -60,19 +60,18 @@ from typing import Literal, Unpack, overload
 from locknut.blocking.decorator import Decorator, SkippingDecorator, decorator
 from locknut.blocking.lease import Lease, Leases
 from locknut.blocking.lock_group import LockGroup, all_of
-from locknut.blocking.locks import Locks, connect, redlock
+from locknut.blocking.locks import Locks, connect
 from locknut.blocking.primitives import Lock, RWLock, Semaphore
 from locknut.core.validation import Duration
 from locknut.core.values import (
     Capability,
+    Detail,
     Event,
     Holder,
     LockInfo,
     Mode,
-    NodeInfo,
     Ping,
     State,
-    Vote,
 )
 from locknut.errors import (
     AcquireTimeout,
@@ -275,6 +274,7 @@ __all__ = [
     "Capability",
     "ConfigurationError",
     "DeadlockDetected",
+    "Detail",
     "Event",
     "Holder",
     "Lease",
@@ -286,7 +286,6 @@ __all__ = [
     "LocknutError",
     "Locks",
     "Mode",
-    "NodeInfo",
     "NotHeld",
     "Ping",
     "RWLock",
@@ -294,7 +293,6 @@ __all__ = [
     "StaleFence",
     "State",
     "Unsupported",
-    "Vote",
     "all",
     "all_of",
     "connect",
@@ -305,7 +303,6 @@ __all__ = [
     "lock",
     "locked",
     "ping",
-    "redlock",
     "rwlock",
     "semaphore",
 ]

@@ -45,12 +45,13 @@ def open_url(url: Any, settings: Settings) -> tuple[Engine, Settings]:
     """The engine, and the settings with what the URL says filled in."""
     engine, rest = urls.open_engine(url)
     namespace, inside = settings.namespace, rest.options.get("namespace")
-    shown, origin = None, None
+    shown = None
+    origin = pickling.Origin(url) if isinstance(url, urls.Address) else None
     if url is None or isinstance(url, str):
         text = urls.chosen(url)
         shown = hints.shown(text, engine.id)
         # `file:` may mean another directory there: the directory itself is passed on.
-        origin = pickling.Origin([shown if shown and engine.id.startswith("file:") else text])
+        origin = pickling.Origin(shown if shown and engine.id.startswith("file:") else text)
     way = hints.Way(engine.id, shown, namespace if shown or namespace is not None else inside)
     return engine, settings._replace(
         namespace=inside if namespace is None else namespace,

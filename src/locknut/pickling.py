@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 from weakref import WeakValueDictionary
 
 from locknut.core import forking
 from locknut.errors import ConfigurationError
-from locknut.urls import open_engine, open_nodes
+from locknut.urls import open_engine
 
 if TYPE_CHECKING:
     from locknut.core.client import Client
     from locknut.core.lock_request import LockOptions
     from locknut.core.ports import Engine
     from locknut.opening import Opened, Settings
+    from locknut.urls import Address
 
 _known: WeakValueDictionary[int, Client] = WeakValueDictionary()
 """Every client that a pickle may be about."""
@@ -33,26 +34,17 @@ _restoring = threading.RLock()
 class Origin:
     """The way to an engine and the identity of a Locks. No repr: a URL may have a password."""
 
-    __slots__ = ("identity", "options", "urls")
+    __slots__ = ("address", "identity")
 
-    def __init__(
-        self,
-        urls: Sequence[str],
-        options: Mapping[str, str] | None = None,
-        identity: str = "",
-    ):
-        self.urls = tuple(urls)
-        self.options = None if options is None else dict(options)
-        """Of a Redlock whose nodes have a URL each."""
+    def __init__(self, address: str | Address, identity: str = ""):
+        self.address = address
         self.identity = identity or os.urandom(16).hex()
 
     def engine(self) -> Engine:
-        if self.options is not None:
-            return open_nodes(self.urls, self.options)
-        return open_engine(self.urls[0])[0]
+        return open_engine(self.address)[0]
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Origin, (self.urls, self.options, self.identity)
+        return Origin, (self.address, self.identity)
 
 
 class Named:

@@ -9,6 +9,7 @@ from locknut.core.values import (
     Busy,
     Capability,
     Claim,
+    Detail,
     Granted,
     HeldUntil,
     Holder,
@@ -21,10 +22,11 @@ from locknut.core.values import (
 )
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError, Unsupported
 from locknut.runtimes.deadlines import time_left
-from locknut.urls import Url
+from locknut.urls import Address, Url
 
 __all__ = [
     "NEVER",
+    "Address",
     "Answer",
     "Backend",
     "BackendError",
@@ -36,6 +38,7 @@ __all__ = [
     "Capability",
     "Claim",
     "ConfigurationError",
+    "Detail",
     "Engine",
     "Granted",
     "HeldUntil",

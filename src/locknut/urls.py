@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -83,6 +84,17 @@ class Url:
         return f"{self.scheme}:{'//' + hosts if hosts else ''}{self.path}"
 
 
+class Address(ABC):
+    """What leads to an engine where one URL cannot say it all; it may be given instead of a URL.
+
+    It goes into pickles, so that another process opens the same engine. Its repr shows no password.
+    """
+
+    @abstractmethod
+    def open_engine(self) -> Engine:
+        """Return a new engine, as an entry point does for a URL."""
+
+
 def parse(text: str) -> Url:
     if not isinstance(text, str) or ":" not in text:
         message = f"a URL like 'file:' or 'redis://localhost' is needed, got {_shown(text)}"
@@ -127,8 +139,11 @@ def _shown(text: object) -> str:
 def open_engine(text: Any) -> tuple[Engine, Url]:
     """The engine that serves this URL, and the URL without the options every engine has.
 
-    In place of a URL it may be a client of the engine's own driver, whose settings are used.
+    In place of a URL it may be an Address, or a client of the engine's own driver, whose settings
+    are used.
     """
+    if isinstance(text, Address):
+        return text.open_engine(), Url("")
     if text is not None and not isinstance(text, str):
         return _from_client(text), Url("")
     url = parse(chosen(text))
@@ -141,14 +156,6 @@ def open_engine(text: Any) -> tuple[Engine, Url]:
 def chosen(text: str | None) -> str:
     """The URL that is used: the one given, the one of the environment, or `file:`."""
     return text if text is not None else os.environ.get("LOCKNUT_URL") or DEFAULT_URL
-
-
-def open_nodes(texts: Iterable[str], options: dict[str, str]) -> Engine:
-    """The engine of a Redlock whose nodes have a URL each."""
-    from importlib import import_module
-
-    open_them: Callable[..., Engine] = import_module("locknut.backends.redlock").open_nodes
-    return open_them([parse(text) for text in texts], options)
 
 
 def _from_client(client: Any) -> Engine:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import locknut
-from locknut import aio
+from locknut import aio, redlock
 from locknut.runtimes.cpython import is_coroutine_function
 
 
@@ -81,7 +81,14 @@ def test_where_nothing_is_near_all_options_are_named() -> None:
 def test_a_node_of_a_redlock_has_no_namespace_of_its_own() -> None:
     nodes = ["redis://a?namespace=x", "redis://b", "redis://c"]
     with pytest.raises(locknut.ConfigurationError, match="does not know the option 'namespace'"):
-        locknut.redlock(nodes)
+        locknut.connect(redlock.Redlock(nodes))
+
+
+def test_a_redlock_is_a_list_of_urls() -> None:
+    with pytest.raises(locknut.ConfigurationError, match="a list of URLs is needed"):
+        redlock.Redlock("redis://a,b,c")
+    with pytest.raises(TypeError, match="did you mean 'max_ttl'"):
+        redlock.Redlock(["redis://a"], maxttl=30)  # type: ignore[call-arg]
 
 
 ARGUMENTS = [

@@ -6,6 +6,7 @@ Backends speak with their servers through `drivers`, which know nothing of locks
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 import pytest
 
@@ -53,6 +54,9 @@ ALLOWED = {
 }
 """The few things that are known across a border, and why."""
 
+DOORS = {"locknut.redlock": "locknut.backends.redlock"}
+"""What users reach of an engine beyond what every engine has: one module of the faces each."""
+
 
 def layer(module: str) -> str:
     part = "".join(module.split(".")[1:2]).replace("__main__", "cli")
@@ -67,9 +71,41 @@ def test_arrows_point_one_way(source: Source) -> None:
         for line, name in source.imports
         if name.split(".")[0] == "locknut"
         and layer(name) not in MAY_IMPORT[own]
-        and not name.startswith(ALLOWED.get(own, ()))
+        and not name.startswith((*ALLOWED.get(own, ()), *_behind(source.module)))
     ]
     assert not wrong, f"{own} may know only {sorted(MAY_IMPORT[own])}"
+
+
+def _behind(door: str) -> tuple[str, ...]:
+    return (DOORS[door],) if door in DOORS else ()
+
+
+@pytest.mark.parametrize("source", sources(), ids=repr)
+def test_redlock_is_known_behind_its_door_alone(source: Source) -> None:
+    """And to the verb that goes through it. Prose may mention it, and so may the table of URLs."""
+    verb = {"locknut.cli.redlock_", "locknut.cli.verbs", "locknut.cli.option_table"}
+    if source.module in {"locknut.redlock", *verb} or layer(source.module) == "backends":
+        return
+    assert not [name for name in _identifiers(source.tree) if "redlock" in name.lower()]
+    assert not [name for _, name in source.imports if "redlock" in name.lower()]
+
+
+def _identifiers(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+
+
+def test_the_core_does_not_speak_of_redlock_or_its_nodes() -> None:
+    (values,) = [source for source in sources("core") if source.module == "locknut.core.values"]
+    text = values.path.read_text(encoding="utf-8").lower()
+    assert not [word for word in ("redlock", "node", "vote") if word in text]
 
 
 @pytest.mark.parametrize("source", sources(), ids=repr)
@@ -134,4 +170,7 @@ def test_the_tests_of_layers_can_fail() -> None:
     assert layer("locknut.core.values") == "core"
     assert layer("locknut") == layer("locknut.aio") == layer("locknut.urls.Url") == FACES
     assert layer("locknut.blocking.lease.Lease") == layer("locknut.faces") == FACES
+    assert [*_identifiers(ast.parse("def redlock(nodes): vote.cast"))] == [
+        *("redlock", "nodes", "cast", "vote")
+    ]
     assert "backends" not in MAY_IMPORT["core"] | MAY_IMPORT["cli"] | MAY_IMPORT[FACES]

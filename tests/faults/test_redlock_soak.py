@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from locknut import redlocks
+from locknut import redlock
 from tests.faults.test_soak import SECONDS, WORKERS, Victims, judge
 from tests.servers.mishaps import quarantine
 from tests.servers.processes import until
@@ -30,7 +30,7 @@ class Victim(Victims):
 
     def __init__(self, nodes: RedlockNodes, spare: RedisServer, folder: Path, seed: int):
         url = f"redlock://{nodes.hosts}?max_ttl={TTL:g}"
-        redlocks.begin(url)
+        redlock.begin(url)
         super().__init__(url, folder, seed, str(TTL))
         self._nodes = nodes.nodes
         self._spare = spare

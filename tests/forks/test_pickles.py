@@ -19,6 +19,7 @@ import locknut
 from locknut import aio
 from locknut.opening import Settings
 from locknut.pickling import Origin
+from locknut.redlock import Redlock
 from tests.api.crowd import PATIENCE, in_thread
 from tests.forks.child import in_child
 from tests.forks.conftest import SHARED, single_permit
@@ -213,13 +214,15 @@ def test_a_password_is_in_the_pickle_and_nowhere_else(face: Any) -> None:
     assert SECRET.encode() in pickle.dumps(locks)
     shown = [repr(again(each)) for each in everything(locks)]
     engine_and_settings = locknut.opening.open_url(url, Settings())
-    shown += [repr(engine_and_settings), repr(Origin([url])), repr(locks._client.carried)]
+    shown += [repr(engine_and_settings), repr(Origin(url)), repr(locks._client.carried)]
     assert SECRET not in " ".join(shown)
 
 
 def test_nodes_with_urls_of_their_own(tmp_path: Path) -> None:
     nodes = [f"redis://:{SECRET}@localhost:{port}" for port in (1, 2, 3)]
-    locks = locknut.redlock(nodes, max_ttl=33, set_name="pickled", namespace="n")
+    several = Redlock(nodes, max_ttl=33, set_name="pickled")
+    assert SECRET not in repr(several)
+    locks = locknut.connect(several, namespace="n")
     pickled = pickle.dumps(locks.lock("x"))
     before = locks._client
     locks.close()

@@ -15,6 +15,7 @@ SHOP = """
     import asyncio
     import locknut
     from locknut import aio, connect
+    from locknut.redlock import Redlock
 
     NOWHERE = "redis://localhost:1/0"
     locks = connect(NOWHERE, namespace="shop")
@@ -43,7 +44,7 @@ SHOP = """
 
     def redlock(name):
         nodes = [f"redis://localhost:{port}" for port in (1, 2, 3)]
-        with locknut.redlock(nodes) as own, own.lock(name, timeout=5) as lease:
+        with locknut.connect(Redlock(nodes)) as own, own.lock(name, timeout=5) as lease:
             return lease.fence
 
     def default(name):

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Self
 
 import locknut
-from locknut import redlocks
+from locknut import redlock
 from locknut.backends.redlock.recipe import GUARD
 from locknut.errors import LocknutError
 from tests.servers.processes import PATIENCE
@@ -47,7 +47,7 @@ class Mishaps:
 
     def __enter__(self) -> Self:
         print("LOCKNUT_SEED =", self.seed)
-        redlocks.begin(self._url)
+        redlock.begin(self._url)
         self._thread.start()
         return self
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any, Literal, assert_type
 
 import locknut
-from locknut import aio
+from locknut import aio, redlock
 
 
 def locks_and_leases(locks: locknut.Locks) -> None:
@@ -31,6 +31,10 @@ def locks_and_leases(locks: locknut.Locks) -> None:
     assert_type(locknut.list(), list[locknut.LockInfo])
     assert_type(locknut.force_release("x", fence=7, reason="stuck"), bool)
     assert_type(locknut.ping(timeout=1).seconds, float)
+    assert_type([each.agrees for each in locknut.info("x").details], list[bool])
+    several = redlock.Redlock(["redis://a", "redis://b", "redis://c"], max_ttl="2m")
+    assert_type(locknut.connect(several), locknut.Locks)
+    assert_type(redlock.nodes(several), list[redlock.NodeInfo])
 
 
 async def the_same_awaited(locks: aio.Locks) -> None:
@@ -43,6 +47,7 @@ async def the_same_awaited(locks: aio.Locks) -> None:
     assert_type(await aio.list("x*"), list[locknut.LockInfo])
     assert_type(await aio.force_release("x"), bool)
     assert_type(await aio.ping(), locknut.Ping)
+    assert_type(aio.connect(redlock.Redlock(["redis://a"])), aio.Locks)
 
 
 @locknut.locked("user:{user}", ttl=30)

@@ -23,7 +23,7 @@ from typing import Literal, Unpack, overload
 from locknut.aio.decorator import Decorator, SkippingDecorator, decorator
 from locknut.aio.lease import Lease, Leases
 from locknut.aio.lock_group import LockGroup, all_of
-from locknut.aio.locks import Locks, connect, redlock
+from locknut.aio.locks import Locks, connect
 from locknut.aio.primitives import Lock, RWLock, Semaphore
 from locknut.core.validation import Duration
 from locknut.core.values import LockInfo, Ping
@@ -213,7 +213,6 @@ __all__ = [
     "lock",
     "locked",
     "ping",
-    "redlock",
     "rwlock",
     "semaphore",
 ]

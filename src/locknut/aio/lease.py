@@ -53,7 +53,7 @@ class Lease(LeaseCore):
         await renewing.renew(self._client, self)
 
     async def info(self) -> LockInfo:
-        """Return who holds this lock and who waits for it; on `redlock:`, what each node says."""
+        """Return who holds this lock and who waits for it, with what the engine adds."""
         belonging.here(self._client)
         return await inspecting.info(self._client, self.name)
 

@@ -58,7 +58,7 @@ class Lease(LeaseCore):
         run(renewing.renew(self._client, self))
 
     def info(self) -> LockInfo:
-        """Return who holds this lock and who waits for it; on `redlock:`, what each node says."""
+        """Return who holds this lock and who waits for it, with what the engine adds."""
         return run(inspecting.info(self._client, self.name))
 
     def detach(self, ttl: validation.Duration | None = None) -> str:

@@ -109,37 +109,8 @@ def connect(
     """Return a client of the engine at `url` (default: $LOCKNUT_URL, else `file:`).
 
     Instead of a URL you can pass a client of the engine's driver, such as `redis.Redis(...)`: its
-    settings are used, its connections are not.
+    settings are used, its connections are not. Several servers with a URL each are an address, such
+    as `locknut.redlock.Redlock([...])`.
     """
     settings = opening.Settings(namespace, label, validation.required(require), cohort, id)
     return Locks(*opening.open_url(url, settings))
-
-
-@misuse.answered
-def redlock(  # noqa: PLR0913  # each by name
-    urls: Iterable[str],
-    *,
-    max_ttl: validation.Duration = 60.0,
-    node_timeout: validation.Duration = 0.3,
-    durable: bool = False,
-    failover: bool = False,
-    set_name: str = "",
-    namespace: str | None = None,
-    label: str = "",
-    require: Iterable[str] = (),
-    cohort: int = 16,
-    id: str | None = None,  # noqa: A002  # the option's own name
-) -> Locks:
-    """Return a client of several independent Redis masters, each with a URL of its own.
-
-    `max_ttl`: the longest ttl that any client uses. `durable`: the nodes never lose data.
-    `failover`: a node may be a group behind Sentinels; the page of `redlock:` says what that costs.
-    `set_name`: clients that know the same nodes by different addresses give the same name here.
-    """
-    from locknut import redlocks  # few programs need it
-
-    settings = opening.Settings(namespace, label, validation.required(require), cohort, id)
-    engine, origin = redlocks.engine(
-        urls, max_ttl, node_timeout, durable=durable, failover=failover, set_name=set_name
-    )
-    return Locks(engine, settings._replace(origin=origin))

@@ -12,7 +12,7 @@ from locknut.cli import arguments, target, titles
 from locknut.cli.messages import Messenger, age, as_json, command, moment, plain, quoted, span, who
 
 if TYPE_CHECKING:
-    from locknut import Holder, LockInfo, Locks, Vote
+    from locknut import Detail, Holder, LockInfo, Locks
     from locknut.cli.arguments import Options
 
 _COLUMNS = ("NAME", "MODE", "HOLDER", "HELD", "TTL", "FENCE", "WAITING", "COMMAND")
@@ -112,14 +112,14 @@ def card(info: LockInfo, place: str) -> str:
         lines.append(f"  {turn}. {_named(waiter)}{since}, {waiter.mode.value}")
     if not info.holders and info.waiters:
         lines.insert(1, "  held by nobody at this moment")
-    lines += [f"  {_dissent(vote)}" for vote in info.votes if not vote.agrees]
+    lines += [f"  {_dissent(each)}" for each in info.details if not each.agrees]
     return "\n".join(lines)
 
 
-def _dissent(vote: Vote) -> str:
-    """What a node says that does not say what the majority says."""
-    known = ", ".join(f"held by {who(holder)}" for holder in vote.holders)
-    return f"but {vote.place}: {vote.problem or known or 'held by nobody'}"
+def _dissent(detail: Detail) -> str:
+    """What a server says that does not agree with what the engine says."""
+    known = ", ".join(f"held by {who(holder)}" for holder in detail.holders)
+    return f"but {detail.place}: {detail.problem or known or 'held by nobody'}"
 
 
 def _sentence(info: LockInfo, holder: Holder) -> str:
@@ -145,14 +145,14 @@ def facts_of(info: LockInfo, place: str) -> dict[str, object]:
         "permits": info.permits,
         "holders": [_facts(holder) for holder in info.holders],
         "waiters": [_facts(waiter) for waiter in info.waiters],
-        "votes": [
+        "details": [
             {
-                "node": vote.place,
-                "agrees": vote.agrees,
-                "holders": [_facts(holder) for holder in vote.holders],
-                "problem": vote.problem,
+                "place": detail.place,
+                "agrees": detail.agrees,
+                "holders": [_facts(holder) for holder in detail.holders],
+                "problem": detail.problem,
             }
-            for vote in info.votes
+            for detail in info.details
         ],
     }
 

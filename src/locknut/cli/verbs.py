@@ -76,7 +76,7 @@ VERBS = {
         PING,
     ),
     "redlock": Verb(
-        "redlock",
+        "redlock_",
         "look after the nodes of a Redlock",
         ("[options] status|init",),
         "Look after the nodes of a redlock: URL. `status` lists them and whether they vote; "

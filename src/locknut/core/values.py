@@ -181,13 +181,14 @@ class Holder(NamedTuple):
         return f"{name} at {place}" if name and place else name or place or "somebody"
 
 
-class Vote(NamedTuple):
-    """What one node of several says of a name."""
+class Detail(NamedTuple):
+    """What one server says of a name, where an engine asks several."""
 
     place: str
+    """Which server it is."""
     holders: tuple[Holder, ...] = ()
     agrees: bool = True
-    """Whether it knows the holders that the majority knows, and no others."""
+    """Whether it knows the holders that the engine names, and no others."""
     problem: str = ""
     """Why it says nothing, in words; empty if it does."""
 
@@ -200,27 +201,12 @@ class LockInfo(NamedTuple):
     waiters: tuple[Holder, ...] = ()
     permits: int | None = None
     """The limit last used with a semaphore of this name; None for a lock."""
-    votes: tuple[Vote, ...] = ()
-    """What each node says, where a majority of several decides."""
+    details: tuple[Detail, ...] = ()
+    """What an engine may add: each server's own answer, where it asks several."""
 
     @property
     def locked(self) -> bool:
         return bool(self.holders)
-
-
-class NodeInfo(NamedTuple):
-    """One node of a Redlock, as an operator sees it."""
-
-    place: str
-    reached: bool = False
-    votes_in: float | None = None
-    """Seconds until it votes; 0 if it does, None if that is not known."""
-    max_ttl: float | None = None
-    """The longest ttl that its clients use."""
-    clock_ahead: float | None = None
-    """Seconds that its clock is ahead of ours."""
-    problem: str = ""
-    """What is wrong with it, in words; empty if nothing is."""
 
 
 class Ping(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import locknut
-from locknut import aio
+from locknut import aio, redlock
 from tests.servers.certificates import Certificates
 from tests.servers.redlock import RedlockNodes
 
@@ -80,13 +80,13 @@ def test_a_node_is_waited_for_so_long_where_a_majority_does_not_decide(
         info = lease.info()
         assert limit <= time.monotonic() - began < limit + BUSY
         three.nodes[0].cont()
-        assert [bool(vote.problem) for vote in info.votes] == [True, False, False]
+        assert [bool(vote.problem) for vote in info.details] == [True, False, False]
 
 
 def test_a_node_in_quarantine_renews_and_releases(three: RedlockNodes) -> None:
     """It still has the key, so it never gave it to anybody."""
     url = f"redlock://{three.hosts}"
-    locknut.redlocks.begin(url)
+    redlock.begin(url)
     with locknut.connect(url) as locks:
         lease: Any = locks.lock("x").acquire(timeout=10)
         for node in three.nodes[:2]:

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 import locknut
-from locknut import redlocks
+from locknut import redlock
 from locknut.errors import BackendUnavailable, LocknutError
 from tests.backends.redlock.cutting_off import TTL, holding, nobody_else_comes_in, only, url_of
 from tests.servers.ports import Ports
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.redis
 @contextmanager
 def ready(nodes: RedlockNodes) -> Iterator[str]:
     """A set in use: every node votes, and has been up for longer than the longest ttl."""
-    redlocks.begin(url_of(nodes))
+    redlock.begin(url_of(nodes))
     up = [node.info()["uptime_in_seconds"] for node in nodes.nodes]
     until(lambda: all(int(n.info()["uptime_in_seconds"]) > TTL for n in nodes.nodes), f"up: {up}")
     yield url_of(nodes)
@@ -103,7 +103,7 @@ def test_a_detached_hold_that_somebody_had_is_not_attached_again(three: RedlockN
     copy of the detached hold, and the third has it still: together they are a majority.
     """
     url = url_of(three, max_ttl=60)
-    redlocks.begin(url)
+    redlock.begin(url)
     with locknut.connect(url) as locks:
         lease = locks.lock("x", ttl=60, auto_renew=False).acquire()
         assert lease is not None
@@ -157,7 +157,7 @@ def test_a_master_that_sentinels_made_gives_no_vote_for_the_longest_ttl(
     group = redis_sentinel
     with RedisServer() as one, RedisServer() as other:
         urls = [group.url, *(f"redis://{each.host}:{each.port}" for each in (one, other))]
-        with locknut.redlock(urls, max_ttl=TTL, failover=True) as locks:
+        with locknut.connect(redlock.Redlock(urls, max_ttl=TTL, failover=True)) as locks:
 
             def votes() -> bool:
                 """As itself: what it has of its predecessor's marker does not count."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from locknut import redlocks
+from locknut import redlock
 from locknut.errors import ConfigurationError, LocknutError
 from locknut.opening import Settings
 from locknut.testing.conformance.colours import COLOURS
@@ -32,8 +32,8 @@ def group() -> Iterator[SentinelService]:
 
 
 def locks_of(paint: Any, *urls: str, failover: bool = False, max_ttl: float = 60.0) -> Any:
-    engine, _ = redlocks.engine(urls, max_ttl, 0.3, durable=True, failover=failover)
-    return paint.locks(engine, Settings("locknut"))
+    several = redlock.Redlock(urls, max_ttl=max_ttl, durable=True, failover=failover)
+    return paint.locks(several.open_engine(), Settings("locknut"))
 
 
 @pytest.mark.parametrize("colour", list(COLOURS))
@@ -85,7 +85,7 @@ def test_a_group_votes_and_goes_on_voting_after_a_failover(
             pass
         async with locks.lock(f"failover-{colour}", timeout=30) as lease:
             for _ in range(1200):  # two are a majority: the group's vote may still be on its way
-                if all(vote.agrees for vote in (await lease.info()).votes):
+                if all(vote.agrees for vote in (await lease.info()).details):
                     break
                 await paint.pause(0.05)
             else:
@@ -97,7 +97,7 @@ def test_a_group_votes_and_goes_on_voting_after_a_failover(
         async def votes() -> bool:
             async with locks.lock(f"failover-{colour}", timeout=30) as later:
                 assert later.fence > before
-                return bool((await later.info()).votes[0].holders)
+                return bool((await later.info()).details[0].holders)
 
         for _ in range(1200):  # the new master is another run, asked and durable: it votes
             if await votes():

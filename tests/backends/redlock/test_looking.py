@@ -26,9 +26,9 @@ async def info_of_all(lease: Any) -> LockInfo:
     give_up = time.monotonic() + 30
     while True:
         info: LockInfo = await lease.info()
-        if all(vote.agrees for vote in info.votes):
+        if all(vote.agrees for vote in info.details):
             return info
-        assert time.monotonic() < give_up, info.votes
+        assert time.monotonic() < give_up, info.details
 
 
 @pytest.mark.parametrize("colour", list(COLOURS))
@@ -52,13 +52,13 @@ def test_a_lease_shows_the_vote_of_every_node(five: RedlockNodes, colour: str) -
 
     paint.run(body())
     well, *ill = told
-    assert [vote.place for vote in well.votes] == places(five)
-    for vote in well.votes:
+    assert [vote.place for vote in well.details] == places(five)
+    for vote in well.details:
         assert not vote.problem
         # A node that voted, but has seen a larger number, knows the hold without one.
         assert [holder.fence for holder in vote.holders] in ([well.holders[0].fence], [None])
     for info in ill:
-        dead, forgot, *others = info.votes
+        dead, forgot, *others = info.details
         assert info.locked, "three of five know it"
         assert (dead.agrees, dead.holders) == (False, ())
         assert dead.problem
@@ -82,6 +82,7 @@ def test_the_command_line_shows_who_disagrees(five: RedlockNodes) -> None:
     assert sum("held by" in line for line in lines) == 1
     assert any(line.startswith(f"  but {places(five)[0]}: ") for line in lines)
     assert '"claim"' not in str(facts_of(info, "redlock:3"))
-    votes = facts_of(info, "redlock:3")["votes"]
-    assert isinstance(votes, list)
-    assert not votes[0]["agrees"]
+    details = facts_of(info, "redlock:3")["details"]
+    assert isinstance(details, list)
+    assert [each["place"] for each in details] == places(five)
+    assert not details[0]["agrees"]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import locknut
-from locknut import redlocks
+from locknut import redlock
 from locknut.backends.redlock.ballots import HELD_BY_ANOTHER, QUARANTINED, TOO_SMALL, VOTED
 from locknut.backends.redlock.nodes import NodeSet
 from locknut.backends.redlock.recipe import Recipe
@@ -194,7 +194,7 @@ def test_a_node_whose_clock_was_ahead_begins_a_quarantine(
 ) -> None:
     """It notes the largest clock that it has seen: here one that it never had."""
     url = f"redlock://{three.hosts}"
-    redlocks.begin(url)
+    redlock.begin(url)
     for node in three.nodes:
         seen = int((time.time() + ahead) * 1e6)
         node.ask("HSET", MARKER, "clock", seen)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import locknut
-from locknut import redlocks
+from locknut import redlock
 from locknut.errors import BackendUnavailable, ConfigurationError, LocknutError
 from locknut.opening import Settings
 from locknut.testing.conformance.colours import COLOURS
@@ -54,7 +54,7 @@ def test_another_list_is_refused(
 ) -> None:
     more = "&durable=true" if durable else ""
     paint = COLOURS[colour]()
-    redlocks.begin(url_of(fresh, 0, 1, 2))
+    redlock.begin(url_of(fresh, 0, 1, 2))
 
     async def body() -> None:
         ours = paint.locks(open_engine(url_of(fresh, 0, 1, 2, more=more))[0], Settings("locknut"))
@@ -84,7 +84,7 @@ def test_another_list_is_refused(
 
 
 def test_the_order_and_the_spelling_of_a_list_do_not_matter(fresh: RedlockNodes) -> None:
-    redlocks.begin(url_of(fresh, 0, 1, 2))
+    redlock.begin(url_of(fresh, 0, 1, 2))
     with locknut.connect(url_of(fresh, 2, 0, 1)) as locks, locks.lock("x", timeout=10):
         pass
 
@@ -92,7 +92,7 @@ def test_the_order_and_the_spelling_of_a_list_do_not_matter(fresh: RedlockNodes)
 def test_other_addresses_of_the_same_nodes_need_a_name(fresh: RedlockNodes) -> None:
     named = url_of(fresh, 0, 1, 2, more="&set_name=one")
     elsewhere = named.replace("127.0.0.1", "localhost")
-    redlocks.begin(named)
+    redlock.begin(named)
     with locknut.connect(elsewhere) as locks, locks.lock("x", timeout=10):
         pass
     nameless = locknut.connect(elsewhere.replace("&set_name=one", ""))
@@ -100,7 +100,7 @@ def test_other_addresses_of_the_same_nodes_need_a_name(fresh: RedlockNodes) -> N
         nameless.lock("x").acquire(timeout=0)
     urls = [f"redis://{node.host}:{node.port}" for node in fresh.nodes[:3]]
     with (
-        locknut.redlock(urls, max_ttl=TTL, set_name="one") as locks,
+        locknut.connect(redlock.Redlock(urls, max_ttl=TTL, set_name="one")) as locks,
         locks.lock("x", timeout=10),
     ):
         pass
@@ -111,12 +111,12 @@ def test_a_list_is_changed_by_an_operator_and_who_has_the_old_one_is_refused(
 ) -> None:
     """Also a renewal: then its hold ends, before anybody else can have it."""
     old, new = url_of(fresh, 0, 1, 2), url_of(fresh, 0, 1, 3)
-    redlocks.begin(old)
+    redlock.begin(old)
     with locknut.connect(old) as before, locknut.connect(new) as after:
         lease: Any = before.lock("x", ttl=TTL).acquire(timeout=10)
         with pytest.raises(LocknutError, match="force"):
-            redlocks.begin(new)
-        redlocks.begin(new, force=True)
+            redlock.begin(new)
+        redlock.begin(new, force=True)
         assert lease.lost.wait(20)
         with pytest.raises(ConfigurationError):
             before.lock("y").acquire(timeout=0)
@@ -129,7 +129,7 @@ def test_who_is_refused_by_the_others_does_not_take_a_node_that_forgot(
 ) -> None:
     """A client with another list asks a node that is in quarantine, first and alone."""
     ours, theirs = url_of(fresh, 0, 1, 2), url_of(fresh, 1, 2, 3)
-    redlocks.begin(ours)
+    redlock.begin(ours)
     fresh.nodes[2].flushall()
     with locknut.connect(theirs) as other:
         for _ in range(20):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import locknut
+from locknut.redlock import Redlock
 from tests.servers.processes import until
 from tests.servers.redlock import RedlockNodes
 
@@ -99,7 +100,7 @@ def test_a_node_that_is_silent_about_tls_holds_nobody_up(three: RedlockNodes) ->
     with socket.create_server(("127.0.0.1", 0)) as silent:
         urls = [f"redis://{node.host}:{node.port}" for node in three.nodes[:2]]
         urls.append(f"rediss://127.0.0.1:{silent.getsockname()[1]}?socket_connect_timeout=60")
-        with locknut.redlock(urls, durable=True) as locks:
+        with locknut.connect(Redlock(urls, durable=True)) as locks:
             for _ in range(3):
                 with locks.lock("x", ttl=3, timeout=10) as lease:
                     assert lease.held

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import locknut
-from locknut import redlocks
+from locknut import redlock
 from locknut.backends.redlock import backend
 from locknut.core.values import State
 from locknut.errors import BackendUnavailable
@@ -42,7 +42,7 @@ def test_a_node_that_boots_behind_and_is_set_right_gives_no_vote(
     back: neither its uptime nor its clock is trusted alone.
     """
     node, url = clocks.nodes[2], url_of(clocks)
-    redlocks.begin(url)
+    redlock.begin(url)
     with holding(clocks, without=1) as lease:
         node.kill()
         node.set_clock(-120)
@@ -59,7 +59,7 @@ def test_a_node_that_boots_behind_does_not_take_fences_back(clocks: RedlockNodes
     has all the same.
     """
     node, url = clocks.nodes[2], url_of(clocks)
-    redlocks.begin(url)
+    redlock.begin(url)
     with locknut.connect(url) as locks:
         with locks.lock("x") as lease:
             before = lease.fence
@@ -85,7 +85,7 @@ def test_a_node_that_jumps_ahead_and_is_set_right_gives_no_vote(
     it anything in the meantime.
     """
     node, url = clocks.nodes[2], url_of(clocks, 30)
-    redlocks.begin(url)
+    redlock.begin(url)
     with holding(clocks, without=1, max_ttl=30, ttl=30) as lease:
         set_clock(node, 3600)
         if asked:
@@ -135,7 +135,7 @@ def test_a_client_whose_clock_is_behind_gets_a_lock(
 ) -> None:
     """The nodes have been in use for longer than a number may be ahead of the clock."""
     url = f"redlock://{three.hosts}"
-    redlocks.begin(url)
+    redlock.begin(url)
     for node in three.nodes:
         floor = node.ask("HGET", "locknut:redlock", "floor")
         assert isinstance(floor, bytes)

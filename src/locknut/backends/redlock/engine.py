@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from locknut.backends.redlock import node_admin
 from locknut.backends.redlock.aio import AsyncioBackend
+from locknut.backends.redlock.node_info import NodeInfo
 from locknut.backends.redlock.nodes import NodeSet, name_of
 from locknut.backends.redlock.recipe import Recipe
 from locknut.backends.redlock.sync import BlockingBackend
@@ -16,7 +17,6 @@ from locknut.core import validation
 from locknut.core.base import BaseEngine
 from locknut.core.durations import spell
 from locknut.core.ports import Runtime
-from locknut.core.values import NodeInfo
 from locknut.drivers.redis import sentinel, settings
 from locknut.drivers.redis.endpoints import ConfiguredEndpoint, FixedEndpoint
 from locknut.errors import ConfigurationError

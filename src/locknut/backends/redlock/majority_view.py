@@ -17,7 +17,7 @@ from locknut.backends.redlock.nodes import in_words
 from locknut.backends.redlock.questions import Question, Words
 from locknut.backends.redlock.recipe import PARTS, SUFFIX
 from locknut.backends.redlock.rounds import RoundsBackend
-from locknut.core.values import Holder, LockInfo, Vote
+from locknut.core.values import Detail, Holder, LockInfo
 from locknut.drivers.redis import wire
 from locknut.drivers.redis.lua_scripts import Script
 
@@ -33,16 +33,16 @@ def majority_view(
     needed = majority(len(places))
     known = _holders(list(views.values()))
     holders = {handle: seen for handle, (seen, times) in known.items() if times >= needed}
-    votes = []
+    details = []
     for at, place in enumerate(places):
         if at in views:
             found = _holders([views[at]])
             agrees = found.keys() == holders.keys()
-            votes.append(Vote(place, tuple(seen for seen, _ in found.values()), agrees))
+            details.append(Detail(place, tuple(seen for seen, _ in found.values()), agrees))
         else:
-            votes.append(Vote(place, agrees=False, problem=problems.get(at, "no answer")))
+            details.append(Detail(place, agrees=False, problem=problems.get(at, "no answer")))
     waiters = _waiters(list(views.values()))
-    return LockInfo(key, tuple(holders.values()), waiters, votes=tuple(votes))
+    return LockInfo(key, tuple(holders.values()), waiters, details=tuple(details))
 
 
 def all_broken(key: str, views: Sequence[View]) -> LockInfo | None:

@@ -44,7 +44,7 @@ def too_few(nodes: NodeSet, answers: Round) -> LocknutError:
     if answers.said(QUARANTINED):
         message += (
             " (if this set is new and nobody holds a lock in it, do not wait: "
-            "`locknut redlock init -u URL` once, or locknut.redlocks.begin(url))"
+            "`locknut redlock init -u URL` once, or locknut.redlock.begin(url))"
         )
     return BackendUnavailable(message, backend=_NAME)
 

@@ -10,11 +10,11 @@ from hiredis import ReplyError
 
 from locknut.backends.redlock.background_dial import located
 from locknut.backends.redlock.ballots import OTHER_MAX_TTL, OTHER_SET
+from locknut.backends.redlock.node_info import NodeInfo
 from locknut.backends.redlock.nodes import name_of
 from locknut.backends.redlock.quarantine import machine
 from locknut.backends.redlock.questions import Route, in_full, run_of
 from locknut.backends.redlock.recipe import GUARD, MARKER, Recipe
-from locknut.core.values import NodeInfo
 from locknut.drivers.redis import wire
 from locknut.drivers.redis.connections import Connection
 from locknut.drivers.redis.endpoints import Endpoint

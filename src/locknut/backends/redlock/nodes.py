@@ -108,8 +108,9 @@ class Node:
             raise ConfigurationError(message, backend="redlock")
         if kind == b"sentinel":
             message = (
-                f"{place} is a Sentinel: give the whole group as one node, by locknut.redlock(["
-                '"redis+sentinel://s1,s2,s3/service", ...], failover=True); see what that loses'
+                f"{place} is a Sentinel: give the whole group as one node of locknut.redlock."
+                'Redlock(["redis+sentinel://s1,s2,s3/service", ...], failover=True); see what that '
+                "loses"
             )
             raise ConfigurationError(message, backend="redlock")
         if welcome.role == "replica":

@@ -6,15 +6,15 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from locknut import redlocks
+from locknut import redlock
 from locknut.cli import arguments
 from locknut.cli.exit_codes import Exit
 from locknut.cli.messages import Messenger, as_json, span
 from locknut.errors import BackendUnavailable
 
 if TYPE_CHECKING:
-    from locknut import NodeInfo
     from locknut.cli.arguments import Options
+    from locknut.redlock import NodeInfo
 
 _WARNING = (
     "{which} will vote from now on. That is right for nodes that are new, or that nobody has used "
@@ -36,10 +36,10 @@ def main(_verb: str, argv: Sequence[str]) -> int:
             messenger.error("not_begun", "nothing was changed (--yes where nobody can be asked)")
             return Exit.USAGE
         try:
-            redlocks.begin(options.url, node=options.node, force=options.force)
+            redlock.begin(options.url, node=options.node, force=options.force)
         except BackendUnavailable as error:  # told below what became of all of them
             failed = error
-    found = redlocks.nodes(options.url)
+    found = redlock.nodes(options.url)
     facts = [each._asdict() for each in found]
     sys.stdout.write((as_json(facts) if options.json else _table(found)) + "\n")
     if failed is not None:
