@@ -79,11 +79,12 @@ def answered(function: Callable[P, R]) -> Callable[P, R]:
     """Return the function with better errors: for an unknown argument, they name the right one."""
     code = function.__code__
     known = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    name = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]  # as users call it
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         if kwargs and not kwargs.keys() <= known:
-            raise unknown(function.__name__, kwargs, known)
+            raise unknown(name, kwargs, known)
         return function(*args, **kwargs)
 
     return checked
