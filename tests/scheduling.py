@@ -15,13 +15,25 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 SECONDS = {
-    "tests/conformance/test_redlock.py": 150,
-    "tests/backends/redlock/test_interrupted.py": 250,
-    "tests/conformance/test_redlock_failing.py": 120,
+    "tests/conformance/test_redlock.py": 120,
+    "tests/backends/redlock/test_forgetting.py": 110,
+    "tests/backends/redlock/test_interrupted.py": 100,
+    "tests/plugin/test_real_locks.py": 90,
+    "tests/conformance/test_redlock_failing.py": 90,
     "tests/conformance/test_zookeeper.py": 80,
-    "tests/conformance/test_redis_layouts.py": 80,
-    "tests/backends/redis/test_imitation.py": 80,
-    "tests/api/test_whose_hold.py": 80,
+    "tests/api/test_interrupts.py": 60,
+    "tests/conformance/test_redis_layouts.py": 60,
+    "tests/backends/zookeeper/test_session.py": 50,
+    "tests/greenlets/test_gevent.py": 45,
+    "tests/backends/redis/test_interrupted.py": 40,
+    "tests/contracts/test_commands.py": 40,
+    "tests/plugin/test_forks.py": 40,
+    "tests/core/test_simulator.py": 40,
+    "tests/backends/zookeeper/test_without_majority.py": 30,
+    "tests/backends/redis/test_connections.py": 30,
+    "tests/cli/test_reasons.py": 25,
+    "tests/cli/test_losing.py": 25,
+    "tests/faults/test_pinging_disturbed.py": 25,
 }
 """What each part of these takes by itself, roughly: only the order counts."""
 EACH = 0.1

@@ -113,6 +113,7 @@ def test_ci_runs_what_everybody_runs() -> None:
     assert order == ["make check", "scripts/ordinary_user make test", "make test-all"]
 
 
+@pytest.mark.slow
 def test_check() -> None:
     """In place, where the caches of an earlier run make it quick; it changes nothing."""
     subprocess.run(["make", "check"], cwd=ROOT, check=True, capture_output=True, timeout=600)

@@ -27,6 +27,7 @@ FINDING = 150
 """Within so many seeds each bug must be found; most are in the first few."""
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)  # half a minute, on a machine that has nothing else to do
 def test_many_swarms_break_nothing_and_every_fault_was_there() -> None:
     met: Counter[str] = Counter()

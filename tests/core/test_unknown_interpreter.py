@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.timeout(900)  # each runs a part of the suite by itself
 ROOT = Path(__file__).parents[2]
 PRIVATE = {
     "_asyncio_future_blocking",
@@ -36,10 +37,12 @@ def test_commands_are_finished() -> None:
     suite("tests/core/test_finishing.py", "-k", f"not ({own_task})")
 
 
+@pytest.mark.slow
 def test_locks_are_like_those_of_asyncio_and_threading() -> None:
     suite("tests/api/test_like_asyncio.py", "tests/api/test_keeper.py", "tests/api/test_forking.py")
 
 
+@pytest.mark.slow
 def test_the_memory_engine_conforms() -> None:
     suite("tests/conformance/test_memory.py")
 

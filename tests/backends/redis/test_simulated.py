@@ -33,6 +33,7 @@ NOT_OF_TCP = {"duplicated", "ring_lost", "drift"}
 """A stream has no duplicates, and nothing is lost from the middle of it."""
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)  # half a minute, on a machine that has nothing else to do
 def test_many_swarms_break_nothing_and_every_fault_was_there() -> None:
     met: Counter[str] = Counter()

@@ -126,6 +126,7 @@ def test_a_majority_that_forgot_ends_the_hold(five: RedlockNodes) -> None:
             lease.check()
 
 
+@pytest.mark.slow
 def test_a_minority_that_forgot_is_mended(five: RedlockNodes) -> None:
     """With exactly three votes left the next restart would end the hold (L2)."""
     ttl = TTL * 3  # a busy machine may stand still for a second or two: that is not the question
