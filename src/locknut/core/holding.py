@@ -186,7 +186,10 @@ class LeaseCore:
     @property
     def mode(self) -> Mode:
         """Exclusive, shared (a read lock) or permit (a semaphore)."""
-        return Mode.SHARED if self._outer is not None else self._hold.claim.mode
+        hold = self._hold
+        # A read that outlived its write may have a hold that is exclusive in the engine.
+        is_read = self._outer is not None or hold.options.mode is Mode.SHARED
+        return Mode.SHARED if is_read else hold.claim.mode
 
     @property
     def state(self) -> State:

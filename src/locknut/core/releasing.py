@@ -265,7 +265,9 @@ async def _downgrade(client: Client, hold: Hold, lease: LeaseCore) -> None:
     Where the engine cannot, the caller is told, and the hold goes on as it is: it ends with the
     read, and nothing stays held that nobody has.
     """
-    validation.has(client.backend, Capability.DOWNGRADE, _IN_ORDER)
+    if Capability.DOWNGRADE not in client.backend.capabilities:
+        hold.options = hold.options._replace(mode=Mode.SHARED)
+        validation.has(client.backend, Capability.DOWNGRADE, _IN_ORDER)
     try:
         try:
             kept = await client.backend.downgrade(hold.claim)

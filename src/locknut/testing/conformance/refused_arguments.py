@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from locknut.core.values import Capability
+from locknut.core.values import Capability, Mode
 from locknut.errors import ConfigurationError, Unsupported
 from locknut.testing.conformance.scene import Scene
 from locknut.testing.conformance.suite import Part
@@ -140,6 +140,7 @@ class RefusedArguments(Part):
             await write.release()
         assert not write.held
         assert read.held
+        assert read.mode is Mode.SHARED
         assert await other.rwlock("x").write().acquire(blocking=False) is None
-        await read.release()
+        await shared.read().release()
         await scene.free(other, "x")
