@@ -7,11 +7,26 @@ import warnings
 from collections.abc import Callable
 
 from locknut.backends.zookeeper.backend import ZooKeeperBackend
-from locknut.backends.zookeeper.session import CLOSE_PATIENCE, LIMIT
+from locknut.backends.zookeeper.session import CLOSE_PATIENCE, LIMIT, Session
+from locknut.core.ports import Runtime, Signal
+from locknut.runtimes.loop import LoopRuntime
 
 
 class AsyncioBackend(ZooKeeperBackend):
     """For tasks."""
+
+    def __init__(self, session: Session, runtime: Runtime):
+        super().__init__(session, runtime)
+        self._runtime = runtime
+        self.signal = self._signal_here
+
+    def _signal_here(self) -> Signal:
+        """A Locks whose loop was closed is closed on another one: then that one is woken."""
+        if not self._runtime.elsewhere:
+            return self._runtime.signal()
+        here = LoopRuntime(self.now)
+        here.loop  # noqa: B018  # from now on it belongs to the loop that runs here
+        return here.signal()
 
     def _until(self) -> float:
         return self.now() + LIMIT
