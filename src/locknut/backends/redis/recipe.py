@@ -64,7 +64,7 @@ def bulk(word: bytes) -> bytes:
 
 NOTHING_SAID = bulk(b"")
 NOWHERE = NOTHING_SAID
-"""Where a mere try is told of a grant: it does not stand in line."""
+"""Where a non-blocking attempt is told of a grant: nowhere, because it does not stand in line."""
 _DETACH = bulk(b"detach")
 _BACK = bulk(b"back")
 _SECOND = bulk(b"1.000")
