@@ -47,7 +47,7 @@ Errors: LocknutError is the base of all: AcquireTimeout (also a TimeoutError), L
 StaleFence, Unsupported, DeadlockDetected, ConfigurationError, BackendError, BackendUnavailable.
 
 `locknut.aio` has the same names for asyncio. help(locknut.Locks), help(locknut.Lock) and
-help(locknut.Lease) tell more than the long list below.
+help(locknut.Lease) say more than the long list below.
 """
 
 from __future__ import annotations

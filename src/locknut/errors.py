@@ -1,12 +1,12 @@
 """Every exception Locknut raises.
 
     LocknutError
-    ├── AcquireTimeout       (also TimeoutError)    waited long enough, somebody else has it
+    ├── AcquireTimeout       (also TimeoutError)    the timeout expired, somebody else has it
     ├── LeaseLost                                   the hold is no longer ours
     ├── NotHeld              (also RuntimeError)    using what this caller does not hold
     ├── StaleFence                                  a guard refused a step with an old fence
     ├── Unsupported                                 this engine cannot do that
-    ├── DeadlockDetected     (also RuntimeError)    going on would wait for oneself
+    ├── DeadlockDetected     (also RuntimeError)    the caller would wait for itself
     ├── ConfigurationError   (also ValueError)      an argument, a URL or an option is wrong
     └── BackendError                                the engine answered with an error
         └── BackendUnavailable (also ConnectionError)   the engine could not be reached
@@ -44,7 +44,7 @@ class LocknutError(Exception):
         return _rebuild, (type(self), self.message, self.__dict__)
 
     def placed(self, key: str | None, backend: str | None) -> Self:
-        """The same error, told which lock and engine it is about (what is known is kept)."""
+        """Fill in which lock and engine the error is about (what is known is kept)."""
         self.key = self.key if self.key is not None else key
         self.backend = self.backend if self.backend is not None else backend
         return self

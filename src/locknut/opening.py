@@ -24,7 +24,7 @@ from locknut.runtimes import threads
 
 _open: weakref.WeakSet[Client] = weakref.WeakSet()
 _reopening = threading.RLock()
-"""Threads of a forked child that come first get one and the same client."""
+"""Threads of a forked child that reopen a client at the same time get the same one."""
 
 
 class Settings(NamedTuple):
@@ -67,7 +67,7 @@ def way_to(engine: Engine, settings: Settings) -> hints.Way:
 
 
 class Opened(pickling.Named):
-    """What a Locks of either colour is: somebody with a client, in each process its own."""
+    """What a Locks of either face is: an object with a client, a new one in each process."""
 
     _lease_type: ClassVar[Callable[..., Any]]
     _made: Client
@@ -82,7 +82,7 @@ class Opened(pickling.Named):
 
     @classmethod
     def _around(cls, made: Client) -> Self:
-        """One more, with the client of another."""
+        """Return one more Locks, with the client of another one."""
         locks = cls.__new__(cls)
         locks._made, locks._events = made, cast("EventHub", made.events)
         return locks
@@ -90,7 +90,7 @@ class Opened(pickling.Named):
     @staticmethod
     @abstractmethod
     def _backend_of(engine: Engine, runtime: Runtime) -> Backend:
-        """One of this colour."""
+        """Return a backend of this face."""
 
     @property
     def _client(self) -> Client:
@@ -112,7 +112,7 @@ def client(
     events: EventSink,
     serial: int = 0,
 ) -> Client:
-    """Everything one Locks is made of. The keeper is a thread with a connection of its own."""
+    """Make what one Locks consists of. The keeper is a thread with a connection of its own."""
     backend = face._backend_of(engine, runtime)
     urls.ensure(backend, settings.require)
     key_policy = engine.key_policy

@@ -48,7 +48,7 @@ class Origin:
 
 
 class Named:
-    """What is a name with settings: a copy of it is itself."""
+    """The base of what is a name with settings: a copy of it is the same object."""
 
     __slots__ = ()
 

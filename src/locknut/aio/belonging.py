@@ -85,7 +85,7 @@ def left_behind(
 
 def pop_entered(entered: Entered[L], runtime: Runtime, caller: Caller | None) -> tuple[L, Scope]:
     """What this task entered last and has not left yet; or else what another one entered: one that
-    has ended, if there is one, for somebody has to leave for it.
+    has ended, if there is one, because another task has to leave for it.
     """
     if not entered:
         raise NotHeld("left an 'async with' that was not entered")

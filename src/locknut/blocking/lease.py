@@ -95,8 +95,8 @@ class Lease(LeaseCore):
 def on_interrupt(error: BaseException, finish: Callable[..., None], *args: object) -> None:
     """Finish what an interrupt (Ctrl-C) cut short; it may have come before anything was done.
 
-    Other errors have said all there is to say. This is called where an exception is caught, and is
-    not a context manager around the work: entering one would be another moment at which an
+    After other errors there is nothing left to do. This is called where an exception is caught, and
+    is not a context manager around the work: entering one would be another moment at which an
     interrupt leaves everything undone, and it would make every release slower.
     """
     if not isinstance(error, Exception):

@@ -17,7 +17,7 @@ from locknut.errors import LocknutError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The console script; gives back the exit code."""
+    """The console script. Returns the exit code."""
     _fill_closed()
     _show_what_cannot_be_shown()
     words = list(sys.argv[1:] if argv is None else argv)
@@ -69,7 +69,7 @@ def _perform(verb: str, words: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return exit_codes.of_signal(2)
     except BrokenPipeError:
-        # Whoever read us has gone (`| head`); point stdout away so that nothing is flushed to it.
+        # Our reader has gone (`| head`); point stdout away so that nothing is flushed to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return exit_codes.of_signal(13)
     except OSError as error:

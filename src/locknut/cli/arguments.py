@@ -1,7 +1,7 @@
 """What can be written after `locknut VERB`, and what it then means.
 
 What is not on the command line is looked up in the environment, then comes the default. A mistake
-is told in one line and ends with code 64.
+is reported in one line and ends with code 64.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Options(argparse.Namespace):
     verbose: bool
     json: bool
     from_environment: frozenset[str]
-    """Which of these nobody wrote on the command line: variables tell them."""
+    """Which of these come from variables, not from the command line."""
 
     name: str
     command: list[str]
@@ -62,7 +62,7 @@ class Options(argparse.Namespace):
 
 class _Formatter(argparse.HelpFormatter):
     """Of one width: argparse would ask for the terminal's, with modules that take long to import,
-    for each option that it is told of.
+    for each option that is added.
     """
 
     def __init__(self, prog: str):

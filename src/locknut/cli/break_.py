@@ -1,7 +1,7 @@
 """The verb `break`: open a lock by force, but only the hold that was looked at.
 
 The fence says which hold is meant. If the lock changed hands meanwhile nothing is broken. The old
-holder may still be running: it is told, and only a check of the fence at the resource stops it.
+holder may still be running: it is notified, but only a check of the fence at the resource stops it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def main(_verb: str, argv: Sequence[str]) -> int:
     """The verb, from its words to its exit code."""
     options = arguments.of("break", argv)
     messenger = Messenger(quiet=options.quiet, verbose=options.verbose, as_json=options.json)
-    label = target.identity(target.user())  # the holder may be told by whom
+    label = target.identity(target.user())  # the holder sees who broke its lock
     with target.locks(options, label=label) as locks:
         info = locks.info(options.name)
         if not info.holders:

@@ -3,7 +3,7 @@
 On a terminal it stays in the terminal's foreground group, so that the keyboard reaches it; without
 one it leads a session of its own. Either way "the child" is the command and every process it
 started that stayed in its process group: they are signalled together, and the lock is kept until
-the last of them has ended. Who leaves the group (setsid, a daemon) leaves the lock.
+the last of them has ended. A process that leaves the group (setsid, a daemon) no longer counts.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ class Child:
         self.code: int | None = None
         """The command's exit code once it ended (128 + N by signal N); its group may live on."""
         self.stopped = False
-        """The command was stopped; whoever acts on it sets it back."""
+        """The command was stopped; the supervisor sets it back once it has acted on that."""
         self._adopting = adopting
         self._gone = False
 
     def gone(self) -> bool:
-        """Take in who ended; True when the command and all of its group have."""
+        """Reap the processes that ended; True when the command and all of its group have."""
         if not self._gone:
             self._reap(-1)
             left = self._reap(-self.group) or self._group_exists()
@@ -81,7 +81,7 @@ class Child:
             _send(os.killpg, self.group, signum)
 
     def _reap(self, which: int) -> bool:
-        """Take in who ended among `which` (as waitpid counts); True while some of them live."""
+        """Reap those of `which` (as waitpid counts) that ended; True while some of them live."""
         with suppress(ChildProcessError):
             while True:
                 pid, status = os.waitpid(which, os.WNOHANG | os.WUNTRACED)

@@ -46,8 +46,8 @@ def adopt_orphans(call: Prctl) -> bool:
 def descendants(group: int) -> list[int]:
     """The processes of `group` that come from this one, however deep; empty where unknown.
 
-    Parents come before their children: a shell that is told after the command it waits for would go
-    on with its next line in between.
+    Parents come before their children: a shell that gets the signal after the command it waits for
+    would go on with its next line in between.
     """
     parents: dict[int, int] = {}
     members: list[int] = []

@@ -28,7 +28,7 @@ class Messenger:
         self.verbose = verbose
         self.as_json = as_json
         self.hurried = False
-        """While a command has to be watched, nobody who stops reading may hold us up."""
+        """While a command has to be watched, a reader that stops reading must not hold us up."""
 
     @property
     def chatty(self) -> bool:
@@ -66,7 +66,7 @@ class Messenger:
 
 
 def _takes_a_line() -> bool:
-    """Whether stderr takes a line now: not a full pipe, nor a terminal that was told to wait."""
+    """Whether stderr takes a line now: not a full pipe, nor a terminal that is stopped (Ctrl-S)."""
     poll = select.poll()
     poll.register(2, select.POLLOUT)
     return bool(poll.poll(0))
@@ -74,7 +74,7 @@ def _takes_a_line() -> bool:
 
 def as_json(facts: object) -> str:
     """One line of JSON."""
-    import json  # 3 ms that only those pay who ask for it
+    import json  # 3 ms that only --json pays
 
     return json.dumps(facts)
 
@@ -90,14 +90,14 @@ def quoted(name: str) -> str:
 
 
 def who(holder: Holder) -> str:
-    """deploy@web-3:4121, as far as the engine tells."""
+    """deploy@web-3:4121, as far as the engine knows."""
     name = titles.split(holder.label)[0] or holder.owner or holder.who
     place = holder.host if holder.pid is None else f"{holder.host}:{holder.pid}"
     return plain("@".join(part for part in (name, place) if part)) or "somebody"
 
 
 def command(holder: Holder) -> str:
-    """pg_dump orders: what a `locknut run` runs under the lock; empty if the holder is no such."""
+    """pg_dump orders: what a `locknut run` runs under the lock; empty for other holders."""
     return plain(titles.split(holder.label)[1])
 
 

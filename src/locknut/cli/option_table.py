@@ -1,7 +1,7 @@
 """Every option of every verb: its spellings, the variable behind it, its default, its one line.
 
 flock's letters where flock has them. The variables of `run` start with LOCKNUT_RUN_, because names
-like LOCKNUT_TTL are what the child is told, and a nested `locknut run` must not take them as
+like LOCKNUT_TTL are set for the child, and a nested `locknut run` must not take them as
 orders.
 """
 
@@ -202,7 +202,14 @@ BREAK = (
         option_values.whole,
         "N",
     ),
-    Option("reason", ("--reason",), "why; the holder is told", str, "TEXT", default=""),
+    Option(
+        "reason",
+        ("--reason",),
+        "why the lock is broken; the holder sees it",
+        str,
+        "TEXT",
+        default="",
+    ),
     _switch("yes", "-y", "--yes", explain="do not ask for confirmation"),
 )
 

@@ -11,7 +11,7 @@ from locknut.cli.messages import as_json, plain
 
 
 def main(_verb: str, argv: Sequence[str]) -> int:
-    """The verb, from its words to its exit code; what is wrong is told as for every verb."""
+    """The verb, from its words to its exit code; errors are reported as for every verb."""
     options = arguments.of("ping", argv)
     with target.locks(options) as locks:
         answer = locks.ping(options.wait)

@@ -1,7 +1,7 @@
-"""The verb `run`: take the lock, run the command under it, give the lock back, pass the code on.
+"""The verb `run`: take the lock, run the command under it, release the lock, pass the code on.
 
-Decides what happens at each turn (busy, interrupted, no engine, lost, done); how a process is
-handled is in `child` and `supervision`.
+This file decides what happens in each case (busy, interrupted, no engine, lost, done); how a
+process is handled is in `child` and `supervision`.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Run:
             code = self._run_child(lease)
             self._stay(lease)
         finally:
-            if lease.held:  # or the loss has been told already
+            if lease.held:  # else the loss has been reported already
                 lost = self._release(lease)
         held = span(clock.now() - self.since)
         self.messenger.detail("released", f"done with {name} after {held}", **facts)
@@ -119,7 +119,7 @@ class Run:
     def _run_child(self, lease: Lease | None) -> int:
         """Start the command and stay with it until it and its group are gone."""
         if lease is not None:
-            lease.check()  # we may have been stopped, or held up by whoever reads our messages
+            lease.check()  # we may have been stopped, or held up by the reader of our messages
         rules = self._rules(lease)
         told, tell = os.pipe()
         on_terminal = os.isatty(0)
@@ -160,7 +160,7 @@ class Run:
         return Rules(self.options.on_lost, grace, self.options.max_hold)
 
     def _environment(self, lease: Lease | None, lost_fd: int) -> dict[str, str]:
-        """What the child is told; never the URL, which may hold a password."""
+        """The variables of the child; never the URL, which may hold a password."""
         told = {"LOCKNUT_LOCK": self.options.name, "LOCKNUT_OWNER": target.identity(self.label)}
         known = ("LOCK_NAMESPACE", "FENCE", "TTL", "BACKEND", "LOST_FD")
         told |= dict.fromkeys((f"LOCKNUT_{each}" for each in known), "")

@@ -23,7 +23,7 @@ _SOON = 2.0
 
 
 def acquire(locks: Locks, options: Options, messenger: Messenger) -> Lease | None:
-    """The lease, or None after saying who has the lock."""
+    """Return the lease, or None after a message that says who has the lock."""
     lock = _lock(locks, options)
     lease: Lease | None = None
     if options.wait == 0 or messenger.verbose:
@@ -81,12 +81,12 @@ def _say_waiting(locks: Locks, options: Options, messenger: Messenger) -> None:
 def _say_busy(info: LockInfo | None, place: str, options: Options, messenger: Messenger) -> None:
     """Who has it, and what to do about it."""
     if info is None:
-        message = f"{quoted(options.name)} is held, and the engine does not tell by whom"
+        message = f"{quoted(options.name)} is held, but the engine does not say by whom"
         messenger.say("busy", message, lock=options.name)
         return
     messenger.say("busy", describe(info, place), **facts_of(info, place))
     if fence := next((holder.fence for holder in info.holders), None):
-        from locknut.cli import break_hint  # only for those who are told
+        from locknut.cli import break_hint  # only for this message
 
         command, note = break_hint.break_command(info.name, fence, options)
         messenger.say("hint", f"to force it open{note}: {command}", command=command)

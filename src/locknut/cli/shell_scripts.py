@@ -1,4 +1,4 @@
-"""The scripts that teach bash, zsh and fish to complete `locknut` (see `completing`)."""
+"""The scripts that teach bash, zsh and fish to complete `locknut` (see `completion`)."""
 
 from __future__ import annotations
 

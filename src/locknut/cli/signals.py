@@ -35,7 +35,7 @@ _ECHO = 1.0
 
 
 _A_DAY = 86400.0
-"""poll(2) counts milliseconds in 31 bits; who waits longer than a day looks up once a day."""
+"""poll(2) counts milliseconds in 31 bits; a longer wait wakes up once a day."""
 
 
 class Interrupted(BaseException):
@@ -115,7 +115,7 @@ class Signals:
         return came
 
     def stop_here(self) -> bool:
-        """Stop as the terminal's stop key does, and go on when told to; False if not stopped.
+        """Stop as the terminal's stop key does, until SIGCONT; False if we were not stopped.
 
         By the default action, not by SIGSTOP: the kernel refuses it where no shell could ever
         continue us. What queued up about stopping and going on is done with afterwards.

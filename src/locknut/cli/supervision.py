@@ -1,7 +1,7 @@
 """While the child runs: pass signals on, and stop it before the lock is somebody else's.
 
 The loss protocol: the hold is sure to last until a moment on our own clock, moved on by each
-renewal. When only `grace` is left of it the child is told to go (SIGTERM), and at that moment it is
+renewal. When only `grace` is left of it the child gets SIGTERM, and at that moment it is
 killed, whatever the network does; at once, if we were stopped and wake up too late. Where a hold
 is taken away all at once (broken by force) the grace comes after the fact. Nothing here waits for
 the engine.
@@ -75,7 +75,7 @@ class Supervisor:
         self._on_lost_pipe: int | None = None
 
     def close_on_loss(self, descriptor: int) -> None:
-        """The write end of the pipe that tells the child of the loss."""
+        """Take the write end of the pipe whose end of file means the loss to the child."""
         self._on_lost_pipe = descriptor
 
     def watch(self) -> int:
@@ -116,7 +116,7 @@ class Supervisor:
         return lease.state is State.LOST or lease.remaining <= self._head_start()
 
     def _head_start(self) -> float:
-        """How long before the end of the hold the child is told."""
+        """How long before the end of the hold the child gets its signal."""
         needs_time = self._rules.on_lost.signum not in (0, signal.SIGKILL)
         return self._rules.grace if needs_time else 0.0
 

@@ -1,7 +1,7 @@
 """The verb `wait`: return when nobody holds the lock, without ever taking it.
 
-It only looks, again and again with growing pauses. Standing in the line would be told sooner, but
-whoever asked with `run -n` in the moment of our turn would be turned away by a mere onlooker.
+It only looks, again and again with growing pauses. In the line it would learn it sooner, but
+then a `run -n` that asks at the moment of our turn would be refused because of an onlooker.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
             return
         lease = lend(client, request, hold, caller, acquired)
         if client.closed and lease is not None:
-            # Meanwhile: either closing has seen this hold, or we see here that it is closed.
+            # It was closed meanwhile: either closing has seen this hold, or we see that here.
             await _give_back(client, lease)
             client.ensure_open()
     except BaseException as error:
@@ -162,7 +162,7 @@ def join(client: Client, request: LockRequest, state: AcquireState) -> None:
 
 
 async def _wait_in_line(client: Client, request: LockRequest, state: AcquireState) -> Hold | None:
-    """Until the hold is handed over to us, or it is our turn to ask."""
+    """Wait until the hold is handed over to us, or it is our turn to ask."""
     runtime, line, waiter, until = client.runtime, state.line, state.waiter, state.until
     if line is None or waiter is None:
         return None
@@ -218,7 +218,7 @@ async def _win(
         hold.outcome_unknown = state.unanswered > 0
         if answer.anchor is not None and _half_used_up(hold, runtime.now()):
             # Asked for again it has its full ttl (S1). It may have run out meanwhile, and the claim
-            # been granted once more, under a larger number: a mere renewal would not tell.
+            # been granted once more, under a larger number: a renewal alone would not show it.
             answer, sent = await _ask(client, request, state)
             continue
         if runtime.now() < hold.valid_until:

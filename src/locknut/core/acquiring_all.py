@@ -1,8 +1,8 @@
 """Several locks at once: all or nothing, in one global order, so that two callers never deadlock.
 
 What is free is taken in one command where the engine can; else each is waited for in its turn.
-The order is by name, then by the Locks' id. That holds only if nobody who already has one of them
-asks for more, so such a call is refused instead of risking it (L15).
+The order is by name, then by the Locks' id. It helps only if a caller that already has one of them
+does not ask for more, so such a call is refused (L15).
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def let_go(parts: Sequence[Part], caller: Caller | None) -> None:
 
 
 async def roll_back(acquired: list[LeaseCore]) -> None:
-    """Give back what was taken so far; the caller gets the error, or the None, that made us."""
+    """Give back what was taken so far; the caller gets the error, or the None, that led here."""
     try:
         await release_all(acquired)
     except LocknutError:

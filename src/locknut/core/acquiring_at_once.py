@@ -40,7 +40,7 @@ async def acquire_at_once(
     caller = client.runtime.caller()
     states = [AcquireState(caller, until, asked) for _ in requests]
     try:
-        # Those who wait in this process are not overtaken; nor do we wait while we have a turn.
+        # We do not overtake the waiters of this process, nor do we wait while we have a turn.
         ours = all(
             _have_turn(client, request, state)
             for request, state in zip(requests, states, strict=True)
@@ -104,7 +104,7 @@ async def _ask(
 async def _give_up(
     client: Client, requests: Sequence[LockRequest], states: list[AcquireState]
 ) -> None:
-    """As `acquiring.give_up`, for all of them."""
+    """As `giving_up.give_up`, for all of them."""
     limit = min((state.limit for state in states), default=NEVER)
     until = min(limit, client.runtime.now() + pacing.GRACE)
     with suppress(BackendUnavailable):
@@ -114,7 +114,7 @@ async def _give_up(
 async def _leave(
     client: Client, requests: Sequence[LockRequest], states: list[AcquireState]
 ) -> None:
-    """As if we had never come. What was sent and not answered may be applied later (L3)."""
+    """Undo all of it. What was sent and not answered may be applied later (L3)."""
     unanswered = max((state.unanswered for state in states), default=0)
     for request, state in zip(requests, states, strict=True):
         state.unanswered = unanswered

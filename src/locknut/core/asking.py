@@ -61,7 +61,7 @@ class AcquireState:
         """Sendings of the claim without an answer: any may still be applied, later (L3)."""
         self.hold: Hold | None = None
         self.ended: Hold | None = None
-        """The hold while it is given back: nobody else will."""
+        """The hold while it is given back: nobody else would do it."""
 
     def inherit(self, left: tuple[Claim, int]) -> None:
         """Take over the claim of a caller that gave up, and with it its place in the engine."""
@@ -124,7 +124,7 @@ async def ask_again(
     while True:
         again = runtime.now() + pacing.backoff(tries, runtime.random())
         await runtime.signal().wait(min(again, give_up))
-        client.ensure_open()  # closing hangs up: that is no outage
+        client.ensure_open()  # closing hangs up: that is not an outage
         sent = runtime.now()
         if state.unfinished is not None or sent >= state.limit:
             raise error
@@ -133,7 +133,7 @@ async def ask_again(
         try:
             answer = await runtime.finish(command(), state.limit, state)
         except BackendUnavailable as repeated:
-            if state.unfinished is None:  # one that was left behind tells nothing of what is wrong
+            if state.unfinished is None:  # one that was left behind does not say what is wrong
                 error = repeated
             if runtime.now() >= give_up:
                 raise error from None

@@ -1,4 +1,4 @@
-"""What an engine need not write: defaults for everything that the core can do without.
+"""Base classes for engines, with defaults for everything that the core can do without.
 
 An author writes `attempt`, `renew`, `release`, `inspect`, `break_hold` and `close`, and overrides
 the rest where the engine can do better. docs/extending.md is the page about it.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class BaseBackend(ABC):
-    """A `Backend` (`ports.py` says what each of these means) that lacks six methods."""
+    """A `Backend` that lacks six methods; `ports.py` says what each attribute and method means."""
 
     name: str
     capabilities: frozenset[Capability]
@@ -100,7 +100,7 @@ class BaseBackend(ABC):
         return await self.inspect(key)
 
     def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:  # noqa: ARG002
-        """Nobody rings: the core asks again after `Busy.retry_in`."""
+        """The signal is never rung: the core asks again after `Busy.retry_in`."""
         return nullcontext(signal())
 
     def scatter(self, claims: Sequence[Claim]) -> Sequence[object]:
@@ -108,7 +108,7 @@ class BaseBackend(ABC):
         return [None] * len(claims)
 
     def listen(self, on_notice: Callable[[str | None, Notice], None]) -> None:  # noqa: B027
-        """Nothing is told that `renew` does not tell."""
+        """There are no notices: `renew` is enough to notice a loss."""
 
     def hung_up(self) -> bool:
         return False

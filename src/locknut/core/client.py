@@ -101,7 +101,7 @@ class Client:
         self.heartbeat = backend.heartbeat
         self.id = id
         self.how_to_see = how_to_see
-        """Says in messages how a person can see who holds a name."""
+        """How a person can see who holds a name, for messages."""
         self.serial = serial or next(_serials)
         self.reopen = reopen
         """In a forked child: makes the client that takes the place of this one."""
@@ -118,7 +118,7 @@ class Client:
         self.waiting: set[Signal] = set()
         """What callers sleep on, so that closing can wake them."""
         self.questions: dict[str, Question] = {}
-        """Who holds these keys is being asked."""
+        """The questions who holds a key that are being asked now, by key."""
         self._not_emitted: deque[Event] = deque()
         """Events that are emitted aside, including the one that is being emitted now."""
         self.on_errands = 0
@@ -180,8 +180,8 @@ class Client:
         return _new_tuple(Claim, new)  # half the price of Claim(...), and every attempt makes one
 
     def patience(self, left: float) -> float:
-        """How long a first question may wait in the engine: not at all where somebody wants to be
-        told of it.
+        """How long a first question may wait in the engine: not at all where somebody listens to
+        the event of a wait.
         """
         return 0.0 if self.events.wants("waiting") else left
 
@@ -261,7 +261,7 @@ class Client:
         losing.on_notice(self, claim_id, what)
 
     def begin(self, hold: Hold) -> None:
-        """From now on this hold is ours to keep."""
+        """From now on the keeper looks after this hold."""
         self.holds[hold.claim.id] = hold
         if hold.ttl != hold.claim.ttl and renewal_times.is_short(hold):
             hold.due = min(hold.due, self.runtime.now() + renewal_times.CONFIRM_AFTER)

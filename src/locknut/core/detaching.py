@@ -38,7 +38,7 @@ def checked_ttl(backend: Backend, ttl: validation.Duration | None) -> float | No
 
 
 async def detach(client: Client, lease: LeaseCore, ttl: float | None) -> str:
-    """Stop keeping the hold here; it lives on in the engine for `ttl`, for whoever has the text."""
+    """Stop keeping the hold here; it lives on in the engine for `ttl`, until `attach`."""
     hold = lease._hold
     if client.nested():
         client.refuse_nested()

@@ -35,7 +35,7 @@ async def leave(client: Client, backend: Backend, runtime: Runtime) -> None:
         ended = [lease for hold in holds for lease in losing.end_leases(hold, State.LOST, "exit")]
         for hold in holds:
             client.drop(hold)
-    for lease in ended:  # `on_lost` is not called: this is no trouble, the program ends
+    for lease in ended:  # `on_lost` is not called: nothing is wrong, the program ends
         for signal in lease._signals:
             signal.notify()
     until = runtime.now() + pacing.RELEASE_PATIENCE

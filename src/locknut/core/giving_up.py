@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 async def give_up(client: Client, request: LockRequest, state: AcquireState) -> None:
-    """Leave as if we had never come, in the caller's time as far as there is any: the rest behind
-    him. Runs to its end even when he is cancelled.
+    """Undo the acquire, in the caller's time as far as there is any, and the rest behind its back.
+    Runs to its end even when the caller is cancelled.
     """
     until = min(state.limit, client.runtime.now() + pacing.GRACE)
     try:
         with suppress(BackendUnavailable):  # the caller gets the error that made it leave
             await client.runtime.finish(retreat(client, request, state), until)
     finally:
-        if state.line is not None:  # it goes on behind him, and whoever waits behind it is told so
+        if state.line is not None:  # it goes on behind our back, and the waiters learn it here
             state.line.unheard = True
 
 

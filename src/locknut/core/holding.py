@@ -263,7 +263,7 @@ class LeaseCore:
             caller[self._slot] = self
 
     def _who(self) -> str:
-        """The thread or task that has it, for people; the one that asked, where that is gone."""
+        """The thread or task that has it, for people; if that is gone, the one that asked."""
         caller = self._caller()
         return self._hold.claim.who if caller is None else caller.who
 

@@ -70,7 +70,7 @@ class Keeper:
         self._backend: Backend | None = None
         """The connection of its own, while it runs."""
         self._hung_up: Callable[[], bool] | None = None
-        """Of a backend that can tell without asking: see `ports.Glances`."""
+        """Of a backend that `notices_hang_up`; else None."""
 
     def open_backend(self) -> Backend:
         """A connection of its own."""
@@ -140,7 +140,7 @@ class Keeper:
 
     def _take_ticket(self) -> bool:
         try:
-            self._tickets.pop()  # atomic: of two who try, one gets it
+            self._tickets.pop()  # atomic: of two threads that try, one gets it
         except IndexError:
             return False
         except BaseException:  # interrupted (Ctrl-C) with the ticket in hand
@@ -221,7 +221,7 @@ class Keeper:
             raise
 
     async def _look_at_all(self, backend: Backend) -> None:
-        """Ask an engine that tells nobody of holds that were taken away whether they are ours."""
+        """Ask whether all holds are still ours, where the engine sends no notice of a loss."""
         self.beating, self._beat_at = False, NEVER  # first: a new hold beats anew
         holds = list(self.client.holds.copy().values())
         if holds:

@@ -104,7 +104,7 @@ def broken(note: str) -> str:
 
 
 def on_notice(client: Client, claim_id: str | None, what: Notice) -> None:
-    """The engine says, unasked, what became of one hold or of all."""
+    """Take in a notice of the engine: what became of one hold, or of all."""
     with client.guard:
         holds = list(client.holds.values()) if claim_id is None else []
         one = client.holds.get(claim_id) if claim_id is not None else None

@@ -8,7 +8,7 @@ MARGIN_SECONDS = 0.002
 
 RENEWALS_PER_TTL = 3
 GRACE = 0.2
-"""How long a caller whose time is over, or who is cancelled, waits for the answer to a command."""
+"""How long a caller whose time is over, or that is cancelled, waits for the answer to a command."""
 TRY_LIMIT = 0.8
 """How long a non-blocking attempt, which has no time at all, waits for its answer."""
 MOMENT = 0.1
@@ -20,7 +20,7 @@ COHORT_SECONDS = 0.010
 """How long a process may pass one remote grant around among its own before others get a turn."""
 LINE_NET = 1.0
 """How often the first in the line of its own process looks for itself whether it is its turn; those
-behind it, who may be thousands, do so five to ten times less often, and not all at once."""
+behind it, which may be thousands, do so five to ten times less often, and not all at once."""
 RETRY_FIRST = 0.02
 RETRY_MOST = 1.0
 

@@ -1,8 +1,8 @@
 """Whether the engine works for us, now: a lock is taken and given back, and nothing is kept of it.
 
-The lock is shared where the engine can do that, so that those who ping at the same time do not wait
-for each other. Its name is always the same, because engines remember a name for a while. It is no
-lease: nobody hears of it, nothing renews it, and it stands in no line.
+The lock is shared where the engine can do that, so that simultaneous pings do not wait
+for each other. Its name is always the same, because engines remember a name for a while. It is not
+a lease: it makes no events, nothing renews it, and it stands in no line.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 NAME: Final = "locknut.ping"
 """The name that is reserved for this, in each namespace."""
 _TTL: Final = 5.0
-"""How long the hold of somebody who died meanwhile stays in the engine."""
+"""How long the hold stays in the engine if we die meanwhile."""
 _PAUSE: Final = 0.02
-"""Before somebody else who pings is asked for again, where the lock cannot be shared."""
+"""Before we ask again, where the lock cannot be shared and another ping has it."""
 
 
 async def ping(client: Client, timeout: validation.Duration) -> float:

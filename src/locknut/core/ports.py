@@ -6,7 +6,7 @@ Rules every backend keeps (the conformance suite tests them; tags lead to docs/h
    connection (an asyncio backend does not use `asyncio.timeout` for it, nor `wait_for`: those
    cancel their task, and a command does not see that of its caller's). Only waits can be cancelled.
    A caller whose time is over returns all the same, and what the command may have done is undone
-   behind him. On a loop the core sees to that: the command is finished by another task, so it must
+   behind it. On a loop the core sees to that: the command is finished by another task, so it must
    not depend on the task that it began in. A thread cannot leave a command: whatever blocks in a
    blocking backend (connecting, sending, receiving, waiting for a connection) waits for no longer
    than `runtimes.deadlines.time_left(its own limit)`, and a command for which there is no time left
@@ -231,9 +231,9 @@ class Backend(Protocol):
     async def break_hold(self, key: str, raw: int | None, note: str = "") -> LockInfo | None:
         """Free the key by force: only where `raw` (if given) still holds it.
 
-        Returns what was broken, or None if there was nothing to break. The holder is told `Broken`
-        with this note, by its next `renew` or unasked, where the engine `passes_notes`. The note
-        decides nothing, and goes away by itself.
+        Returns what was broken, or None if there was nothing to break. Where the engine
+        `passes_notes`, the holder gets `Broken` with this note, from its next `renew` or as a
+        notice. The note decides nothing, and goes away by itself.
         """
 
     async def inspect(self, key: str | None = None) -> list[LockInfo]:
@@ -243,7 +243,7 @@ class Backend(Protocol):
         """`inspect` of all keys that begin with `prefix`, a namespace and its colon."""
 
     async def inspect_holders(self, key: str) -> list[LockInfo]:
-        """`inspect` of one key; those who wait may be left out."""
+        """`inspect` of one key; the waiters may be left out."""
 
     def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
         """Have a signal rung when asking again may be worth it, until the context ends.
@@ -252,7 +252,7 @@ class Backend(Protocol):
         """
 
     def listen(self, on_notice: Callable[[str | None, Notice], None]) -> None:
-        """Tell `on_notice(claim id, or None for all of them, what became of it)`, from any thread.
+        """Call `on_notice(claim id, or None for all of them, what became of it)`, from any thread.
         HELD means that nothing is known against it, but that it should be renewed at once.
         """
 
@@ -268,7 +268,7 @@ class Backend(Protocol):
 
     @property
     def inside(self) -> Callable[[], bool]:
-        """Tells whether this thread is in the middle of a command, and another one would wait for
+        """Says whether this thread is in the middle of a command, and another one would wait for
         it: asked before each call, because finalizers and signal handlers call from anywhere.
         """
 

@@ -158,8 +158,8 @@ def _decide(client: Client, hold: Hold) -> Waiter | None:
 
 
 async def end(client: Client, hold: Hold, lease: LeaseCore | None = None) -> None:
-    """Give the hold back to the engine, then the turn to the next of this process; and tell of the
-    lease that was released.
+    """Give the hold back to the engine, then the turn to the next of this process; and emit the
+    event of the lease that was released.
     """
     try:
         if not await client.backend.release(hold.claim, outcome_unknown=hold.outcome_unknown):
@@ -241,7 +241,7 @@ def pass_on_turn_of(client: Client, hold: Hold) -> None:
 async def _insist(
     client: Client, command: Callable[[], Coroutine[Any, Any, T]], undo: Hold | None = None
 ) -> T:
-    """Send until answered, for a while; then leave it to the keeper and tell the caller."""
+    """Send until answered, for a while; then leave it to the keeper and raise the error."""
     runtime = client.runtime
     give_up = min(runtime.now() + pacing.RELEASE_PATIENCE, runtime.deadline())
     tries = 0
@@ -262,8 +262,8 @@ async def _insist(
 async def _downgrade(client: Client, hold: Hold, lease: LeaseCore) -> None:
     """Make the hold a shared one: readers come in, and writers of this process may ask.
 
-    Where the engine cannot, the caller is told, and the hold goes on as it is: it ends with the
-    read, and nothing stays held that nobody has.
+    Where the engine cannot, this raises Unsupported, and the hold goes on as it is: it ends with
+    the read, so nothing stays held without a lease.
     """
     if Capability.DOWNGRADE not in client.backend.capabilities:
         hold.options = hold.options._replace(mode=Mode.SHARED)

@@ -24,8 +24,8 @@ SHARE = 0.4
 async def give_back(
     backend: Backend, runtime: Runtime, left: list[Hold], until: float, *, insist: bool = True
 ) -> None:
-    """Take out of `left` what was answered, until nothing is left to ask for or that time. Who does
-    not insist asks nobody again who did not answer.
+    """Take out of `left` what was answered, until nothing is left to ask for or that time. Without
+    `insist`, a server that did not answer is not asked again.
     """
     groups = _groups(backend, left)
     share = SHARE if len(groups) > 1 else NEVER
@@ -59,7 +59,7 @@ class _Rounds:
         """What no engine should say."""
 
     async def unanswered(self, group: list[Hold]) -> list[Hold]:
-        """Give back as many of them as are answered; the others."""
+        """Give back as many of them as are answered. Return the others."""
         while group and self._runtime.now() < self._until:
             some = group[: self._at_once]
             work = _release(self._backend, some)

@@ -25,7 +25,7 @@ def is_short(hold: Hold) -> bool:
 
 
 def interval(hold: Hold) -> float:
-    """How often it is renewed: at a third of its ttl. Those without have the heartbeat.
+    """How often it is renewed: at a third of its ttl. Holds without a ttl have the heartbeat.
 
     A grant for less than was asked is confirmed even where nothing is renewed: just once, for
     then it has its full ttl.
@@ -57,7 +57,7 @@ def sooner(hold: Hold, start: float) -> float:
 
 def back_by(holds: list[Hold], now: float, ttl: float) -> float:
     """When a renewal of short holds is given up, to warn of the risk and to ask once more; or if it
-    is too late for that, to tell of the loss in time.
+    is too late for that, to report the loss in time.
     """
     at_risk = min(NEVER if hold.failures else hold.anchor + ttl * 2 / 3 for hold in holds)
     if now + ttl / 6 <= at_risk < NEVER:

@@ -1,7 +1,8 @@
-"""What is given back behind its caller: claims that were withdrawn or lost, until that is answered.
+"""Claims that are given back behind their callers, because they were withdrawn or lost.
 
-Filled from anywhere, a destructor included, so without a mutex: appends are atomic. The keeper
-empties it, several claims in one round trip where the engine can.
+Each is released until the engine answers. The queue is filled from anywhere, a destructor included,
+so without a mutex: appends are atomic. The keeper empties it, several claims in one round trip
+where the engine can.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""What is refused at the door: names, durations and numbers, with an error that names the argument.
+"""Checks what users pass: names, durations and numbers. The error names the argument.
 
-Inside, a duration is seconds as float and a deadline is `until`; the forms users like end here.
+Inside the core a duration is seconds as float, and a deadline is `until`; the other forms that
+users may write end here.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ COMMON_OPTIONS = ("namespace", "id")
 MAX_NAME_BYTES = 1024
 FOREVER = math.inf
 MOST_PERMITS = 10**14
-"""From here on Lua writes a number in a way that nobody reads back."""
+"""From here on Lua writes a number in a form that cannot be read back exactly."""
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
@@ -63,8 +64,8 @@ def _spelled(text: str, argument: str) -> float:
 
 
 def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """Which of the known words was meant, to be put behind the one that is not known."""
-    from difflib import get_close_matches  # only for those who err
+    """Which of the known words was probably meant, as the end of a message; else empty."""
+    from difflib import get_close_matches  # only needed for an error
 
     found = get_close_matches(word.lower(), list(known), n=1, cutoff=cutoff)
     return f", did you mean {found[0]!r}?" if found else ""
@@ -127,7 +128,7 @@ def max_hold(value: Duration | None) -> float | None:
 
 
 def wait(timeout: Duration | None) -> float:
-    """How long to wait at most: None and -1 mean for ever, 0 means one try (as in threading)."""
+    """How long to wait at most: None and -1 mean forever, 0 means one try (as in threading)."""
     if timeout is None or (timeout == -1 and not isinstance(timeout, str)):
         return FOREVER
     return seconds(timeout, "timeout")
@@ -153,7 +154,7 @@ def cohort(value: object) -> int:
 
 
 def required(names: Iterable[str]) -> tuple[str, ...]:
-    """The capabilities that somebody insists on. A text would be taken for its letters."""
+    """The capabilities that the user insists on. A text would be taken for its letters."""
     if isinstance(names, str):
         message = f"require must be a set of names, got {names!r}: write require={{{names!r}}}"
         raise ConfigurationError(message)
@@ -172,7 +173,7 @@ _NEEDS = {Mode.SHARED: Capability.SHARED, Mode.PERMIT: Capability.PERMITS}
 
 
 def able(backend: Backend, mode: Mode, *, fair: bool, owner: str | None) -> None:
-    """Refuse a lock that the engine cannot have, naming the engine and the feature."""
+    """Refuse a lock that the engine does not have; the error names the engine and the feature."""
     wanted = _NEEDS.get(mode)
     if wanted is not None:
         has(backend, wanted)

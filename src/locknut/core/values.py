@@ -1,4 +1,4 @@
-"""What travels between the core and an engine: claims, answers, and what others may see."""
+"""What travels between the core and an engine: claims, answers, and what users are shown."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Claim(NamedTuple):
     owner: str | None = None
     """Claims of one owner hold an exclusive key together, each with its own expiry."""
     who: str = ""
-    """The thread or task, for those who look: shown, never decided on."""
+    """The thread or task, for people: shown, never decided on."""
     label: str = ""
     """What the user calls this holder: shown, never decided on."""
     waits: bool = True

@@ -6,9 +6,9 @@ the wait here. Only beside an argument of redis-py is it certain which one is me
 error says so.
 
 `async with` on a blocking lock and `with` on an asyncio lock raise an error that names the right
-face. Python finds `__aenter__` by the type alone, so something has to stand there. It must say no
-to everybody who only asks whether it is there, so its error is an AttributeError too, and `hasattr`
-says False.
+face. Python finds `__aenter__` by the type alone, so something has to stand there. It must not
+look like a method to code that only asks whether there is one, so its error is an AttributeError
+too, and `hasattr` returns False.
 """
 
 from __future__ import annotations

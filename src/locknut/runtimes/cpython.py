@@ -22,7 +22,7 @@ any other interpreter public ways take their place, which are right as well and 
 8. *The frame of the caller*, `sys._getframe`: for the line that a warning is about. Without it
    `inspect` is asked, and imported for it.
 
-asyncio is not imported here: a program that blocks need not pay for it.
+This file does not import asyncio at its top: a blocking program need not pay for it.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def running_loop() -> Any:
 
 
 def asks_for_loop(events: Any) -> Callable[[], Any]:
-    """The same function, for those who have `asyncio.events` anyway."""
+    """The function that asks for it, for modules that have `asyncio.events` anyway."""
     if IS_KNOWN:
         asks: Callable[[], Any] = events._get_running_loop
         return asks

@@ -36,7 +36,7 @@ async def within(work: Awaitable[T], until: float) -> T:
 
 
 def hurried() -> bool:
-    """Whether the caller can wait for so long only."""
+    """Whether the caller has a deadline."""
     return current.until != math.inf
 
 
@@ -46,8 +46,8 @@ def has_time() -> bool:
 
 
 def time_left(limit: float) -> float:
-    """How long a command may take whose own limit this is; TimeoutError if there is no time left:
-    then it must not be sent.
+    """Return how long a command with this limit of its own may take. Raise TimeoutError if there is
+    no time left: then it must not be sent.
     """
     until = current.until
     if until == math.inf:

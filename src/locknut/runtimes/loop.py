@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 running_loop = asks_for_loop(asyncio.events)
 LONGEST_TIMER = 86400.0
-"""Seconds. A longer wait wakes up in between, and whoever waits looks again."""
+"""Seconds. A longer wait wakes up in between, and its caller looks again."""
 _owners: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
 """The tasks that carry a `Caller`. It hangs on the task itself: in a table beside the tasks,
-whatever a task owns that leads back to the task (a callback, say) would keep both for ever."""
+whatever a task owns that leads back to the task (a callback, say) would keep both forever."""
 
 
 def _caller_of(task: asyncio.Task[Any]) -> Caller:
@@ -86,7 +86,7 @@ class LoopSignal:
             loop = self._runtime.loop
             future = loop.create_future()
             self._future = weakref.ref(future)
-            timer = None  # a wait for ever needs none, and a cancelled one would linger in the loop
+            timer = None  # a wait forever needs none, and a cancelled one would linger in the loop
             if left != math.inf:
                 timer = loop.call_later(min(left, LONGEST_TIMER), _wake, future)
             try:
@@ -187,7 +187,7 @@ class LoopRuntime(BaseRuntime):
         return _caller_of(task)
 
     def caller_or_none(self) -> Caller | None:
-        """The same, for whoever may be outside of any task, or on another loop: None."""
+        """The same for calls that may come from outside of any task or from another loop: None."""
         loop = self._loop if get_ident() == self._thread else None
         task = None if loop is None else current_task(loop)
         if task is None:  # a call of long ago, or from elsewhere

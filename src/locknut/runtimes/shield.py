@@ -186,7 +186,7 @@ def _rest(work: Coroutine[Any, Any, Any], awaited: Any) -> Generator[Any, None, 
                 awaited = work.throw(error)
             else:
                 awaited = work.send(None)
-    except (StopIteration, Exception):  # noqa: BLE001  # nobody is told
+    except (StopIteration, Exception):  # noqa: BLE001  # nobody asks for it
         return
 
 

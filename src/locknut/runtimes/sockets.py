@@ -1,8 +1,8 @@
 """Which sockets this process has opened, so that a forked child closes its copies at once.
 
-A copy that stays open keeps a connection alive after its owner has died, and whoever used it would
-talk into the conversation of another process. A socket is opened and noted under one mutex, which
-the fork takes: none is missed.
+A copy that stays open keeps a connection alive after its owner has died, and a child that used it
+would talk into the conversation of another process. A socket is opened and noted under one mutex,
+which the fork takes: none is missed.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def note(made: S) -> S:
 
 
 def note_transport(made: Any, user: object) -> None:
-    """What a loop shows as the socket of a connection, and who uses it for as long as it lives."""
+    """Note what a loop shows as the socket of a connection, for as long as its user lives."""
     real = cpython.socket_below(made)
     if isinstance(real, socket.socket):
         note(real)

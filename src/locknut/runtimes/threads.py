@@ -79,7 +79,7 @@ class Guard(_thread.RLock):  # type: ignore[misc]  # final in typeshed alone
 
     Python runs code of others anywhere: finalizers where something is collected, signal handlers
     between two steps of the main thread. Such code may call us while its own thread is inside:
-    a plain mutex would wait for itself, and `inside` tells before anything half done is touched.
+    a plain mutex would wait for itself, so `inside` is asked before anything half done is touched.
     """
 
     __slots__ = ()
@@ -92,7 +92,7 @@ class Guard(_thread.RLock):  # type: ignore[misc]  # final in typeshed alone
 
 
 class Aside:
-    """Runs users' callbacks one after the other, on a thread that ends when there is no more."""
+    """Runs users' callbacks one after the other, on a thread that ends when none are left."""
 
     def __init__(self) -> None:
         self._calls: deque[Callable[[], object]] = deque()
@@ -212,7 +212,7 @@ def _frames_of_ours() -> int:
 
 
 def _keep(work: Coroutine[Any, Any, None]) -> None:
-    """Unless whoever started it was interrupted right then (Ctrl-C), and closed it again."""
+    """Run it, unless its starter was interrupted right then (Ctrl-C) and closed it again."""
     if getattr(work, "cr_frame", work) is not None:
         run(work)
 
@@ -227,7 +227,7 @@ def start(work: Coroutine[Any, Any, None]) -> threading.Thread:
     try:
         thread.start()
     except RuntimeError:
-        if threading.main_thread().is_alive():  # too many threads: the caller is told
+        if threading.main_thread().is_alive():  # too many threads: the caller gets the error
             raise
         work.close()
     return thread
