@@ -150,8 +150,9 @@ def test_on_a_loop_the_keeper_is_a_thread_too(url: str) -> None:
         async with aio.connect(url) as locks:
             before = set(threading.enumerate())
             leases = [await locks.lock(f"x{n}", ttl=30).acquire() for n in range(100)]
-            extra = set(threading.enumerate()) - before
-            assert [each.name for each in extra] == ["locknut-keeper"]
+            extra = [each.name for each in set(threading.enumerate()) - before]
+            # Of the process: a lease that an earlier test dropped may need it just now.
+            assert [name for name in extra if name != "locknut-callbacks"] == ["locknut-keeper"]
             assert len(asyncio.all_tasks()) == 1
             assert all(leases)
 

@@ -64,6 +64,8 @@ class Mishaps:
                 if not deeds:
                     deeds = [self._stand_still, self._stand_still, self._die, self._forget]
                 deed = deeds.pop(self._chance.randrange(len(deeds)))
+                if deed != self._stand_still:  # what was granted while one stood still is mended
+                    self._enough.wait(self._mending)
                 rest = deed(self._chance.choice(self._nodes))
                 self.done[deed.__name__] += 1
                 self._enough.wait(rest)
