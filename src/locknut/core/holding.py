@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 NEVER = float("inf")
+_SHARED = Mode.SHARED  # looking it up in the enum would cost as much as a call
 NEW = object()
 """The place in the timetable of a hold that the keeper has not seen yet."""
 
@@ -188,8 +189,8 @@ class LeaseCore:
         """Exclusive, shared (a read lock) or permit (a semaphore)."""
         hold = self._hold
         # A read that outlived its write may have a hold that is exclusive in the engine.
-        is_read = self._outer is not None or hold.options.mode is Mode.SHARED
-        return Mode.SHARED if is_read else hold.claim.mode
+        is_read = self._outer is not None or hold.options.mode is _SHARED
+        return _SHARED if is_read else hold.claim.mode
 
     @property
     def state(self) -> State:
