@@ -53,10 +53,13 @@ class Victims:
         who = f"worker-{self._count}"
         colour = "threads" if self._count % 2 else "asyncio"
         journal = str(self.folder / f"{who}.jsonl")
-        script = str(Path(__file__).with_name("worker.py"))
-        command = [sys.executable, script, self.url, journal, who, colour, str(self._count)]
+        program = [sys.executable, "-m", "tests.faults.worker"]
+        command = [*program, self.url, journal, who, colour, str(self._count)]
         command += self.more
-        worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        worker = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+        )
         assert worker.stdout is not None
         assert worker.stdout.readline() == b"ready\n"
         self.workers[who] = worker

@@ -1,6 +1,6 @@
 """A process that takes and releases locks of all kinds and tells its history, until it is killed.
 
-    python worker.py URL JOURNAL WHO threads|asyncio SEED [TTL]
+    python -m tests.faults.worker URL JOURNAL WHO threads|asyncio SEED [TTL]
 
 It says "ready", works until its standard input ends, and exits with 0 if nothing looked wrong from
 inside. SIGINT raises KeyboardInterrupt only while the main thread is on its way into a lock.
