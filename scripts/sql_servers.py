@@ -10,7 +10,7 @@ import re
 import shutil
 from pathlib import Path
 
-from start_programs import write_start, write_start_by_own_loader
+from start_programs import write_program, write_start, write_start_by_own_loader
 from unpacking import SERVERS, Packages, Unobtainable
 
 COMPILER = ("libllvm", "libz3")
@@ -47,6 +47,8 @@ def fetch_mariadb(program: Path) -> None:
     packages.unpack(tree, [server], without=WITHOUT)
     options = _own_files(tree)
     write_start(program, _only(tree, "usr/sbin/mariadbd"), options)
+    # Tells the settings in /etc to the script below, for which there are none; in another package.
+    write_program(tree / "usr/bin/my_print_defaults", "#!/bin/sh\n")
     making = program.with_name("mariadb-install-db")
     write_start(making, _only(tree, "usr/bin/mariadb-install-db"), options.split()[0])
 

@@ -48,7 +48,7 @@ class Machine:
 
     def has_packages(self) -> None:
         self.has("apt-get", APT.format(folder=self.path))
-        self.has("apt-cache", "")
+        self.has("apt-cache", "#!/bin/sh\n")
         self.has("dpkg-deb", DPKG)
 
     def fetch(self, name: str = "redis") -> tuple[int, str]:
@@ -105,7 +105,7 @@ def test_with_neither_it_says_what_to_do_and_fails(machine: Machine) -> None:
 
 def test_a_failed_download_is_shown_and_tried_again(machine: Machine) -> None:
     machine.has("apt-get", "#!/bin/sh\necho no network >&2\nexit 100\n")
-    machine.has("apt-cache", "")
+    machine.has("apt-cache", "#!/bin/sh\n")
     machine.has("dpkg-deb", DPKG)
     code, told = machine.fetch()
     assert (code, "no network" in told) == (1, True)
