@@ -99,7 +99,7 @@ def _last_grant(file: LockFile) -> Record:
 
 
 def _holder(record: Record) -> Holder:
-    host, who, label, owner = record.told()
+    host, who, label, owner = record.texts()
     return Holder(
         host=host,
         pid=record.pid,
@@ -143,7 +143,7 @@ def _break(recipe: Recipe, key: str, mode: Mode, raw: int | None, note: str) -> 
             with burial.note_to_holders(file.fd, one or 0, one or last, note) as sent:
                 if mode is Mode.PERMIT:
                     _mark(recipe, file, raw)
-                elif not burial.bury(file, last, whoever=raw is None):
+                elif not burial.bury(file, last, newcomers_too=raw is None):
                     return None
                 sent.stays = True
         recipe.ring_first(file, sure=True)  # a waiter that moves to the new file rings the next
