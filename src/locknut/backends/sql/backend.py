@@ -73,10 +73,12 @@ class SqlBackend(BaseBackend):
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002 -- `watch` waits
         waiting = self._waiting.by_id.get(claim.id)
-        if waiting is not None and not self._waiting.is_due(waiting):
-            await self._beat()
-            return Busy(self._waiting.retry_in(waiting))
         if waiting is not None:
+            await (
+                self._beat()
+            )  # also before a question: one that asks every second would not come to it
+            if not self._waiting.is_due(waiting):
+                return Busy(self._waiting.retry_in(waiting))
             waiting.rung = False  # before the question: a ring from here on is about what comes
         seen = await self._table.take(self._take(claim, queue=claim.waits))
         if _holds(seen, claim):
