@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from locknut.backends.memory.store import Key, entering
+from locknut.backends.memory.store import Key
+from locknut.core.admission import entering
 from locknut.core.ports import Signal
 from locknut.core.values import Answer, Busy, Capability, Claim, Granted
 from tests.simulation.memory.backend import SimBackend

@@ -7,10 +7,11 @@ for a while is taken for dead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from locknut.core.admission import ahead, entering, may_enter
 from locknut.core.values import (
     Answer,
     Broken,
@@ -46,6 +47,15 @@ class Held:
     """Detached: nothing that comes late shortens it."""
 
 
+@dataclass(slots=True)
+class Waiting:
+    """One claim's place in line."""
+
+    claim: Claim
+    seen: float
+    """When it was last heard of."""
+
+
 class Key:
     """One name: its holders and its line, both in the order they came."""
 
@@ -53,7 +63,7 @@ class Key:
 
     def __init__(self) -> None:
         self.holders: dict[str, Held] = {}
-        self.line: dict[str, tuple[Claim, float]] = {}
+        self.line: dict[str, Waiting] = {}
 
 
 class Store:
@@ -95,7 +105,7 @@ class Store:
             return Granted(self._enter(key, claim, now))
         if not claim.waits:
             return Busy(NET, queued=False)
-        key.line[claim.id] = (claim, now)
+        key.line[claim.id] = Waiting(claim, now)
         return Busy(self._retry_in(key, claim, now))
 
     def attempt_all(self, claims: Sequence[Claim], now: float) -> list[Granted] | Busy:
@@ -225,7 +235,7 @@ class Store:
                 del key.holders[claim_id]
         while key.line:
             claim_id = next(iter(key.line))
-            if key.line[claim_id][1] + SILENCE >= now and not self._gone(claim_id):
+            if key.line[claim_id].seen + SILENCE >= now and not self._gone(claim_id):
                 return  # a dead one further back is dropped when it gets to the head
             del key.line[claim_id]
 
@@ -242,7 +252,7 @@ class Store:
 
     def _retry_in(self, key: Key, claim: Claim, now: float) -> float:
         """Only the first two are told when the hold runs out: the others would be a herd (L6)."""
-        if sum(1 for _ in islice(_ahead(key, claim), 2)) > 1:
+        if sum(1 for _ in islice(ahead(key, claim), 2)) > 1:
             return NET
         first = min((held.expires for held in key.holders.values()), default=now + NET)
         return min(NET, max(0.0, first - now))
@@ -251,41 +261,6 @@ class Store:
         for old in [each for each, until in self._tombstones.items() if until <= now]:
             del self._tombstones[old]
         return claim_id in self._tombstones
-
-
-def may_enter(key: Key, claim: Claim) -> bool:
-    """Whether this claim fits beside the holders, and nobody before it in line is passed over."""
-    if claim.mode is Mode.PERMIT:
-        free = claim.permits - len(key.holders)
-        return free > 0 and sum(1 for _ in islice(_ahead(key, claim), free)) < free
-    if claim.mode is Mode.SHARED:
-        readers_only = all(each.claim.mode is Mode.SHARED for each in key.holders.values())
-        return readers_only and all(each.mode is Mode.SHARED for each in _ahead(key, claim))
-    if key.holders and claim.owner is not None:
-        return all(each.claim.owner == claim.owner for each in key.holders.values())
-    return not key.holders and next(_ahead(key, claim), None) is None
-
-
-def entering(key: Key) -> Iterator[Claim]:
-    """Yield the claims that can enter now: one writer, or the readers up to it, or the free
-    permits.
-    """
-    for place, (claim, _) in enumerate(list(key.line.values())):
-        if claim.mode is Mode.PERMIT:
-            enters = len(key.holders) + place < claim.permits
-        else:
-            enters = (claim.mode is Mode.SHARED or place == 0) and may_enter(key, claim)
-        if not enters:
-            return
-        yield claim
-
-
-def _ahead(key: Key, claim: Claim) -> Iterator[Claim]:
-    """Those in line before this claim; for a newcomer, all of them."""
-    for claim_id, (other, _) in key.line.items():
-        if claim_id == claim.id:
-            return
-        yield other
 
 
 def _expiry(claim: Claim, now: float) -> float:
@@ -312,8 +287,10 @@ def _merged(before: LockInfo, key: Key, now: float, *, permits: bool) -> LockInf
     holders = tuple(_shown(held, now) for held in key.holders.values())
     waiters = tuple(
         Holder("", None, claim.who, claim.label, claim.mode, owner=claim.owner)
-        for claim, _ in key.line.values()
+        for claim in (each.claim for each in key.line.values())
     )
-    claims = [held.claim for held in key.holders.values()] + [each for each, _ in key.line.values()]
+    claims = [held.claim for held in key.holders.values()] + [
+        each.claim for each in key.line.values()
+    ]
     limit = max(claim.permits for claim in claims) if permits else before.permits
     return LockInfo(before.name, before.holders + holders, before.waiters + waiters, limit)

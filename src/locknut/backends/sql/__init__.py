@@ -1,0 +1,1 @@
+"""Locks in a table of a database: one row a lock, on PostgreSQL, MySQL, MariaDB and SQLite."""

@@ -1,0 +1,216 @@
+"""One lock as its row tells it: holders, line, tombstones and notes; read, changed, written back.
+
+A hold that has run out is not there, and neither is a tombstone or a note: reading drops them. The
+only hold of a lock stands in the row's own columns, so that its holder can renew and release it by
+one statement; several holds, and one that was detached, stand in `others`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from locknut.backends.sql.table_port import RAW_STEP, US, Row
+from locknut.core import admission
+from locknut.core.values import Claim, Holder, LockInfo, Mode
+
+_MODES = {mode.value[0]: mode for mode in Mode}
+"""By their first letters: e, s, p."""
+
+
+@dataclass(slots=True)
+class Held:
+    """One claim's hold."""
+
+    claim: Claim
+    raw: int
+    expires: int
+    place: Place
+    detached: bool = False
+    """Detached: nothing that comes late shortens it."""
+
+
+@dataclass(slots=True)
+class Waiting:
+    """One claim's place in line."""
+
+    claim: Claim
+    joined: int
+    place: Place
+    text: str
+    """The whole line of text, as it stands in the row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a claim comes from; `client` is the Locks that waits, and is rung."""
+
+    client: str = ""
+    host: str = ""
+    pid: int | None = None
+
+
+@dataclass(slots=True)
+class LockState:
+    """One lock, at one moment of the database's clock."""
+
+    key: str
+    now: int
+    fence: int = 0
+    holders: dict[str, Held] = field(default_factory=dict)
+    line: dict[str, Waiting] = field(default_factory=dict)
+    graves: dict[str, int] = field(default_factory=dict)
+    """Claim ids that must not get in any more, and until when."""
+    notes: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """By claim id: who broke the hold and why, and until when that is kept."""
+
+    def enter(self, claim: Claim, place: Place) -> Held:
+        """The claim becomes a holder, and leaves the line. A fellow's number stays an owner's."""
+        fellow = next(iter(self.holders.values()), None) if claim.owner is not None else None
+        if fellow is None:
+            self.fence = max(self.fence + 1, self.now // RAW_STEP)
+        held = Held(claim, self.fence if fellow is None else fellow.raw, self.end(claim), place)
+        self.holders[claim.id] = held
+        self.line.pop(claim.id, None)
+        return held
+
+    def end(self, claim: Claim) -> int:
+        """When a hold of this claim ends that is granted or renewed now."""
+        return self.now + microseconds(claim)
+
+    def prolong(self, held: Held, claim: Claim) -> None:
+        """The full ttl from now on; or what is left, if that is more and the hold was detached: the
+        keeper may come with its renewal just after that.
+        """
+        ends = self.end(claim)
+        held.expires = max(ends, held.expires) if held.detached else ends
+
+    def bury(self, claim_id: str, seconds: float) -> None:
+        """Leave a tombstone."""
+        self.graves[claim_id] = self.now + int(seconds * US)
+
+    def entering(self) -> list[Waiting]:
+        """Those in line that can enter now."""
+        return [self.line[claim.id] for claim in admission.entering(self)]
+
+    def may_enter(self, claim: Claim) -> bool:
+        return admission.may_enter(self, claim)
+
+    def ahead(self, claim: Claim) -> list[Waiting]:
+        """Those in line before this claim; for a newcomer, all of them."""
+        return [self.line[other.id] for other in admission.ahead(self, claim)]
+
+    def shown(self, *, permits: bool) -> LockInfo:
+        """What people see of it."""
+        holders = tuple(
+            _shown(held.claim, held.place, held.raw, (held.expires - self.now) / US)
+            for held in self.holders.values()
+        )
+        waiters = tuple(_shown(each.claim, each.place) for each in self.line.values())
+        limits = [each.claim.permits for each in self.holders.values()]
+        limits += [each.claim.permits for each in self.line.values()]
+        limit = max(limits, default=None) if permits else None
+        return LockInfo(self.key, holders, waiters, limit)
+
+
+def microseconds(claim: Claim) -> int:
+    """The claim's ttl, rounded up."""
+    return -int(-(claim.ttl or 0.0) * US // 1)
+
+
+@cache
+def here(client: str, pid: int) -> Place:
+    """This process, for a client of it."""
+    return Place(client, socket.gethostname(), pid)
+
+
+def facts_of(claim: Claim, client: str) -> str:
+    """What the table says of a claim beside its id: how it shares, and whom people see."""
+    return _packed(claim, here(client, os.getpid()))
+
+
+def read(key: str, row: Row | None, now: int) -> LockState:
+    """What a row says, without what has run out by now."""
+    state = LockState(key, now)
+    if row is None:
+        return state
+    state.fence = row.fence
+    if row.holder and row.expires > now:
+        claim, place = _unpacked(key, row.holder, json.loads(row.facts))
+        state.holders[row.holder] = Held(claim, row.fence, row.expires, place)
+    if row.others:
+        _read_others(state, json.loads(row.others))
+    for text in filter(None, row.line.split("\n")):
+        claim_id, joined, facts = text.split(" ", 2)
+        claim, place = _unpacked(key, claim_id, json.loads(facts))
+        state.line[claim_id] = Waiting(claim, int(joined), place, text)
+    return state
+
+
+def _read_others(state: LockState, others: dict[str, Any]) -> None:
+    for claim_id, raw, expires, detached, facts in others.get("holders", ()):
+        if expires > state.now:
+            claim, place = _unpacked(state.key, claim_id, facts)
+            state.holders[claim_id] = Held(claim, raw, expires, place, detached)
+    for who, until in others.get("graves", {}).items():
+        if until > state.now:
+            state.graves[who] = until
+    for who, (note, until) in others.get("notes", {}).items():
+        if until > state.now:
+            state.notes[who] = note, until
+
+
+def written(state: LockState, stamp: int) -> Row:
+    """The row that says it."""
+    line = "".join(f"{waiting.text}\n" for waiting in state.line.values())
+    holders = list(state.holders.values())
+    only = holders[0] if len(holders) == 1 and _is_plain(holders[0], state) else None
+    others: dict[str, Any] = {}
+    if only is None and holders:
+        others["holders"] = [
+            [each.claim.id, each.raw, each.expires, each.detached, _listed(each.claim, each.place)]
+            for each in holders
+        ]
+    if state.graves:
+        others["graves"] = state.graves
+    if state.notes:
+        others["notes"] = state.notes
+    rest = json.dumps(others, separators=(",", ":")) if others else ""
+    if only is None:
+        return Row(state.fence, stamp, "", 0, "", line, rest)
+    facts = _packed(only.claim, only.place)
+    return Row(state.fence, stamp, only.claim.id, only.expires, facts, line, rest)
+
+
+def _is_plain(held: Held, state: LockState) -> bool:
+    """Whether the row's own columns can say it: they have one number, the latest."""
+    return not held.detached and held.raw == state.fence
+
+
+def _listed(claim: Claim, place: Place) -> list[Any]:
+    shares = [claim.mode.value[0], claim.permits, claim.owner]
+    return [*shares, claim.who, claim.label, place.client, place.host, place.pid]
+
+
+def _packed(claim: Claim, place: Place) -> str:
+    return json.dumps(_listed(claim, place), separators=(",", ":"))
+
+
+def _unpacked(key: str, claim_id: str, facts: list[Any]) -> tuple[Claim, Place]:
+    mode, permits, owner, who, label, client, host, pid = facts
+    claim = Claim(
+        key, claim_id, mode=_MODES[mode], permits=permits, owner=owner, who=who, label=label
+    )
+    return claim, Place(client, host, pid)
+
+
+def _shown(claim: Claim, place: Place, raw: int | None = None, left: float | None = None) -> Holder:
+    """A grant's number is the time of the grant, where the clock was ahead of the count."""
+    since = None if raw is None else raw * RAW_STEP / US
+    return Holder(
+        place.host, place.pid, claim.who, claim.label, claim.mode, raw, since, left, claim.owner
+    )

@@ -1,0 +1,1 @@
+"""SQLite: a table in a file, for the processes of one machine."""

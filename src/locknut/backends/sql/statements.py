@@ -1,0 +1,49 @@
+"""The statements of a dialect: a `.sql` file, in parts that begin with `-- its name`.
+
+A part may be several statements, which go out together; its answer is that of the first that
+returns a row. `{table}` is the table's name.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import resources
+from typing import NamedTuple
+
+
+class Statements(NamedTuple):
+    """One dialect's, by what they are for: see `table_port.Table`."""
+
+    create: tuple[str, ...]
+    take: tuple[str, ...]
+    extend: tuple[str, ...]
+    give_back: tuple[str, ...]
+    leave: tuple[str, ...]
+    read: tuple[str, ...]
+    add: tuple[str, ...]
+    """A swap where there is no row yet."""
+    swap: tuple[str, ...]
+    scan: tuple[str, ...]
+    beat: tuple[str, ...]
+    living: tuple[str, ...]
+    prune: tuple[str, ...]
+
+
+_PART = re.compile(r"^-- (\w+)\n", re.MULTILINE)
+
+
+@cache
+def load(dialect: str, table: str) -> Statements:
+    """Those of a dialect, for a table of this name."""
+    package = resources.files(f"locknut.backends.sql.{dialect}")
+    text = package.joinpath("statements.sql").read_text("utf-8").replace("{table}", table)
+    _, *parts = _PART.split(text)
+    found = dict(zip(parts[::2], map(_split, parts[1::2]), strict=True))
+    return Statements(**found)
+
+
+def _split(part: str) -> tuple[str, ...]:
+    """Without comments and empty lines. No statement of ours has a semicolon inside."""
+    lines = [line for line in part.splitlines() if not line.lstrip().startswith("--")]
+    return tuple(each.strip() for each in "\n".join(lines).split(";") if each.strip())

@@ -1,0 +1,1 @@
+"""The SQL engines' table, simulated."""
