@@ -6,6 +6,7 @@ skip unless its reason is one of `ALLOWED_SKIPS`. On a developer's machine skips
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 import time
@@ -73,6 +74,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         from tests.scheduling import longest_first  # as above
 
         longest_first(items)
+
+
+def pytest_collection_finish() -> None:
+    """All that was collected stays to the end. A test that collects garbage need not look through
+    thirteen thousand others: that takes half a second each time.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.harness import default_signals
+
 ENGINES = ("file", "redis", "redlock", "zookeeper")
 SERVERS = {"redis": "redis_server", "redlock": "redlock_nodes", "zookeeper": "zookeeper_server"}
 STORIES = (
@@ -58,5 +60,6 @@ def run(*words: str) -> None:
         text=True,
         check=False,
         timeout=HANGS,
+        preexec_fn=default_signals,  # else a `make test &` has Ctrl-C ignored in it
     )
     assert done.returncode == 0, done.stdout
