@@ -3,7 +3,6 @@
 The verbs are in `acquiring`, `releasing`, `renewing`, `losing`, `detaching` and `inspecting`. They
 change this state under `guard`, which is never held over a command or a wait: what a step decides
 under the guard it carries out after.
-
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """When a hold counts as lost, and how its lease and its listeners learn of it.
 
-
 A hold is over when our own clock says so, whatever the engine answers later; an answer that never
 came extends nothing. A loss is decided under the guard and announced after it. Callbacks run aside,
 so that they never delay the keeper.

@@ -246,7 +246,6 @@ class FakeLoopSignal:
         loop = self._runtime.loop  # first, as in `LoopSignal`
         if not self.rung and self._clock.now() < until:
             self._future = loop.create_future()
-
             self._clock.asleep[self] = until
             self._timer = loop.call_later(self._clock.grace(), self._let_others_act)
             try:

@@ -179,7 +179,6 @@ class LockFile:
     def _begin(self) -> None:
         """The first grant in a new file writes down its key, for people who list the locks.
 
-
         A lock file may have a second name (backups by hard links). An empty file with two names may
         be anybody's.
         """
@@ -306,7 +305,6 @@ def leads_to(path: str, inode: tuple[int, int]) -> bool:
 
 
 def check_plain(about: os.stat_result, path: str) -> None:
-
     if not stat.S_ISREG(about.st_mode):
         raise BackendError(f"{path} is in the way of a lock file: remove it", backend="file")
 

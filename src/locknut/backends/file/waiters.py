@@ -110,7 +110,6 @@ class Waiters:
         kind = READ if state.mode == SHARED else WRITE
         write_name = line.NameWriter(state, self.me)
         state.ticket = ticket = line.join(state.file.fd, kind, state.former, write_name)
-
         state.request = ofd_locks.asked(WRITE, LOCK, ticket - LOCK)
 
     def _send_out(self, state: ClaimState) -> Answer:

@@ -139,7 +139,6 @@ def _refuse_replicas(url: Url) -> None:
 
 
 def _engine(servers: list[ConfiguredEndpoint], options: Mapping[str, str]) -> RedlockEngine:
-
     return RedlockEngine(
         servers,
         max_ttl=validation.seconds(options.get("max_ttl", MAX_TTL), "max_ttl"),

@@ -127,7 +127,6 @@ class ZooKeeperBackend(Asker, BaseBackend):
         if mark and (line := await node_swaps.join_owner(self, state, mark)) is not None:
             return line
         state.outcome_unknown = True  # until `stood` has noted the node: we may be interrupted
-
         refused = False
         for _ in range(10):
             made, *children = await self.ask(*self.standing(state))

@@ -182,7 +182,6 @@ async def expire_detached(
     if own.mode is not Mode.EXCLUSIVE:
         detached = [each for each in detached if each.mode is not Mode.SHARED]
     left = NEVER
-
     seen = backend.session.detached
     for each in detached:
         path = f"{folder}/{each.name}"
