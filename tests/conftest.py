@@ -12,6 +12,7 @@ import threading
 import time
 from typing import Any
 
+import hypothesis
 import pytest
 
 from locknut.core import pacing
@@ -31,6 +32,12 @@ UNDECLARED = "engine does not declare"
 """Of an engine too: the conformance suite has no test of what the engine does not claim to have."""
 
 pytest_plugins = ["tests.servers.fixtures"]
+
+# A busy machine is slow at everything: that alone fails no test.
+hypothesis.settings.register_profile(
+    "busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("busy")
 
 os.environ.pop("LOCKNUT_URL", None)  # a developer's own engine is not what is tested
 

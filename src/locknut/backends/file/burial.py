@@ -8,7 +8,7 @@ A file is buried when its holders are ended by force, or when nobody needs it:
    has written the grave. So one of the two sees the other: either the grant does not count, or the
    burial is called off.
 3. A broken file is replaced by a new one that carries its number on.
-4. Whoever finds a burial half done, because the process that began it was killed, finishes it.
+4. A process that finds a burial half done, because the one that began it was killed, finishes it.
 
 The note says who broke a lock and why. It stands between the grave and the key and decides nothing.
 A holder that has lost can always read it, because it still has the old file open. The note names

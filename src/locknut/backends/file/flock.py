@@ -17,7 +17,7 @@ from locknut.backends.file import file_layout, this_process
 from locknut.backends.file.directory import stem
 from locknut.backends.file.file_layout import EXCLUSIVE, GONE, GRAVE, SHARED, Record, number_after
 from locknut.backends.file.folder import Folder
-from locknut.backends.file.lock_files import check_plain, foreign_file
+from locknut.backends.file.lock_files import check_plain, foreign_file, leads_to
 from locknut.backends.file.this_process import ProcessIdentity, record_of
 from locknut.core.values import Claim, Holder, LockInfo, Mode
 from locknut.errors import BackendError
@@ -104,13 +104,8 @@ class FlockFile:
 
     def linked(self) -> bool:
         """Whether the path still leads to this very file."""
-        try:
-            found = os.stat(self.path, follow_symlinks=False)
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        except OSError:
-            return True  # we may not look any more: that does not end a hold
-        return os.path.samestat(found, os.fstat(self.fd))
+        about = os.fstat(self.fd)
+        return leads_to(self.path, (about.st_dev, about.st_ino))
 
     def alive(self) -> bool:
         """Whether the file is not buried, and the path still leads to it."""

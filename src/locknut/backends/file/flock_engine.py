@@ -282,7 +282,6 @@ class FlockBackend(BaseBackend):
         with self._engine.files.alone() if shared else nullcontext():
             raw = file.write_grant(claim, self._engine.me)
         # We look once more: a process that buried the file since may not have seen our record.
-
         return raw if file.alive() else None
 
     def _renewal(self, claim: Claim) -> Notice:

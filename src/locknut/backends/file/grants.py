@@ -52,7 +52,6 @@ def enter_exclusive(state: ClaimState, me: ProcessIdentity) -> int | None:
     file.write_plain(state.encode_exclusive(EXCLUSIVE, raw, now, me), raw)
     if file.grave():
         raise Orphaned  # buried since we looked, by a process that did not see our record
-
     return raw
 
 

@@ -4,7 +4,7 @@
 counts only where the kernel says that its bytes are locked, or where it stands for a detached hold
 that has not run out.
 
-*Break*: a kernel lock cannot be taken away from its holder, so its file is. Whoever comes next
+*Break*: a kernel lock cannot be taken away from its holder, so its file is. The next claim
 finds a new file, and the old holder learns of the loss at its next heartbeat. Breaking one reader
 therefore ends all readers of that name. A permit is different: its slot is marked as broken and is
 not counted any more, and the other permits stay.

@@ -58,7 +58,6 @@ _FAR: Final = 3.0
 _SPREAD_NS: Final = 1_000_000_000
 """The others look after 3 to 4 seconds, spread by their tickets: otherwise a hundred processes
 would wake for nothing at once, however often the lock changes hands meanwhile."""
-
 _MOST_SLOTS: Final = 64
 _ROOMS_TRIED: Final = 16
 

@@ -27,7 +27,7 @@ IDLE_NAMES: Final = 128
 IDLE_SPARE: Final = 32
 _LOOK_EVERY: Final = 5_000_000
 """Nanoseconds between two checks of where the path of a file in constant use leads. Missing a move
-for so long is no worse than a file that is moved while somebody holds it."""
+for that time is no worse than a file that is moved while somebody holds it."""
 _PERMIT: Final = Mode.PERMIT
 
 
@@ -145,13 +145,7 @@ class LockFile:
 
     def linked(self) -> bool:
         """Whether the path still leads to this very file."""
-        try:
-            about = os.stat(self.path, follow_symlinks=False)
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        except OSError:
-            return True  # we may not look any more: that does not end a hold
-        return (about.st_dev, about.st_ino) == self.inode
+        return leads_to(self.path, self.inode)
 
     def _moved(self) -> bool:
         """Whether the file was removed, or it or its directory was moved: the next claim makes
@@ -184,7 +178,6 @@ class LockFile:
 
     def _begin(self) -> None:
         """The first grant in a new file writes down its key, for people who list the locks.
-
 
         A lock file may have a second name (backups by hard links). An empty file with two names may
         be anybody's.
@@ -298,6 +291,17 @@ class Files:
 def bell_name(where: str, name: str) -> str:
     """What the bells of this file's waiters are called; the same when the file is made anew."""
     return blake2b((where + name).encode(), digest_size=12).hexdigest()
+
+
+def leads_to(path: str, inode: tuple[int, int]) -> bool:
+    """Whether the path leads to the file with this device and inode."""
+    try:
+        about = os.stat(path, follow_symlinks=False)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True  # we may not look any more: that does not end a hold
+    return (about.st_dev, about.st_ino) == inode
 
 
 def check_plain(about: os.stat_result, path: str) -> None:

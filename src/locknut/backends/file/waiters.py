@@ -1,7 +1,7 @@
 """The waiters of this process: their tickets and bells, whom they wake, and who waits outside.
 
-1. *Rings.* A failed attempt drops what it had locked. Whoever drops anything rings the waiters that
-   it may have kept out, so nobody owes a ring that it has forgotten.
+1. *Rings.* A failed attempt drops what it had locked. A claim that drops anything rings the
+   waiters that it may have kept out, so nobody owes a ring that it has forgotten.
 2. *The waiting room.* A ticket in the kernel's line costs a descriptor, and a bell costs another.
    So only a few waiters per process and name stand in the line. The others wait in the waiting room
    without any descriptor and are called in, first come first served, as tickets become free. Each
@@ -110,7 +110,6 @@ class Waiters:
         kind = READ if state.mode == SHARED else WRITE
         write_name = line.NameWriter(state, self.me)
         state.ticket = ticket = line.join(state.file.fd, kind, state.former, write_name)
-
         state.request = ofd_locks.asked(WRITE, LOCK, ticket - LOCK)
 
     def _send_out(self, state: ClaimState) -> Answer:
