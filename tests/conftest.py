@@ -16,7 +16,7 @@ import pytest
 from locknut.core import pacing
 
 ENGINES = frozenset({
-    "memory", "file", "redis", "redlock", "zookeeper", "postgresql", "mariadb", "mysql", "sqlite",
+    "memory", "file", "redis", "redlock", "zookeeper", "postgresql", "mariadb", "mysql", "sqlite", "memcached",
 })  # fmt: skip
 
 ALLOWED_SKIPS = (
