@@ -110,9 +110,10 @@ class Stream(asyncio.Protocol):
         if who := greeting.login(self._settings):
             (reply,) = await self.ask(who, 1)
             greeting.check_login(self._settings, reply)
-        version, stats, options = greeting.QUESTIONS
-        answers = [await self.ask(version, 1), await self.ask(stats, 0), await self.ask(options, 0)]
-        self.greeted = greeting.understand(self._settings, answers, now())
+        (version,) = await self.ask(greeting.VERSION, 1)
+        greeting.check_version(self._settings, version)
+        lists = [await self.ask(question, 0) for question in greeting.LISTS]
+        self.greeted = greeting.understand(self._settings, lists, now())
 
 
 class Link:

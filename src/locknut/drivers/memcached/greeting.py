@@ -10,7 +10,10 @@ from locknut.drivers.memcached.replies import Reply, failed
 from locknut.drivers.memcached.settings import Settings
 from locknut.errors import BackendUnavailable, ConfigurationError
 
-QUESTIONS: Final = (b"version\r\n", b"stats\r\n", b"stats settings\r\n")
+VERSION: Final = b"version\r\n"
+LISTS: Final = (b"stats\r\n", b"stats settings\r\n")
+HEAD_START: Final = 2
+"""Seconds by which a memcached says it is older than it is: it starts its clock in the past."""
 OLDEST: Final = (1, 6, 6)
 """The first whose meta commands compare CAS ids and return them as we need it."""
 
@@ -30,8 +33,8 @@ class Greeted(NamedTuple):
     start: int
     """When it was started, in seconds since the epoch: the same for as long as it runs."""
     pid: int
-    uptime: int
-    """How old it was when it said so, in whole seconds."""
+    age_then: int
+    """How old it was when it said so, in whole seconds, at least."""
     at: float
     """When that was, by our clock."""
 
@@ -42,7 +45,7 @@ class Greeted(NamedTuple):
 
     def age(self, now: float) -> float:
         """How old it is at least, at this moment of our clock."""
-        return self.uptime + now - self.at
+        return self.age_then + now - self.at
 
 
 def login(settings: Settings) -> bytes:
@@ -60,11 +63,10 @@ def check_login(settings: Settings, reply: Reply) -> None:
 
 def understand(settings: Settings, answers: Sequence[Sequence[Reply]], now: float) -> Greeted:
     """What the answers to the questions come to; raises if locks would not be safe there."""
-    (version, *_), stats, options = answers
+    stats, options = answers
     for replies in answers:
         if replies[-1].refusal:
             raise failed(settings, replies[-1])
-    _check_version(settings, version)
     known = _listed(stats)
     if _listed(options).get("cas_enabled", "yes") != "yes":
         message = (
@@ -78,10 +80,13 @@ def understand(settings: Settings, answers: Sequence[Sequence[Reply]], now: floa
     except (KeyError, ValueError) as error:
         message = f"the memcached at {settings.place} does not say when it was started"
         raise BackendUnavailable(message, backend="memcached") from error
-    return Greeted(clock - uptime, pid, uptime, now)
+    return Greeted(clock - uptime, pid, uptime - HEAD_START, now)
 
 
-def _check_version(settings: Settings, reply: Reply) -> None:
+def check_version(settings: Settings, reply: Reply) -> None:
+    """The first answer: one that wants a password gives no others."""
+    if reply.refusal:
+        raise failed(settings, reply)
     text = reply.words[0].decode(errors="replace") if reply.words else "?"
     parts = text.split("-")[0].split(".")
     if tuple(int(part) for part in parts if part.isdecimal()) < OLDEST:

@@ -38,9 +38,10 @@ class Connection:
         if who := greeting.login(self._settings):
             self._send(who)
             greeting.check_login(self._settings, self._next())
-        self._send(b"".join(greeting.QUESTIONS))
-        version = [self._next()]
-        return greeting.understand(self._settings, [version, self._list(), self._list()], now())
+        (version,) = self.ask([greeting.VERSION])
+        greeting.check_version(self._settings, version)
+        lists = [self.ask_list(question) for question in greeting.LISTS]
+        return greeting.understand(self._settings, lists, now())
 
     def ask(self, packed: Sequence[bytes]) -> list[Reply]:
         """One reply for each command, which are sent together."""
