@@ -16,7 +16,8 @@ import pytest
 from locknut.core import pacing
 
 ENGINES = frozenset({
-    "memory", "file", "redis", "redlock", "zookeeper", "postgresql", "mariadb", "mysql", "sqlite", "memcached",
+    "memory", "file", "redis", "redlock", "zookeeper", "postgresql", "mariadb", "mysql", "sqlite",
+    "memcached",
 })  # fmt: skip
 
 ALLOWED_SKIPS = (
