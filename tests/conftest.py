@@ -19,6 +19,7 @@ from locknut.core import pacing
 
 ENGINES = frozenset({
     "memory", "file", "redis", "redlock", "zookeeper", "postgresql", "mariadb", "mysql", "sqlite",
+    "memcached",
 })  # fmt: skip
 
 ALLOWED_SKIPS = (

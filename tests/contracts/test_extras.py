@@ -53,6 +53,18 @@ def test_redis_needs_no_client_library(url: str) -> None:
     assert (said.stdout, said.stderr) == ("", "")
 
 
+def test_memcached_needs_nothing() -> None:
+    """Its connections are our own, and need the standard library alone."""
+    program = (
+        "import sys, locknut\n"
+        "locknut.connect('memcached://localhost').lock('x')\n"
+        "print(*(each for each in sys.modules if 'memcache' in each))"
+    )
+    command = [sys.executable, "-W", "error", "-c", program]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert {each.split(".")[0] for each in said.split()} == {"locknut"}
+
+
 @pytest.mark.parametrize("extra", sorted(set(PROJECT["optional-dependencies"]) - {"all"}))
 def test_every_extra_is_for_an_engine_that_exists(extra: str) -> None:
     """A driver without an engine would be a promise that nobody keeps."""

@@ -17,6 +17,7 @@ import pytest
 from tests.servers.certificates import Certificates, make_certificates
 from tests.servers.cluster import RedisCluster
 from tests.servers.databases import Database
+from tests.servers.memcached import MemcachedServer
 from tests.servers.mysql import MariaServer, MySqlServer
 from tests.servers.pgbouncer import PgBouncer
 from tests.servers.postgresql import PostgresServer
@@ -170,3 +171,11 @@ def pgbouncer(postgresql_server: PostgresServer) -> Iterator[PgBouncer]:
     """Before that server, with a pool for transactions."""
     with PgBouncer(postgresql_server) as pool:
         yield pool
+
+
+@pytest.fixture(scope="session")
+def memcached_server() -> Iterator[MemcachedServer]:
+    """A plain one, old enough to give locks out."""
+    with MemcachedServer() as server:
+        server.wait_until_old_enough()
+        yield server
