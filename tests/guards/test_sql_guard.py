@@ -15,6 +15,8 @@ from pymysql.constants import CLIENT
 import locknut
 from locknut.errors import ConfigurationError, StaleFence
 from locknut.guards.sql import SqlGuard, aio, create_table
+from locknut.guards.sql.dialects import DIALECTS
+from tests.contracts.sources import ROOT
 from tests.guards.sql_databases import Database, every_database, every_way, on
 from tests.guards.sql_holders import NAME, Holder
 
@@ -169,7 +171,7 @@ def test_a_table_of_another_name(database: Database) -> None:
 def test_whether_rows_count_as_found_or_as_changed_does_not_matter(
     database: Database, flag: int
 ) -> None:
-    """Drivers count differently what an UPDATE has done; nothing is decided by that (S14)."""
+    """Drivers count differently what an UPDATE has done, and nothing is decided by that."""
     with Holder(lambda: database.connect(client_flag=flag)) as holder:
         holder.enter(7).enter(7)
         holder.commit()
@@ -305,6 +307,49 @@ def test_only_exclusive_holds_enter(database: Database) -> None:
         for wrong in (0, -1, 2**63, True, "7", None):
             with pytest.raises(ConfigurationError):
                 holder.guard.enter(wrong)
+
+
+class Counted(Pooled):
+    """Counts the statements."""
+
+    said = 0
+
+    def cursor(self) -> Any:
+        self.said += 1
+        return super().cursor()
+
+
+@every_database
+def test_an_entry_costs_as_many_statements_as_the_page_says(database: Database) -> None:
+    with database.holder() as holder:
+        style = "qmark" if database.name == "sqlite" else "format"
+        counted = Counted(holder.connection)
+        SqlGuard(counted, NAME, dialect=database.name, paramstyle=style).enter(7)
+        assert counted.said == (2 if database.name == "postgresql" else 3)
+        if database.name in {"mariadb", "mysql"}:
+            holder.rollback()
+            set_autocommit(database, holder)
+            holder.ask("BEGIN")
+            SqlGuard(counted, NAME, dialect=database.name, paramstyle=style).enter(7)
+            assert counted.said == 3 + 5
+
+
+def test_the_page_shows_the_tables_as_they_are_made() -> None:
+    page = (ROOT / "docs/concepts/fencing.md").read_text(encoding="utf-8")
+    for dialect in DIALECTS.values():
+        assert dialect.table.format(table="locknut_guards") + ";" in page
+
+
+@on("postgresql", "mariadb", "mysql")
+def test_three_rights_are_enough(database: Database) -> None:
+    rights = "SELECT, INSERT, UPDATE ON locknut_guards"
+    other = type(database)(database.place.login("seller", rights))
+    with other.holder() as holder:
+        for fence in (7, 8):
+            holder.enter(fence)
+            holder.commit()
+        with pytest.raises(StaleFence):
+            holder.enter(7)
 
 
 @every_database
