@@ -5,10 +5,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
+import django
 import pymysql
 import pytest
+from django.conf import settings
+from django.db import connections, transaction
 from psycopg.rows import class_row, dict_row
 from pymysql.constants import CLIENT
 
@@ -238,6 +242,24 @@ def test_an_unknown_connection_is_told_about(database: Database) -> None:
         style = "qmark" if database.name == "sqlite" else "format"
         guard = SqlGuard(pooled, NAME, dialect=database.name, paramstyle=style)
         assert guard.enter(7).newest() == 7
+
+
+def test_a_connection_of_django(tmp_path: Path) -> None:
+    if not settings.configured:
+        settings.configure(DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3"}})
+        django.setup()
+    connection = connections["default"]
+    connection.settings_dict["NAME"] = tmp_path / "stock.db"
+    create_table(connection)
+    with pytest.raises(ConfigurationError, match="inside a transaction"):
+        SqlGuard(connection, NAME).enter(7)
+    with transaction.atomic():
+        assert SqlGuard(connection, NAME).enter(8).newest() == 8
+    with transaction.atomic(), connection.cursor() as cursor:
+        assert SqlGuard(cursor, NAME).enter(8).newest() == 8
+    with pytest.raises(StaleFence), transaction.atomic():
+        SqlGuard(connection, NAME).enter(7)
+    connection.close()
 
 
 @pytest.mark.parametrize("style", ["qmark", "named", "numeric"])

@@ -84,7 +84,7 @@ class MySQL:
         )
         if int(autocommit):
             yield from self._begun()
-        if newest > fence:
+        if int(newest) > fence:
             return int(newest)
         if entries != seen:
             raise BackendError(

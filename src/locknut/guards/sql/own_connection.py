@@ -1,7 +1,8 @@
 """What a program's own connection is: its database, how it writes parameters, and its colour.
 
 Nothing is imported for it: whoever has a connection has imported its driver. What SQLAlchemy gives
-knows its database, and passes statements on to the driver as they are.
+knows its database, and passes statements on to the driver as they are. Django's connections know it
+too, and write parameters in one way for all.
 """
 
 from __future__ import annotations
@@ -81,9 +82,11 @@ class OwnConnection:
 
     def cursor(self) -> Any:
         """One of our own; the given one, if its driver does not lead from it to its connection."""
-        connection = getattr(self.given, "connection", self.given)
-        led = hasattr(connection, "cursor") and _awaits(connection) is _awaits(self.given)
-        return connection.cursor() if led else self.given
+        if callable(getattr(self.given, "cursor", None)):
+            return self.given.cursor()
+        connection = getattr(self.given, "connection", None)
+        led = _driver(self.given) is not None and _driver(self.given) == _driver(connection)
+        return connection.cursor() if connection is not None and led else self.given
 
     def with_plain_rows(self, cursor: Any) -> Any:
         """The cursor, without what the program has set to make its own rows."""
@@ -97,10 +100,10 @@ class OwnConnection:
         if self.is_sqlalchemy:
             dialect = (self.given.get_bind() if self.is_session else self.given).dialect
             return dialect.name, dialect.paramstyle
-        for package in _packages(self.given):
-            if package in DRIVERS:
-                return DRIVERS[package], _paramstyle(package)
-        return None, None
+        if "django" in _packages(self.given):
+            return getattr(self.given, "db", self.given).vendor, "format"
+        driver = _driver(self.given)
+        return (None, None) if driver is None else (DRIVERS[driver], _paramstyle(driver))
 
     def _chosen(self, option: str, value: str | None, known: str) -> str:
         if value in known.split(", "):
@@ -126,6 +129,10 @@ def _paramstyle(package: str) -> str:
     modules = (sys.modules.get(each) for each in (package, f"{package}.connector"))
     said = (getattr(each, "paramstyle", None) for each in modules)
     return next(filter(None, said), "pyformat")
+
+
+def _driver(thing: Any) -> str | None:
+    return next((each for each in _packages(thing) if each in DRIVERS), None)
 
 
 def _packages(connection: Any) -> Iterator[str]:
