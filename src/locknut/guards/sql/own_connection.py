@@ -84,9 +84,10 @@ class OwnConnection:
         """One of our own; the given one, if its driver does not lead from it to its connection."""
         if callable(getattr(self.given, "cursor", None)):
             return self.given.cursor()
-        connection = getattr(self.given, "connection", None)
-        led = _driver(self.given) is not None and _driver(self.given) == _driver(connection)
-        return connection.cursor() if connection is not None and led else self.given
+        connection: Any = getattr(self.given, "connection", None)
+        driver = _driver(self.given)
+        led = driver is not None and driver == _driver(connection)
+        return connection.cursor() if led else self.given
 
     def with_plain_rows(self, cursor: Any) -> Any:
         """The cursor, without what the program has set to make its own rows."""
