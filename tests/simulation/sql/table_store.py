@@ -39,7 +39,8 @@ class TableStore:
         place = _place(row.line, wanted.claim_id)
         held = bool(row.holder) and row.expires > now
         if held and row.holder == wanted.claim_id:
-            row = row._replace(expires=now + wanted.ttl, stamp=wanted.stamp)
+            ends = max(row.expires, now + wanted.ttl)
+            row = row._replace(expires=ends, stamp=wanted.stamp)
         elif not held and not row.others and (not row.line or place == 0):
             raw = max(row.fence + 1, now // RAW_STEP)
             line = row.line.partition("\n")[2]
@@ -69,7 +70,8 @@ class TableStore:
         row = self.rows.get(hold.key)
         if row is None or row.holder != hold.claim_id or row.expires <= now:
             return False
-        self.rows[hold.key] = row._replace(expires=now + hold.ttl, stamp=hold.stamp)
+        ends = max(row.expires, now + hold.ttl)
+        self.rows[hold.key] = row._replace(expires=ends, stamp=hold.stamp)
         return True
 
     def give_back(self, holds: Sequence[GiveBack], now: int) -> list[Seen]:

@@ -86,11 +86,10 @@ class LockState:
         return self.now + microseconds(claim)
 
     def prolong(self, held: Held, claim: Claim) -> None:
-        """The full ttl from now on; or what is left, if that is more and the hold was detached: the
-        keeper may come with its renewal just after that.
+        """The full ttl from now on; or what is left, if that is more: the hold was detached, or
+        this was decided by an earlier clock than the latest renewal.
         """
-        ends = self.end(claim)
-        held.expires = max(ends, held.expires) if held.detached else ends
+        held.expires = max(self.end(claim), held.expires)
 
     def bury(self, claim_id: str, seconds: float) -> None:
         """Leave a tombstone."""
