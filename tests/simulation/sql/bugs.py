@@ -12,11 +12,11 @@ from locknut.backends.sql.waiting_claims import WaitingClaims
 from locknut.core.values import Claim
 from tests.simulation.bugs import Bug
 from tests.simulation.process import SimRuntime
-from tests.simulation.sizes import FULL, Size
+from tests.simulation.sizes import BOUT, DUEL, FULL, Size
 from tests.simulation.sql import table_bugs
 from tests.simulation.sql.backend import SimSql
 from tests.simulation.sql.database import Database
-from tests.simulation.sql.engine import SQL
+from tests.simulation.sql.engine import ASSUMED, SQL
 from tests.simulation.sql.faults import SqlFaults
 from tests.simulation.sql.statements import SimTable
 from tests.simulation.sql.table_store import TableStore
@@ -92,9 +92,11 @@ _LOSSY = SqlFaults(request_lost=0.05, reply_lost=0.08, late=0.02, slow=0.1)
 _STOPS = SqlFaults(processes_stop=0.8, slow=0.2)
 _CRASHES = SqlFaults(processes_crash=1.0)
 _NAMED = replace(SQL, runtime=Prefixes)
+_IN_ORDER = replace(SQL, assumptions=replace(ASSUMED, fifo_amid_faults=True))
+"""Where nothing but a prune disturbs them, the fair are served in order all the time."""
 
 BUGS: dict[str, Bug] = {
-    "sql-expiry-assigned-first": stored(table_bugs.ExpiryFirst, "fg", _CRASHES),
+    "sql-expiry-assigned-first": stored(table_bugs.ExpiryFirst, "e", _STOPS),
     "sql-affected-rows-believed": believed(
         Patch(backend, "_holds", anything_that_was_changed), rules="a"
     ),
@@ -110,10 +112,13 @@ BUGS: dict[str, Bug] = {
     "sql-transaction-clock": stored(table_bugs.TransactionClock, "a", _STOPS),
     "sql-prune-of-a-line": stored(table_bugs.PrunesWhoWaits, "f", SqlFaults(pruned=5.0), ("fair",)),
     "sql-prune-of-tombstones": stored(
-        table_bugs.PrunesTombstones, "g", SqlFaults(pruned=5.0, late=0.1)
+        table_bugs.PrunesTombstones, "g", SqlFaults(pruned=5.0, late=0.3), size=DUEL
     ),
     "sql-prune-above-the-clock": stored(
-        table_bugs.PrunesGreaterNumbers, "b", SqlFaults(pruned=5.0, clock_set_back=0.5)
+        table_bugs.PrunesGreaterNumbers,
+        "b",
+        SqlFaults(pruned=5.0, clock_set_back=0.5),
+        size=BOUT,
     ),
     "sql-stamp-that-counts": stored(
         table_bugs.StampsThatCount,
@@ -127,6 +132,11 @@ BUGS: dict[str, Bug] = {
     "sql-grant-over-a-tombstone": stored(table_bugs.GrantsOverTombstones, "g", _LATE),
     "sql-line-over-a-tombstone": stored(table_bugs.QueuesOverTombstones, "g", _LATE),
     "sql-renewal-revives": stored(table_bugs.Revives, "e", SqlFaults(late=0.1, slow=0.4)),
+    "sql-last-renewal-counts": stored(
+        table_bugs.LastRenewalCounts,
+        "ad",
+        SqlFaults(rows_locked=8.0, processes_stop=0.5, slow=0.2),
+    ),
     "sql-renew-anybody": stored(table_bugs.RenewsAnybody, "ae", _STOPS),
     "sql-retry-keeps-expiry": stored(table_bugs.KeepsTheFirstExpiry, "ad", _LOSSY),
     "sql-frees-anybody": stored(table_bugs.FreesAnybody, "ae", _STOPS),

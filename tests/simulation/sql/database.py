@@ -69,7 +69,10 @@ class Done(Order):
     """Those that had."""
 
     def may_only_renew(self, claim_id: str) -> bool:
-        return super().may_only_renew(claim_id) and claim_id not in self.lasting
+        """Nobody can grant to another claim, and a renewal to none that has run out."""
+        if claim_id not in self.actors:
+            return True
+        return self.renews and claim_id not in self.lasting
 
     def culprit(self, claim_id: str) -> str:
         return "" if claim_id in self.lapsed else super().culprit(claim_id)

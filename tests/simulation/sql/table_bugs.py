@@ -192,6 +192,17 @@ class Revives(PrunedSoon):
         return True
 
 
+class LastRenewalCounts(PrunedSoon):
+    """A renewal that waited for the row, and comes after a later one, sets an earlier end."""
+
+    def _extend(self, hold: Extension, now: int) -> bool:
+        done = super()._extend(hold, now)
+        if done:
+            row = self.rows[hold.key]
+            self.rows[hold.key] = row._replace(expires=now + hold.ttl)
+        return done
+
+
 class RenewsAnybody(PrunedSoon):
     """A renewal does not look who holds."""
 
