@@ -30,7 +30,7 @@ ON CONFLICT (name) DO UPDATE SET
             AND (line = '' OR substr(line, 1, 33) = :claim_id || ' ') THEN :claim_id
         ELSE holder END,
     expires = CASE
-        WHEN holder = :claim_id AND expires > :now THEN excluded.expires
+        WHEN holder = :claim_id AND expires > :now THEN max(expires, excluded.expires)
         WHEN (holder = '' OR expires <= :now) AND others = ''
             AND (line = '' OR substr(line, 1, 33) = :claim_id || ' ') THEN excluded.expires
         ELSE expires END,
@@ -53,7 +53,7 @@ RETURNING fence, stamp, holder, expires, facts, line, others, :now;
 SELECT fence, stamp, holder, expires, facts, line, others, :now FROM {table} WHERE name = :key;
 
 -- extend
-UPDATE {table} SET expires = :now + :ttl, stamp = :stamp
+UPDATE {table} SET expires = max(expires, :now + :ttl), stamp = :stamp
 WHERE name = :key AND holder = :claim_id AND expires > :now RETURNING 1;
 
 -- give_back
