@@ -15,7 +15,7 @@ import pytest
 
 from locknut.core import pacing
 
-ENGINES = frozenset({"memory", "file", "redis", "redlock", "zookeeper"})
+ENGINES = frozenset({"memory", "file", "redis", "redlock", "zookeeper", "sqlite"})
 
 ALLOWED_SKIPS = (
     "needs root",
