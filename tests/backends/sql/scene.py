@@ -28,7 +28,7 @@ class Scene:
 
     def client(self) -> SqlBackend:
         table: Any = Recorded(LocalTable(self.place), self)
-        return SqlBackend("sql", table, LocalBells(self.place.rings), self.runtime)
+        return SqlBackend("sql", table, LocalBells(self.place.rings, self.runtime), self.runtime)
 
     def pass_time(self, seconds: float) -> None:
         self.moment += seconds

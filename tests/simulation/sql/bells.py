@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from locknut.errors import BackendUnavailable
-from tests.simulation.process import SimSignal
+from tests.simulation.process import SimRuntime, SimSignal
 from tests.simulation.sql.statements import SimTable
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ class SimBells:
     wakes = True
 
     def __init__(self, process: Process, database: Database) -> None:
+        self.client = SimRuntime(process).new_id()
         self._process = process
         self._database = database
         self._table = SimTable(process, database)
@@ -58,6 +59,15 @@ class SimBells:
 
     def expected(self) -> list[str]:
         return list(self._expected)
+
+    async def close(self) -> None:
+        """The simulator ends with the process."""
+
+    def forked(self) -> None:
+        """No simulated process forks."""
+
+    def dropped(self) -> None:
+        """The simulator ends with the process."""
 
     def _heard(self, claim_ids: Sequence[str]) -> None:
         now = self._process.now()
@@ -97,7 +107,7 @@ class NoBells:
     wakes = False
 
     def __init__(self, process: Process, database: Database) -> None:
-        """Nobody to listen to."""
+        self.client = SimRuntime(process).new_id()
 
     def expect(self, key: bytes, claim_id: str, behind: str, ring: Callable[[], None]) -> None:
         """It looks by itself."""
@@ -110,3 +120,12 @@ class NoBells:
 
     def expected(self) -> list[str]:
         return []
+
+    async def close(self) -> None:
+        """The simulator ends with the process."""
+
+    def forked(self) -> None:
+        """No simulated process forks."""
+
+    def dropped(self) -> None:
+        """The simulator ends with the process."""

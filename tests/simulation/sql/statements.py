@@ -70,6 +70,9 @@ class Question:
 class SimTable:
     """`Table` of the port, for one verb: it knows whose it is."""
 
+    inside = bool
+    """Nothing runs in the middle of a simulated statement."""
+
     def __init__(
         self,
         process: Process,

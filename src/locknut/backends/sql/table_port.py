@@ -112,11 +112,11 @@ class Table(Protocol):
         """Take the key, or join its line; return the row after that.
 
         If the claim is the holder and its hold has not run out: set its full ttl again, unless it
-        ends later already, and keep the number. Else, if `others` is empty, no hold has not run out, and the line is empty or
-        begins with this claim: it becomes the holder, with its facts, its full ttl, and the number
-        max(fence + 1, now / RAW_STEP); its place in line goes. Else, if it shall queue, is not in
-        line yet, and its id stands nowhere in `others` (a tombstone): append it to the line with
-        the time. Else change nothing at all, not even the stamp.
+        ends later already, and keep the number. Else, if `others` is empty, no hold has not run
+        out, and the line is empty or begins with this claim: it becomes the holder, with its facts,
+        its full ttl, and the number max(fence + 1, now / RAW_STEP); its place in line goes. Else,
+        if it shall queue, is not in line yet, and its id stands nowhere in `others` (a tombstone):
+        append it to the line with the time. Else change nothing at all, not even the stamp.
 
         Without a row: make one and take it.
         """
