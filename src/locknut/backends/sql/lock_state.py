@@ -87,7 +87,7 @@ class LockState:
 
     def prolong(self, held: Held, claim: Claim) -> None:
         """The full ttl from now on; or what is left, if that is more: the hold was detached, or
-        this was decided by an earlier clock than the latest renewal.
+        this was decided by an earlier clock than the latest renewal (S21).
         """
         held.expires = max(self.end(claim), held.expires)
 
