@@ -2,7 +2,7 @@
 # or newer, git and make is enough. `make demo` needs nothing at all beyond that.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers demo test test-all check format models sim sim-redlock mutants soak bench bench-quick docs clean
+.PHONY: help setup servers demo test test-all coverage check format models sim sim-redlock mutants soak bench bench-quick docs clean
 
 # This tree and no other, also where an environment is shared between trees.
 export PYTHONPATH := $(CURDIR)/src
@@ -38,6 +38,9 @@ test:            ## run what every change must pass, on python3, in a quarter of
 
 test-all:        ## run what `make test` leaves out: the long tests, those that need root, other CPythons
 	@$(FIND) "$$python" scripts/run_tests.py --rest $(ARGS)
+
+coverage:        ## run `make test` under coverage; fail below the floor of branches in pyproject.toml
+	@$(FIND) "$$python" scripts/run_tests.py --coverage $(ARGS)
 
 check: setup     ## run ruff, its formatter, and mypy
 	@$(VENV)/ruff check .
