@@ -51,6 +51,16 @@ def test_a_fellow_shares_the_number_of_its_owner() -> None:
     state = _state(one)
     state.now += US
     assert recipe.enter(other, PLACE, frozenset())(state).answer == Granted(NOW // RAW_STEP)
+    assert state.fence == NOW // RAW_STEP  # nobody was given another one
+
+
+def test_a_claim_that_asks_again_finds_its_hold_with_its_full_ttl() -> None:
+    (one,) = claims(1)
+    state = _state(one)
+    state.now += 10 * US
+    outcome = recipe.enter(one, PLACE, frozenset())(state)
+    assert (outcome.answer, outcome.changed) == (Granted(NOW // RAW_STEP), True)
+    assert state.holders[one.id].expires == NOW + 70 * US
 
 
 def test_a_ttl_is_rounded_up() -> None:
@@ -195,7 +205,8 @@ def test_of_two_that_attach_only_the_first_finds_it() -> None:
     assert list(state.holders) == [one.id]
     assert state.holders[one.id].expires == NOW + 60 * US
     assert not state.holders[one.id].detached
-    assert recipe.enter(detached, PLACE, frozenset())(state).answer is None  # late
+    state.holders.clear()
+    assert recipe.enter(detached, PLACE, frozenset())(state).answer is None  # it came late
 
 
 def test_an_attach_that_is_undone_leaves_the_hold_to_others_and_does_not_come_late() -> None:

@@ -114,7 +114,13 @@ BUGS: dict[str, Bug] = {
     ),
     "sql-clients-clock": Bug(replace(SQL, backend=ByClientsTime), "abde", SqlFaults(), sound=SQL),
     "sql-transaction-clock": stored(table_bugs.TransactionClock, "a", _STOPS),
-    "sql-prune-of-a-line": stored(table_bugs.PrunesWhoWaits, "f", SqlFaults(pruned=5.0), ("fair",)),
+    "sql-prune-of-a-line": stored(
+        table_bugs.PrunesWhoWaits,
+        "f",
+        SqlFaults(pruned=60.0),
+        ("fair",),
+        sound=_IN_ORDER,
+    ),
     "sql-prune-of-tombstones": stored(
         table_bugs.PrunesTombstones, "g", SqlFaults(pruned=5.0, late=0.3), size=DUEL
     ),
