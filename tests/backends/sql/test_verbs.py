@@ -168,6 +168,30 @@ def test_a_release_is_done_though_nobody_can_be_rung() -> None:
     assert run(client.release(one))
 
 
+def test_who_gives_up_one_of_several_rings_the_next() -> None:
+    scene = Scene()
+    client = scene.client()
+    reader, writer, other = claims(0, 1, 2)
+    run(client.attempt(reader._replace(mode=Mode.SHARED), 0.0))
+    run(client.attempt(other._replace(mode=Mode.SHARED), 0.0))
+    run(client.attempt(writer, 0.0))
+    run(client.attempt(writer, 0.0))
+    assert isinstance(run(client.attempt(writer, 0.0)), Busy)  # without asking
+    run(client.release(other._replace(mode=Mode.SHARED)))
+    run(client.release(reader._replace(mode=Mode.SHARED)))  # its number is not the latest
+    assert isinstance(run(client.attempt(writer, 0.0)), Granted)
+
+
+def test_a_hold_that_has_run_out_is_not_found_again_while_others_wait() -> None:
+    scene = Scene()
+    one, other = claims(0, 1, ttl=2.0)
+    client = scene.client()
+    run(client.attempt(one, 0.0))
+    run(scene.client().attempt(other, 0.0))
+    scene.pass_time(2.0)
+    assert isinstance(run(client.attempt(one._replace(waits=False), 0.0)), Busy)
+
+
 def test_a_place_of_this_client_that_nobody_waits_in_is_passed_over() -> None:
     """An older state of the table may have one."""
     scene = Scene()
