@@ -266,6 +266,11 @@ class Backend(Protocol):
         renewed at once. Called on the keeper's backend, once a second.
         """
 
+    async def tidy(self) -> None:
+        """Put the engine's own things in order, a little at a time. Called on the keeper's backend,
+        seldom, while nobody waits; what it raises is of no consequence.
+        """
+
     @property
     def inside(self) -> Callable[[], bool]:
         """Says whether this thread is in the middle of a command, and another one would wait for
