@@ -134,6 +134,7 @@ class BaseEngine(ABC):
 
     id: str
     key_policy = KeyPolicy()
+    schema = ""
 
     @abstractmethod
     def blocking(self, runtime: Runtime) -> Backend: ...

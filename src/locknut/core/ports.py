@@ -298,6 +298,8 @@ class Engine(Protocol):
     """Names the service, not the hosts: `all_of` orders by it across several Locks."""
     key_policy: KeyPolicy
     """What is done differently where other people's clients share the keys."""
+    schema: str
+    """Statements that an administrator can give the database beforehand; empty: there are none."""
 
     def blocking(self, runtime: Runtime) -> Backend:
         """One whose commands block the calling thread. Every keeper has one."""

@@ -17,7 +17,8 @@ class SqliteEngine(BaseEngine):
 
     def __init__(self, settings: Settings):
         self._settings = settings
-        self.id = f"sqlite:{settings.path}?table={settings.table}"
+        self.id = settings.place
+        self.schema = settings.statements.schema
 
     def blocking(self, runtime: Runtime) -> SqlBackend:
         file = SqliteFile(self._settings, runtime.now)

@@ -27,6 +27,12 @@ class Settings:
     limit: float = table_options.LIMIT
 
     @property
+    def place(self) -> str:
+        """Which locks these are, in every process of the machine."""
+        other = "" if self.table == table_options.TABLE else f"?table={self.table}"
+        return f"sqlite:{self.path}{other}"
+
+    @property
     def statements(self) -> statements.Statements:
         return statements.load("sqlite", f'"{self.table}"')
 
