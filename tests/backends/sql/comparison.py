@@ -24,7 +24,7 @@ from locknut.backends.sql.table_port import (
     Take,
 )
 from locknut.runtimes.threads import run
-from tests.simulation.sql.table_store import DAY, TableStore, _is_idle
+from tests.simulation.sql.table_store import DAY, TableStore
 
 HOUR = 3600 * US
 CLAIMS = tuple(digit * 32 for digit in "abc1")
@@ -147,7 +147,7 @@ class Comparison:
 
     def _do_prune(self, move: Move) -> None:
         now = self._now()
-        idle = {key for key, row in self._store.rows.items() if _is_idle(row, now)}
+        idle = {key for key, row in self._store.rows.items() if self._store._is_idle(row, now)}
         assert run(self._table.prune(100_000)) >= len(idle), move
         self._store.prune(100_000, now)
         self._do_living(move)

@@ -81,7 +81,11 @@ class CountBelieved(SqlTable):
 SEARCH = (Phase.explicit, Phase.generate)
 """Any failure will do: it need not be made short. What is rare has an example."""
 MISTAKES = {
-    "expires assigned first": ("WHEN 'join' THEN expires ELSE", "WHEN '' THEN expires ELSE"),
+    "expires assigned first": (
+        "max(expires, :now + :ttl) ELSE expires END",
+        ":now + :ttl ELSE :now + :ttl END",
+    ),
+    "a renewal cuts the hold": ("max(expires, :now + :ttl)", ":now + :ttl"),
     "fence not raised": ("max(fence + 1, :now / 32)", "max(fence, :now / 32)"),
     "own retry gets a new fence": ("THEN 'again'", "THEN 'enter'"),
     "joins twice": ("AND instr(char(10) || line, char(10) || :claim_id || ' ') = 0 THEN", "THEN"),
