@@ -155,6 +155,15 @@ def open_engine(text: Any) -> tuple[Engine, Url]:
     return engine, Url(url.scheme, url.netloc, url.path, common)
 
 
+def schema(text: Any) -> str:
+    """The statements that make what the engine of this URL needs; raises where it needs nothing."""
+    engine, url = open_engine(text)
+    if not engine.schema:
+        message = f"{url.scheme}: has no table, so there is nothing to make beforehand"
+        raise Unsupported(message, backend=url.scheme or None)
+    return engine.schema
+
+
 def chosen(text: str | None) -> str:
     """The URL that is used: the one given, the one of the environment, or `file:`."""
     return text if text is not None else os.environ.get("LOCKNUT_URL") or DEFAULT_URL
