@@ -11,6 +11,7 @@ WORKLOADS = {
     "file.contention": "file_contention",
     "file.kill": "file_kill",
     "file.waiters": "file_waiters",
+    "sqlite.pairs": "sqlite_pairs",
     "redis.pairs": "redis_pairs",
     "redis.contention": "redis_contention",
     "redis.handover": "redis_handover",

@@ -47,6 +47,8 @@ class SqliteFile:
         """The rows of each call. Several that write are one transaction: it costs no more than
         one of them.
         """
+        if not calls:
+            return []
         if calls[0].statements in self._passing:
             return self._alone(limit, lambda connection: self._without_disk(connection, calls))
         return self._alone(limit, lambda connection: self._each(connection, calls))
