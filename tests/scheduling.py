@@ -22,6 +22,7 @@ SECONDS = {
     "tests/conformance/test_redlock_failing.py": 90,
     "tests/conformance/test_zookeeper.py": 80,
     "tests/api/test_interrupts.py": 60,
+    "tests/servers/test_sql_servers.py": 60,
     "tests/conformance/test_redis_layouts.py": 60,
     "tests/backends/zookeeper/test_session.py": 50,
     "tests/greenlets/test_gevent.py": 45,

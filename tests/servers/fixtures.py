@@ -13,6 +13,10 @@ import pytest
 
 from tests.servers.certificates import Certificates, make_certificates
 from tests.servers.cluster import RedisCluster
+from tests.servers.databases import Database
+from tests.servers.mysql import MariaServer, MySqlServer
+from tests.servers.pgbouncer import PgBouncer
+from tests.servers.postgresql import PostgresServer
 from tests.servers.redis import RedisServer
 from tests.servers.redlock import RedlockNodes
 from tests.servers.sentinel import SentinelService
@@ -101,3 +105,65 @@ def zookeeper_tls_server(certificates: Certificates) -> Iterator[ZooKeeperServer
 def zookeeper_ensemble() -> Iterator[ZooKeeperEnsemble]:
     with ZooKeeperEnsemble() as ensemble:
         yield ensemble
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[PostgresServer]:
+    """A plain one, as the next two: every test has a database of its own there."""
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mariadb_server() -> Iterator[MariaServer]:
+    with MariaServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mysql_server() -> Iterator[MySqlServer]:
+    with MySqlServer() as server:
+        yield server
+
+
+@pytest.fixture
+def postgresql_database(postgresql_server: PostgresServer) -> Iterator[Database]:
+    with postgresql_server.database() as database:
+        yield database
+
+
+@pytest.fixture
+def mariadb_database(mariadb_server: MariaServer) -> Iterator[Database]:
+    with mariadb_server.database() as database:
+        yield database
+
+
+@pytest.fixture
+def mysql_database(mysql_server: MySqlServer) -> Iterator[Database]:
+    with mysql_server.database() as database:
+        yield database
+
+
+@pytest.fixture(scope="session")
+def postgresql_tls_server(certificates: Certificates) -> Iterator[PostgresServer]:
+    with PostgresServer(certificates=certificates) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mariadb_tls_server(certificates: Certificates) -> Iterator[MariaServer]:
+    with MariaServer(certificates=certificates) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mysql_tls_server(certificates: Certificates) -> Iterator[MySqlServer]:
+    with MySqlServer(certificates=certificates) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def pgbouncer(postgresql_server: PostgresServer) -> Iterator[PgBouncer]:
+    """Before that server, with a pool for transactions."""
+    with PgBouncer(postgresql_server) as pool:
+        yield pool

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest import SkipTest
@@ -56,12 +56,15 @@ def exists(pid: int) -> bool:
 
 
 class Process:
-    """A program with its log; dies with the process that started it, however that dies."""
+    """A program with its log; dies with the process that started it, however that dies.
 
-    def __init__(self, command: list[str], log: Path) -> None:
+    `rights` are words for `setpriv`: whose process it is, if it must not be root's.
+    """
+
+    def __init__(self, command: list[str], log: Path, rights: Sequence[str] = ()) -> None:
         self.log = log
         with log.open("ab") as output:
-            self._popen = _spawn(command, output.fileno())
+            self._popen = _spawn(command, output.fileno(), rights)
 
     @property
     def pid(self) -> int:
@@ -93,6 +96,11 @@ class Process:
     def cont(self) -> None:
         self._popen.send_signal(signal.SIGCONT)
 
+    def end(self, ending: signal.Signals) -> None:
+        """Ask it to end by this signal, and only return when it is gone."""
+        self._popen.send_signal(ending)
+        self._popen.wait(PATIENCE)
+
     def kill(self) -> None:
         """SIGKILL, and only return when it is gone; a second time does nothing."""
         self._popen.kill()
@@ -103,16 +111,16 @@ class Ended(Exception):
     """The server ended instead of answering."""
 
 
-def _spawn(command: list[str], output: int) -> subprocess.Popen[bytes]:
+def _spawn(command: list[str], output: int, rights: Sequence[str]) -> subprocess.Popen[bytes]:
     """The death signal follows the *thread* that started it: one that stays until the end."""
     if threading.current_thread() is threading.main_thread():
-        return _spawn_here(command, output)
-    return _spawner.submit(_spawn_here, command, output).result()
+        return _spawn_here(command, output, rights)
+    return _spawner.submit(_spawn_here, command, output, rights).result()
 
 
-def _spawn_here(command: list[str], output: int) -> subprocess.Popen[bytes]:
+def _spawn_here(command: list[str], output: int, rights: Sequence[str]) -> subprocess.Popen[bytes]:
     setpriv = shutil.which("setpriv")
-    tied = [setpriv, "--pdeathsig", "KILL", *command] if setpriv else command
+    tied = [setpriv, *rights, "--pdeathsig", "KILL", *command] if setpriv else command
     return subprocess.Popen(
         tied,
         stdin=subprocess.DEVNULL,

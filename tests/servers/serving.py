@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
@@ -68,7 +69,7 @@ class Server(Started):
         if self.running:
             self.cont()
         else:
-            self._process = Process(self._command(), self.folder / "log")
+            self._process = self._spawn()
 
     def wait(self) -> None:
         self.process.wait_until(self._answers)
@@ -95,9 +96,19 @@ class Server(Started):
     def _choose_ports(self) -> None:
         (self.port,) = self._ports.reserve(1)
 
+    def _spawn(self) -> Process:
+        return Process(self._command(), self.folder / "log")
+
     @abstractmethod
     def _command(self) -> list[str]: ...
 
     @abstractmethod
     def _answers(self) -> object:
         """Whether it serves; an OSError, as of a refused connection, is a no."""
+
+
+def start_together(*servers: Started) -> None:
+    """All at once: it takes as long as the slowest."""
+    with ThreadPoolExecutor(len(servers)) as starting:
+        for done in [starting.submit(server.start) for server in servers]:
+            done.result()

@@ -13,14 +13,16 @@ from tests.servers.processes import ROOT
 
 APT = """#!/bin/sh
 echo "$@" >> "{folder}/asked"
-for word in "$@"; do
-    case $word in -oDir::Cache::archives=*) archives=${{word#*=}};; esac
-done
-case "$*" in *" install "*) echo > "$archives/redis-tools.deb";; esac
+case "$*" in
+*" install "*) for name in redis-tools liblua; do echo "'file:/there' ${{name}}_1_all.deb 9"; done;;
+*" download "*) for name in redis-tools liblua; do echo > "${{name}}_1_all.deb"; done;;
+esac
 """
 DPKG = """#!/bin/sh
-mkdir -p "$3/usr/bin" "$3/usr/lib/here"
-echo > "$3/usr/lib/here/liblua.so.5"
+case "$2" in
+*/liblua*) mkdir -p "$3/usr/lib/here" && echo > "$3/usr/lib/here/liblua.so.5"; exit;;
+esac
+mkdir -p "$3/usr/bin"
 cd "$3/usr/bin"
 printf '#!/bin/sh\\necho "Redis server v=9.9.9 sha=0 $LD_LIBRARY_PATH"\\n' > redis-check-rdb
 chmod +x redis-check-rdb
@@ -44,8 +46,13 @@ class Machine:
         self.path.joinpath(name).write_text(program)
         self.path.joinpath(name).chmod(0o755)
 
-    def fetch(self) -> tuple[int, str]:
-        command = [sys.executable, str(self.tree / "scripts" / "fetch_servers.py"), "redis"]
+    def has_packages(self) -> None:
+        self.has("apt-get", APT.format(folder=self.path))
+        self.has("apt-cache", "#!/bin/sh\n")
+        self.has("dpkg-deb", DPKG)
+
+    def fetch(self, name: str = "redis") -> tuple[int, str]:
+        command = [sys.executable, str(self.tree / "scripts" / "fetch_servers.py"), name]
         told = subprocess.run(
             command, capture_output=True, text=True, check=False, env={"PATH": str(self.path)}
         )
@@ -60,12 +67,12 @@ def machine(tmp_path: Path) -> Machine:
 def test_packages_are_unpacked_once_and_the_program_runs_with_its_libraries(
     machine: Machine,
 ) -> None:
-    machine.has("apt-get", APT.format(folder=machine.path))
-    machine.has("dpkg-deb", DPKG)
+    machine.has_packages()
     code, told = machine.fetch()
     assert (code, "Redis server v=9.9.9" in told) == (0, True), told
     calls = machine.asked.read_text()
-    assert "--download-only" in calls
+    assert "--print-uris install redis-tools" in calls, "nothing is installed"
+    assert "download redis-tools liblua" in calls, "what the machine lacks comes along"
     servers = machine.tree / ".servers"
     ran = subprocess.check_output([servers / "bin" / "redis-server"], text=True)
     assert ran.strip().endswith(f"{servers}/redis/usr/lib/here:")
@@ -74,8 +81,7 @@ def test_packages_are_unpacked_once_and_the_program_runs_with_its_libraries(
 
 
 def test_a_tree_that_was_moved_still_runs(machine: Machine) -> None:
-    machine.has("apt-get", APT.format(folder=machine.path))
-    machine.has("dpkg-deb", DPKG)
+    machine.has_packages()
     machine.fetch()
     moved = machine.tree.rename(machine.tree.with_name("moved"))
     ran = subprocess.check_output([moved / ".servers" / "bin" / "redis-server"], text=True)
@@ -99,11 +105,20 @@ def test_with_neither_it_says_what_to_do_and_fails(machine: Machine) -> None:
 
 def test_a_failed_download_is_shown_and_tried_again(machine: Machine) -> None:
     machine.has("apt-get", "#!/bin/sh\necho no network >&2\nexit 100\n")
+    machine.has("apt-cache", "#!/bin/sh\n")
     machine.has("dpkg-deb", DPKG)
     code, told = machine.fetch()
     assert (code, "no network" in told) == (1, True)
     machine.has("apt-get", APT.format(folder=machine.path))
     assert machine.fetch()[0] == 0
+
+
+def test_a_machine_without_a_mirror_of_debian_does_without_mysql(machine: Machine) -> None:
+    """Its own release has none, and the release of Debian that has one cannot be reached."""
+    machine.has_packages()
+    code, told = machine.fetch("mysql")
+    assert (code, "knows no mirror of Debian" in told) == (0, True), told
+    assert "tests that need mysql are skipped" in told
 
 
 def test_what_trees_share_is_left_as_it_is(machine: Machine) -> None:
