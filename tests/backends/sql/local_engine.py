@@ -20,6 +20,7 @@ class LocalPlace:
         self.store = TableStore()
         self.mutex = threading.RLock()
         self.rings: dict[str, Callable[[], None]] = {}
+        self.clock: Callable[[], int] = lambda: time.time_ns() // 1000
 
 
 class LocalTable:
@@ -28,11 +29,12 @@ class LocalTable:
     def __init__(self, place: LocalPlace):
         self._store = place.store
         self._mutex = place.mutex
+        self._place = place
         self.statements = 0
 
     def _now(self) -> int:
         self.statements += 1
-        return time.time_ns() // 1000
+        return self._place.clock()
 
     async def take(self, wanted: Take) -> Seen:
         with self._mutex:

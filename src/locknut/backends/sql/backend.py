@@ -8,22 +8,20 @@ again. Whoever gives something up rings those whose turn it is; they take the lo
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
-from locknut.backends.sql import lock_state, recipe
+from locknut.backends.sql import lock_state, lock_views, recipe
 from locknut.backends.sql.lock_state import LockState, Place, Waiting
+from locknut.backends.sql.row_changes import RowChanges, key_of
 from locknut.backends.sql.table_port import (
-    LOCK,
-    PERMITS,
     US,
     Bells,
     Extension,
     GiveBack,
     Seen,
-    Swap,
     Table,
     Take,
 )
@@ -41,18 +39,14 @@ from locknut.core.values import (
     Notice,
     Renewal,
 )
-from locknut.errors import BackendUnavailable, LocknutError
+from locknut.errors import BackendUnavailable
 
-T = TypeVar("T")
 CAPABILITIES: Final = frozenset(Capability) - {
     Capability.SESSION,
     Capability.REPLICATED,
     Capability.WAKE_UP,
 }
 NET: Final = 1.0
-CONFLICTS: Final = 200
-"""Each means that somebody else got on; so many in a row mean that something is wrong."""
-PAGE: Final = 500
 PRUNED: Final = 200
 """Rows that are deleted at a time."""
 
@@ -75,13 +69,16 @@ class SqlBackend(BaseBackend):
         self._runtime = runtime
         self._client = runtime.new_id()
         self._waiting = WaitingClaims(runtime, wakes=bells.wakes)
+        self._rows = RowChanges(name, table, bells, runtime)
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002 -- `watch` waits
         waiting = self._waiting.by_id.get(claim.id)
-        if waiting is not None and not self._waiting.is_due(waiting):
-            await self._beat()
-            return Busy(self._waiting.retry_in(waiting))
         if waiting is not None:
+            await (
+                self._beat()
+            )  # also before a question: one that asks every second would not come to it
+            if not self._waiting.is_due(waiting):
+                return Busy(self._waiting.retry_in(waiting))
             waiting.rung = False  # before the question: a ring from here on is about what comes
         seen = await self._table.take(self._take(claim, queue=claim.waits))
         if _holds(seen, claim):
@@ -98,9 +95,9 @@ class SqlBackend(BaseBackend):
         ones.
         """
         enter = partial(recipe.enter, claim, self._place())
-        granted, state = await self._change(claim, enter(frozenset()), seen)
+        granted, state = await self._rows.change(claim, enter(frozenset()), seen)
         if granted is None and claim.waits and (dead := await self._dead_ahead(claim, state)):
-            granted, state = await self._change(claim, enter(dead))
+            granted, state = await self._rows.change(claim, enter(dead))
         if granted is not None:
             return self._granted(claim, granted.raw)
         if not claim.waits:
@@ -113,7 +110,7 @@ class SqlBackend(BaseBackend):
         ends = min((held.expires for held in state.holders.values()), default=state.now + US)
         waiting = self._waiting.refused(claim, len(ahead), (ends - state.now) / US)
         before = ahead[-1].claim.id if ahead else next(iter(state.holders), "")
-        self._bells.expect(_key(claim), claim.id, before, waiting.ring)
+        self._bells.expect(key_of(claim), claim.id, before, waiting.ring)
         return Busy(self._waiting.retry_in(waiting))
 
     async def _dead_ahead(self, claim: Claim, state: LockState) -> frozenset[str]:
@@ -122,7 +119,7 @@ class SqlBackend(BaseBackend):
         """
         if not state.entering():
             return frozenset()
-        silent = _silent(state, state.ahead(claim))
+        silent = lock_views.silent(state, state.ahead(claim))
         others = {each.place.client for each in silent} - {self._client}
         living = await self._table.living(sorted(others)) if others else set()
         return frozenset(each.claim.id for each in silent if not self._lives(each, living))
@@ -142,48 +139,30 @@ class SqlBackend(BaseBackend):
             raise
 
     async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy | None:
-        in_order = sorted(claims, key=_key)
+        in_order = sorted(claims, key=key_of)
         wanted = [self._take(claim, queue=False) for claim in in_order]
         found = await self._table.take_all(wanted)
         if found is None:
-            granted = await self._enter_all(in_order)
+            granted = await self._rows.enter_all(in_order, self._place())
         else:
             rows = zip(in_order, (seen.row for seen in found), strict=True)
             granted = {claim.id: Granted(row.fence) for claim, row in rows if row is not None}
         return Busy(0.0) if granted is None else [granted[claim.id] for claim in claims]
 
-    async def _enter_all(self, claims: Sequence[Claim]) -> dict[str, Granted] | None:
-        """Beside others, where all of them fit: all or nothing."""
-        keys = [_key(claim) for claim in claims]
-        for _ in range(CONFLICTS):
-            rows, now = await self._table.read(keys)
-            granted, swaps = {}, []
-            for claim, key, row in zip(claims, keys, rows, strict=True):
-                state = lock_state.read(claim.key, row, now)
-                outcome = recipe.enter(claim, self._place(), frozenset())(state)
-                if outcome.answer is None:
-                    return None
-                granted[claim.id] = outcome.answer
-                stamp = None if row is None else row.stamp
-                swaps.append(Swap(key, stamp, lock_state.written(state, self._stamp())))
-            if await self._table.swap(swaps):
-                return granted
-        raise self._restless(claims[0])
-
     async def renew(self, claims: Sequence[Claim]) -> list[Notice]:
         holds = [
-            Extension(_key(claim), claim.id, lock_state.microseconds(claim), self._stamp())
+            Extension(key_of(claim), claim.id, lock_state.microseconds(claim), self._rows.stamp())
             for claim in claims
         ]
         extended = await self._table.extend(holds)
         rest = [claim for claim, held in zip(claims, extended, strict=True) if not held]
         if not rest:
             return [Renewal.HELD] * len(claims)
-        rows, now = await self._table.read([_key(claim) for claim in rest])
+        rows, now = await self._table.read([key_of(claim) for claim in rest])
         answers: dict[str, Notice] = {}
         for claim, row in zip(rest, rows, strict=True):
             try:
-                renewed = self._change(claim, recipe.renew(claim), Seen(row, now))
+                renewed = self._rows.change(claim, recipe.renew(claim), Seen(row, now))
                 answers[claim.id], _ = await renewed
             except BackendUnavailable:
                 answers[claim.id] = Renewal.UNKNOWN
@@ -194,7 +173,7 @@ class SqlBackend(BaseBackend):
         if outcome_unknown:
             return await self._release(claim, outcome_unknown=True)
         if waited is not None:
-            seen = await self._table.leave(_key(claim), claim.id, self._stamp())
+            seen = await self._table.leave(key_of(claim), claim.id, self._rows.stamp())
         else:
             (seen,) = await self._table.give_back([self._give_back(claim)])
         if seen.row is None:
@@ -221,7 +200,7 @@ class SqlBackend(BaseBackend):
 
     async def _release(self, claim: Claim, *, outcome_unknown: bool) -> bool:
         change = recipe.release(claim, outcome_unknown=outcome_unknown)
-        released, _ = await self._change(claim, change)
+        released, _ = await self._rows.change(claim, change)
         return released
 
     def _forget(self, claim: Claim) -> WaitingClaim | None:
@@ -231,69 +210,36 @@ class SqlBackend(BaseBackend):
         return waited
 
     async def downgrade(self, claim: Claim) -> bool:
-        kept, _ = await self._change(claim, recipe.downgrade(claim))
+        kept, _ = await self._rows.change(claim, recipe.downgrade(claim))
         return kept
 
     async def detach(self, claim: Claim, ttl: float) -> bool:
-        detached, _ = await self._change(claim, recipe.detach(claim, ttl))
+        detached, _ = await self._rows.change(claim, recipe.detach(claim, ttl))
         return detached
 
     async def attach(self, detached: Claim, claim: Claim) -> Granted | None:
-        granted, _ = await self._change(claim, recipe.attach(detached, claim, self._place()))
+        granted, _ = await self._rows.change(claim, recipe.attach(detached, claim, self._place()))
         return granted
 
     async def undo_attach(self, claim: Claim, detached: Claim) -> None:
-        await self._change(claim, recipe.undo_attach(claim, detached))
+        await self._rows.change(claim, recipe.undo_attach(claim, detached))
 
     async def break_hold(self, key: str, raw: int | None, note: str = "") -> LockInfo | None:
         broken = None
         for mode in (Mode.EXCLUSIVE, Mode.PERMIT):
             claim = Claim(key, "", mode=mode)
             change = recipe.break_hold(raw, note, permits=mode is Mode.PERMIT)
-            found, _ = await self._change(claim, change)
-            broken = _together(broken, found)
+            found, _ = await self._rows.change(claim, change)
+            broken = lock_views.together(broken, found)
         return broken
 
     async def inspect(self, key: str | None = None) -> list[LockInfo]:
         if key is None:
-            return await self.inspect_all("")
-        keys = [LOCK + key.encode(), PERMITS + key.encode()]
-        rows, now = await self._table.read(keys)
-        states = [lock_state.read(key, row, now) for row in rows]
-        return await self._shown(states[:1], states[1:])
+            return await lock_views.everything(self._table, "")
+        return await lock_views.one(self._table, key)
 
     async def inspect_all(self, prefix: str) -> list[LockInfo]:
-        return await self._shown(*[await self._scan(kind, prefix) for kind in (LOCK, PERMITS)])
-
-    async def _scan(self, kind: bytes, prefix: str) -> list[LockState]:
-        found: list[LockState] = []
-        beginning = kind + prefix.encode()
-        after = b""
-        while True:
-            rows, now = await self._table.scan(beginning, after, PAGE)
-            found += [lock_state.read(key[1:].decode(), row, now) for key, row in rows]
-            if len(rows) < PAGE:
-                return found
-            after = rows[-1][0]
-
-    async def _shown(
-        self, locks: Sequence[LockState], semaphores: Sequence[LockState]
-    ) -> list[LockInfo]:
-        """Without waiters that died, and without names that nobody holds or waits for."""
-        for state in (*locks, *semaphores):
-            silent = _silent(state, state.line.values())
-            clients = {each.place.client for each in silent}
-            living = await self._table.living(sorted(clients)) if clients else set()
-            for each in silent:
-                if each.place.client not in living:
-                    del state.line[each.claim.id]
-        found: dict[str, LockInfo] = {}
-        for states, permits in ((locks, False), (semaphores, True)):
-            for state in states:
-                if state.holders or state.line:
-                    shown = state.shown(permits=permits)
-                    found[state.key] = _together(found.get(state.key), shown) or shown
-        return list(found.values())
+        return await lock_views.everything(self._table, prefix)
 
     def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
         waiting = self._waiting.by_id.get(claim.id)
@@ -314,74 +260,24 @@ class SqlBackend(BaseBackend):
     def dropped(self) -> None:
         self._table.dropped()
 
-    async def _change(
-        self, claim: Claim, change: recipe.Change[T], seen: Seen | None = None
-    ) -> tuple[T, LockState]:
-        """Change the whole state of the claim's key; return the answer, and the state after it."""
-        key = _key(claim)
-        for _ in range(CONFLICTS):
-            if seen is None:
-                (row,), now = await self._table.read([key])
-                seen = Seen(row, now)
-            state = lock_state.read(claim.key, seen.row, seen.now)
-            outcome = change(state)
-            if not outcome.changed:
-                return outcome.answer, state
-            stamp = None if seen.row is None else seen.row.stamp
-            swap = Swap(key, stamp, lock_state.written(state, self._stamp()))
-            if await self._table.swap([swap]):
-                await self._ring(outcome.ring)
-                return outcome.answer, state
-            seen = None
-        raise self._restless(claim)
-
-    def _restless(self, claim: Claim) -> BackendUnavailable:
-        message = "the lock's row changed again and again while it was to be changed; try again"
-        return BackendUnavailable(message, key=claim.key, backend=self.name)
-
     async def _ring_next(self, claim: Claim, seen: Seen) -> None:
         if seen.row is not None and seen.row.line:
             state = lock_state.read(claim.key, seen.row, seen.now)
-            await self._ring(state.entering())
-
-    async def _ring(self, waiting: Sequence[Waiting]) -> None:
-        if waiting:
-            with suppress(LocknutError):  # they look by themselves, later
-                await self._bells.ring([(each.place.client, each.claim.id) for each in waiting])
+            await self._rows.ring(state.entering())
 
     def _take(self, claim: Claim, *, queue: bool) -> Take:
         facts = lock_state.facts_of(claim, self._client)
         ttl = lock_state.microseconds(claim)
-        return Take(_key(claim), claim.id, ttl, facts, queue, self._stamp())
+        return Take(key_of(claim), claim.id, ttl, facts, queue, self._rows.stamp())
 
     def _give_back(self, claim: Claim) -> GiveBack:
-        return GiveBack(_key(claim), claim.id, self._stamp())
+        return GiveBack(key_of(claim), claim.id, self._rows.stamp())
 
     def _place(self) -> Place:
         return lock_state.here(self._client, os.getpid())
-
-    def _stamp(self) -> int:
-        return int(self._runtime.new_id()[:15], 16)
-
-
-def _key(claim: Claim) -> bytes:
-    return (PERMITS if claim.mode is Mode.PERMIT else LOCK) + claim.key.encode()
 
 
 def _holds(seen: Seen, claim: Claim) -> bool:
     """Whether the claim holds: read back, never believed from a count (S14)."""
     row = seen.row
     return row is not None and row.holder == claim.id and row.expires > seen.now
-
-
-def _silent(state: LockState, waiting: Iterable[Waiting]) -> list[Waiting]:
-    """Those whose coming does not show that they live: it was too long ago."""
-    return [each for each in waiting if each.joined + SILENCE * US < state.now]
-
-
-def _together(one: LockInfo | None, other: LockInfo | None) -> LockInfo | None:
-    """A lock and a semaphore of one name."""
-    if one is None or other is None:
-        return one or other
-    holders, waiters = one.holders + other.holders, one.waiters + other.waiters
-    return LockInfo(one.name, holders, waiters, other.permits or one.permits)

@@ -1,0 +1,60 @@
+"""A client that waits says that it lives, whatever else it does meanwhile."""
+
+from __future__ import annotations
+
+from locknut.backends.sql.backend import SqlBackend
+from locknut.backends.sql.table_port import US
+from locknut.backends.sql.waiting_claims import SILENCE
+from locknut.core.values import Busy, Claim, Granted
+from locknut.runtimes.threads import ThreadRuntime, run
+from tests.backends.sql.local_engine import LocalEngine, LocalPlace
+
+
+class Scene:
+    """Clients of one table, and one clock for all of them."""
+
+    def __init__(self) -> None:
+        self.place = LocalPlace()
+        self.runtime = ThreadRuntime()
+        self.moment = 1_000_000.0
+        self.runtime.now = lambda: self.moment
+        self.place.clock = lambda: int(self.moment * US)
+
+    def client(self) -> SqlBackend:
+        return LocalEngine(self.place).blocking(self.runtime)
+
+    def pass_time(self, seconds: float) -> None:
+        self.moment += seconds
+
+
+def test_one_that_asks_every_second_says_it_too() -> None:
+    """The first in line looks at the row so often that it might never come to its beat."""
+    scene = Scene()
+    holder, first, second = (scene.client() for _ in range(3))
+    held, waits, behind = (Claim("a:x", f"{who:032x}", 60.0) for who in range(3))
+    assert isinstance(run(holder.attempt(held, 0.0)), Granted)
+    assert isinstance(run(first.attempt(waits, 0.0)), Busy)
+    assert isinstance(run(second.attempt(behind, 0.0)), Busy)
+    for _ in range(int(SILENCE) * 2):
+        scene.pass_time(1.0)
+        run(first.attempt(waits, 0.0))
+        run(second.attempt(behind, 0.0))
+    run(holder.release(held))
+    scene.pass_time(1.0)
+    assert isinstance(run(second.attempt(behind, 0.0)), Busy)  # the first is alive: its turn stays
+    assert isinstance(run(first.attempt(waits, 0.0)), Granted)
+
+
+def test_a_dead_one_is_passed_over() -> None:
+    scene = Scene()
+    holder, dead, second = (scene.client() for _ in range(3))
+    held, waits, behind = (Claim("a:x", f"{who:032x}", 60.0) for who in range(3))
+    run(holder.attempt(held, 0.0))
+    run(dead.attempt(waits, 0.0))
+    run(second.attempt(behind, 0.0))
+    for _ in range(int(SILENCE) + 2):
+        scene.pass_time(1.0)
+        run(second.attempt(behind, 0.0))
+    run(holder.release(held))
+    scene.pass_time(1.0)
+    assert isinstance(run(second.attempt(behind, 0.0)), Granted)
