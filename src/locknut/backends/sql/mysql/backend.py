@@ -1,0 +1,96 @@
+"""The verbs on MySQL and MariaDB: those of all SQL engines, and who they hang up bells for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from locknut.backends.sql.backend import SqlBackend
+from locknut.backends.sql.mysql.bell_chain import BellChain, ChainBells
+from locknut.backends.sql.table_port import Table
+from locknut.core.ports import Runtime
+from locknut.core.values import Answer, Busy, Claim, Granted, Mode
+
+
+class MySqlBackend(SqlBackend):
+    """A claim has a bell from the time it waits or holds until it does neither."""
+
+    notices_hang_up = True
+
+    def __init__(
+        self,
+        name: str,
+        table: Table,
+        chain: BellChain,
+        runtime: Runtime,
+        inside: Callable[[], bool],
+        hung_up: Callable[[], bool],
+    ):
+        super().__init__(name, table, ChainBells(chain, runtime.new_id()), runtime)
+        self._chain = chain
+        self.inside = inside
+        self._hung_up = hung_up
+        self._closed = False
+        chain.join()
+
+    def hung_up(self) -> bool:
+        return self._hung_up()
+
+    async def attempt(self, claim: Claim, patience: float) -> Answer:
+        answer = await super().attempt(claim, patience)
+        if type(answer) is Granted:
+            self._entered((claim,))
+        return answer
+
+    async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy | None:
+        answer = await super().attempt_all(claims)
+        if isinstance(answer, list):
+            self._entered(claims)
+        return answer
+
+    async def attach(self, detached: Claim, claim: Claim) -> Granted | None:
+        granted = await super().attach(detached, claim)
+        if granted is not None:
+            self._entered((claim,))
+        return granted
+
+    def _entered(self, claims: Iterable[Claim]) -> None:
+        for claim in claims:
+            alone = claim.mode is Mode.EXCLUSIVE and claim.owner is None
+            self._chain.entered(claim.id, alone=alone)
+
+    async def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:
+        try:
+            return await super().release(claim, outcome_unknown=outcome_unknown)
+        finally:
+            self._chain.left(claim.id)
+
+    async def release_all(
+        self, claims: Sequence[Claim], *, outcome_unknown: bool = False
+    ) -> list[bool]:
+        try:
+            return await super().release_all(claims, outcome_unknown=outcome_unknown)
+        finally:
+            for claim in claims:
+                self._chain.left(claim.id)
+
+    async def downgrade(self, claim: Claim) -> bool:
+        kept = await super().downgrade(claim)
+        self._chain.left(claim.id)  # readers who wait behind it may come in
+        return kept
+
+    async def close(self) -> None:
+        await super().close()
+        self._part()
+
+    def dropped(self) -> None:
+        super().dropped()
+        self._part()
+
+    def _part(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._chain.part()
+
+    def forked(self) -> None:
+        self._chain.forked()
+        super().forked()

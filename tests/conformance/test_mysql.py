@@ -1,0 +1,20 @@
+"""The MySQL engine keeps the contract, on MariaDB and on MySQL."""
+
+from __future__ import annotations
+
+import pytest
+
+from locknut.testing.conformance import Conformance
+from tests.servers.databases import Database
+
+
+class TestMariaDb(Conformance):
+    @pytest.fixture
+    def engine_url(self, mariadb_database: Database) -> str:
+        return mariadb_database.url
+
+
+class TestMySql(Conformance):
+    @pytest.fixture
+    def engine_url(self, mysql_database: Database) -> str:
+        return mysql_database.url
