@@ -40,6 +40,9 @@ IDLE: Final = 10.0
 """Seconds after which a connection, and then the thread, that is of no use ends."""
 
 
+_NOBODY: Final[dict[str, Callable[[], None]]] = {}
+
+
 class _Wish:
     """A waiting claim."""
 
@@ -81,6 +84,9 @@ class BellChain:
         self._calls: deque[Callable[[], None]] = deque()
         self._fresh: dict[str, float] = {}
         """Claims that hold, and since when: their bells are not hung yet."""
+        self._behind: dict[str, str] = {}
+        self._followers: dict[str, dict[str, Callable[[], None]]] = {}
+        """By claim id: who waits behind it."""
         self._wishes: dict[str, _Wish] = {}
         self._sessions = []
         self._where: dict[str, BellSession] = {}
@@ -110,16 +116,30 @@ class BellChain:
                 self._post(_nothing)
 
     def left(self, claim_id: str) -> None:
-        """It neither holds nor waits any more."""
+        """It neither holds nor waits any more. Who is behind it in this process looks at once."""
         fresh = self._fresh.pop(claim_id, None)
-        if self._running and (fresh is None or self._wishes or claim_id in self._where):
+        for ring in self._followers.pop(claim_id, _NOBODY).values():
+            ring()
+        if self._running and (fresh is None or claim_id in self._where):
             self._post(lambda: self._free(claim_id))
 
     def expect(self, claim_id: str, behind: str, ring: Callable[[], None]) -> None:
+        self._unfollow(claim_id)
+        self._behind[claim_id] = behind
+        self._followers.setdefault(behind, {})[claim_id] = ring
         self._post(lambda: self._wait(claim_id, behind, ring))
 
     def forget(self, claim_id: str) -> None:
+        self._unfollow(claim_id)
         self._post(lambda: self._stop_waiting(claim_id))
+
+    def _unfollow(self, claim_id: str) -> None:
+        behind = self._behind.pop(claim_id, "")
+        followers = self._followers.get(behind)
+        if followers is not None:
+            followers.pop(claim_id, None)
+            if not followers:
+                self._followers.pop(behind, None)
 
     def _post(self, call: Callable[[], None]) -> None:
         if self._users <= 0 and not self._running:
@@ -210,13 +230,16 @@ class BellChain:
             wish.at = monotonic() + min(PACE, FIRST_PACE * 2.0 ** min(wish.misses, 10))
 
     def _stop_waiting(self, claim_id: str) -> None:
-        self._wishes.pop(claim_id, None)
+        """If it is still listening, its own bell could not be freed meanwhile."""
+        wish = self._wishes.pop(claim_id, None)
+        session = wish.session if wish else None
+        if session is not None and session.waits:
+            tower = self._tower = self._tower or self._open()
+            if tower is not None:
+                self._try(tower, lambda: tower.interrupt(session))
 
     def _free(self, claim_id: str) -> None:
         session = self._where.pop(claim_id, None)
-        for wish in self._wishes.values():
-            if wish.behind == claim_id:  # in this process: no need to go by the server
-                self._ring(wish)
         if session is not None:
             self._try(session, lambda: session.free([claim_id]))
 
@@ -238,7 +261,7 @@ class BellChain:
     def _listen(self, wish: _Wish, now: float) -> None:
         behind = wish.behind
         if behind in self._fresh or behind in self._wishes or behind in self._where:
-            wish.at = math.inf  # in this process: `_free` rings
+            wish.at = math.inf  # in this process: `left` rings
             return
         session = self._session_for(wish) if behind else None
         if session is None:

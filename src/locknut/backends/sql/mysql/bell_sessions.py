@@ -9,12 +9,19 @@ from collections.abc import Iterable
 from time import monotonic
 from typing import Final
 
+import pymysql
+
+from locknut.drivers.mysql import mysql_errors
 from locknut.drivers.mysql.sessions import Rows, Session
 from locknut.drivers.mysql.settings import Settings
 
 SLICE: Final = 1
 """Seconds, a whole number of them: MySQL rounds fractions. So long a connection waits for a bell at
 a time, and cannot be asked anything else meanwhile."""
+
+_GIVEN_UP: Final = frozenset({1213, 1317, 3058})
+"""A wait that was interrupted, or would have been a deadlock; MariaDB and MySQL number it
+differently."""
 
 
 def bell(claim_id: str) -> str:
@@ -34,16 +41,18 @@ class BellSession:
         self.waits = False
         self.used = monotonic()
         """When it was last of any use."""
-        numbers = [self._ask("SELECT CONNECTION_ID()")[0][0] for _ in range(2)]
-        self.multiplexed = numbers[0] != numbers[1]
+        self._number, again = (self._ask("SELECT CONNECTION_ID()")[0][0] for _ in range(2))
+        self.multiplexed = self._number != again
         """Whether something between us and the server sends each packet where it likes."""
 
     def fileno(self) -> int:
         return self._session.fileno()
 
     def hang(self, claim_ids: list[str]) -> None:
-        """Those that a follower just touches are not hung, and are tried again later."""
-        taken = self._ask("SELECT " + ", ".join(f"GET_LOCK({bell(each)}, 0)" for each in claim_ids))
+        """A follower may just touch one: so it is waited for, as long as that can take."""
+        taken = self._ask(
+            "SELECT " + ", ".join(f"GET_LOCK({bell(each)}, {SLICE})" for each in claim_ids)
+        )
         self.hung |= {each for each, got in zip(claim_ids, taken[0], strict=True) if got == 1}
 
     def free(self, claim_ids: Iterable[str]) -> None:
@@ -57,7 +66,7 @@ class BellSession:
 
     def listen(self, own: str, behind: str) -> None:
         """Hang the claim's own bell, and wait for the other one; `heard` reads what came of it."""
-        hanging = "1" if own in self.hung else f"GET_LOCK({bell(own)}, 0)"
+        hanging = "1" if own in self.hung else f"GET_LOCK({bell(own)}, {SLICE})"
         other = bell(behind)
         packet = f"SELECT {hanging}, GET_LOCK({other}, {SLICE}), RELEASE_LOCK({other})"
         self._session.send(packet, self._limit + SLICE)
@@ -66,13 +75,22 @@ class BellSession:
     def heard(self) -> bool:
         """Whether the other bell is free."""
         self.waits = False
-        rows = self._session.receive([])[0]
         self.used = monotonic()
-        if rows[0][0] == 1:
+        try:
+            own, other, _ = self._session.receive([])[0][0]
+        except pymysql.MySQLError as error:
+            if mysql_errors.code_of(error) not in _GIVEN_UP:
+                raise
+            own, other = 1, 0
+        if own == 1:
             self.hung.add(self._own)
         owed, self.owed = self.owed, set()
         self.free(owed)
-        return bool(rows[0][1] == 1)
+        return bool(other == 1)
+
+    def interrupt(self, session: BellSession) -> None:
+        """Have another one of our own connections stop waiting: every user may do that."""
+        self._ask(f"KILL QUERY {session._number}")
 
     def _ask(self, packet: str) -> Rows:
         self.used = monotonic()

@@ -31,6 +31,8 @@ class BlockingConnection:
 
 def ask(pool: SessionPool, calls: Sequence[Call]) -> list[Rows]:
     """Of each call, the rows of its first statement that has any."""
+    if not calls:
+        return []
     if len(calls) == 1 and len(calls[0].statements) == 1:
         call = calls[0]
         return pool.ask([bound(call.statements[0], call.arguments)])
