@@ -12,9 +12,10 @@ import pytest
 
 import locknut
 from locknut.backends.file import directory as directories
-from locknut.backends.file import ofd_locks, this_process
+from locknut.backends.file import ofd_locks
 from locknut.core.values import Renewal
 from locknut.errors import BackendError, ConfigurationError, Unsupported
+from locknut.runtimes import this_boot
 from locknut.runtimes.threads import ThreadRuntime
 from tests.backends.file.driving import busy, claim, engine_in, run, take
 from tests.backends.file.users import by_user, shared_directory
@@ -176,7 +177,7 @@ def test_without_proc_nothing_is_detached_and_what_is_detached_is_believed(
     backend, held = engine_in(directory).blocking(ThreadRuntime()), claim()
     take(backend, held)
     assert run(backend.detach(held, 60.0))
-    monkeypatch.setattr(this_process, "_BOOT_ID", "/nonexistent")
+    monkeypatch.setattr(this_boot, "_BOOT_ID", "/nonexistent")
     other, own = engine_in(directory).blocking(ThreadRuntime()), claim("ns:own")
     assert busy(other, claim())
     take(other, own)

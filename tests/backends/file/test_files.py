@@ -15,6 +15,7 @@ from locknut.backends.file import file_layout, ofd_locks
 from locknut.backends.file.backend import FileBackend
 from locknut.core.values import Capability, Mode, Renewal
 from locknut.errors import BackendError, ConfigurationError
+from locknut.runtimes import file_systems
 from locknut.runtimes.threads import ThreadRuntime
 from tests.backends.file.driving import (
     Child,
@@ -85,7 +86,7 @@ def test_a_link_to_a_directory_leads_to_the_same_engine(tmp_path: Path, director
 def test_a_network_file_system_is_refused_unless_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(directories, "_network_system", lambda _: "NFS")
+    monkeypatch.setattr(file_systems, "network_kind", lambda _: "NFS")
     with pytest.raises(ConfigurationError, match=r"NFS.*network=allow"):
         engine_in(tmp_path)
     allowed = engine_in(tmp_path, network="allow").blocking(ThreadRuntime())
@@ -96,7 +97,7 @@ def test_a_network_file_system_is_refused_unless_asked_for(
 def test_the_kind_of_file_system_is_asked_of_the_kernel() -> None:
     fd = os.open("/proc", os.O_RDONLY)
     try:
-        assert directories._kind(fd) == 0x9FA0
+        assert file_systems._kind(fd) == 0x9FA0
     finally:
         os.close(fd)
 

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 import locknut
-from locknut.backends.file import file_layout, this_process
+from locknut.backends.file import file_layout
 from locknut.backends.file.backend import FileBackend
 from locknut.backends.file.folder import EVERY
 from locknut.core.values import Claim, Granted, Renewal
+from locknut.runtimes import this_boot
 from locknut.runtimes.threads import ThreadRuntime
 from tests.backends.file.driving import (
     busy,
@@ -276,10 +277,10 @@ def test_a_detached_hold_is_seen_from_another_time_namespace(
     (tmp_path / "shifts").write_text(f"monotonic {ahead} 0\nboottime {ahead} 0\n")
     assert busy(backend, first)
     try:
-        monkeypatch.setattr(this_process, "_SHIFTS", str(tmp_path / "shifts"))
+        monkeypatch.setattr(this_boot, "_SHIFTS", str(tmp_path / "shifts"))
         monkeypatch.setattr(time, "clock_gettime_ns", lambda clock: real[0](clock) + shift)
         monkeypatch.setattr(time, "monotonic_ns", lambda: real[1]() + shift)
-        this_process._shift.cache_clear()
+        this_boot.shift.cache_clear()
         assert busy(other, last)
         tickets = [
             one._recipe.states[wanted.id].ticket
@@ -291,7 +292,7 @@ def test_a_detached_hold_is_seen_from_another_time_namespace(
         assert answer.raw == raw
     finally:
         monkeypatch.undo()
-        this_process._shift.cache_clear()
+        this_boot.shift.cache_clear()
 
 
 # -- ttl

@@ -26,6 +26,8 @@ class LocalPlace:
 class LocalTable:
     """The statements."""
 
+    inside = staticmethod(bool)
+
     def __init__(self, place: LocalPlace):
         self._store = place.store
         self._mutex = place.mutex
@@ -95,8 +97,9 @@ class LocalBells:
 
     wakes = True
 
-    def __init__(self, rings: dict[str, Callable[[], None]]):
+    def __init__(self, rings: dict[str, Callable[[], None]], runtime: Runtime):
         self._rings = rings
+        self.client = runtime.new_id()
 
     def expect(self, key: bytes, claim_id: str, behind: str, ring: Callable[[], None]) -> None:
         new = claim_id not in self._rings
@@ -112,6 +115,12 @@ class LocalBells:
             if (ring := self._rings.get(claim_id)) is not None:
                 ring()
 
+    async def close(self) -> None: ...
+
+    def forked(self) -> None: ...
+
+    def dropped(self) -> None: ...
+
 
 class LocalEngine(BaseEngine):
     """Everything in one process."""
@@ -122,7 +131,8 @@ class LocalEngine(BaseEngine):
         self._place = place
 
     def blocking(self, runtime: Runtime) -> SqlBackend:
-        return SqlBackend("sql", LocalTable(self._place), LocalBells(self._place.rings), runtime)
+        bells = LocalBells(self._place.rings, runtime)
+        return SqlBackend("sql", LocalTable(self._place), bells, runtime)
 
     def asyncio(self, runtime: Runtime) -> SqlBackend:
         return self.blocking(runtime)

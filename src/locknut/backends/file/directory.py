@@ -18,7 +18,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
@@ -28,6 +27,7 @@ from locknut.backends.file.digests import blake2b
 from locknut.backends.file.file_layout import KEY_ROOM, encode_key
 from locknut.core.values import Mode
 from locknut.errors import BackendError, ConfigurationError
+from locknut.runtimes import file_systems
 
 LOCKS: Final = ".lock"
 SEMAPHORES: Final = ".permits"
@@ -35,26 +35,6 @@ SEMAPHORES: Final = ".permits"
 _PLAIN = re.compile(r"[a-z0-9_:-][a-z0-9._:-]{0,119}", re.ASCII)
 _UNREADABLE = re.compile(r"[^a-z0-9_=-]+", re.ASCII)
 _READABLE = 60
-# From linux/magic.h and the file systems' own sources.
-_NETWORK: Final = {
-    0x6969: "NFS",
-    0x517B: "SMB",
-    0xFE534D42: "SMB2",
-    0xFF534D42: "CIFS",
-    0x5346414F: "AFS",
-    0x6B414653: "AFS",
-    0x73757245: "Coda",
-    0x01021997: "9p",
-    0x00C36400: "Ceph",
-    0x65735546: "FUSE",
-    0x0BD00BD0: "Lustre",
-    0x01161970: "GFS2",
-    0x7461636F: "OCFS2",
-    0x47504653: "GPFS",
-    0x19830326: "BeeGFS",
-    0xAAD7AAEA: "PanFS",
-    0x786F4256: "vboxsf",
-}
 
 
 class Directory(NamedTuple):
@@ -179,7 +159,7 @@ def _checked(fd: int, path: str, *, private: bool, network: bool) -> Directory:
     if about.st_mode & stat.S_IWOTH:
         message = f"everybody may write to {path}: use a directory of its own inside it"
         raise ConfigurationError(message, backend="file")
-    system = _network_system(fd)
+    system = file_systems.network_kind(fd)
     if system and not network:
         message = (
             f"{path} is on a network file system ({system}), whose locks depend on its server;"
@@ -196,20 +176,6 @@ def _checked(fd: int, path: str, *, private: bool, network: bool) -> Directory:
         private=private,
         network=network,
     )
-
-
-def _network_system(fd: int) -> str | None:
-    return _NETWORK.get(_kind(fd)) if sys.platform.startswith("linux") else None
-
-
-def _kind(fd: int) -> int:
-    """The type of the file system, which comes first in `struct statfs`; 0 if it will not say."""
-    import ctypes  # only here: it takes long to import
-
-    buffer = ctypes.create_string_buffer(256)
-    if ctypes.CDLL(None, use_errno=True).fstatfs(fd, buffer) != 0:
-        return 0
-    return int(ctypes.c_long.from_buffer(buffer).value) & 0xFFFFFFFF
 
 
 def file_name(key: str, mode: Mode) -> str:

@@ -16,20 +16,16 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from weakref import WeakSet
 
 from locknut.backends.file.file_layout import Record, digest, words
 from locknut.core.values import Claim
+from locknut.runtimes import this_boot
 from locknut.runtimes.descriptors import away_from_standard
 
 if TYPE_CHECKING:
     import socket
-
-_BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
-_SHIFTS: Final = "/proc/self/timens_offsets"
-
 
 UNKNOWN_BOOT: Final = bytes(8)
 """Where `/proc` is missing: nothing can be detached, and what others detached is believed until it
@@ -74,24 +70,12 @@ def record_of(
 def boot_clock() -> int:
     """Nanoseconds since this boot, suspended time included: what a detached hold is counted by."""
     now = time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
-    return now - _shift("boottime")
+    return now - this_boot.shift("boottime")
 
 
 def monotonic_clock() -> int:
     """Nanoseconds of the monotonic clock: the moment one came, which is one's place in the line."""
-    return time.monotonic_ns() - _shift("monotonic")
-
-
-@cache
-def _shift(clock: str) -> int:
-    """How far this process's time namespace has shifted that clock, so that processes of different
-    namespaces can compare what they read.
-    """
-    with suppress(OSError, ValueError), open(_SHIFTS, encoding="ascii") as file:
-        for name, seconds, nanoseconds in map(str.split, file):
-            if name == clock:
-                return int(seconds) * 10**9 + int(nanoseconds)
-    return 0
+    return time.monotonic_ns() - this_boot.shift("monotonic")
 
 
 def _pid_space() -> int:
@@ -101,9 +85,8 @@ def _pid_space() -> int:
 
 
 def _boot() -> bytes:
-    with suppress(OSError), open(_BOOT_ID, encoding="ascii") as file:
-        return digest(file.read())[:8]
-    return UNKNOWN_BOOT
+    known = this_boot.boot_id()
+    return digest(known)[:8] if known else UNKNOWN_BOOT
 
 
 class ForkAware(Protocol):

@@ -64,10 +64,11 @@ class SqlBackend(BaseBackend):
         self.name = name
         wakes = {Capability.WAKE_UP} if bells.wakes else set()
         self.capabilities = CAPABILITIES | wakes
+        self.inside = table.inside
         self._table = table
         self._bells = bells
         self._runtime = runtime
-        self._client = runtime.new_id()
+        self._client = bells.client
         self._waiting = WaitingClaims(runtime, wakes=bells.wakes)
         self._rows = RowChanges(name, table, bells, runtime)
 
@@ -249,15 +250,18 @@ class SqlBackend(BaseBackend):
         await self._table.prune(PRUNED)
 
     async def close(self) -> None:
+        await self._bells.close()
         await self._table.close()
 
     def forked(self) -> None:
         """The child is another client: its parent's places in line are not its own."""
         self._table.forked()
-        self._client = self._runtime.new_id()
+        self._bells.forked()
+        self._client = self._bells.client
         self._waiting = WaitingClaims(self._runtime, wakes=self._bells.wakes)
 
     def dropped(self) -> None:
+        self._bells.dropped()
         self._table.dropped()
 
     async def _ring_next(self, claim: Claim, seen: Seen) -> None:

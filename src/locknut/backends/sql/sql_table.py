@@ -24,6 +24,10 @@ class Call(NamedTuple):
 class Connection(Protocol):
     """A way to the database, in one colour. It creates the table where there is none yet."""
 
+    @property
+    def inside(self) -> Callable[[], bool]:
+        """Says whether the calling thread is in the middle of a command: `Backend.inside`."""
+
     async def ask(self, calls: Sequence[Call]) -> list[Rows]:
         """Each by itself, in one round trip; of each, the rows of its first statement that has
         any.
@@ -45,6 +49,7 @@ class SqlTable:
     def __init__(self, connection: Connection, statements: Statements):
         self._connection = connection
         self._say = statements
+        self.inside = connection.inside
         self.close = connection.close
         self.forked = connection.forked
         self.dropped = connection.dropped

@@ -103,6 +103,10 @@ class Table(Protocol):
     tried again by the connection a few times before it becomes `BackendUnavailable`.
     """
 
+    @property
+    def inside(self) -> Callable[[], bool]:
+        """Says whether the calling thread is in the middle of a statement: `Backend.inside`."""
+
     async def take(self, wanted: Take) -> Seen:
         """Take the key, or join its line; return the row after that.
 
@@ -176,6 +180,8 @@ class Bells(Protocol):
 
     wakes: bool
     """False: nobody is rung, and waits are paced."""
+    client: str
+    """By which others ring this client: it stands in the rows. Another one after a fork."""
 
     def expect(self, key: bytes, claim_id: str, behind: str, ring: Callable[[], None]) -> None:
         """Have `ring` called when this waiter's turn may have come; `behind` is the claim id that
@@ -187,3 +193,12 @@ class Bells(Protocol):
 
     async def ring(self, waiting: Sequence[tuple[str, str]]) -> None:
         """Wake these: client and claim id of each. Those who are not rung look by themselves."""
+
+    async def close(self) -> None:
+        """Nobody waits here any more."""
+
+    def forked(self) -> None:
+        """In a forked child: let go of what was inherited, and be another client."""
+
+    def dropped(self) -> None:
+        """From any thread: nobody has the client any more, though it may not be closed."""

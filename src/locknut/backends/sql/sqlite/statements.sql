@@ -1,4 +1,5 @@
--- The table of locks on SQLite. A parameter :now is the machine's clock, in microseconds.
+-- The table of locks on SQLite. The parameter :now is the clock of the file, in microseconds.
+-- A statement that writes has the file to itself, so what it reads first is what it changes.
 
 -- create
 CREATE TABLE IF NOT EXISTS {table} (
@@ -14,41 +15,34 @@ CREATE TABLE IF NOT EXISTS {table} (
 
 -- take
 -- The holder asks again; or the lock is free, and nobody is before the claim; or it joins the line.
-INSERT INTO {table} AS lock (name, fence, stamp, holder, expires, facts, line, others)
-VALUES (:key, :now / 32, :stamp, :claim_id, :now + :ttl, :facts, '', '')
-ON CONFLICT (name) DO UPDATE SET
-    stamp = excluded.stamp,
-    fence = CASE
-        WHEN holder = :claim_id AND expires > :now THEN fence
+INSERT INTO {table} (name, fence, stamp, holder, expires, facts, line, others)
+SELECT :key,
+    CASE verdict WHEN 'enter' THEN max(fence + 1, :now / 32) ELSE fence END,
+    :stamp,
+    CASE verdict WHEN 'enter' THEN :claim_id ELSE holder END,
+    CASE verdict WHEN 'join' THEN expires ELSE :now + :ttl END,
+    CASE verdict WHEN 'enter' THEN :facts ELSE facts END,
+    CASE verdict
+        WHEN 'enter' THEN substr(line, instr(line, char(10)) + 1)
+        WHEN 'join' THEN line || :claim_id || ' ' || :now || ' ' || :facts || char(10)
+        ELSE line END,
+    others
+FROM (
+    SELECT *, CASE
+        WHEN holder = :claim_id AND expires > :now THEN 'again'
         WHEN (holder = '' OR expires <= :now) AND others = ''
-            AND (line = '' OR substr(line, 1, 33) = :claim_id || ' ')
-            THEN max(fence + 1, excluded.fence)
-        ELSE fence END,
-    holder = CASE
-        WHEN holder = :claim_id AND expires > :now THEN holder
-        WHEN (holder = '' OR expires <= :now) AND others = ''
-            AND (line = '' OR substr(line, 1, 33) = :claim_id || ' ') THEN :claim_id
-        ELSE holder END,
-    expires = CASE
-        WHEN holder = :claim_id AND expires > :now THEN excluded.expires
-        WHEN (holder = '' OR expires <= :now) AND others = ''
-            AND (line = '' OR substr(line, 1, 33) = :claim_id || ' ') THEN excluded.expires
-        ELSE expires END,
-    facts = CASE
-        WHEN holder = :claim_id AND expires > :now THEN facts
-        WHEN (holder = '' OR expires <= :now) AND others = ''
-            AND (line = '' OR substr(line, 1, 33) = :claim_id || ' ') THEN excluded.facts
-        ELSE facts END,
-    line = CASE
-        WHEN holder = :claim_id AND expires > :now THEN line
-        WHEN (holder = '' OR expires <= :now) AND others = ''
-            AND (line = '' OR substr(line, 1, 33) = :claim_id || ' ')
-            THEN substr(line, instr(line, char(10)) + 1)
-        ELSE line || :claim_id || ' ' || :now || ' ' || :facts || char(10) END
-WHERE (holder = :claim_id AND expires > :now)
-    OR ((holder = '' OR expires <= :now) AND others = ''
-        AND (line = '' OR substr(line, 1, 33) = :claim_id || ' '))
-    OR (:queue AND instr(line, :claim_id) = 0 AND instr(others, :claim_id) = 0)
+            AND (line = '' OR substr(line, 1, 33) = :claim_id || ' ') THEN 'enter'
+        WHEN :queue AND instr(others, :claim_id) = 0
+            AND instr(char(10) || line, char(10) || :claim_id || ' ') = 0 THEN 'join'
+        END AS verdict
+    FROM (
+        SELECT fence, holder, expires, facts, line, others FROM {table} WHERE name = :key
+        -- Where there is no row it is as if there were this one.
+        UNION ALL SELECT 0, '', 0, '', '', '' LIMIT 1))
+WHERE verdict IS NOT NULL
+ON CONFLICT (name) DO UPDATE SET fence = excluded.fence, stamp = excluded.stamp,
+    holder = excluded.holder, expires = excluded.expires, facts = excluded.facts,
+    line = excluded.line
 RETURNING fence, stamp, holder, expires, facts, line, others, :now;
 SELECT fence, stamp, holder, expires, facts, line, others, :now FROM {table} WHERE name = :key;
 
@@ -62,11 +56,12 @@ WHERE name = :key AND holder = :claim_id
 RETURNING fence, stamp, holder, expires, facts, line, others, :now;
 
 -- leave
+-- Out with its line of text, from its beginning to the end of that line.
 UPDATE {table} SET stamp = :stamp, line =
-    substr(line, 1, instr(line, :claim_id) - 1)
-    || substr(substr(line, instr(line, :claim_id)),
-        instr(substr(line, instr(line, :claim_id)), char(10)) + 1)
-WHERE name = :key AND instr(line, :claim_id) > 0
+    substr(line, 1, instr(char(10) || line, char(10) || :claim_id || ' ') - 1)
+    || substr(substr(line, instr(char(10) || line, char(10) || :claim_id || ' ')),
+        instr(substr(line, instr(char(10) || line, char(10) || :claim_id || ' ')), char(10)) + 1)
+WHERE name = :key AND instr(char(10) || line, char(10) || :claim_id || ' ') > 0
 RETURNING fence, stamp, holder, expires, facts, line, others, :now;
 
 -- read
@@ -96,10 +91,13 @@ ON CONFLICT (name) DO UPDATE SET expires = excluded.expires;
 SELECT 1 FROM {table} WHERE name = :key AND expires > :now;
 
 -- prune
+-- Before numbers are forgotten, the row of the clock (m) notes how late it was.
+UPDATE {table} SET expires = max(expires, :now) WHERE name = x'6d';
 DELETE FROM {table} WHERE name IN (
     SELECT name FROM {table}
     WHERE line = '' AND others = '' AND (holder = '' OR expires <= :now)
-        AND ((fence * 32 < :now - 86400000000 AND expires < :now - 86400000000 AND name >= x'64')
-            OR (expires < :now AND name >= x'63' AND name < x'64'))
+        AND ((name >= x'6c' AND name < x'6d' OR name >= x'70' AND name < x'71')
+                AND fence * 32 < :now - 86400000000 AND expires < :now - 86400000000
+            OR name >= x'63' AND name < x'64' AND expires < :now)
     LIMIT :limit)
 RETURNING name;

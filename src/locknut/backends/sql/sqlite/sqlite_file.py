@@ -1,0 +1,208 @@
+"""One connection to the database file: opened when it is needed, used by one thread at a time.
+
+A connection must not be in two processes. SQLite notes for the whole process which locks it has on
+a file; a forked child inherits the notes without the locks, and even a connection of its own goes
+by them: it would write to a log that its parent has deleted. So before a fork all connections are
+closed, and the next command opens them again, in parent and child.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TypeVar
+from weakref import WeakSet
+
+from locknut.backends.sql.sql_table import Call, Rows
+from locknut.backends.sql.sqlite import database_file, failures
+from locknut.backends.sql.sqlite.file_clock import FileClock
+from locknut.backends.sql.sqlite.settings import Settings
+from locknut.errors import BackendError, BackendUnavailable
+from locknut.runtimes.threads import Guard
+
+T = TypeVar("T")
+Work = Callable[[sqlite3.Connection], T]
+
+
+class SqliteFile:
+    """The connection of one backend."""
+
+    def __init__(self, settings: Settings, now: Callable[[], float]):
+        self._settings = settings
+        self._clock = FileClock(now)
+        self._connection: sqlite3.Connection | None = None
+        self._place = (0, 0)
+        self._waits = 0
+        self._closed = False
+        self.guard = Guard()
+        _all.add(self)
+
+    def ask(self, calls: Sequence[Call], limit: float) -> list[Rows]:
+        """The rows of each call. Several that write are one transaction: it costs no more than
+        one of them.
+        """
+        if len(calls) == 1:
+            return self._alone(limit, lambda connection: [self._rows(connection, calls[0])])
+        reads = all(call.statements[0].startswith("SELECT") for call in calls)
+
+        def work(connection: sqlite3.Connection) -> list[Rows]:
+            connection.execute("BEGIN" if reads else "BEGIN IMMEDIATE")
+            found = [self._rows(connection, call) for call in calls]
+            connection.execute("COMMIT")
+            return found
+
+        return self._alone(limit, work)
+
+    def ask_all(
+        self, calls: Sequence[Call], good: Callable[[list[Rows]], bool], limit: float
+    ) -> bool:
+        """In one transaction, which is undone unless the answers are good."""
+
+        def work(connection: sqlite3.Connection) -> bool:
+            connection.execute("BEGIN IMMEDIATE")
+            keep = good([self._rows(connection, call) for call in calls])
+            connection.execute("COMMIT" if keep else "ROLLBACK")
+            return keep
+
+        return self._alone(limit, work)
+
+    def _rows(self, connection: sqlite3.Connection, call: Call) -> Rows:
+        arguments = {**call.arguments, "now": self._clock.read()}
+        for statement in call.statements:
+            rows = connection.execute(statement, arguments).fetchall()
+            if rows:
+                return rows
+        return ()
+
+    def _alone(self, limit: float, work: Work[T]) -> T:
+        """Do it on the connection, which nobody else uses meanwhile."""
+        until = time.monotonic() + limit
+        try:
+            if not self.guard.acquire(timeout=limit):
+                message = f"other threads of this process used {self._settings.path} for too long"
+                raise BackendUnavailable(message, backend="sqlite")
+            return self._done(work, until)
+        finally:
+            if self.guard.inside():  # wherever an interrupt came
+                if self._closed:
+                    self.drop()
+                self.guard.release()
+
+    def _done(self, work: Work[T], until: float) -> T:
+        try:
+            try:
+                return work(self._ready(until))
+            except sqlite3.OperationalError as error:
+                if not failures.table_is_missing(error):
+                    raise
+            self.drop()  # opening makes the table that somebody has dropped
+            return work(self._ready(until))
+        except sqlite3.Error as error:
+            self._recover(error)
+            raise failures.translated(error, self._settings.path) from error
+        except BaseException:
+            self.drop()
+            raise
+
+    def _recover(self, error: sqlite3.Error) -> None:
+        """The connection goes on only if it is sure to be as it was before."""
+        if self._connection is not None and failures.undone(error):
+            with suppress(sqlite3.Error):
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                return
+        self.drop()
+
+    def _ready(self, until: float) -> sqlite3.Connection:
+        """The connection. It waits for other writers for as long as there is time."""
+        connection = self._connection
+        if connection is None or not self._leads_here():
+            self.drop()
+            connection = self._open(until)
+        waits = max(1, int((until - time.monotonic()) * 1000))
+        if waits != self._waits:
+            connection.execute(f"PRAGMA busy_timeout = {waits}")
+            self._waits = waits
+        return connection
+
+    def _leads_here(self) -> bool:
+        """Whether the path leads to the file that is open: else others take their locks
+        elsewhere.
+        """
+        try:
+            about = os.stat(self._settings.path)
+        except OSError:
+            return False
+        return (about.st_dev, about.st_ino) == self._place
+
+    def _open(self, until: float) -> sqlite3.Connection:
+        path = self._settings.path
+        if _inherited:
+            message = f"forked in the middle of a command: {path} cannot be used in this process"
+            raise BackendError(message, backend="sqlite")
+        self._connection = made = database_file.connect(self._settings, self._clock, until)
+        about = os.stat(path)
+        self._place, self._waits = (about.st_dev, about.st_ino), 0
+        return made
+
+    def drop(self) -> None:
+        """Close the connection; the next command opens another."""
+        used, self._connection = self._connection, None
+        if used is not None:
+            with suppress(sqlite3.Error):
+                used.close()
+
+    def close(self) -> None:
+        """For good, though a last release may still come."""
+        with self.guard:
+            self._closed = True
+            self.drop()
+
+    def dropped(self) -> None:
+        """From anywhere, a finalizer included: what is in use just now is closed by its user."""
+        self._closed = True
+        if not self.guard.inside() and self.guard.acquire(blocking=False):
+            try:
+                self.drop()
+            finally:
+                self.guard.release()
+
+    def pause(self) -> bool:
+        """Before a fork: close, and let nobody in; False if a command cannot be waited for."""
+        if self.guard.inside() or not self.guard.acquire(timeout=self._settings.limit + 1):
+            return False
+        self.drop()
+        return True
+
+    def forked(self) -> sqlite3.Connection | None:
+        """In a forked child: begin anew; what is returned was left open, and is the parent's."""
+        left, self._connection = self._connection, None
+        self.guard = Guard()
+        return left
+
+
+_all: WeakSet[SqliteFile] = WeakSet()
+_paused: list[SqliteFile] = []
+_inherited: list[sqlite3.Connection] = []
+"""What a child must neither use nor close: it is kept for ever."""
+
+
+def _before() -> None:
+    _paused.extend(each for each in list(_all) if each.pause())
+
+
+def _in_parent() -> None:
+    while _paused:
+        _paused.pop().guard.release()
+
+
+def _in_child() -> None:
+    _paused.clear()
+    _inherited.extend(left for each in list(_all) if (left := each.forked()) is not None)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
