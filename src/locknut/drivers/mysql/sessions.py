@@ -15,7 +15,7 @@ from pymysql.constants import CLIENT, COMMAND
 from locknut.drivers.mysql.settings import Settings
 
 Rows = Sequence[Sequence[Any]]
-LOCK_WAIT: Final = 2
+LOCK_WAIT: Final = 1
 """Seconds that a statement waits for a row that others keep locked. The server's own default is 50,
 which is longer than any caller of ours waits for an answer."""
 LAST_WORD: Final = 0.1

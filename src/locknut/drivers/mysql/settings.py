@@ -8,18 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
-from locknut.core import validation
 from locknut.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from locknut.urls import Url
 
 PORT: Final = 3306
-LIMIT: Final = 5.0
 CONNECTIONS: Final = 8
 FILES: Final = ("ssl_ca", "ssl_cert", "ssl_key")
 OPTIONS: Final = (
-    "timeout",
     "connections",
     "unix_socket",
     "read_default_file",
@@ -38,7 +35,7 @@ class Settings:
     address: str
     """What may be shown."""
     database: str
-    limit: float = LIMIT
+    limit: float
     """Seconds that connecting, or a command, may take."""
     connections: int = CONNECTIONS
     """At most so many for commands at a time."""
@@ -46,8 +43,8 @@ class Settings:
     """What goes to PyMySQL as it is."""
 
 
-def read(url: Url) -> Settings:
-    """The settings of a URL; options that are not ours have been taken out of it."""
+def read(url: Url, limit: float) -> Settings:
+    """The settings of a URL whose options are all known."""
     database = url.path.strip("/")
     if not database or "/" in database:
         raise wrong(url, f"a database is needed: {url.scheme}://user:password@host/database")
@@ -72,7 +69,7 @@ def read(url: Url) -> Settings:
         url.scheme,
         address,
         database,
-        validation.seconds(url.options.get("timeout", LIMIT), "timeout"),
+        limit,
         _connections(url),
         {**driver, **_tls(url)},
     )

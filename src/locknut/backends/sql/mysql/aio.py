@@ -13,6 +13,9 @@ from locknut.drivers.mysql.session_pool import SessionPool
 class LoopConnection:
     """A `Connection` whose commands suspend."""
 
+    inside = bool
+    """Never: the thread of a command has nothing else to do."""
+
     def __init__(self, pool: SessionPool):
         self._pool = pool
         settings = pool.settings

@@ -22,15 +22,11 @@ class MySqlBackend(SqlBackend):
         table: Table,
         chain: BellChain,
         runtime: Runtime,
-        inside: Callable[[], bool],
         hung_up: Callable[[], bool],
     ):
-        super().__init__(name, table, ChainBells(chain, runtime.new_id()), runtime)
+        super().__init__(name, table, ChainBells(chain, runtime), runtime)
         self._chain = chain
-        self.inside = inside
         self._hung_up = hung_up
-        self._closed = False
-        chain.join()
 
     def hung_up(self) -> bool:
         return self._hung_up()
@@ -77,20 +73,3 @@ class MySqlBackend(SqlBackend):
         kept = await super().downgrade(claim)
         self._chain.left(claim.id)  # readers who wait behind it may come in
         return kept
-
-    async def close(self) -> None:
-        await super().close()
-        self._part()
-
-    def dropped(self) -> None:
-        super().dropped()
-        self._part()
-
-    def _part(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self._chain.part()
-
-    def forked(self) -> None:
-        self._chain.forked()
-        super().forked()

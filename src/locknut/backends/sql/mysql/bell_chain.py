@@ -25,6 +25,7 @@ from typing import Final
 import pymysql
 
 from locknut.backends.sql.mysql.bell_sessions import BellSession
+from locknut.core.ports import Runtime
 from locknut.drivers.mysql.settings import Settings
 
 MOMENT: Final = 0.01
@@ -357,21 +358,36 @@ class BellChain:
 
 
 class ChainBells:
-    """The `Bells` of one backend."""
+    """The `Bells` of one backend: its place in the chain."""
 
-    def __init__(self, chain: BellChain, client: str):
+    def __init__(self, chain: BellChain, runtime: Runtime):
         self._chain = chain
-        self.client = client
+        self._runtime = runtime
+        self._joined = True
+        self.client = runtime.new_id()
         self.wakes = chain.wakes
+        chain.join()
 
-    def expect(self, key: bytes, claim_id: str, behind: str, ring: Callable[[], None]) -> None:  # noqa: ARG002
+    def expect(self, key: bytes, claim_id: str, behind: str, ring: Callable[[], None]) -> None:  # noqa: ARG002 -- the claim before it is enough
         self._chain.expect(claim_id, behind, ring)
 
     def forget(self, claim_id: str) -> None:
         self._chain.forget(claim_id)
 
     async def ring(self, waiting: Sequence[tuple[str, str]]) -> None:
-        """They are behind a bell that is being freed."""
+        """They wait for a bell that is being freed."""
+
+    async def close(self) -> None:
+        self.dropped()
+
+    def dropped(self) -> None:
+        if self._joined:
+            self._joined = False
+            self._chain.part()
+
+    def forked(self) -> None:
+        self._chain.forked()
+        self.client = self._runtime.new_id()
 
 
 def _nothing() -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
-from locknut.backends.sql import statements
+from locknut.backends.sql import statements, table_options
 from locknut.backends.sql.mysql.aio import LoopConnection
 from locknut.backends.sql.mysql.backend import MySqlBackend
 from locknut.backends.sql.mysql.bell_chain import BellChain
 from locknut.backends.sql.mysql.literals import completed
 from locknut.backends.sql.mysql.mysql_table import MySqlTable
 from locknut.backends.sql.mysql.sync import BlockingConnection
+from locknut.backends.sql.sql_table import Connection
 from locknut.core import validation
 from locknut.core.base import BaseEngine
 from locknut.core.ports import Runtime
@@ -22,8 +22,6 @@ from locknut.drivers.mysql.settings import Settings
 if TYPE_CHECKING:
     from locknut.urls import Url
 
-TABLE: Final = "locknut_locks"
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _MODES: Final = ("lease",)
 
 
@@ -39,24 +37,15 @@ class MySqlEngine(BaseEngine):
 
     def blocking(self, runtime: Runtime) -> MySqlBackend:
         pool = self._pool()
-        return self._backend(BlockingConnection(pool), runtime, pool, blocks=True)
+        return self._backend(BlockingConnection(pool), pool, runtime)
 
     def asyncio(self, runtime: Runtime) -> MySqlBackend:
         pool = self._pool()
-        return self._backend(LoopConnection(pool), runtime, pool, blocks=False)
+        return self._backend(LoopConnection(pool), pool, runtime)
 
-    def _backend(
-        self,
-        connection: BlockingConnection | LoopConnection,
-        runtime: Runtime,
-        pool: SessionPool,
-        *,
-        blocks: bool,
-    ) -> MySqlBackend:
+    def _backend(self, connection: Connection, pool: SessionPool, runtime: Runtime) -> MySqlBackend:
         table = MySqlTable(connection, self._statements)
-        inside = pool.inside if blocks else bool
-        name = self._settings.scheme
-        return MySqlBackend(name, table, self._chain, runtime, inside, pool.hung_up)
+        return MySqlBackend(self._settings.scheme, table, self._chain, runtime, pool.hung_up)
 
     def _pool(self) -> SessionPool:
         return SessionPool(self._settings, self._table, ";".join(self._statements.create))
@@ -66,11 +55,11 @@ class MySqlEngine(BaseEngine):
 
 
 def open_url(url: Url) -> MySqlEngine:
-    validation.check_options(url.scheme, url.options, (*settings.OPTIONS, "table", "mode"))
-    options = dict(url.options)
-    table, mode = options.pop("table", TABLE), options.pop("mode", _MODES[0])
-    if not _NAME.fullmatch(table):
-        raise settings.wrong(url, f"table={table!r} is not a plain name: letters, digits and _")
+    known = (*table_options.OPTIONS, *settings.OPTIONS, "mode")
+    validation.check_options(url.scheme, url.options, known)
+    mode = url.options.get("mode", _MODES[0])
     if mode not in _MODES:
         raise settings.wrong(url, f"mode={mode!r}: expected {' or '.join(_MODES)}")
-    return MySqlEngine(settings.read(type(url)(url.scheme, url.netloc, url.path, options)), table)
+    table = table_options.table_name(url.scheme, url.options)
+    limit = table_options.limit(url.scheme, url.options)
+    return MySqlEngine(settings.read(url, limit), table)

@@ -14,6 +14,7 @@ class BlockingConnection:
 
     def __init__(self, pool: SessionPool):
         self.pool = pool
+        self.inside = pool.inside
         self.forked = pool.forked
 
     async def ask(self, calls: Sequence[Call]) -> list[Rows]:
