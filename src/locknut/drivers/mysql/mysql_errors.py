@@ -15,7 +15,7 @@ ROW_FORMAT_ONLY: Final = 1665
 UNDONE: Final = frozenset({1020, 1205, 1213})
 """A lock wait or a deadlock: the statement, or the whole transaction, was undone."""
 _READ_ONLY: Final = frozenset({1290, 1792, 1836})
-_DENIED: Final = frozenset({1044, 1045, 1049, 1142, 1143, 1227, 1370, 1410, 1698, 3118})
+_DENIED: Final = frozenset({1044, 1045, 1049, 1142, 1143, 1227, 1370, 1410, 1698, 3118, 3159})
 _FOREIGN: Final = frozenset({1054, 1136, 1364, 1406, 1265, 1292, 1366})
 """Columns that are missing, too many or of another kind."""
 _FULL: Final = frozenset({1040, 1203, 1226})

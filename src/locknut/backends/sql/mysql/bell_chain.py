@@ -28,13 +28,16 @@ from locknut.backends.sql.mysql.bell_sessions import BellSession
 from locknut.core.ports import Runtime
 from locknut.drivers.mysql.settings import Settings
 
-MOMENT: Final = 0.01
+MOMENT: Final = 0.03
 """Seconds that a hold lasts before its bell is hung up: most are shorter, and cost nothing so."""
-FIRST_PACE: Final = 0.01
+FIRST_PACE: Final = 0.005
 PACE: Final = 0.1
 """Seconds between looks of a claim that cannot be rung: the first, and the longest."""
 SLOW_PACE: Final = 0.5
 """The longest for one that has no connection to listen on."""
+NET: Final = 5.0
+"""Seconds after which one is rung that was not: its lock may have been broken, or given back by
+another client than the one that has its bell."""
 AGAIN: Final = 1.0
 """Seconds after a failure until a connection is tried anew."""
 IDLE: Final = 10.0
@@ -47,7 +50,7 @@ _NOBODY: Final[dict[str, Callable[[], None]]] = {}
 class _Wish:
     """A waiting claim."""
 
-    __slots__ = ("at", "behind", "claim_id", "misses", "ring", "session")
+    __slots__ = ("at", "behind", "claim_id", "misses", "net", "ring", "session")
 
     def __init__(self, claim_id: str):
         self.claim_id = claim_id
@@ -56,6 +59,8 @@ class _Wish:
         """Rings for nothing, one after the other."""
         self.at = 0.0
         """When to listen again, or to ring where that is not possible."""
+        self.net = monotonic() + NET
+        """When it is rung whatever happens."""
         self.session: BellSession | None = None
         self.ring: Callable[[], None] = _nobody
 
@@ -177,6 +182,9 @@ class BellChain:
         now = monotonic()
         self._hang_fresh(now)
         for wish in list(self._wishes.values()):
+            if wish.net <= now:
+                wish.net = now + NET
+                wish.ring()
             if wish.at <= now:
                 self._listen(wish, now)
         self._drop_idle(now)
@@ -201,7 +209,7 @@ class BellChain:
         alarm = self._alarm
         if alarm is None:
             return False
-        at = min((wish.at for wish in self._wishes.values()), default=math.inf)
+        at = min((min(wish.at, wish.net) for wish in self._wishes.values()), default=math.inf)
         self._sleeps = True  # before the look: who comes after it sounds the alarm
         if self._fresh:
             at, self._sleeps = min(at, monotonic() + MOMENT), False
@@ -300,7 +308,7 @@ class BellChain:
         # Nobody waits here any more; the bell stays if its claim has got in.
 
     def _ring(self, wish: _Wish) -> None:
-        wish.at = math.inf  # until it has looked
+        wish.at, wish.net = math.inf, monotonic() + NET  # until it has looked
         wish.ring()
 
     def _open(self) -> BellSession | None:

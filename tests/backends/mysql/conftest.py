@@ -1,0 +1,50 @@
+"""A fresh database on each of the two servers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.servers.databases import Database
+
+PATIENCE = 60.0
+"""Seconds that a test waits for what has to come."""
+BOTH = [
+    pytest.param("mariadb", marks=pytest.mark.mariadb),
+    pytest.param("mysql", marks=pytest.mark.mysql),
+]
+
+
+@pytest.fixture(params=BOTH)
+def database(request: pytest.FixtureRequest) -> Database:
+    found: Database = request.getfixturevalue(f"{request.param}_database")
+    return found
+
+
+@pytest.fixture
+def url(database: Database) -> str:
+    return database.url
+
+
+def eventually(found: Callable[[], bool], otherwise: str) -> None:
+    until = time.monotonic() + PATIENCE
+    while not found():
+        assert time.monotonic() < until, otherwise
+        time.sleep(0.01)
+
+
+def in_thread(work: Callable[[], object]) -> Callable[[], list[object]]:
+    """Begin it; the answer waits for its end, and returns what it returned."""
+    results: list[object] = []
+    thread = threading.Thread(target=lambda: results.append(work()))
+    thread.start()
+
+    def ended() -> list[object]:
+        thread.join(PATIENCE)
+        assert not thread.is_alive(), "it hangs"
+        return results
+
+    return ended
