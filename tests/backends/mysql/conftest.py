@@ -8,6 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
+from locknut.backends.sql.mysql.engine import open_url
+from locknut.backends.sql.mysql.mysql_table import MySqlTable
+from locknut.backends.sql.mysql.sync import BlockingConnection
+from locknut.urls import parse
 from tests.servers.databases import Database
 
 PATIENCE = 60.0
@@ -48,3 +52,9 @@ def in_thread(work: Callable[[], object]) -> Callable[[], list[object]]:
         return results
 
     return ended
+
+
+def table(database: Database, options: str = "") -> MySqlTable:
+    """The statements alone, in the blocking colour."""
+    engine = open_url(parse(database.url + options))
+    return MySqlTable(BlockingConnection(engine._pool()), engine._statements)

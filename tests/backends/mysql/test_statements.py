@@ -8,13 +8,10 @@ from typing import Any
 
 import pytest
 
-from locknut.backends.sql.mysql.engine import open_url
 from locknut.backends.sql.mysql.literals import bound, literal
-from locknut.backends.sql.mysql.mysql_table import MySqlTable
-from locknut.backends.sql.mysql.sync import BlockingConnection
 from locknut.backends.sql.table_port import US, Extension, GiveBack, Row, Swap, Take
 from locknut.runtimes.threads import run
-from locknut.urls import parse
+from tests.backends.mysql.conftest import table
 from tests.servers.databases import Database
 from tests.simulation.sql.table_store import TableStore
 
@@ -22,11 +19,6 @@ LONG = 10_000 * US
 IDS = [f"{number:032x}" for number in range(1, 6)]
 KEYS = [b"la", b"lA", b"la ", b"l\\", b"l'\xf0\x9f\x98\x80"]
 FACTS = '["e",1,null,"\\\\\'\\"\\u00e9"]'
-
-
-def table(database: Database) -> MySqlTable:
-    engine = open_url(parse(database.url))
-    return MySqlTable(BlockingConnection(engine._pool()), engine._statements)
 
 
 def now() -> int:
