@@ -24,7 +24,7 @@ import start_programs
 import unpacking
 from java_programs import fetch_curator, fetch_zookeeper
 from redis_servers import fetch_redis, fetch_redis6, fetch_valkey
-from small_programs import fetch_faketime, fetch_fish, fetch_groff, fetch_zsh
+from small_programs import fetch_faketime, fetch_fish, fetch_groff, fetch_memcached, fetch_zsh
 from sql_servers import fetch_mariadb, fetch_mysql, fetch_pgbouncer, fetch_postgresql
 from unpacking import APT, SERVERS, Unobtainable, run
 
@@ -38,6 +38,7 @@ FETCHERS: dict[str, Callable[[Path], None]] = {
     "pgbouncer": fetch_pgbouncer,
     "mariadb": fetch_mariadb,
     "mysql": fetch_mysql,
+    "memcached": fetch_memcached,
     "faketime": fetch_faketime,
     "zsh": fetch_zsh,
     "fish": fetch_fish,
@@ -53,6 +54,7 @@ PROGRAMS = {
     "pgbouncer": "pgbouncer",
     "mariadb": "mariadbd",
     "mysql": "mysqld",
+    "memcached": "memcached",
     "faketime": "with-clock",
     "zsh": "zsh",
     "fish": "fish",

@@ -89,6 +89,8 @@ def _pytest(interpreter: str, arguments: list[str]) -> bool:
     command = [interpreter, "-m", "pytest", "-n", WORKERS, "--dist", "loadfile", *arguments]
     # This tree and no other, also for the processes that tests start from a shared environment.
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    # Where a machine is set so, each of a thousand processes would compile the package again.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode == 0
 
 

@@ -1,4 +1,4 @@
-"""Fetches small programs for the tests: a clock that can be set, shells, and what `man` uses.
+"""Fetches small programs for the tests: a cache, a clock that can be set, shells, what `man` uses.
 
 libfaketime gives a server of the tests a clock that can be set. zsh and fish complete our command
 line there, and groff reads its page.
@@ -25,6 +25,12 @@ export FAKETIME_TIMESTAMP_FILE="$1" FAKETIME_NO_CACHE=1 FAKETIME_DONT_FAKE_MONOT
 shift
 LD_PRELOAD="$here/{library}" exec "$@"
 """
+
+
+def fetch_memcached(program: Path) -> None:
+    tree = SERVERS / "memcached"
+    unpack_packages(tree, ["memcached"])
+    write_start(program, tree / "usr/bin/memcached")
 
 
 def fetch_faketime(program: Path) -> None:

@@ -6,17 +6,20 @@ skip unless its reason is one of `ALLOWED_SKIPS`. On a developer's machine skips
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 import time
 from typing import Any
 
+import hypothesis
 import pytest
 
 from locknut.core import pacing
 
 ENGINES = frozenset({
     "memory", "file", "redis", "redlock", "zookeeper", "postgresql", "mariadb", "mysql", "sqlite",
+    "memcached",
 })  # fmt: skip
 
 ALLOWED_SKIPS = (
@@ -30,6 +33,12 @@ UNDECLARED = "engine does not declare"
 """Of an engine too: the conformance suite has no test of what the engine does not claim to have."""
 
 pytest_plugins = ["tests.servers.fixtures"]
+
+# A busy machine is slow at everything: that alone fails no test.
+hypothesis.settings.register_profile(
+    "busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("busy")
 
 os.environ.pop("LOCKNUT_URL", None)  # a developer's own engine is not what is tested
 
@@ -73,6 +82,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         from tests.scheduling import longest_first  # as above
 
         longest_first(items)
+
+
+def pytest_collection_finish() -> None:
+    """All that was collected stays to the end. A test that collects garbage need not look through
+    thirteen thousand others: that takes half a second each time.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

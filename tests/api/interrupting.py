@@ -16,9 +16,9 @@ def storm(url: str, kind: str, longest: float = 8e-4) -> None:
     assert _program("storm", url, kind, "2", "1", str(longest)) == CLEAN
 
 
-def stepping(url: str, kind: str, every: int, first: int = 0, least: int = 10) -> None:
-    """Once at every so many-th moment there is, from the first of these on."""
-    found = _program("stepping", url, kind, str(every), str(first))
+def stepping(url: str, kind: str, every: int, least: int = 10) -> None:
+    """Once at every so many-th moment there is."""
+    found = _program("stepping", url, kind, str(every))
     assert len(found) == 1, found
     assert int(found[0].split()[0]) > least  # CPython 3.13.0 shows few of them
 

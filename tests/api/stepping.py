@@ -5,8 +5,8 @@ when a loop goes back. A first pass under `sys.settrace` finds these moments; th
 runs once for each of them, with a real signal made pending just before. Each run must leave
 nothing: no hold, no claim, nobody in a line.
 
-Run as `python stepping.py URL KIND EVERY [FIRST]`; prints how many moments there were (every
-EVERY-th is tried, from the FIRST on) and each one that left something.
+Run as `python stepping.py URL KIND EVERY`; prints how many moments there were (every EVERY-th is
+tried) and each one that left something.
 """
 
 from __future__ import annotations
@@ -129,21 +129,31 @@ def late() -> None:
     """Where an interrupt that was not noticed before is noticed."""
 
 
-def main(url: str, kind: str, every: int, first: int = 0) -> None:
+def survey(url: str, work: Work, at: int, locks: locknut.Locks) -> list[int]:
+    """The moments of the next run, found in the one before; of what is done once only, in that of a
+    client of its own.
+    """
+    found = Survey()
+    if work is stepped.first:
+        with stepped.settled(f"{url}-survey", work, at) as another:
+            traced(work, another, found)
+    else:
+        traced(work, locks, found)
+    return found.aims
+
+
+def main(url: str, kind: str, every: int) -> None:
     work = stepped.KINDS[kind]
     sys.unraisablehook = lambda _: None  # Python drops what is raised in a destructor
-    tried = moments = excused = 0
+    at = tried = moments = excused = 0
     begun = time.monotonic()
-    at = first
     while True:
-        survey = Survey()
-        with stepped.settled(f"{url}-survey", work, at) as locks:
-            traced(work, locks, survey)
-        moments = len(survey.aims)
-        if at >= moments:
-            break
         with stepped.settled(url, work, at) as locks:
-            shot = Shot(survey.aims[at])
+            aims = survey(url, work, at, locks)
+            moments = len(aims)
+            if at >= moments:
+                break
+            shot = Shot(aims[at])
             signal.signal(signal.SIGINT, shot.hit)
             traced(work, locks, shot)
             signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -159,4 +169,4 @@ def main(url: str, kind: str, every: int, first: int = 0) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))

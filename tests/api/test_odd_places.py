@@ -41,7 +41,7 @@ def test_nor_is_what_tasks_have(url: str, how: Any) -> None:
     asyncio.run(main())
 
 
-def test_a_mere_try_by_threadings_own_defaults(locks: locknut.Locks, url: str) -> None:
+def test_a_non_blocking_attempt_by_threadings_own_defaults(locks: locknut.Locks, url: str) -> None:
     assert locks.lock("x").acquire(False, -1)
     assert in_thread(lambda: locks.lock("x").acquire(False, -1)) is None
     for wrong in (1, 0, "-1"):

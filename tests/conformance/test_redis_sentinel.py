@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from locknut.testing.conformance import Conformance
+from tests.conformance.selections import AroundTheVerbs, EveryVerb
 from tests.servers.sentinel import SentinelService
 
 
-@pytest.mark.redis
-class TestRedisSentinel(Conformance):
+class BehindSentinels:
     @pytest.fixture
     def engine_url(self, redis_sentinel: SentinelService) -> str:
         return redis_sentinel.url
+
+
+@pytest.mark.redis
+class TestRedisSentinel(BehindSentinels, EveryVerb):
+    pass
+
+
+@pytest.mark.redis
+@pytest.mark.slow
+class TestRedisSentinelFurther(BehindSentinels, AroundTheVerbs):
+    pass

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from locknut.testing.conformance import Conformance
+from tests.conformance.selections import AroundTheVerbs, EveryVerb
 from tests.servers.mishaps import Mishaps
 from tests.servers.redlock import RedlockNodes
 
@@ -22,9 +22,20 @@ def unlucky_url() -> Iterator[str]:
             yield url
 
 
-@pytest.mark.redis
-@pytest.mark.faults
-class TestRedlockWithFailingNodes(Conformance):
+class OnFailingNodes:
     @pytest.fixture
     def engine_url(self, unlucky_url: str) -> str:
         return unlucky_url
+
+
+@pytest.mark.redis
+@pytest.mark.faults
+class TestRedlockWithFailingNodes(OnFailingNodes, EveryVerb):
+    pass
+
+
+@pytest.mark.redis
+@pytest.mark.faults
+@pytest.mark.slow
+class TestRedlockWithFailingNodesFurther(OnFailingNodes, AroundTheVerbs):
+    pass

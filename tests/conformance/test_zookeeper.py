@@ -9,6 +9,7 @@ from locknut import Capability
 from locknut.testing.conformance import Conformance
 from locknut.testing.conformance.mutual_exclusion import MutualExclusion
 from locknut.testing.conformance.port_rules import PortRules
+from tests.conformance.selections import AroundTheVerbs, EveryVerb
 from tests.servers.certificates import Certificates
 from tests.servers.zookeeper import ZooKeeperEnsemble, ZooKeeperServer
 
@@ -20,8 +21,7 @@ class TestZooKeeper(Conformance):
         return f"{zookeeper_server.url}/conformance"
 
 
-@pytest.mark.zookeeper
-class TestEnsemble(Conformance):
+class OnAnEnsemble:
     """`port` and every client of a test is at another server, as chance has it, and servers are
     behind each other.
     """
@@ -29,6 +29,17 @@ class TestEnsemble(Conformance):
     @pytest.fixture
     def engine_url(self, zookeeper_ensemble: ZooKeeperEnsemble) -> str:
         return f"{zookeeper_ensemble.url}/conformance"
+
+
+@pytest.mark.zookeeper
+class TestEnsemble(OnAnEnsemble, EveryVerb):
+    pass
+
+
+@pytest.mark.zookeeper
+@pytest.mark.slow
+class TestEnsembleFurther(OnAnEnsemble, AroundTheVerbs):
+    pass
 
 
 @pytest.mark.zookeeper

@@ -46,7 +46,12 @@ def make(tree: Path) -> Make:
         done = subprocess.run(
             ["make", word, *(f"{name}={value}" for name, value in variables.items())],
             cwd=tree,
-            env={**clean, "LOCKNUT_PYTHONS": "main", "LOCKNUT_TEST_WORKERS": "1"},
+            env={
+                **clean,
+                "LOCKNUT_PYTHONS": "main",
+                "LOCKNUT_TEST_WORKERS": "1",
+                "PYTHONDONTWRITEBYTECODE": "1",
+            },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -87,9 +92,10 @@ def test_test(make: Make) -> None:
     assert "1 passed" in out
 
 
-def test_test_all(make: Make) -> None:
+def test_test_all(make: Make, tree: Path) -> None:
     out = make("test-all", ARGS="-q tests/guards/test_file_guard.py -k keeps_the_owner")
     assert ("1 passed" if os.geteuid() == 0 else "1 skipped") in out
+    assert list((tree / "src").rglob("*.pyc")), "every process would compile the package again"
 
 
 def test_what_an_ordinary_user_has() -> None:

@@ -31,6 +31,7 @@ except locknut.ConfigurationError as error:
         ("redis", "hiredis", "redis://localhost"),
         ("redis", "hiredis", "redlock://a,b,c"),
         ("zookeeper", "kazoo", "zookeeper://localhost"),
+        ("mysql", "pymysql", "mysql://localhost/locks"),
     ],
 )
 def test_the_command_installs_what_the_extra_has(extra: str, driver: str, url: str) -> None:
@@ -51,6 +52,18 @@ def test_redis_needs_no_client_library(url: str) -> None:
         [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=True
     )
     assert (said.stdout, said.stderr) == ("", "")
+
+
+def test_memcached_needs_nothing() -> None:
+    """Its connections are our own, and need the standard library alone."""
+    program = (
+        "import sys, locknut\n"
+        "locknut.connect('memcached://localhost').lock('x')\n"
+        "print(*(each for each in sys.modules if 'memcache' in each))"
+    )
+    command = [sys.executable, "-W", "error", "-c", program]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert {each.split(".")[0] for each in said.split()} == {"locknut"}
 
 
 @pytest.mark.parametrize("extra", sorted(set(PROJECT["optional-dependencies"]) - {"all"}))

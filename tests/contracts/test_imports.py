@@ -21,7 +21,14 @@ DEAR = frozenset({
     "pathlib", "pickle", "queue", "random", "secrets", "selectors", "shutil", "socket",
     "ssl", "subprocess", "tempfile", "textwrap", "tokenize", "traceback", "urllib.parse", "uuid",
 })  # fmt: skip
-ENGINES = ("aio", "backends.memory", "backends.redis", "backends.zookeeper", "testing")
+ENGINES = (
+    "aio",
+    "backends.memcached",
+    "backends.memory",
+    "backends.redis",
+    "backends.zookeeper",
+    "testing",
+)
 
 MOST = {"import": 55, "run": 106}
 """Modules of ours. Each costs some 0.3 ms to import, so `locknut run` stays below 0.1 s."""

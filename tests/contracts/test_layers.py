@@ -8,8 +8,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-import pytest
-
 from tests.contracts.sources import Source, sources
 
 IMPURE = frozenset({
@@ -63,31 +61,39 @@ def layer(module: str) -> str:
     return part if part in MAY_IMPORT else FACES
 
 
-@pytest.mark.parametrize("source", sources(), ids=repr)
-def test_arrows_point_one_way(source: Source) -> None:
-    own = layer(source.module)
+def imported(*folders: str) -> Iterator[tuple[Source, str, str]]:
+    """Every import of these folders, or of all: by which file, of what, and how that is told."""
+    for source in sources(*folders):
+        for line, name in source.imports:
+            yield source, name, f"{source}:{line} imports {name}"
+
+
+def test_arrows_point_one_way() -> None:
     wrong = [
-        f"{source}:{line} imports {name}"
-        for line, name in source.imports
+        f"{told}, but {own} may know only {sorted(MAY_IMPORT[own])}"
+        for source, name, told in imported()
         if name.split(".")[0] == "locknut"
-        and layer(name) not in MAY_IMPORT[own]
+        and layer(name) not in MAY_IMPORT[own := layer(source.module)]
         and not name.startswith((*ALLOWED.get(own, ()), *_behind(source.module)))
     ]
-    assert not wrong, f"{own} may know only {sorted(MAY_IMPORT[own])}"
+    assert not wrong
 
 
 def _behind(door: str) -> tuple[str, ...]:
     return (DOORS[door],) if door in DOORS else ()
 
 
-@pytest.mark.parametrize("source", sources(), ids=repr)
-def test_redlock_is_known_behind_its_door_alone(source: Source) -> None:
+def test_redlock_is_known_behind_its_door_alone() -> None:
     """And to the verb that goes through it. Prose may mention it, and so may the table of URLs."""
     verb = {"locknut.cli.redlock_", "locknut.cli.verbs", "locknut.cli.option_table"}
-    if source.module in {"locknut.redlock", *verb} or layer(source.module) == "backends":
-        return
-    assert not [name for name in _identifiers(source.tree) if "redlock" in name.lower()]
-    assert not [name for _, name in source.imports if "redlock" in name.lower()]
+    wrong = [
+        f"{source} knows {name}"
+        for source in sources()
+        if source.module not in {"locknut.redlock", *verb} and layer(source.module) != "backends"
+        for name in (*_identifiers(source.tree), *(name for _, name in source.imports))
+        if "redlock" in name.lower()
+    ]
+    assert not wrong
 
 
 def _identifiers(tree: ast.AST) -> Iterator[str]:
@@ -108,27 +114,24 @@ def test_the_core_does_not_speak_of_redlock_or_its_nodes() -> None:
     assert not [word for word in ("redlock", "node", "vote") if word in text]
 
 
-@pytest.mark.parametrize("source", sources(), ids=repr)
-def test_the_package_does_not_know_its_tests(source: Source) -> None:
+def test_the_package_does_not_know_its_tests() -> None:
     """They are not in the wheel, and neither is the simulator."""
-    assert not [name for _, name in source.imports if name.split(".")[0] == "tests"]
+    assert not [told for _, name, told in imported() if name.split(".")[0] == "tests"]
 
 
-@pytest.mark.parametrize("source", sources("core"), ids=repr)
-def test_the_core_is_pure(source: Source) -> None:
+def test_the_core_is_pure() -> None:
+    wrong = IMPURE | DRIVERS
+    assert not [told for _, name, told in imported("core") if name.split(".")[0] in wrong]
+
+
+def test_drivers_are_known_to_their_engine_alone() -> None:
     wrong = [
-        f"{source}:{line} imports {name}"
-        for line, name in source.imports
-        if name.split(".")[0] in IMPURE | DRIVERS
+        told
+        for source, name, told in imported()
+        if layer(source.module) not in {"backends", "drivers", "guards", "testing"}
+        and name.split(".")[0] in DRIVERS
     ]
     assert not wrong
-
-
-@pytest.mark.parametrize("source", sources(), ids=repr)
-def test_drivers_are_known_to_their_engine_alone(source: Source) -> None:
-    if layer(source.module) in {"backends", "drivers", "guards", "testing"}:
-        return
-    assert not [name for _, name in source.imports if name.split(".")[0] in DRIVERS]
 
 
 SHARED = {"redlock": ("locknut.backends.redis.lock_keys", "locknut.backends.redis.recipe")}
@@ -136,27 +139,29 @@ SHARED = {"redlock": ("locknut.backends.redis.lock_keys", "locknut.backends.redi
 of `redis:` is."""
 
 
-@pytest.mark.parametrize("source", sources("backends"), ids=repr)
-def test_engines_do_not_know_each_other(source: Source) -> None:
-    parts = source.module.split(".")
+def engine_of(module: str) -> str:
+    """`redis` of `locknut.backends.redis.recipe`."""
+    return "".join(module.split(".")[2:3])
+
+
+def test_engines_do_not_know_each_other() -> None:
     wrong = [
-        f"{source}:{line} imports {name}"
-        for line, name in source.imports
+        told
+        for source, name, told in imported("backends")
         if name.startswith("locknut.backends.")
-        and name.split(".")[2] != parts[2]
-        and not name.startswith(SHARED.get(parts[2], ()))
+        and engine_of(name) != (own := engine_of(source.module))
+        and not name.startswith(SHARED.get(own, ()))
     ]
     assert not wrong
 
 
-@pytest.mark.parametrize("source", sources("core", "runtimes"), ids=repr)
-def test_validity_is_never_judged_by_the_wall_clock(source: Source) -> None:
+def test_validity_is_never_judged_by_the_wall_clock() -> None:
     """Nor by `time.monotonic`, which stops in suspend: there is one clock (S20)."""
-    if source.module == "locknut.runtimes.clock":
-        return
     clocks = {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "now", "utcnow"}
     wrong = [
         f"{source}:{node.lineno}"
+        for source in sources("core", "runtimes")
+        if source.module != "locknut.runtimes.clock"
         for node in ast.walk(source.tree)
         if isinstance(node, ast.Attribute)
         and node.attr in clocks

@@ -10,7 +10,7 @@ import pytest
 
 import locknut
 from locknut import aio
-from locknut.core import acquiring, acquiring_all, closing, detaching, pacing, releasing
+from locknut.core import acquiring, acquiring_all, closing, detaching, pacing, releasing, renewing
 from locknut.core.holding import Hold
 from locknut.core.lock_request import LockOptions
 from locknut.core.values import Answer, Busy, Claim, Granted, HeldUntil, Renewal
@@ -255,7 +255,7 @@ def test_a_renewal_that_is_answered_after_the_time_is_over_revives_nothing() -> 
         lease = await stage.customer.acquire("name", LockOptions(TTL), 0.0)
         assert lease is not None
         await stage.customer.sleep(TTL)
-        client.renewed(lease._hold, Renewal.HELD, stage.process.now() - TTL / 2)
+        renewing.renewed(client, lease._hold, Renewal.HELD, stage.process.now() - TTL / 2)
         assert not lease.held
 
     stage.play(story())
@@ -337,8 +337,8 @@ def test_a_renewal_that_is_answered_after_the_end_of_its_hold_plans_nothing() ->
         assert lease is not None
         hold, sent = lease._hold, stage.process.now()
         await stage.customer.release(lease)
-        client.renewed(hold, Renewal.HELD, sent)
-        client.renewed(hold, Renewal.UNKNOWN, sent)
+        renewing.renewed(client, hold, Renewal.HELD, sent)
+        renewing.renewed(client, hold, Renewal.UNKNOWN, sent)
         assert client.keeper.timetable.next_due() == float("inf")
 
     stage.play(story())
@@ -482,7 +482,7 @@ def test_a_hold_is_believed_for_as_long_as_its_engine_vouches_for_it() -> None:
         lease = await stage.customer.acquire("name", LockOptions(TTL), 0.0)
         assert lease is not None
         now = stage.process.now()
-        stage.customer.client.renewed(lease._hold, HeldUntil(now + TTL / 2), now)
+        renewing.renewed(stage.customer.client, lease._hold, HeldUntil(now + TTL / 2), now)
         assert lease._hold.valid_until == now + TTL / 2
         await stage.customer.release(lease)
 

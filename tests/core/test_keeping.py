@@ -10,7 +10,7 @@ import pytest
 
 import locknut
 from locknut.backends.memory import MemoryEngine
-from locknut.core import renewing
+from locknut.core import losing, renewing
 from locknut.core.holding import Hold
 from locknut.core.lock_request import LockOptions
 from locknut.core.values import Answer, Capability, Claim, Granted, HeldUntil, Notice, Renewal
@@ -188,11 +188,11 @@ def test_the_keeper_survives_an_error_that_nobody_expects(monkeypatch: pytest.Mo
     heard: list[object] = []
     held: list[bool] = []
 
-    def fail(_: object, what: object) -> None:
+    def fail(_: object, __: object, what: object) -> None:
         heard.append(what)
         raise ZeroDivisionError
 
-    monkeypatch.setattr(customer.client, "on_notice", fail)
+    monkeypatch.setattr(losing, "on_notice", fail)
 
     async def hold() -> None:
         lease = await customer.acquire("name", LockOptions(TTL), 1.0)

@@ -53,4 +53,4 @@ def _fork_with_threads_is_the_point() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _nobody_in_a_hurry(patient_callers: None) -> None:
-    """A mere try is answered, however busy the machine is."""
+    """A non-blocking attempt is answered, however busy the machine is."""

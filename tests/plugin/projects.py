@@ -15,6 +15,8 @@ def write(pytester: pytest.Pytester, **files: str) -> None:
 
 OTHER_PLUGINS = ("-p", "no:asyncio", "-p", "no:anyio")
 """Those that run loops: a test switches on the one that it is about."""
+NOT_NEEDED = ("-p", "no:hypothesispytest")
+"""It is imported as a whole at the end of every run, which takes a third of it."""
 
 
 def run(
@@ -25,7 +27,7 @@ def run(
     """
     found = bool(entry_points(group="pytest11", name="locknut"))
     plugin = () if found else ("-p", "locknut.testing.plugin")
-    always = (*plugin, *others, "-p", "no:cacheprovider", "-Werror")
+    always = (*plugin, *others, *NOT_NEEDED, "-p", "no:cacheprovider", "-Werror")
     folder = pytester.path / "real_locks"
     folder.mkdir(mode=0o700, exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:

@@ -1,5 +1,8 @@
 """The private servers as fixtures: one of each kind per session, started when first asked for.
 
+What is several servers ends with its file: they speak with each other whether or not a test does
+(Sentinels take 3 % of a processor, an ensemble 2 %), and each worker would have its own to the end.
+
 A test that kills, stops or restarts one must leave it running; one that needs a server for itself
 makes it: `with RedisServer() as server:`.
 """
@@ -14,6 +17,7 @@ import pytest
 from tests.servers.certificates import Certificates, make_certificates
 from tests.servers.cluster import RedisCluster
 from tests.servers.databases import Database
+from tests.servers.memcached import MemcachedServer
 from tests.servers.mysql import MariaServer, MySqlServer
 from tests.servers.pgbouncer import PgBouncer
 from tests.servers.postgresql import PostgresServer
@@ -70,19 +74,19 @@ def redis6_server() -> Iterator[RedisServer]:
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def redis_sentinel() -> Iterator[SentinelService]:
     with SentinelService() as service:
         yield service
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def redis_cluster() -> Iterator[RedisCluster]:
     with RedisCluster() as cluster:
         yield cluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def redlock_nodes() -> Iterator[RedlockNodes]:
     with RedlockNodes() as nodes:
         yield nodes
@@ -101,7 +105,7 @@ def zookeeper_tls_server(certificates: Certificates) -> Iterator[ZooKeeperServer
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def zookeeper_ensemble() -> Iterator[ZooKeeperEnsemble]:
     with ZooKeeperEnsemble() as ensemble:
         yield ensemble
@@ -167,3 +171,11 @@ def pgbouncer(postgresql_server: PostgresServer) -> Iterator[PgBouncer]:
     """Before that server, with a pool for transactions."""
     with PgBouncer(postgresql_server) as pool:
         yield pool
+
+
+@pytest.fixture(scope="session")
+def memcached_server() -> Iterator[MemcachedServer]:
+    """A plain one, old enough to give locks out."""
+    with MemcachedServer() as server:
+        server.wait_until_old_enough()
+        yield server

@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import random
 import threading
+import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Self
 
 import locknut
 from locknut import redlock
-from locknut.backends.redlock.recipe import GUARD
+from locknut.backends.redlock.recipe import GUARD, MARKER
 from locknut.errors import LocknutError
 from tests.servers.processes import PATIENCE
 from tests.servers.redis import RedisServer
 from tests.servers.redlock import RedlockNodes
+from tests.servers.resp import Answer
 
 
 def quarantine(max_ttl: float) -> float:
@@ -26,11 +28,30 @@ def quarantine(max_ttl: float) -> float:
     return (max_ttl + GUARD) * 1.02 + 2.0
 
 
+def votes(nodes: Sequence[RedisServer]) -> Counter[bytes]:
+    """By how many of them each hold is known, of all locks."""
+    found: Counter[bytes] = Counter()
+    now = int(time.time() * 1000)  # what has run out is there until somebody asks for the lock
+    for node in nodes:
+        with node.connect() as wire:
+            for key in _list(wire.ask("KEYS", "*:redlock")):
+                if key != MARKER:
+                    found.update(_list(wire.ask("ZRANGEBYSCORE", key, now, "+inf")))
+    return found
+
+
+def _list(answer: Answer) -> list[bytes]:
+    assert isinstance(answer, list)
+    return [each for each in answer if isinstance(each, bytes)]
+
+
 class Mishaps:
     """Use it in a `with`: at its end everybody is well, and every deed was done once at least.
 
     The next victim is chosen when the last one votes again and holds were mended there: then never
-    more than one is missing, and nothing has an excuse to fail.
+    more than one is missing. And none forgets a vote that its majority cannot do without: a fresh
+    hold has three of five votes until its client has connections to the others, or is renewed. So
+    nothing has an excuse to fail.
     """
 
     def __init__(self, nodes: RedlockNodes, url: str, max_ttl: float):
@@ -81,6 +102,7 @@ class Mishaps:
         return self._chance.uniform(0.1, 0.5)
 
     def _die(self, node: RedisServer) -> float:
+        self._still_until_dispensable(node)
         node.kill()
         try:
             self._enough.wait(self._chance.uniform(0.2, 3.0))
@@ -89,8 +111,21 @@ class Mishaps:
         return self._until_it_votes(node)
 
     def _forget(self, node: RedisServer) -> float:
+        self._still_until_dispensable(node)
         node.restart(keep_data=False)
         return self._until_it_votes(node)
+
+    def _still_until_dispensable(self, node: RedisServer) -> None:
+        """It gives no vote any more, and every hold is known by a majority of the others, or by so
+        few that it is none with this one: what is on its way comes to an end meanwhile.
+        """
+        others = [each for each in self._nodes if each is not node]
+        enough = len(self._nodes) // 2 + 1
+        node.stop()
+        give_up = time.monotonic() + PATIENCE
+        while enough - 1 in votes(others).values():
+            assert time.monotonic() < give_up, "a hold is not mended, nor is it over"
+            time.sleep(0.01)
 
     def _until_it_votes(self, node: RedisServer) -> float:
         """Somebody has to ask it, or it keeps still for ever."""

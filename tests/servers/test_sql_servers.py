@@ -25,6 +25,8 @@ from tests.servers.processes import ROOT, exists, until
 from tests.servers.serving import start_together
 from tests.servers.sql import SqlServer
 
+pytestmark = pytest.mark.timeout(400)  # thousands of files of data, on a machine that is busy
+
 KINDS = [
     pytest.param(kind, marks=getattr(pytest.mark, kind.scheme), id=kind.scheme)
     for kind in (PostgresServer, MariaServer, MySqlServer)

@@ -12,6 +12,8 @@ from locknut.core.values import Renewed
 from tests.simulation.checker.history import Kind
 from tests.simulation.process import Process
 
+Renews = Callable[[Client, Hold, Renewed, float], None]
+
 
 class Visit(LeaseCore):
     """A lease that knows its story in the history."""
@@ -25,17 +27,25 @@ class Visit(LeaseCore):
 
 
 class SimClient(Client):
-    """The core's client; what it learns from renewals goes into the history."""
+    """The core's client, in a simulated process."""
 
     process: Process
 
-    def renewed(self, hold: Hold, answer: Renewed, sent: float) -> None:
+
+def recorded_renewals(renewed: Renews) -> Renews:
+    """What a client learns from renewals goes into the history."""
+
+    def recorded(client: Client, hold: Hold, answer: Renewed, sent: float) -> None:
         before = hold.valid_until
-        super().renewed(hold, answer, sent)
+        renewed(client, hold, answer, sent)
         lease = hold.lease()
-        if isinstance(lease, Visit) and lease.story and hold.valid_until != before:
-            until = self.process.true(hold.ends_at())
-            self.process.tell(Kind.RENEWED, lease.name, lease.story, until=until)
+        if not isinstance(client, SimClient) or hold.valid_until == before:
+            return
+        if isinstance(lease, Visit) and lease.story:
+            until = client.process.true(hold.ends_at())
+            client.process.tell(Kind.RENEWED, lease.name, lease.story, until=until)
+
+    return recorded
 
 
 class RecordingSink:

@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from locknut.core import renewing
 from tests.simulation.checker.history import Kind
 from tests.simulation.checker.verdict import Assumptions
 from tests.simulation.memory.backend import SimBackend
 from tests.simulation.memory.node import Node, SimStore
 from tests.simulation.network import EVERYTHING, Faults, Network
 from tests.simulation.process import SimRuntime
-from tests.simulation.recorded_client import SimClient
+from tests.simulation.recorded_client import SimClient, recorded_renewals
 from tests.simulation.world import World
 
 MEMORY = Assumptions(
@@ -34,6 +35,10 @@ class Patch(NamedTuple):
     where: Any
     name: str
     make: Callable[[Any], Any]
+
+
+RECORDED = Patch(renewing, "renewed", recorded_renewals)
+"""In force in every simulation: the checker wants to know until when a renewed hold is valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +65,15 @@ class Variant:
 
     @contextmanager
     def in_force(self) -> Iterator[None]:
-        before = [getattr(patch.where, patch.name) for patch in self.patches]
-        for patch, original in zip(self.patches, before, strict=True):
-            setattr(patch.where, patch.name, patch.make(original))
+        undo: list[tuple[Patch, Any]] = []
         try:
+            for patch in (RECORDED, *self.patches):
+                original = getattr(patch.where, patch.name)
+                undo.append((patch, original))
+                setattr(patch.where, patch.name, patch.make(original))
             yield
         finally:
-            for patch, original in zip(self.patches, before, strict=True):
+            for patch, original in reversed(undo):
                 setattr(patch.where, patch.name, original)
 
 

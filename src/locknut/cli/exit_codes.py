@@ -1,7 +1,7 @@
 """What each exit code of the command line means, and which error ends in which code.
 
 The scheme is flock's: sysexits(3) for our own troubles, the child's own code for everything else.
-A busy lock is 75 and not flock's 1, because 1 cannot be told from an ordinary failure of the child.
+A busy lock is 75 and not flock's 1, because 1 is also an ordinary failure of the child.
 """
 
 from __future__ import annotations

@@ -84,8 +84,8 @@ def _rows(info: LockInfo) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for number, holder in enumerate(info.holders):
         name, count = (plain(info.name), waiting) if number == 0 else ("", "")
-        told = (_mode(info, holder), who(holder), *_times(holder))
-        rows.append((name, *told, count, command(holder) or "-"))
+        facts = (_mode(info, holder), who(holder), *_times(holder))
+        rows.append((name, *facts, count, command(holder) or "-"))
     return rows
 
 

@@ -1,4 +1,4 @@
-"""The verb `redlock`: which nodes of a set vote, and how a new set is told to begin."""
+"""The verb `redlock`: which nodes of a set vote, and how a new set begins."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def main(_verb: str, argv: Sequence[str]) -> int:
             return Exit.USAGE
         try:
             redlock.begin(options.url, node=options.node, force=options.force)
-        except BackendUnavailable as error:  # told below what became of all of them
+        except BackendUnavailable as error:  # what became of all of them is shown below
             failed = error
     found = redlock.nodes(options.url)
     facts = [each._asdict() for each in found]

@@ -121,15 +121,15 @@ class Run:
         if lease is not None:
             lease.check()  # we may have been stopped, or held up by the reader of our messages
         rules = self._rules(lease)
-        told, tell = os.pipe()
+        lost_fd, held_fd = os.pipe()  # the child sees the end of file when the lock is lost
         on_terminal = os.isatty(0)
         self.signals.attend_child()
         start = child.Start(
             command=self.options.command,
-            environment=self._environment(lease, told),
+            environment=self._environment(lease, lost_fd),
             on_terminal=on_terminal,
             death_signal=self.options.on_lost.death_signal,
-            inherit=() if lease is None else (told,),
+            inherit=() if lease is None else (lost_fd,),
             reset=self.signals.caught,
         )
         try:
@@ -138,9 +138,9 @@ class Run:
             self.messenger.error("cannot_start", f"cannot run {self.options.command[0]!r}: {error}")
             return Exit.NOT_EXECUTABLE if error.found else Exit.NOT_FOUND
         finally:
-            os.close(told)
+            os.close(lost_fd)
         supervisor = Supervisor(started, lease, self.signals, self.messenger, rules)
-        supervisor.close_on_loss(tell)
+        supervisor.close_on_loss(held_fd)
         if lease is not None:
             lease.on_lost(lambda _lease: self.signals.ring())
         try:
@@ -161,12 +161,15 @@ class Run:
 
     def _environment(self, lease: Lease | None, lost_fd: int) -> dict[str, str]:
         """The variables of the child; never the URL, which may hold a password."""
-        told = {"LOCKNUT_LOCK": self.options.name, "LOCKNUT_OWNER": target.identity(self.label)}
+        variables = {
+            "LOCKNUT_LOCK": self.options.name,
+            "LOCKNUT_OWNER": target.identity(self.label),
+        }
         known = ("LOCK_NAMESPACE", "FENCE", "TTL", "BACKEND", "LOST_FD")
-        told |= dict.fromkeys((f"LOCKNUT_{each}" for each in known), "")
+        variables |= dict.fromkeys((f"LOCKNUT_{each}" for each in known), "")
         if lease is not None and self.locks is not None:
             held = os.environ.get(ancestors.VARIABLE, "")
-            told |= {
+            variables |= {
                 "LOCKNUT_LOCK_NAMESPACE": self.locks.namespace,
                 "LOCKNUT_FENCE": str(lease.fence) if self._has_fences() else "",
                 "LOCKNUT_TTL": "" if lease.remaining == NEVER else f"{self._ttl(lease):g}",
@@ -174,7 +177,7 @@ class Run:
                 "LOCKNUT_LOST_FD": str(lost_fd),
                 ancestors.VARIABLE: ancestors.with_entry(held, self.options.name, lease.fence),
             }
-        return {**target.environment(), **told}
+        return {**target.environment(), **variables}
 
     def _has_fences(self) -> bool:
         return self.locks is not None and Capability.FENCING in self.locks.capabilities

@@ -111,5 +111,5 @@ def describe(info: LockInfo, place: str) -> str:
         "{} waiting": len(info.waiters) or None,
         "in {}": plain(place),
     }
-    told = [words.format(value) for words, value in details.items() if value is not None]
-    return ", ".join([text, *told])
+    known = [words.format(value) for words, value in details.items() if value is not None]
+    return ", ".join([text, *known])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from locknut.core import forking, pacing
+from locknut.core import forking, losing, pacing
 from locknut.core.asking import AcquireState, ask_again, attempt, wait
 from locknut.core.giving_up import give_up
 from locknut.core.holding import Caller, Hold, LeaseCore
@@ -178,7 +178,7 @@ async def _wait_in_line(client: Client, request: LockRequest, state: AcquireStat
             net = runtime.now() + pacing.line_net(runtime.random(), first=first)
             await waiter.signal.wait(min(until, net))
     if waiter.hold is not None:
-        client.expire_if_due(waiter.hold)  # it may have run out before we woke up
+        losing.expire_if_due(client, waiter.hold)  # it may have run out before we woke up
         return waiter.hold
     if not waiter.turn:
         if line.unheard:

@@ -1,6 +1,6 @@
 """Ask, wait, ask again: from a claim to its grant, or to the deadline.
 
-Never decides who may ask (that is the line's), nor what a grant is worth (that is the hold's).
+This file decides neither who may ask (the line does), nor what a grant is worth (the hold does).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What one Locks knows: its engine, its lines, its holds, and the keeper that looks after them.
 
-The verbs are in `acquiring`, `releasing`, `losing`, `detaching` and `inspecting`. All of them
+The verbs are in `acquiring`, `releasing`, `renewing`, `losing`, `detaching` and `inspecting`. They
 change this state under `guard`, which is never held over a command or a wait: what a step decides
 under the guard it carries out after.
 """
@@ -12,11 +12,11 @@ from collections import deque
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from locknut.core import losing, renewal_times, renewing, validation
+from locknut.core import renewal_times, validation
 from locknut.core.holding import NEW, Hold
 from locknut.core.keeper import Keeper
 from locknut.core.lock_request import LockRequest
-from locknut.core.values import Capability, Claim, Event, KeyPolicy, Mode, Notice, Renewed
+from locknut.core.values import Capability, Claim, Event, KeyPolicy, Mode, Notice
 from locknut.errors import ConfigurationError, DeadlockDetected
 
 if TYPE_CHECKING:
@@ -234,12 +234,6 @@ class Client:
         finally:
             not_emitted.popleft()
 
-    def expire_if_due(self, hold: Hold) -> bool:
-        return losing.expire_if_due(self, hold)
-
-    def on_lost(self, lease: LeaseCore, callback: Callable[[Any], object]) -> None:
-        losing.on_lost(self, lease, callback)
-
     def abandon(self, hold: Hold, number: int) -> None:
         """From a destructor: nothing but an append and a ring."""
         if not self.closed and not self.exiting and self.runtime.at_home():
@@ -249,16 +243,6 @@ class Client:
         """Do this on the keeper's thread, because where it was asked for it cannot be done."""
         self.keeper.errands.append(work)
         self.keeper.ring()
-
-    def end_abandoned(self, hold: Hold, number: int) -> None:
-        if not hold.ending and hold.number == number:
-            losing.lose(self, hold, "abandoned")
-
-    def renewed(self, hold: Hold, answer: Renewed, sent: float) -> None:
-        renewing.renewed(self, hold, answer, sent)
-
-    def on_notice(self, claim_id: str | None, what: Notice) -> None:
-        losing.on_notice(self, claim_id, what)
 
     def begin(self, hold: Hold) -> None:
         """From now on the keeper looks after this hold."""

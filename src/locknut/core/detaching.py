@@ -42,7 +42,7 @@ async def detach(client: Client, lease: LeaseCore, ttl: float | None) -> str:
     hold = lease._hold
     if client.nested():
         client.refuse_nested()
-    client.expire_if_due(hold)
+    losing.expire_if_due(client, hold)
     with client.guard:
         if lease._ended is not None:
             raise lease._no_longer_held()

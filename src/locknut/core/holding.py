@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from locknut.core import pacing, validation
+from locknut.core import losing, pacing, validation
 from locknut.core.values import Claim, Granted, Mode, State
 from locknut.errors import LeaseLost, NotHeld
 
@@ -195,7 +195,7 @@ class LeaseCore:
     @property
     def state(self) -> State:
         """held, at_risk, lost, released or detached: decided by the clock when asked."""
-        in_time = self._ended is None and self._client.expire_if_due(self._hold)
+        in_time = self._ended is None and losing.expire_if_due(self._client, self._hold)
         if self._ended is not None:
             return self._ended
         if not in_time:
@@ -206,7 +206,9 @@ class LeaseCore:
     def held(self) -> bool:
         """Whether the hold is still ours, by our own clock."""
         return (
-            self._ended is None and self._client.expire_if_due(self._hold) and self._ended is None
+            self._ended is None
+            and losing.expire_if_due(self._client, self._hold)
+            and self._ended is None
         )
 
     @property
@@ -228,7 +230,7 @@ class LeaseCore:
 
     def on_lost(self, callback: Callable[[Any], object]) -> None:
         """Call `callback(lease)` when the hold is lost (at once, if it already is)."""
-        self._client.on_lost(self, callback)
+        losing.on_lost(self._client, self, callback)
 
     __reduce__ = validation.refuse_copy  # the end of a copy would be taken for the end of the hold
 

@@ -102,9 +102,9 @@ async def force_release(client: Client, name: str, fence: int | None, reason: st
     broken = await client.runtime.finish(client.backend.break_hold(key, raw, note))
     if broken is not None:
         why = reason or "force_release"
-        told = Event("broken", name, client.backend.name, fence=fence, reason=why)
+        event = Event("broken", name, client.backend.name, fence=fence, reason=why)
         if client.events.wants("broken"):
-            client.emit_event(told)
+            client.emit_event(event)
         return True
     now = await info(client, name)
     if fence is not None and now.holders and all(each.raw != raw for each in now.holders):

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from locknut.core import pacing, renewal_times
+from locknut.core import losing, pacing, renewal_times, renewing
 from locknut.core.holding import NEW
 from locknut.core.timetable import BATCH, NEVER, Timetable
 from locknut.core.undoing import Owed, Undoing
@@ -102,12 +102,10 @@ class Keeper:
         if delay == NEVER:
             return
         slack = delay / 10
-        if (
-            renewal_times.interval(hold) != delay
-        ):  # its end, not a renewal: the notice must be on time
-            self.timetable.add(hold, hold.anchor, delay, min(slack, PUNCTUAL))
-        else:
+        if renewal_times.interval(hold) == delay:
             self._renew_after(hold, hold.anchor, delay, slack)
+        else:  # its end, not a renewal: the notice must be on time
+            self.timetable.add(hold, hold.anchor, delay, min(slack, PUNCTUAL))
 
     def abandon(self, hold: Hold, number: int) -> None:
         self._abandoned.append((hold, number))
@@ -200,7 +198,7 @@ class Keeper:
         if self._hung_up is not None and self._hung_up():
             self._notices.append((None, Renewal.HELD))
         while self._notices:
-            self.client.on_notice(*self._notices.popleft())
+            losing.on_notice(self.client, *self._notices.popleft())
         await self._clean_up(backend)
         await self._renew_due(backend)
 
@@ -238,7 +236,7 @@ class Keeper:
         renewable: list[Hold] = []
         for hold in due:
             if now >= hold.valid_until or now >= hold.hold_until:
-                self.client.expire_if_due(hold)
+                losing.expire_if_due(self.client, hold)
             elif renewal_times.interval(hold) != NEVER:
                 renewable.append(hold)
             else:
@@ -267,7 +265,7 @@ class Keeper:
         for hold, answer in zip(holds, answers, strict=True):
             lost = answer is Renewal.LOST or isinstance(answer, Broken)
             if lost or hold.ttl is None or renewal_times.interval(hold) != NEVER:
-                self.client.renewed(hold, answer, sent)  # or else it was just looked at
+                renewing.renewed(self.client, hold, answer, sent)  # or else it was just looked at
 
     def reschedule(self, hold: Hold, now: float, *, at_once: bool = False) -> None:
         """Under the guard: when to look at it again, after a renewal was answered or not."""
@@ -306,6 +304,6 @@ class Keeper:
             finally:
                 self.client.on_errands -= 1
         while self._abandoned:
-            self.client.end_abandoned(*self._abandoned.popleft())
+            losing.lose_abandoned(self.client, *self._abandoned.popleft())
         meanwhile = partial(self._renew_due, backend)
         await self.undoing.give_back(backend, meanwhile, last=self._closing)

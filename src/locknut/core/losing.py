@@ -1,4 +1,4 @@
-"""When a hold counts as lost, and who gets to know it.
+"""When a hold counts as lost, and how its lease and its listeners learn of it.
 
 A hold is over when our own clock says so, whatever the engine answers later; an answer that never
 came extends nothing. A loss is decided under the guard and announced after it. Callbacks run aside,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def expire_if_due(client: Client, hold: Hold) -> bool:
-    """Compare the hold with the clock, and end it if its time is over: False."""
+    """Compare the hold with the clock; end it and return False if its time is over."""
     now = client.runtime.now()
     if now < hold.valid_until and now < hold.hold_until:
         return True
@@ -47,6 +47,12 @@ def lose(client: Client, hold: Hold, reason: str) -> None:
     held = client.runtime.now() - hold.since
     kind = "abandoned" if reason == "abandoned" else "lost"
     client.emit(kind, hold, aside=True, held=held, reason=reason)
+
+
+def lose_abandoned(client: Client, hold: Hold, number: int) -> None:
+    """End a hold whose lease, of this number, was collected; unless it went on to another lease."""
+    if not hold.ending and hold.number == number:
+        lose(client, hold, "abandoned")
 
 
 def end_leases(hold: Hold, state: State, reason: str = "") -> list[LeaseCore]:

@@ -100,7 +100,7 @@ async def _release_behind(client: Client, lease: LeaseCore) -> None:
 
 
 def emit_released(client: Client, lease: LeaseCore) -> None:
-    """Wake all who wait for the end of this lease, and emit the event."""
+    """Wake the callers that wait for the end of this lease, and emit the event."""
     if lease._signals:
         losing.notify_lease(client, lease)
     if client.events.wants("released"):

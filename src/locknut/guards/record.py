@@ -139,7 +139,7 @@ def _open_or_make(name: str, folder: int) -> int:
 
 
 def _refuse_planted(descriptor: int, folder: int, path: str) -> None:
-    """In a folder that others may write to, somebody could have left a record of his own there."""
+    """In a folder that others may write to, somebody could have left another record there."""
     record, around = os.fstat(descriptor), os.fstat(folder)
     if not stat.S_ISREG(record.st_mode) or record.st_nlink != 1:
         raise ConfigurationError(f"{path} is not a plain file of its own; remove it")

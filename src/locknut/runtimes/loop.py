@@ -72,6 +72,8 @@ class LoopSignal:
         return self._runtime.gone
 
     def notify(self) -> None:
+        if not self._runtime.bound:
+            self._rung = True  # noted for the first wait, which binds the loop before it looks
         self._runtime.on_loop(self._ring)
 
     def _ring(self) -> None:
@@ -81,9 +83,11 @@ class LoopSignal:
             future.set_result(None)
 
     async def wait(self, until: float) -> bool:
+        loop = (
+            self._runtime.loop
+        )  # first: a ring from another thread may be noted until it is bound
         left = until - self._runtime.now()
         if not self._rung and left > 0:
-            loop = self._runtime.loop
             future = loop.create_future()
             self._future = weakref.ref(future)
             timer = None  # a wait forever needs none, and a cancelled one would linger in the loop
@@ -137,6 +141,11 @@ class LoopRuntime(BaseRuntime):
         self._thread = get_ident()
 
     @property
+    def bound(self) -> bool:
+        """Whether it belongs to a loop by now."""
+        return self._loop is not None
+
+    @property
     def gone(self) -> bool:
         """Whether its loop was closed."""
         return self._loop is not None and self._loop.is_closed()
@@ -147,11 +156,15 @@ class LoopRuntime(BaseRuntime):
         return self.gone or self._loop not in (None, running_loop() or self._loop)
 
     def on_loop(self, call: Callable[[], object]) -> None:
-        """Call it on the loop: at once if we are there, soon otherwise; a closed loop forgets."""
+        """Call it on the loop: at once if we are there, soon otherwise. A closed loop forgets, and
+        where there is no loop yet nobody waits.
+        """
         loop = self._loop
+        if loop is None:
+            return
         # A thread's number is used again: the loop's may be that of another thread by now.
-        if loop is None or (get_ident() == self._thread and not loop.is_closed()):
-            call()  # without a loop nobody has waited yet: a ring is noted for the first wait
+        if get_ident() == self._thread and not loop.is_closed():
+            call()
         else:
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(call)

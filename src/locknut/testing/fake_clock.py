@@ -30,7 +30,7 @@ TURNS = 50
 
 
 class Sleeper(Protocol):
-    """Who waits for a moment of this clock."""
+    """A waiter for a moment of this clock."""
 
     rung: bool
 
@@ -191,7 +191,7 @@ class FakeThreadSignal:
             self._clock.changed.notify_all()
 
     def due(self) -> None:
-        """Nothing to do: whoever waits looks at the clock whenever something changes."""
+        """Nothing to do: waiters look at the clock whenever something changes."""
 
     async def wait(self, until: float) -> bool:
         clock = self._clock
@@ -227,6 +227,8 @@ class FakeLoopSignal:
         self.rung = False
 
     def notify(self) -> None:
+        if not self._runtime.bound:
+            self.rung = True  # as in `LoopSignal`
         self._runtime.on_loop(self._ring)
 
     def _ring(self) -> None:
@@ -241,8 +243,8 @@ class FakeLoopSignal:
             self._future.set_result(None)
 
     async def wait(self, until: float) -> bool:
+        loop = self._runtime.loop  # first, as in `LoopSignal`
         if not self.rung and self._clock.now() < until:
-            loop = self._runtime.loop
             self._future = loop.create_future()
             self._clock.asleep[self] = until
             self._timer = loop.call_later(self._clock.grace(), self._let_others_act)
@@ -258,8 +260,8 @@ class FakeLoopSignal:
         return rung
 
     def _let_others_act(self, turns: int = TURNS, moves: int = -1) -> None:
-        """Jump once the loop has gone round so often without the test moving the clock. Seconds
-        alone do not tell: on a busy machine they pass between two lines of the test.
+        """Jump once the loop has gone round `turns` times and the test has not moved the clock.
+        Seconds alone do not show that: on a busy machine they pass between two lines of the test.
         """
         clock, loop = self._clock, asyncio.get_running_loop()
         if self._future is None or self._future.done():

@@ -204,7 +204,7 @@ class FaultProxy:
         self._loop.run(self._listen())
 
     def wait_for_connections(self, count: int, timeout: float = PATIENCE) -> None:
-        """Until there have been so many, as after a client's reconnect."""
+        """Wait until there have been that many, as after a client's reconnect."""
         self._loop.wait(lambda: self.accepted >= count, f"{count} connections", timeout)
 
     # Inside the loop.

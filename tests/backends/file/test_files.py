@@ -324,7 +324,7 @@ def test_a_record_survives_the_way_through_bytes() -> None:
     data = file_layout.encode(record)
     assert len(data) == file_layout.RECORD
     assert file_layout.decode(data) == record
-    assert record.told() == ("h", "w", "l", "o")
+    assert record.texts() == ("h", "w", "l", "o")
     before, behind = file_layout.parts(record)
     assert file_layout.assemble(before, 5, 6, behind) == data
     for at in range(len(data)):

@@ -266,11 +266,11 @@ def test_a_permit_that_is_refused_wakes_nobody(backend: FileBackend, watches: Wa
     assert not _rung(bell)
 
 
-# -- mere tries
+# -- non-blocking attempts
 
 
 @pytest.mark.parametrize("fair", [False, True])
-def test_a_mere_try_turns_nobody_away(backend: FileBackend, fair: bool) -> None:
+def test_a_non_blocking_attempt_turns_nobody_away(backend: FileBackend, fair: bool) -> None:
     held, other = reader(), reader()
     take(backend, held)
     answer = attempt(backend, claim(waits=False, fair=fair))

@@ -126,7 +126,7 @@ def test_after_a_step_back_tombstones_stay(clocked: RedisServer) -> None:
     run(port.close())
 
 
-def test_what_was_parked_for_longer_than_its_ttl_is_not_cut_down(clocked: RedisServer) -> None:
+def test_what_was_detached_for_longer_than_its_ttl_is_not_cut_down(clocked: RedisServer) -> None:
     with locknut.connect(clocked.url, namespace="t") as locks:
         for lock in (locks.lock("x", ttl=2), locks.lock("x", ttl=2, owner="ann")):
             lease = lock.acquire(timeout=5)

@@ -134,7 +134,7 @@ def test_a_message_of_another_claim_or_an_older_grant_is_dropped(
     mine = claim()
     place = waiting_claims.WaitingClaim(mine)
     place.not_yet(10.0, 7, 1.0)
-    assert place.told(message.format(id=mine.id, other="f" * 32).encode(), 10.0) is believed
+    assert place.take_message(message.format(id=mine.id, other="f" * 32).encode(), 10.0) is believed
     assert (place.pushed is not None) is believed
 
 
@@ -142,7 +142,7 @@ def test_a_grant_that_ran_out_before_the_last_question_is_forgotten() -> None:
     mine = claim()
     place = waiting_claims.WaitingClaim(mine)
     place.not_yet(10.0, 7, 1.0)
-    assert place.told(f"{mine.id}8".encode(), 10.0)
+    assert place.take_message(f"{mine.id}8".encode(), 10.0)
     place.not_yet(14.0, 8, 1.0)
     assert place.answer(14.1) is None
 
@@ -350,7 +350,7 @@ def test_a_claim_that_was_granted_twice_has_the_later_number(server: RedisServer
     with port.watch(slow, ThreadRuntime().signal):
         run(port.release(holder))
         place = port._waiting[slow.id]
-        assert place.told(f"{slow.id}{first + 1}".encode(), clock.now() - 2.0)  # read late
+        assert place.take_message(f"{slow.id}{first + 1}".encode(), clock.now() - 2.0)  # read late
         server.ask("DEL", "t:{x}")  # the grant is over
         between = granted(ask(late, other)).raw
         assert isinstance(ask(late, slow), Busy)  # stuck in a connection until now

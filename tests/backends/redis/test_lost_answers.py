@@ -163,7 +163,7 @@ class TestLostAnswers(Part):
         await moved.release()
         assert not (await locks.info("x")).locked
 
-    async def test_a_parked_claim_that_comes_late_finds_the_door_shut(
+    async def test_a_detached_claim_that_comes_late_finds_the_door_shut(
         self, scene: Scene, between: Between
     ) -> None:
         """L3: its first sending was stuck while it was detached, attached and released."""

@@ -31,7 +31,7 @@ def left(port: Any, mine: Claim) -> float:
 
 
 @EACH
-def test_a_late_renewal_does_not_shorten_what_was_parked(server: RedisServer, kind: str) -> None:
+def test_a_late_renewal_does_not_shorten_what_was_detached(server: RedisServer, kind: str) -> None:
     """It was on its way when the hold was detached for longer; so was an attempt that is
     repeated."""
     port, mine = engine(server).blocking(ThreadRuntime()), claim(**KINDS[kind], ttl=5.0)
@@ -46,7 +46,7 @@ def test_a_late_renewal_does_not_shorten_what_was_parked(server: RedisServer, ki
 
 
 @EACH
-def test_a_hold_may_be_parked_for_less_than_its_ttl(server: RedisServer, kind: str) -> None:
+def test_a_hold_may_be_detached_for_less_than_its_ttl(server: RedisServer, kind: str) -> None:
     port, mine = engine(server).blocking(ThreadRuntime()), claim(**KINDS[kind], ttl=600.0)
     run(port.attempt(mine, 0.0))
     assert run(port.detach(mine, 30.0))
@@ -68,7 +68,7 @@ def test_whoever_attaches_has_the_ttl_of_its_lock(server: RedisServer, kind: str
 
 
 @EACH
-def test_an_attach_that_comes_again_does_not_shorten_what_was_parked_since(
+def test_an_attach_that_comes_again_does_not_shorten_what_was_detached_since(
     server: RedisServer, kind: str
 ) -> None:
     """It was asked twice, because the first answer was lost; one of them is late."""

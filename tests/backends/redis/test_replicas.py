@@ -207,7 +207,7 @@ def test_whose_detach_was_not_confirmed_has_no_lease_and_nothing_stays_held(pair
         eventually(lambda: not locks.info("x").locked, "nobody has the text, yet it is held")
 
 
-def test_an_attach_that_is_not_confirmed_leaves_the_hold_parked(pair: Pair) -> None:
+def test_an_attach_that_is_not_confirmed_leaves_the_hold_detached(pair: Pair) -> None:
     with (
         locknut.connect(pair.patient_url, namespace="t") as patient,
         locknut.connect(pair.url, namespace="t") as locks,

@@ -97,3 +97,13 @@ def test_a_node_in_quarantine_renews_and_releases(three: RedlockNodes) -> None:
         assert lease.remaining > 25
         lease.release()
         assert not any(node.ask("EXISTS", HOLD) for node in three.nodes[:2])
+
+
+@pytest.mark.parametrize("option", ["wait_replicas=1", "wait_replicas=1&wait_timeout=0.1"])
+def test_waiting_for_replicas_is_refused(option: str) -> None:
+    """A vote does not wait for replicas: the option would promise what nobody keeps."""
+    with pytest.raises(locknut.ConfigurationError, match="wait_replicas= is for redis:"):
+        locknut.connect(f"redlock://h1,h2,h3?{option}")
+    of_a_node = redlock.Redlock([f"redis://h1?{option}", "redis://h2", "redis://h3"])
+    with pytest.raises(locknut.ConfigurationError, match="wait_replicas= is for redis:"):
+        locknut.connect(of_a_node)

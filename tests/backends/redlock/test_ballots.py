@@ -74,36 +74,36 @@ def test_a_co_owner_waits_for_those_who_may_agree() -> None:
 
 def _clock_at(offset: float) -> NodeClock:
     clock = NodeClock()
-    assert not clock.told(NOON + int(offset * SECOND), 0.0, 0.001)
+    assert not clock.observe(NOON + int(offset * SECOND), 0.0, 0.001)
     return clock
 
 
 def test_a_clock_that_goes_on_is_believed() -> None:
     clock = _clock_at(0)
-    assert not clock.told(NOON + 10 * SECOND, 10.0, 10.001)
-    assert not clock.told(NOON + 20 * SECOND + 90_000, 20.0, 20.001), "half a percent fast"
+    assert not clock.observe(NOON + 10 * SECOND, 10.0, 10.001)
+    assert not clock.observe(NOON + 20 * SECOND + 90_000, 20.0, 20.001), "half a percent fast"
 
 
 def test_a_slow_answer_is_no_step() -> None:
     """The node may have looked at its clock at any moment between question and answer."""
     clock = _clock_at(0)
-    assert not clock.told(NOON + 10 * SECOND, 10.0, 15.0)
-    assert not clock.told(NOON + 20 * SECOND, 20.0, 20.001)
+    assert not clock.observe(NOON + 10 * SECOND, 10.0, 15.0)
+    assert not clock.observe(NOON + 20 * SECOND, 20.0, 20.001)
 
 
 def test_a_clock_that_was_set_is_noticed_in_both_directions() -> None:
     for step in (400_000, -400_000):
         clock = _clock_at(0)
-        size = clock.told(NOON + 10 * SECOND + step, 10.0, 10.001)
+        size = clock.observe(NOON + 10 * SECOND + step, 10.0, 10.001)
         assert 0.4 <= size < 0.41
-        assert not clock.told(NOON + 20 * SECOND + step, 20.0, 20.001), "it is steady again"
+        assert not clock.observe(NOON + 20 * SECOND + step, 20.0, 20.001), "it is steady again"
 
 
 def test_one_percent_and_five_milliseconds_are_no_step() -> None:
     for late, stepped in ((103_000, False), (110_000, True)):
         for step in (late, -late):
             clock = _clock_at(0)
-            assert bool(clock.told(NOON + 10 * SECOND + step, 10.0, 10.001)) is stepped
+            assert bool(clock.observe(NOON + 10 * SECOND + step, 10.0, 10.001)) is stepped
 
 
 def test_two_hundred_milliseconds_are_too_far() -> None:
@@ -136,9 +136,9 @@ def test_of_two_that_differ_neither_votes() -> None:
 def test_of_an_answer_that_took_long_the_clock_is_not_known() -> None:
     """It may hide a step of as much."""
     clocks = [_clock_at(0.0), _clock_at(0.01), NodeClock()]
-    clocks[2].told(NOON + SECOND // 2, 0.0, 0.6)
+    clocks[2].observe(NOON + SECOND // 2, 0.0, 0.6)
     assert right(clocks, 2) is None
-    clocks[2].told(NOON + SECOND + 10_000, 1.0, 1.001)
+    clocks[2].observe(NOON + SECOND + 10_000, 1.0, 1.001)
     assert right(clocks, 2)
 
 

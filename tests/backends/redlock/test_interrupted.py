@@ -24,8 +24,8 @@ from tests.api import interrupting, stepped, storm
 from tests.servers.redlock import RedlockNodes
 
 pytestmark = pytest.mark.redis
-EVERY, PARTS = 61, 4
-"""Of the moments of a kind, which are some thousand, each of these is tried, in so many tests."""
+EVERY = 61
+"""Of the moments of a kind, which are some thousand, each of these is tried."""
 STEPS = pytest.mark.parametrize(
     ("step", "done"), [("_write", False), ("_take", False), ("_take", True)]
 )
@@ -141,12 +141,10 @@ def few() -> Iterator[RedlockNodes]:
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("kind", _able(stepped.KINDS))
-def test_at_each_moment(few: RedlockNodes, kind: str, part: int) -> None:
-    """In parts, each of which is done in time on a machine that has other things to do."""
+def test_at_each_moment(few: RedlockNodes, kind: str) -> None:
     url = f"{few.url}&namespace={secrets.token_hex(4)}"
-    interrupting.stepping(url, kind, EVERY * PARTS, EVERY * part, least=0)
+    interrupting.stepping(url, kind, EVERY, least=0)
 
 
 @pytest.mark.faults

@@ -100,7 +100,7 @@ def test_an_old_copy_of_a_vote_is_worth_nothing(
     assert attached == (QUARANTINED if lost else 1)
 
 
-def test_what_comes_late_does_not_shorten_what_was_parked(
+def test_what_comes_late_does_not_shorten_what_was_detached(
     node: OneNode, server: RedisServer
 ) -> None:
     """A renewal, or a vote of the holder, was on its way when the hold was detached for longer."""

@@ -63,7 +63,7 @@ def test_another_list_is_refused(
             refused = 0
             for i in range(50):  # a majority of new nodes may be faster than the one that knows
                 try:
-                    await theirs.lock(f"warm{i}").acquire(blocking=False)  # never a mere re-entry
+                    await theirs.lock(f"warm{i}").acquire(blocking=False)  # never only a re-entry
                 except ConfigurationError:
                     refused += 1
                 except BackendUnavailable:

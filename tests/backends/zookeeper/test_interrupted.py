@@ -145,7 +145,7 @@ def test_a_hold_that_is_taken_over_while_the_session_ends_is_not_given_out(
 
 
 @pytest.mark.parametrize("mode", [Mode.EXCLUSIVE, Mode.PERMIT])
-def test_a_hold_that_an_interrupted_attach_took_over_is_parked_again(
+def test_a_hold_that_an_interrupted_attach_took_over_is_detached_again(
     port: ZooKeeperBackend, mode: Mode
 ) -> None:
     detached, given_up, mine = (claim("x", mode=mode, permits=1) for _ in range(3))

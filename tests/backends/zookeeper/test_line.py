@@ -242,7 +242,7 @@ def test_numbers_that_wrap_do_not_stop_the_line(url: str, kazoo: KazooClient) ->
     run(port.close())
 
 
-def test_a_parked_hold_that_nobody_takes_is_removed_by_who_waits(url: str) -> None:
+def test_a_detached_hold_that_nobody_takes_is_removed_by_waiters(url: str) -> None:
     with locknut.connect(url) as web, locknut.connect(url) as others:
         with others.lock("warm"):
             pass
@@ -257,7 +257,7 @@ def test_a_parked_hold_that_nobody_takes_is_removed_by_who_waits(url: str) -> No
             others.attach(text)
 
 
-def test_a_hold_is_parked_for_longer_than_any_session(url: str) -> None:
+def test_a_hold_is_detached_for_longer_than_any_session(url: str) -> None:
     """No session has anything to do with it."""
     with locknut.connect(f"{url}?session_timeout=2") as web, locknut.connect(url) as worker:
         lease = web.lock("x").acquire()

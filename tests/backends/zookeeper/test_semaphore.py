@@ -227,7 +227,7 @@ def test_breaking_one_permit_lets_the_first_waiter_in(url: str) -> None:
         assert got[0].fence > two.fence
 
 
-def test_a_parked_permit_is_counted_taken_over_and_runs_out(url: str) -> None:
+def test_a_detached_permit_is_counted_taken_over_and_runs_out(url: str) -> None:
     with locknut.connect(url) as locks, locknut.connect(url) as others:
         lease = locks.semaphore("x", 1).acquire()
         assert lease is not None

@@ -476,7 +476,7 @@ def test_a_closed_loop_is_survived_and_what_is_let_go_ends(
     session = left._client.backend.session  # type: ignore[attr-defined]
     with locknut.connect(url) as others:
         session._ring_all()
-        session.tell(None, Renewal.UNKNOWN)
+        session.notify(None, Renewal.UNKNOWN)
         client = weakref.ref(left._client)
         del left
         eventually(lambda: gc.collect() and client() is None, "collected, once its keeper rests")

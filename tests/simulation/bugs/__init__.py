@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from locknut.core import (
@@ -17,6 +18,7 @@ from locknut.core import (
 from tests.simulation.bugs import core, engine
 from tests.simulation.memory.engine import PUSHING, Grants
 from tests.simulation.network import Faults, StoreFaults
+from tests.simulation.recorded_client import Renews
 from tests.simulation.resource import Guard
 from tests.simulation.simulator import Setting
 from tests.simulation.sizes import FULL, Size
@@ -45,6 +47,11 @@ class Bug(NamedTuple):
         return Setting(self.sound, self.faults, self.only, size=self.size)
 
 
+def _renewing(wrongly: Callable[[Renews], Renews]) -> Variant:
+    return Variant(patches=(Patch(renewing, "renewed", wrongly),))
+
+
+_NEVER_LOOKS = Patch(losing, "expire_if_due", core.never_looks)
 _LOSSY = Faults(request_lost=0.06, reply_lost=0.06, late=0.02, slow=0.1)
 _LATE = Faults(late=0.2)
 _TARDY = Faults(late=0.2, slow=0.4)
@@ -104,22 +111,37 @@ BUGS: dict[str, Bug] = {
         sound=Variant(store=engine.ForgetsTombstones),
     ),
     "id-per-process": Bug(Variant(runtime=core.OneIdPerProcess), "aeg"),
-    "timer-decides": Bug(Variant(client=core.LooksNever), "ad", _STOPS),
+    "timer-decides": Bug(
+        Variant(patches=(Patch(losing, "expire_if_due", core.never_looks),)), "ad", _STOPS
+    ),
     "silence-is-consent": Bug(
-        Variant(client=core.SilenceIsConsent), "ad", Faults(request_lost=0.4)
+        Variant(patches=(Patch(renewing, "renewed", core.silence_is_consent),)),
+        "ad",
+        Faults(request_lost=0.4),
     ),
     "renewal-from-reply": Bug(
-        Variant(patches=(Patch(renewing, "renewed", core.renewed_from_the_reply),)),
+        _renewing(core.renewed_from_the_reply),
         "ad",
         Faults(slow=0.1, processes_stop=3.0),
         ("fair",),
     ),
     "loss-not-told": Bug(
-        Variant(patches=(Patch(losing, "notify_lease", core.told_to_nobody),)), "d", _STOPS
+        Variant(patches=(Patch(losing, "notify_lease", core.notifies_nobody),)), "d", _STOPS
     ),
-    "late-answer-counts": Bug(Variant(client=core.TakesLateAnswers), "d", _SLOW),
+    "late-answer-counts": Bug(
+        Variant(patches=(Patch(renewing, "renewed", core.takes_late_answers),)), "d", _SLOW
+    ),
     "turn-kept-on-loss": Bug(Variant(client=core.KeepsTheTurn), "fg", _STOPS),
-    "answer-revives": Bug(Variant(client=core.RevivesByAnswer), "ad", _SLOW),
+    "answer-revives": Bug(
+        Variant(
+            patches=(
+                Patch(renewing, "renewed", core.revives_by_answer),
+                Patch(losing, "expire_if_due", core.waits_to_be_revived),
+            )
+        ),
+        "ad",
+        _SLOW,
+    ),
     "grant-from-reply": Bug(
         Variant(patches=(Patch(acquiring, "lend", core.counted_from_the_reply),)), "a", _SLOW
     ),
@@ -138,8 +160,10 @@ BUGS: dict[str, Bug] = {
     ),
     "hand-over-when-over": Bug(
         Variant(
-            client=core.LooksNever,
-            patches=(Patch(queueing, "may_hand_over", core.hands_over_anything),),
+            patches=(
+                _NEVER_LOOKS,
+                Patch(queueing, "may_hand_over", core.hands_over_anything),
+            ),
         ),
         "ad",
         _STOPS,

@@ -14,7 +14,7 @@ from locknut.core.queueing import Waiter
 from locknut.core.values import Renewal, Renewed
 from locknut.errors import BackendUnavailable
 from tests.simulation.process import SimRuntime
-from tests.simulation.recorded_client import SimClient
+from tests.simulation.recorded_client import Renews, SimClient
 
 T = TypeVar("T")
 Lent = LeaseCore | None
@@ -34,30 +34,6 @@ class OneIdPerProcess(SimRuntime):
         return f"{self._process.name:0>32}"
 
 
-class LooksNever(SimClient):
-    """The state changes when a timer says so, not when the clock does (S20)."""
-
-    def expire_if_due(self, hold: Hold) -> bool:
-        """Somebody will tell us."""
-        return not hold.ending
-
-
-class SilenceIsConsent(SimClient):
-    """A renewal that was not answered will have been applied."""
-
-    def renewed(self, hold: Hold, answer: Renewed, sent: float) -> None:
-        super().renewed(hold, Renewal.HELD if answer is Renewal.UNKNOWN else answer, sent)
-
-
-class TakesLateAnswers(SimClient):
-    """A renewal's answer counts even if the lease was released meanwhile (S18)."""
-
-    def renewed(self, hold: Hold, answer: Renewed, sent: float) -> None:
-        if answer is Renewal.LOST:
-            hold.ending = False
-        super().renewed(hold, answer, sent)
-
-
 class KeepsTheTurn(SimClient):
     """A hold that is lost does not pass its turn on to the next in line."""
 
@@ -67,16 +43,53 @@ class KeepsTheTurn(SimClient):
             hold.line = None
 
 
-class RevivesByAnswer(SimClient):
-    """An answer that comes after the validity makes the hold valid again."""
+def never_looks(_: Callable[..., bool]) -> Callable[..., bool]:
+    """The state changes when a timer says so, not when the clock does (S20)."""
 
-    def renewed(self, hold: Hold, answer: Renewed, sent: float) -> None:
+    def not_ended(_: Client, hold: Hold) -> bool:
+        return not hold.ending
+
+    return not_ended
+
+
+def silence_is_consent(renewed: Renews) -> Renews:
+    """A renewal that was not answered is taken to have been applied."""
+
+    def believed(client: Client, hold: Hold, answer: Renewed, sent: float) -> None:
+        renewed(client, hold, Renewal.HELD if answer is Renewal.UNKNOWN else answer, sent)
+
+    return believed
+
+
+def takes_late_answers(renewed: Renews) -> Renews:
+    """A renewal's answer counts even if the lease was released meanwhile (S18)."""
+
+    def counted(client: Client, hold: Hold, answer: Renewed, sent: float) -> None:
+        if answer is Renewal.LOST:
+            hold.ending = False
+        renewed(client, hold, answer, sent)
+
+    return counted
+
+
+def revives_by_answer(renewed: Renews) -> Renews:
+    """An answer that comes after the validity makes the hold valid again ..."""
+
+    def revived(client: Client, hold: Hold, answer: Renewed, sent: float) -> None:
         if answer is Renewal.HELD and not hold.ending:
-            hold.valid_until = max(hold.valid_until, self.runtime.now() + 0.001)
-        super().renewed(hold, answer, sent)
+            hold.valid_until = max(hold.valid_until, client.runtime.now() + 0.001)
+        renewed(client, hold, answer, sent)
 
-    def expire_if_due(self, hold: Hold) -> bool:
-        return super().expire_if_due(hold) if hold.due != float("inf") else not hold.ending
+    return revived
+
+
+def waits_to_be_revived(expire_if_due: Callable[..., bool]) -> Callable[..., bool]:
+    """... and nobody ends it while the answer is on its way."""
+
+    def waits(client: Client, hold: Hold) -> bool:
+        return expire_if_due(client, hold) if hold.due != float("inf") else not hold.ending
+
+    return waits
 
 
 def counted_from_the_reply(lend: Callable[..., Lent]) -> Callable[..., Lent]:
@@ -90,20 +103,20 @@ def counted_from_the_reply(lend: Callable[..., Lent]) -> Callable[..., Lent]:
     return counted
 
 
-def renewed_from_the_reply(renewed: Callable[..., None]) -> Callable[..., None]:
+def renewed_from_the_reply(renewed: Renews) -> Renews:
     """A renewal counts from its answer."""
 
-    def counted(client: Client, hold: Hold, answer: Renewal, _: float) -> None:
+    def counted(client: Client, hold: Hold, answer: Renewed, _: float) -> None:
         renewed(client, hold, answer, client.runtime.now())
 
     return counted
 
 
-def told_to_nobody(_: Callable[..., None]) -> Callable[..., None]:
-    """A loss is written down, and nobody is called."""
+def notifies_nobody(_: Callable[..., None]) -> Callable[..., None]:
+    """A loss is noted, and nobody is notified."""
 
     def silent(_: Client, __: LeaseCore) -> None:
-        """Let him find out."""
+        """The holder has to find out."""
 
     return silent
 
@@ -144,7 +157,7 @@ def releases_and_asks_again(
 
 
 def forgets_its_turn(retreat: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
-    """Who gives up in the line does not look whether it was just given the turn."""
+    """A caller that gives up in the line does not look whether it was just given the turn."""
 
     async def retreated(client: Client, request: LockRequest, state: AcquireState) -> None:
         if state.waiter is not None and state.claim is None and state.line is not None:

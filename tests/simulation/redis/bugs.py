@@ -23,11 +23,11 @@ from tests.simulation.redis.lifetime_bugs import CONFIRMED, LASTING
 from tests.simulation.variant import Patch
 
 
-def counted_from_delivery(told: Callable[..., bool]) -> Callable[..., bool]:
+def counted_from_delivery(take_message: Callable[..., bool]) -> Callable[..., bool]:
     """A pushed grant counts from when it is read (S1)."""
 
     def counted(waiting: WaitingClaim, message: bytes, _: float) -> bool:
-        return told(waiting, message, now())
+        return take_message(waiting, message, now())
 
     return counted
 
@@ -256,7 +256,7 @@ BUGS: dict[str, Bug] = {
         only=("fair",),
     ),
     "redis-push-from-delivery": believed(
-        Patch(WaitingClaim, "told", counted_from_delivery),
+        Patch(WaitingClaim, "take_message", counted_from_delivery),
         rules="ad",
         faults=_STOPS,
         only=("fair", "mutex"),

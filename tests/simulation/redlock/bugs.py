@@ -81,7 +81,7 @@ def throws_late_votes_away(attempt: Verb) -> Verb:
         ballot = engine._set.ballots.get(claim.id)
         if isinstance(answer, Granted) and ballot is not None and ballot.votes is not None:
             words = engine._recipe.withdraw(claim, outcome_unknown=False)
-            engine._tell([Question(at, words) for at in sorted(ballot.votes.out)])
+            engine._tell([Question(at, words) for at in sorted(ballot.votes.unanswered)])
         return answer
 
     return attempted

@@ -14,12 +14,12 @@ _FORGETS = RedlockFaults(engine_restarts=0.8, data_lost=1.0, emptied=0.5, slow=0
 _EAGER = replace(BOUT, rest=0.1, rounds=20)
 _BUSY = replace(BOUT, processes=(6,), rest=0.2, rounds=30)
 """Nodes are asked all the time, and of several names each is often free: the short way."""
-_SAME = "local same = marker[1] and (marker[1] == run or marker[1] == told('server', 'run_id'))"
-_HISTORY = "or known[3] ~= told('replication', 'master_replid')"
+_SAME = "local same = marker[1] and (marker[1] == run or marker[1] == reported('server', 'run_id'))"
+_HISTORY = "or known[3] ~= reported('replication', 'master_replid')"
 _BOTH_CLOCKS = "tonumber(began) + wait - now, first + wait - shows"
 _OWN_CLOCK = "tonumber(began) + wait - now, 0"
 _BEGAN = "'began', text(now)"
-_UPTIME = "'began', text(now - told('server', 'uptime_in_seconds') * 1000)"
+_UPTIME = "'began', text(now - reported('server', 'uptime_in_seconds') * 1000)"
 _NUMBERS = ("vote", "raise")
 _ABSURD = "if number <= math.max(least, steps - LEAD) or number >"
 _FLOOR = "tonumber(redis.call('hget', MARKER, 'floor') or 0)"

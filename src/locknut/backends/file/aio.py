@@ -1,6 +1,6 @@
 """How a task sleeps on its bell: the loop watches the descriptors; no thread is ever involved.
 
-A loop can be closed while its tasks wait. They are never told, so nothing here keeps them alive,
+A loop can be closed while its tasks wait. They never learn of it, so nothing here keeps them alive,
 and what they wanted is withdrawn when the loop is closed: else a ghost would stand in the line.
 """
 

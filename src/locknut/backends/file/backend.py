@@ -31,8 +31,8 @@ LOCAL: Final = frozenset(
     }
 )
 ACROSS_MACHINES: Final = LOCAL - {Capability.FAIR, Capability.WAKE_UP, Capability.DETACHING}
-"""A detached hold is counted by one machine's clock."""
-"""Tickets are times of one machine's clock, and bells ring on one machine only."""
+"""Tickets are times of one machine's clock, detached holds are counted by it, and bells ring on one
+machine only."""
 
 
 MakeBell = Callable[[Ringer, Callable[[], Signal], Callable[[], float], Callable[[], object]], Bell]

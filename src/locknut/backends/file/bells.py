@@ -1,8 +1,8 @@
 """How a waiter is woken: an abstract unix datagram socket named after its ticket.
 
 Nobody sleeps in the kernel's lock queue, because such a sleep cannot be cancelled (L1). A waiter
-binds its bell before it asks again. Whoever leaves the lock looks up the lowest ticket and sends
-one datagram to its bell. Bells do not cross network namespaces, a ring may be lost, and there may
+binds its bell before it asks again. A holder that leaves looks up the lowest ticket and sends one
+datagram to its bell. Bells do not cross network namespaces, a ring may be lost, and there may
 be no socket to be had: then the waiter asks by itself after `retry_in`. The first in line also
 watches the holder's process (a pidfd). A waiter without a ticket or a socket sleeps on a plain
 signal.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _RING: Final = b"!"
 _MANY: Final = 100
-"""After so many rings the full buffer may be that of our own socket."""
+"""After this many rings the full buffer may be that of our own socket."""
 _MOST_PIDS: Final = 16
 
 

@@ -8,7 +8,7 @@ A file is buried when its holders are ended by force, or when nobody needs it:
    has written the grave. So one of the two sees the other: either the grant does not count, or the
    burial is called off.
 3. A broken file is replaced by a new one that carries its number on.
-4. Whoever finds a burial half done, because the process that began it was killed, finishes it.
+4. A process that finds a burial half done, because the one that began it was killed, finishes it.
 
 The note says who broke a lock and why. It stands between the grave and the key and decides nothing.
 A holder that has lost can always read it, because it still has the old file open. The note names
@@ -50,18 +50,18 @@ class BuriableFile(Protocol):
     def linked(self) -> bool: ...
 
 
-def bury(file: BuriableFile, last: int, *, whoever: bool) -> bool:
-    """End every hold up to the one numbered `last`; False if somebody else has come in since.
+def bury(file: BuriableFile, last: int, *, newcomers_too: bool) -> bool:
+    """End every hold up to the one numbered `last`; return False if another one was granted since.
 
-    With `whoever` that one's hold is ended too.
+    With `newcomers_too` that one is ended as well.
     """
-    _refuse_in_vain(file)
+    _refuse_if_sticky(file)
     while True:
         file.mark(file_layout.grave(last))
         newest = file.glance().raw
         if newest <= last:
             break
-        if not whoever:
+        if not newcomers_too:
             _call_off(file)
             return False
         last = newest
@@ -76,7 +76,7 @@ def remove(file: BuriableFile) -> None:
 
 
 def finish(file: BuriableFile) -> None:
-    """Whoever buried this file may have been killed before the name was gone."""
+    """Finish a burial whose process may have been killed before the name was gone."""
     grave = file.grave()
     if not grave or not file.linked():
         return
@@ -86,15 +86,15 @@ def finish(file: BuriableFile) -> None:
         _take_name(file, grave)
 
 
-def _refuse_in_vain(file: BuriableFile) -> None:
-    """Before the holder is told anything."""
+def _refuse_if_sticky(file: BuriableFile) -> None:
+    """A break that must fail is refused before the holder reads anything of it."""
     if not file.folder.may_remove(os.fstat(file.fd)):
         message = f"in a sticky directory only the owner of {file.path} can break this lock"
         raise BackendError(message, key=file.key, backend="file")
 
 
 def _take_name(file: BuriableFile, raw: int) -> None:
-    """Take the name away if it still leads to this file. If we may not, the file stays in use: that
+    """Take the name away if it still leads to this file. If that fails, the file stays in use: that
     is safe, because the kernel still has its locks.
     """
     try:
@@ -125,7 +125,7 @@ class SentNote:
 
 @contextmanager
 def note_to_holders(fd: int, first: int, last: int, text: str) -> Iterator[SentNote]:
-    """Within, the holders of the grants from `first` to `last` are told their loss. Only one
+    """Within, the holders of the grants from `first` to `last` learn of their loss. Only one
     process at a time does this: under META, or in the flock engine under its one mutex.
 
     A note that cannot be written keeps nobody from breaking a lock.
@@ -152,7 +152,7 @@ def _write_note(fd: int, first: int, last: int, text: str) -> None:
 
 def read_note(fd: int, raw: int) -> str:
     """The note to the holder of this grant; empty if there is none, or none that can be read."""
-    with suppress(OSError):  # the hold is lost all the same, and that must be told
+    with suppress(OSError):  # the hold is lost all the same, and its holder must learn of that
         found = _parse_note(fd)
         if found is not None and found[0] <= raw <= found[1]:
             return found[2]

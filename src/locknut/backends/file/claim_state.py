@@ -45,6 +45,7 @@ class ClaimState:
         "claim",
         "counted",
         "file",
+        "file_id",
         "former",
         "hung",
         "known",
@@ -61,7 +62,6 @@ class ClaimState:
         "ticket",
         "used",
         "watched",
-        "which",
     )
 
     def __init__(self, claim: Claim, file: LockFile) -> None:
@@ -82,7 +82,7 @@ class ClaimState:
         self._bell: weakref.ref[Bell] | None = None
         self.used: Bell | None = None
         """The bell of a waiter that has been woken; it is closed when there is time."""
-        self.which = file.which
+        self.file_id = file.file_id
         self.counted = ELSEWHERE
         """Whether it is in the line, or in the waiting room."""
         self.hung: int | None = None
@@ -116,7 +116,7 @@ class ClaimState:
             self.mode = OWNED
             self.owner_digest = file_layout.digest(claim.owner)
 
-    def stamp(self, mode: int, raw: int, now: int, me: ProcessIdentity) -> bytes:
+    def encode_exclusive(self, mode: int, raw: int, now: int, me: ProcessIdentity) -> bytes:
         """Return the encoded record of an exclusive grant, or of a waiter for one."""
         claim, kept = self.claim, _parts[mode]
         who = claim.who
@@ -128,8 +128,8 @@ class ClaimState:
             found = kept[who] = (me, claim.label, *file_layout.parts(plain))
         return assemble(found[2], raw, now // 1000, found[3])
 
-    def told(self, mode: int, raw: int, now: int, me: ProcessIdentity) -> bytes:
-        """Return the same for every other claim."""
+    def encode(self, mode: int, raw: int, now: int, me: ProcessIdentity) -> bytes:
+        """Return the encoded record of any claim."""
         return file_layout.encode(self.record(mode, raw, now, me))
 
     def record(self, mode: int, raw: int, now: int, me: ProcessIdentity) -> Record:

@@ -11,7 +11,7 @@ process held or waited for is gone with it.
     512     the key this file is for            OWNERS     read-locked by every co-owner
     4096    who waits, by ticket (64 records)   READERS    read-locked by every reader
     20480   the slots            (records)      LOCK       the lock
-                                                QUEUE + t  the ticket of who came at t (in ns)
+                                                QUEUE + t  the ticket of a claim that came at t (ns)
 
 The record of the last grant and the slots change only under LOCK for writing, or under LOCK for
 reading and META (in a semaphore's file: META). A detached hold is a slot whose record says until
@@ -69,7 +69,7 @@ OWNED: Final = 4
 WAITING: Final = 5
 
 BROKEN: Final = 1
-"""Flag of a slot: its holder was put out by force. In the first record: there may be such slots."""
+"""Flag of a slot: its hold was ended by force. In the first record: there may be such slots."""
 
 _MAGIC = b"HF1\0"
 _FIELDS = struct.Struct("<4sBBxxIIIQQQ8s16s16s")
@@ -105,7 +105,7 @@ class Record(NamedTuple):
     owner_digest: bytes = _NOBODY_ELSE
     words: bytes = b""
 
-    def told(self) -> tuple[str, str, str, str]:
+    def texts(self) -> tuple[str, str, str, str]:
         """Host, who, label and owner, as far as they fitted."""
         host, who, label, owner, *_ = (*self.words.split(b"\x1f"), b"", b"", b"", b"")
         return (_text(host), _text(who), _text(label), _text(owner))
@@ -178,7 +178,7 @@ def foreign(data: bytes) -> bool:
 
 @lru_cache(maxsize=512)
 def words(host: str, who: str, label: str, owner: str) -> bytes:
-    """What people are told of a holder, cut to the room there is."""
+    """What people see of a holder, cut to the room there is."""
     texts = (host, who, label, owner)
     data = [_clean(text)[:room] for text, room in zip(texts, _ROOMS, strict=True)]
     unused = sum(_ROOMS) - sum(map(len, data))

@@ -17,7 +17,7 @@ from locknut.backends.file import file_layout, this_process
 from locknut.backends.file.directory import stem
 from locknut.backends.file.file_layout import EXCLUSIVE, GONE, GRAVE, SHARED, Record, number_after
 from locknut.backends.file.folder import Folder
-from locknut.backends.file.lock_files import check_plain, foreign
+from locknut.backends.file.lock_files import check_plain, foreign_file, leads_to
 from locknut.backends.file.this_process import ProcessIdentity, record_of
 from locknut.core.values import Claim, Holder, LockInfo, Mode
 from locknut.errors import BackendError
@@ -104,13 +104,8 @@ class FlockFile:
 
     def linked(self) -> bool:
         """Whether the path still leads to this very file."""
-        try:
-            found = os.stat(self.path, follow_symlinks=False)
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        except OSError:
-            return True  # we may not look any more: that does not end a hold
-        return os.path.samestat(found, os.fstat(self.fd))
+        about = os.fstat(self.fd)
+        return leads_to(self.path, (about.st_dev, about.st_ino))
 
     def alive(self) -> bool:
         """Whether the file is not buried, and the path still leads to it."""
@@ -126,7 +121,7 @@ class FlockFile:
         """Write down that this claim holds the lock now; returns the number of the grant."""
         head = read_at(self.fd, file_layout.HEAD, 0)
         if file_layout.foreign(head):
-            raise foreign(self.path, claim.key)
+            raise foreign_file(self.path, claim.key)
         if not any(head):
             write_at(self.fd, file_layout.encode_key(claim.key), file_layout.KEY)
         now = time.time_ns()
@@ -151,7 +146,9 @@ def open_existing(folder: Folder, name: str) -> FlockFile | None:
 
 
 def lock_info(folder: Folder, name: str) -> LockInfo | None:
-    """By trying: for a moment the one who looks may itself be in the way."""
+    """Who holds this file's lock; None if nobody does. We try to lock it, so for a moment we may be
+    in the way ourselves.
+    """
     file = open_existing(folder, name)
     if file is None:
         return None
@@ -174,6 +171,6 @@ def _key_in(fd: int) -> str | None:
 
 
 def _holder(record: Record) -> Holder:
-    host, who, label, _ = record.told()
+    host, who, label, _ = record.texts()
     mode = Mode.SHARED if record.mode == SHARED else Mode.EXCLUSIVE
     return Holder(host, record.pid, who, label, mode, record.raw, record.since / 1e6)

@@ -18,6 +18,7 @@ from typing import Final, NoReturn
 from weakref import finalize
 
 from locknut.backends.file import burial, file_layout, flock, this_process
+from locknut.backends.file.barred_claims import BarredClaims
 from locknut.backends.file.directory import Directory
 from locknut.backends.file.file_layout import ahead_of_clock
 from locknut.backends.file.flock import SUFFIX, FlockFile, file_name, open_existing
@@ -43,7 +44,6 @@ from locknut.errors import BackendError, Unsupported
 _SOONEST, _LATEST = 0.001, 0.05
 _TRIES: Final = 1000
 _STAMPING: Final = "stamping.mutex"
-_BARRED: Final = 1000
 _PLAIN: Final = {
     Capability.FENCING,
     Capability.SESSION,
@@ -57,7 +57,7 @@ class FlockFiles:
 
     def __init__(self, directory: Directory) -> None:
         self.folder = Folder(directory)
-        self._made = os.urandom(1)[0] % EVERY  # processes that make one file count too
+        self._created = os.urandom(1)[0] % EVERY  # processes that make one file count too
         finalize(self, self.folder.close).atexit = False
 
     def clean(self, unused_for: float = 3600.0, most: int | None = None) -> int:
@@ -72,16 +72,16 @@ class FlockFiles:
     def open(self, key: str) -> FlockFile:
         name = file_name(key)
         fd, new = self.folder.open_or_create(name)
-        self._made += new
-        if self._made >= EVERY:
-            self._made = 0
+        self._created += new
+        if self._created >= EVERY:
+            self._created = 0
             with suppress(OSError):
                 self.clean(UNUSED_FOR, AT_ONCE)
         return FlockFile(fd, self.folder, name, key)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Where a name is taken from a file, and where readers number their grants."""
+        """Be the only process that takes a name from a file, or numbers a reader's grant."""
         fd, _new = self.folder.open_or_create(_STAMPING)
         mutex = FlockFile(fd, self.folder, _STAMPING)
         try:
@@ -129,7 +129,7 @@ class FlockEngine(BaseEngine):
         self.holds: dict[str, tuple[FlockFile, int]] = {}
         """By claim id: the file and the number."""
         self.refusals: dict[str, int] = {}
-        self.barred: dict[str, None] = {}
+        self.barred = BarredClaims()
         self.me = own_identity()
         this_process.forget_after_fork(self)
 
@@ -142,12 +142,6 @@ class FlockEngine(BaseEngine):
     def clean(self, unused_for: float = 3600.0) -> int:
         """Remove files of names that nobody holds or was granted for `unused_for` seconds."""
         return self.files.clean(unused_for)
-
-    def bar(self, claim: Claim) -> None:
-        """No command is ever late here, but whoever says one may be is believed (L3)."""
-        self.barred[claim.id] = None
-        if len(self.barred) > _BARRED:
-            self.barred.pop(next(iter(self.barred)), None)
 
     def forget(self) -> None:
         """In a forked child: nothing of this is ours (S17)."""
@@ -201,7 +195,7 @@ class FlockBackend(BaseBackend):
 
     async def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:
         if outcome_unknown:
-            self._engine.bar(claim)
+            self._engine.barred.bar(claim.id)
         self._engine.refusals.pop(claim.id, None)
         hold = self._engine.holds.pop(claim.id, None)
         if hold is None:
@@ -242,7 +236,7 @@ class FlockBackend(BaseBackend):
                 if info is None or raw not in (None, info.holders[0].raw):
                     return None
                 with burial.note_to_holders(file.fd, 0, last, note) as sent:
-                    sent.stays = burial.bury(file, last, whoever=raw is None)
+                    sent.stays = burial.bury(file, last, newcomers_too=raw is None)
                 return info if sent.stays else None
             finally:
                 this_process.close_fd(file.fd)
@@ -287,7 +281,7 @@ class FlockBackend(BaseBackend):
             return None
         with self._engine.files.alone() if shared else nullcontext():
             raw = file.write_grant(claim, self._engine.me)
-        # Once more: whoever buried the file since we looked may not have seen our record.
+        # We look once more: a process that buried the file since may not have seen our record.
         return raw if file.alive() else None
 
     def _renewal(self, claim: Claim) -> Notice:

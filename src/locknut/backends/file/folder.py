@@ -41,7 +41,7 @@ class Folder:
         return os.path.join(self.directory.path, name)
 
     def names(self, endings: tuple[str, ...], most: int | None = None) -> list[str]:
-        """The files with these endings; at most so many, from anywhere among them."""
+        """The files with these endings; at most `most`, from anywhere among them."""
         with self._mutex:
             here = self._current() if _BY_DESCRIPTOR else self.directory.path
             names = sorted(name for name in os.listdir(here) if name.endswith(endings))

@@ -49,9 +49,9 @@ def enter_exclusive(state: ClaimState, me: ProcessIdentity) -> int | None:
     raw = now // RAW_STEP
     if raw <= file.raw or not file.raw:
         raw = number_after(file.raw, now)
-    file.write_plain(state.stamp(EXCLUSIVE, raw, now, me), raw)
+    file.write_plain(state.encode_exclusive(EXCLUSIVE, raw, now, me), raw)
     if file.grave():
-        raise Orphaned  # buried since we looked, by one who did not see our record
+        raise Orphaned  # buried since we looked, by a process that did not see our record
     return raw
 
 
@@ -133,7 +133,7 @@ def _admit(state: ClaimState, last: Record, record: Record, me: ProcessIdentity)
     if state.slot is None:
         state.slot = holder_slots.take_listed(file, last, me)
     if state.slot is not None:
-        holder_slots.tell(file.fd, state.slot, record)
+        holder_slots.write_unless_full(file.fd, state.slot, record)
     if last.until or last.flags:
         broken = BROKEN if last.flags & BROKEN and holder_slots.any_broken(file.fd) else 0
         record = record._replace(until=holder_slots.detached_until(last, me), flags=broken)

@@ -64,7 +64,7 @@ def write(fd: int, slot: int, record: Record) -> None:
     os.pwrite(fd, file_layout.encode(record), SLOTS + slot * RECORD)
 
 
-def tell(fd: int, slot: int, record: Record) -> None:
+def write_unless_full(fd: int, slot: int, record: Record) -> None:
     """Write down who is in, for people. If the disk is full, go without it, unless the old record
     would name somebody else instead of us.
     """

@@ -4,7 +4,7 @@
 counts only where the kernel says that its bytes are locked, or where it stands for a detached hold
 that has not run out.
 
-*Break*: a kernel lock cannot be taken away from its holder, so its file is. Whoever comes next
+*Break*: a kernel lock cannot be taken away from its holder, so its file is. The next claim
 finds a new file, and the old holder learns of the loss at its next heartbeat. Breaking one reader
 therefore ends all readers of that name. A permit is different: its slot is marked as broken and is
 not counted any more, and the other permits stay.
@@ -99,7 +99,7 @@ def _last_grant(file: LockFile) -> Record:
 
 
 def _holder(record: Record) -> Holder:
-    host, who, label, owner = record.told()
+    host, who, label, owner = record.texts()
     return Holder(
         host=host,
         pid=record.pid,
@@ -143,7 +143,7 @@ def _break(recipe: Recipe, key: str, mode: Mode, raw: int | None, note: str) -> 
             with burial.note_to_holders(file.fd, one or 0, one or last, note) as sent:
                 if mode is Mode.PERMIT:
                     _mark(recipe, file, raw)
-                elif not burial.bury(file, last, whoever=raw is None):
+                elif not burial.bury(file, last, newcomers_too=raw is None):
                     return None
                 sent.stays = True
         recipe.ring_first(file, sure=True)  # a waiter that moves to the new file rings the next

@@ -62,7 +62,7 @@ def _renewal(state: ClaimState | None) -> Renewed:
 
 
 def is_lost(state: ClaimState) -> bool:
-    """`was_broken`, by a careful look."""
+    """The same as `was_broken`, by a careful look: the file's path is compared in any case."""
     return state.raw is None or state.file.lost(state.raw) or was_broken(state)
 
 
@@ -129,7 +129,7 @@ def detach(recipe: Recipe, claim: Claim, ttl: float) -> bool:
         except BaseException:  # Ctrl-C, perhaps before META was given up: we hold on
             ofd_locks.drop(state.file.fd, META, 1)
             raise
-        recipe.leave(state)  # the head of the line is rung, and learns when to come again
+        recipe.drop_and_ring(state)  # the first in line learns when to come again
         recipe.put_away(state)
     return True
 
@@ -138,10 +138,10 @@ def attach(recipe: Recipe, detached: Claim, claim: Claim) -> Granted | None:
     state = recipe.state_of(claim)
     with state.mutex:
         if state.raw is None:
-            state.raw = _adopted(recipe, state, digest(detached.id))
+            state.raw = _attached(recipe, state, digest(detached.id))
         if state.raw is not None:
             return Granted(state.raw)
-        recipe.leave(state)
+        recipe.drop_and_ring(state)
         recipe.put_away(state)
     return None
 
@@ -160,19 +160,19 @@ def _write_detached(recipe: Recipe, state: ClaimState, until: int) -> None:
         file.write(last._replace(until=max(until, holder_slots.detached_until(last, recipe.me))))
 
 
-def _adopted(recipe: Recipe, state: ClaimState, wanted: bytes) -> int | None:
-    """The detached hold's number, now ours; None if it is not there (any more).
+def _attached(recipe: Recipe, state: ClaimState, wanted: bytes) -> int | None:
+    """Make the detached hold ours and return its number; None if it is not there (any more).
 
     We may still have a former file of this name open: the hold is in the one that counts.
     """
     for _ in range(_REOPENS):
         with suppress(Orphaned):
-            return _adopted_here(recipe, state, wanted)
+            return _attached_here(recipe, state, wanted)
         recipe.open_again(state)
     raise Crowded
 
 
-def _adopted_here(recipe: Recipe, state: ClaimState, wanted: bytes) -> int | None:
+def _attached_here(recipe: Recipe, state: ClaimState, wanted: bytes) -> int | None:
     for _ in range(_SPINS):
         found = _find(recipe, state, wanted)
         if found is None:

@@ -57,14 +57,13 @@ first may get the lock and die with nobody to ring us)."""
 _FAR: Final = 3.0
 _SPREAD_NS: Final = 1_000_000_000
 """The others look after 3 to 4 seconds, spread by their tickets: otherwise a hundred processes
-would
-wake for nothing at once, however often the lock changes hands meanwhile."""
+would wake for nothing at once, however often the lock changes hands meanwhile."""
 _MOST_SLOTS: Final = 64
 _ROOMS_TRIED: Final = 16
 
 
-def _nobody(_ticket: int) -> bool:
-    """Nobody has to know of the ticket."""
+def _nameless(_ticket: int) -> bool:
+    """Nobody has to know who took the ticket."""
     return True
 
 
@@ -78,7 +77,7 @@ def came_at(ticket: int) -> int:
 
 
 def join(
-    fd: int, kind: int, former: int | None = None, tell: Callable[[int], bool] = _nobody
+    fd: int, kind: int, former: int | None = None, write_name: Callable[[int], bool] = _nameless
 ) -> int:
     """Take the last ticket of the line, or the one that this claim had in a former file if it is
     free.
@@ -89,7 +88,7 @@ def join(
     """
     ticket = former or now_ticket()
     for _ in range(_JOINS):
-        if tell(ticket):
+        if write_name(ticket):
             if take(fd, kind, ticket, 1):
                 return ticket
             os.sched_yield()
@@ -196,21 +195,21 @@ def settle(state: ClaimState, me: ProcessIdentity) -> bool:
         raise Orphaned  # what is in the way holds nothing any more
     if ticket is None:
         return True
-    before = ahead(file.fd, ticket)
-    if before > 1:
+    in_front = ahead(file.fd, ticket)
+    if in_front > 1:
         state.net = _FAR + ticket % _SPREAD_NS / 1e9
         return True
     last = file.glance()
     changed = last.raw != state.known
     state.known = last.raw
-    state.net = _FIRST[before] if changed else min(state.net * 2, _LONGEST[before])
+    state.net = _FIRST[in_front] if changed else min(state.net * 2, _LONGEST[in_front])
     bell = state.bell
-    if before or bell is None:
+    if in_front or bell is None:
         return True
     return bell.follow(_pids(file, last, me), anew=changed)
 
 
-class WaiterNote:
+class NameWriter:
     """Writes down who waits, in one of 64 rooms that the ticket chooses."""
 
     __slots__ = ("_me", "_patience", "_state")
@@ -233,9 +232,9 @@ class WaiterNote:
             other = file_layout.number(os.pread(fd, RECORD, at))
             if other and waits(fd, other):
                 return False
-        told = state.stamp if state.mode == EXCLUSIVE else state.told
+        encode = state.encode_exclusive if state.mode == EXCLUSIVE else state.encode
         with suppress(OSError):  # for people only: a full disk keeps nobody from waiting
-            os.pwrite(fd, told(WAITING, ticket, time.time_ns(), self._me), at)
+            os.pwrite(fd, encode(WAITING, ticket, time.time_ns(), self._me), at)
         return True
 
 

@@ -27,15 +27,16 @@ IDLE_NAMES: Final = 128
 IDLE_SPARE: Final = 32
 _LOOK_EVERY: Final = 5_000_000
 """Nanoseconds between two checks of where the path of a file in constant use leads. Missing a move
-for so long is no worse than a file that is moved while somebody holds it."""
+for that time is no worse than a file that is moved while somebody holds it."""
 _PERMIT: Final = Mode.PERMIT
 
 
-Which = str | tuple[str, bool]
-"""Among those open: the key alone (a text keeps its hash) or, of a semaphore, (key, True)."""
+FileId = str | tuple[str, bool]
+"""Names a file among those open: its key alone (a text keeps its hash), or (key, True) for a
+semaphore."""
 
 
-def _which(key: str, semaphore: bool) -> Which:
+def _file_id(key: str, semaphore: bool) -> FileId:
     return (key, True) if semaphore else key
 
 
@@ -46,6 +47,7 @@ class LockFile:
         "bell",
         "checked",
         "fd",
+        "file_id",
         "folder",
         "hint",
         "inode",
@@ -57,7 +59,6 @@ class LockFile:
         "seen",
         "semaphore",
         "until",
-        "which",
     )
 
     def __init__(self, fd: int, folder: Folder, name: str, key: str, about: os.stat_result) -> None:
@@ -69,7 +70,7 @@ class LockFile:
         self.inode = (about.st_dev, about.st_ino)
         self.key = key
         self.semaphore = name.endswith(SEMAPHORES)
-        self.which = _which(key, self.semaphore)
+        self.file_id = _file_id(key, self.semaphore)
         self.bell = bell_name(f"{directory.device:x}-{directory.inode:x}-", name)
         self.seen: bytes | None = None
         self.record: Record | None = None
@@ -91,7 +92,7 @@ class LockFile:
             raise Orphaned
 
     def read(self, now: int) -> Record:
-        """`look`, and the whole record."""
+        """The same as `look`; returns the whole record."""
         self.look(now)
         if self.record is None:
             self.record = file_layout.decode(self.seen or b"") or BLANK
@@ -129,7 +130,7 @@ class LockFile:
 
     def ended(self, raw: int) -> bool:
         """Whether the hold with this number was ended by force: a grave has the number of the last
-        grant that it buries, and who came in later is not meant.
+        grant that it buries, and later grants are not meant.
         """
         grave = self.grave()
         if grave and (grave == GONE or grave >= raw):
@@ -138,23 +139,17 @@ class LockFile:
         return not 0 <= now - self.checked < _LOOK_EVERY and self._moved()
 
     def lost(self, raw: int) -> bool:
-        """`ended`, and the path is compared in any case."""
+        """The same as `ended`, but the path is compared in any case."""
         self.checked = 0
         return self.ended(raw)
 
     def linked(self) -> bool:
         """Whether the path still leads to this very file."""
-        try:
-            about = os.stat(self.path, follow_symlinks=False)
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        except OSError:
-            return True  # we may not look any more: that does not end a hold
-        return (about.st_dev, about.st_ino) == self.inode
+        return leads_to(self.path, self.inode)
 
     def _moved(self) -> bool:
-        """Whether the file was removed, or it or its directory was moved: the next one to come
-        makes a new one.
+        """Whether the file was removed, or it or its directory was moved: the next claim makes
+        another file.
         """
         now = time.time_ns()
         if not self.linked():
@@ -171,18 +166,18 @@ class LockFile:
         self.record = None
 
     def _doubt(self, data: bytes) -> None:
-        """No sound record of a file in use: it is dead, or foreign, or new; or the record is torn,
-        which leaves the next number to the clock.
+        """There is no sound record of a file in use: the file is dead, or foreign, or new. Or the
+        record is torn: then the clock gives the next number.
         """
         if data[GRAVE:] not in (ALIVE, b""):
             raise Orphaned
         if file_layout.foreign(data):
-            raise foreign(self.path, self.key)
+            raise foreign_file(self.path, self.key)
         if not any(data):
             self._begin()
 
     def _begin(self) -> None:
-        """The first grant in a new file writes down whose file it is, for those who list.
+        """The first grant in a new file writes down its key, for people who list the locks.
 
         A lock file may have a second name (backups by hard links). An empty file with two names may
         be anybody's.
@@ -221,7 +216,7 @@ class Files:
     def __init__(self, directory: Directory) -> None:
         self.folder = Folder(directory)
         self.created = os.urandom(1)[0] % EVERY  # processes that make one file count too
-        self._idle: dict[Which, LockFile] = {}
+        self._idle: dict[FileId, LockFile] = {}
         self._spare: list[LockFile] = []
         self._mutex = threading.RLock()
 
@@ -229,12 +224,12 @@ class Files:
         """Return a descriptor of this key's file that nobody else in the process uses, if one is
         open.
         """
-        which = (key, True) if mode is _PERMIT else key
-        return self._idle.pop(which, None) or (self._take_spare(which) if self._spare else None)
+        file_id = (key, True) if mode is _PERMIT else key
+        return self._idle.pop(file_id, None) or (self._take_spare(file_id) if self._spare else None)
 
     def give_back(self, file: LockFile) -> None:
         """Keep it for the next claim; those used longest ago are closed when there are too many."""
-        if self._idle.setdefault(file.which, file) is not file:
+        if self._idle.setdefault(file.file_id, file) is not file:
             with self._mutex:
                 self._spare.append(file)
         if len(self._idle) > IDLE_NAMES or len(self._spare) > IDLE_SPARE:
@@ -277,18 +272,18 @@ class Files:
         self._idle = {}
         self._spare = []
 
-    def _take_spare(self, which: Which) -> LockFile | None:
+    def _take_spare(self, file_id: FileId) -> LockFile | None:
         with self._mutex:
             for at, file in enumerate(self._spare):
-                if file.which == which:
+                if file.file_id == file_id:
                     return self._spare.pop(at)
         return None
 
     def _close_oldest(self) -> None:
         with self._mutex:
             spare = self._spare.pop(0) if self._spare else None
-        for which in list(self._idle)[:1] if spare is None else ():
-            spare = self._idle.pop(which, None)
+        for file_id in list(self._idle)[:1] if spare is None else ():
+            spare = self._idle.pop(file_id, None)
         if spare is not None:
             this_process.close_fd(spare.fd)
 
@@ -298,12 +293,23 @@ def bell_name(where: str, name: str) -> str:
     return blake2b((where + name).encode(), digest_size=12).hexdigest()
 
 
+def leads_to(path: str, inode: tuple[int, int]) -> bool:
+    """Whether the path leads to the file with this device and inode."""
+    try:
+        about = os.stat(path, follow_symlinks=False)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True  # we may not look any more: that does not end a hold
+    return (about.st_dev, about.st_ino) == inode
+
+
 def check_plain(about: os.stat_result, path: str) -> None:
     if not stat.S_ISREG(about.st_mode):
         raise BackendError(f"{path} is in the way of a lock file: remove it", backend="file")
 
 
-def foreign(path: str, key: str) -> BackendError:
+def foreign_file(path: str, key: str) -> BackendError:
     message = (
         f"{path} does not begin like a lock file, so something else wrote to it: remove it"
         " when no process uses it (see: fuser)"

@@ -1,12 +1,12 @@
 """What each command does to the lock file; nothing here waits, so both colours share it.
 
-Kernel locks on bytes of the file decide who holds; `layout` says which byte means what. An attempt
-ends in one of these ways:
+Kernel locks on bytes of the file decide who holds; `file_layout` says which byte means what. An
+attempt ends in one of these ways:
 
 1. *Granted*: `_enter` has locked what its mode needs, and written the number and who holds.
    A first attempt may barge in, before those who wait, unless it is fair.
 2. *Refused, and it does not wait* (`timeout=0`): nothing of it is left (`_turn_away`).
-3. *Refused, and it waits*: it takes a ticket, hangs up its bell, and tries once more, because the
+3. *Refused, and it waits*: it takes a ticket, hangs its bell, and tries once more, because the
    lock may have been freed in between. From then on it goes in order (`waiters`).
 4. *Refused, with enough waiters of this process in line*: it is sent out, where it needs no
    descriptor, and is called in when there is room (`WaitingRoom`).
@@ -32,6 +32,7 @@ from locknut.backends.file import (
     ofd_locks,
     this_process,
 )
+from locknut.backends.file.barred_claims import BarredClaims
 from locknut.backends.file.bells import Bell, Ringer, close_all
 from locknut.backends.file.claim_state import BARGE, ClaimState
 from locknut.backends.file.file_layout import EXCLUSIVE, PERMIT
@@ -52,9 +53,6 @@ from locknut.core.values import Answer, Busy, Claim, Granted
 _REOPENS: Final = 20
 """How many files may be orphaned under us in one attempt before we come back later."""
 _SOON: Final = 0.002
-_BARRED: Final = 1000
-_FORGIVEN: Final = 200
-"""How many barred claims we remember, and how many of the oldest we forget at a time."""
 _MOST_USED: Final = 4
 _new_tuple = tuple.__new__
 
@@ -68,7 +66,7 @@ class Recipe(Waiters):
         """Bells of waiters that were woken. They are closed when there is time, not on the way
         out."""
         self.states: dict[str, ClaimState] = {}
-        self._barred: dict[str, None] = {}
+        self._barred = BarredClaims()
         this_process.forget_after_fork(self)
         finalize(self, _close, files, self.ringer, self._used).atexit = False
 
@@ -83,12 +81,12 @@ class Recipe(Waiters):
             answer = self._ask(state)
         else:
             with state.mutex:
-                answer = self._ask_again_by(state)
+                answer = self._repeat_attempt(state)
         if state.counted and state.raw is not None:  # a claim in the waiting room may come in
             self._leave_line(state)
         return answer
 
-    def _ask_again_by(self, state: ClaimState) -> Answer:
+    def _repeat_attempt(self, state: ClaimState) -> Answer:
         if state.raw is not None:
             return Granted(state.raw)
         if state.file is NO_FILE:
@@ -102,8 +100,8 @@ class Recipe(Waiters):
             if state.file is OUTSIDE_FILE:
                 self._come_in(state)
             if state.ticket is not None and state.bell is not None and state.hung != state.ticket:
-                return self._ask_again(state)  # hang the bell first: that asks again anyway
-            return self._enter(state) or self._ask_again(state)
+                return self._after_refusal(state)  # hang the bell first: that asks again anyway
+            return self._enter(state) or self._after_refusal(state)
         except Orphaned:
             return self._move_house(state)
         except Crowded:
@@ -115,7 +113,7 @@ class Recipe(Waiters):
             with suppress(Orphaned):
                 self.open_again(state)
                 try:
-                    return self._enter(state) or self._ask_again(state)
+                    return self._enter(state) or self._after_refusal(state)
                 except Crowded:
                     break
         return _soon(state)
@@ -123,16 +121,6 @@ class Recipe(Waiters):
     def state_of(self, claim: Claim) -> ClaimState:
         """Return what we know of this claim; its first attempt or watch creates it."""
         return self.states.get(claim.id) or self._new_state(claim)
-
-    def _bar(self, claim: Claim) -> None:
-        """Remember a claim that must not enter any more. No command is ever late in this engine,
-        but if the core says that one may be, we believe it (L3).
-        """
-        self._barred[claim.id] = None
-        if len(self._barred) > _BARRED:
-            # We walk over a copy, because the keeper's thread may bar a claim right now.
-            for oldest in list(self._barred)[:_FORGIVEN]:
-                self._barred.pop(oldest, None)
 
     def _new_state(self, claim: Claim) -> ClaimState:
         file = self.files.take(claim.key, claim.mode)
@@ -145,7 +133,7 @@ class Recipe(Waiters):
 
     def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:
         if outcome_unknown:
-            self._bar(claim)
+            self._barred.bar(claim.id)
         state = self.states.get(claim.id)
         if state is None:
             return False
@@ -168,10 +156,10 @@ class Recipe(Waiters):
         held = False
         if file is not OUTSIDE_FILE:
             if state.mode == EXCLUSIVE:
-                held = self._leave_alone(file, state.raw)
+                held = self._drop_exclusive(file, state.raw)
             else:
                 held = state.raw is not None and not was_broken(state)
-                self.leave(state)
+                self.drop_and_ring(state)
         self.put_away(state)
         return held
 
@@ -207,7 +195,7 @@ class Recipe(Waiters):
     # -- one attempt
 
     def _enter(self, state: ClaimState) -> Granted | None:
-        """Try to take the key now; return None if it is refused."""
+        """Try to take the key now; return None if that is refused."""
         try:
             raw = grants.BY_MODE[state.mode](state, self.me)
         except Refused as refused:
@@ -226,7 +214,7 @@ class Recipe(Waiters):
             self._let_others_in(state, state.ticket)
         return _new_tuple(Granted, (raw, None, None, None))  # half the price of Granted(raw)
 
-    def _ask_again(self, state: ClaimState) -> Answer:
+    def _after_refusal(self, state: ClaimState) -> Answer:
         """The claim was refused: take a ticket, hang the bell, ask once more, and get ready to
         sleep.
         """
@@ -288,15 +276,15 @@ class Recipe(Waiters):
 
     # -- holds
 
-    def leave(self, state: ClaimState) -> None:
+    def drop_and_ring(self, state: ClaimState) -> None:
         """Drop every lock, whatever we believe to hold: an interrupt may have come in between."""
         file = state.file
         ofd_locks.drop_all(file.fd)
         self.ring_first(file, sure=state.raw is not None and state.mode in (EXCLUSIVE, PERMIT))
 
-    def _leave_alone(self, file: LockFile, raw: int | None) -> bool:
-        """Release an exclusive hold; return whether it had not been broken. That is asked first:
-        while we have the lock, a break that we see is not called off any more.
+    def _drop_exclusive(self, file: LockFile, raw: int | None) -> bool:
+        """`drop_and_ring` for an exclusive claim; return whether it held, and was not broken. That
+        is asked first: while we have the lock, a break that we see is not called off any more.
         """
         fd = file.fd
         try:

@@ -1,7 +1,7 @@
 """The waiters of this process: their tickets and bells, whom they wake, and who waits outside.
 
-1. *Rings.* A failed attempt drops what it had locked. Whoever drops anything rings the waiters that
-   it may have kept out, so nobody owes a ring that it has forgotten.
+1. *Rings.* A failed attempt drops what it had locked. A claim that drops anything rings the
+   waiters that it may have kept out, so nobody owes a ring that it has forgotten.
 2. *The waiting room.* A ticket in the kernel's line costs a descriptor, and a bell costs another.
    So only a few waiters per process and name stand in the line. The others wait in the waiting room
    without any descriptor and are called in, first come first served, as tickets become free. Each
@@ -28,7 +28,7 @@ from locknut.core.values import Answer, Busy
 from locknut.errors import LocknutError
 
 if TYPE_CHECKING:
-    from locknut.backends.file.lock_files import Which
+    from locknut.backends.file.lock_files import FileId
 
 NET: Final = 0.05
 IN_LINE: Final = 8
@@ -108,8 +108,8 @@ class Waiters:
 
     def _take_ticket(self, state: ClaimState) -> None:
         kind = READ if state.mode == SHARED else WRITE
-        tell = line.WaiterNote(state, self.me)
-        state.ticket = ticket = line.join(state.file.fd, kind, state.former, tell)
+        write_name = line.NameWriter(state, self.me)
+        state.ticket = ticket = line.join(state.file.fd, kind, state.former, write_name)
         state.request = ofd_locks.asked(WRITE, LOCK, ticket - LOCK)
 
     def _send_out(self, state: ClaimState) -> Answer:
@@ -137,7 +137,7 @@ class Waiters:
         asks by itself after a while.
         """
         self.waiting_room.leave(state)
-        while (following := self.waiting_room.call(state.which)) is not None:
+        while (following := self.waiting_room.call(state.file_id)) is not None:
             with following.mutex:
                 if following.file is not OUTSIDE_FILE:
                     continue
@@ -161,14 +161,14 @@ class WaitingRoom:
 
     def __init__(self) -> None:
         self._mutex = threading.RLock()
-        self._rooms: dict[Which, _Room] = {}
+        self._rooms: dict[FileId, _Room] = {}
 
     def go_in(self, state: ClaimState) -> bool:
         """Return whether this claim may stand in line; if not, it waits here until it is called."""
         with self._mutex:
             if state.counted == INSIDE:
                 return True
-            room = self._rooms.setdefault(state.which, _Room())
+            room = self._rooms.setdefault(state.file_id, _Room())
             first = next(iter(room.waiting), None)
             if room.inside < IN_LINE and first in (None, state.claim.id):
                 room.waiting.pop(state.claim.id, None)
@@ -181,7 +181,7 @@ class WaitingRoom:
     def leave(self, state: ClaimState) -> None:
         """Forget this claim: it holds the lock now, or gave up."""
         with self._mutex:
-            room = self._rooms.get(state.which)
+            room = self._rooms.get(state.file_id)
             if room is None or state.counted == ELSEWHERE:
                 return
             if state.counted == INSIDE:
@@ -189,12 +189,12 @@ class WaitingRoom:
             room.waiting.pop(state.claim.id, None)
             state.counted = ELSEWHERE
             if not room.inside and not room.waiting:
-                del self._rooms[state.which]
+                del self._rooms[state.file_id]
 
-    def call(self, which: Which) -> ClaimState | None:
+    def call(self, file_id: FileId) -> ClaimState | None:
         """Return the next claim that may stand in line now, if there is room."""
         with self._mutex:
-            room = self._rooms.get(which)
+            room = self._rooms.get(file_id)
             if room is None or room.inside >= IN_LINE or not room.waiting:
                 return None
             state = room.waiting.pop(next(iter(room.waiting)))

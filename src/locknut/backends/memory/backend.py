@@ -48,7 +48,7 @@ CAPABILITIES = frozenset(
 
 
 class MemoryEngine(BaseEngine):
-    """One lock service of this process. Whoever has the same engine shares its locks."""
+    """One lock service of this process. All who have the same engine share its locks."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class MemoryEngine(BaseEngine):
             signal.notify()
 
     def _gone(self, claim_id: str) -> bool:
-        """Whether whoever waits with this claim never will again: its loop was closed."""
+        """Whether nobody waits with this claim any more: its loop was closed."""
         signal = self.signals.get(claim_id)
         gone: bool = getattr(signal, "gone", False)
         if gone:
@@ -209,7 +209,7 @@ _naming = threading.Lock()
 def open_engine(url: Url) -> MemoryEngine:
     """`memory:` is one engine for the process, `memory:name` another one."""
     validation.check_options("memory", url.options, ())
-    with _naming:  # or two who come first would have one each, and both the lock
+    with _naming:  # or two first callers would have one each, and both the lock
         engine = _named.get(url.path)
         if engine is None:
             engine = _named[url.path] = MemoryEngine(url.path)

@@ -31,7 +31,7 @@ SILENCE = 3.0
 """A waiter silent for this long is dead: each live one asks again within NET."""
 TOMBSTONE = 60.0
 NOTE = 60.0
-"""How long a holder can learn who broke its lock, if it was not told at once."""
+"""How long a holder can still learn who broke its lock, if it did not hear it at once."""
 NEVER = float("inf")
 
 
@@ -251,7 +251,7 @@ class Store:
             del self._keys[place]
 
     def _retry_in(self, key: Key, claim: Claim, now: float) -> float:
-        """Only the first two are told when the hold runs out: the others would be a herd (L6)."""
+        """Only the first two learn when the hold runs out: the others would be a herd (L6)."""
         if sum(1 for _ in islice(ahead(key, claim), 2)) > 1:
             return NET
         first = min((held.expires for held in key.holders.values()), default=now + NET)

@@ -47,7 +47,7 @@ class LoopServer:
         """For what is confirmed: WAIT holds up the stream for everything else."""
         self._gathered = Gathered(self._judged)
         self._closed = False
-        """Who waited is woken by closing, and may have a last word: it hangs up again."""
+        """Closing wakes the waiters, which may send one last command: that one hangs up again."""
 
     async def ask(self, script: Script, packed: bytes) -> Any:
         link = self.link
@@ -101,7 +101,7 @@ class LoopServer:
         return [self.send_many]
 
     def hung_up(self) -> bool:
-        """The loop is told at once."""
+        """The loop learns of it at once."""
         return False
 
     async def close(self) -> None:
@@ -148,8 +148,8 @@ class PushDelivery:
             waiting.signal.notify()
 
     def until_asked(self, waiting: WaitingClaim, busy: Busy, another_asks: bool) -> Busy:
-        """Who does not ask for all is rung for whatever happens: by its grant, by the end of the
-        connection, by whoever asked and leaves.
+        """A claim that does not ask for all is rung for whatever happens: its grant, the end of the
+        connection, the end of the claim that asked for all.
         """
         if not another_asks or busy.retry_in < attendance.BEAT:
             return busy
@@ -173,7 +173,7 @@ class PushDelivery:
             if len(self.early) >= _EARLY:  # of claims that were given up: they would only pile up
                 self.early.clear()
             self.early[claim_id] = message, stream.anchor
-        elif waiting.told(message, stream.anchor) and waiting.signal is not None:
+        elif waiting.take_message(message, stream.anchor) and waiting.signal is not None:
             waiting.signal.notify()
 
     def broken(self, message: bytes) -> None:
@@ -181,7 +181,7 @@ class PushDelivery:
         self._on_notice(broken, Broken(note) if note else Renewal.LOST)
 
     def lost(self, stream: Stream) -> None:  # noqa: ARG002 -- asking again finds out whose it was
-        """Who waits asks again at once: what was pushed meanwhile is found by asking."""
+        """All waiters ask again at once: what was pushed meanwhile is found by asking."""
         self.early.clear()
         self.moved()
         for waiting in self.waiting.values():

@@ -1,4 +1,4 @@
-"""Who of our claims in one line shows the server that we are there, for all of them.
+"""Which of our claims in one line shows the server that we are alive, for all of them.
 
 A server takes a client for dead that it has not heard of for three seconds. One question a second
 and name is enough for that (`attend.lua`), however many claims wait here: one of them asks, the
@@ -23,7 +23,7 @@ from locknut.drivers.redis.endpoints import Clock
 BEAT: Final = 1.0
 """Seconds between two questions for one name."""
 EARLY: Final = 0.05
-"""Who wakes up so little before its time need not sleep again."""
+"""A claim that wakes up so little before its time need not sleep again."""
 NET: Final = 60.0
 """Seconds, up to twice as many, after which a claim asks for itself: they come apart by that."""
 
@@ -45,7 +45,7 @@ class Attendance:
             self.asks = waiting
 
     def leave(self, waiting: WaitingClaim) -> WaitingClaim | None:
-        """Who has to ask from now on, if that is another one than before."""
+        """The claim that has to ask from now on, if that is another one than before."""
         self.claims.pop(waiting.claim.id, None)
         if self.asks is not waiting:
             return None
@@ -54,7 +54,7 @@ class Attendance:
         return self.asks
 
     def some(self, first: WaitingClaim) -> list[str]:
-        """Who asks, the oldest and the newest: what is lost is nearly always lost for all."""
+        """The claim that asks, the oldest and the newest: nearly every loss is one for all."""
         known = list(self.claims)
         return list(dict.fromkeys((first.claim.id, *known[:1], *known[-1:])))
 
@@ -69,7 +69,7 @@ class Attendances:
         self._waiting = delivery.waiting
         self._clock, self._now = clock, clock.now
         self._attended: dict[tuple[str, bool], Attendance] = {}
-        """By name, and whether it is the semaphore's: who of those that wait asks for all."""
+        """By name, and whether it is the semaphore's: which of the waiting claims asks for all."""
 
     def net(self) -> float:
         """For how long a claim need not ask for itself."""
@@ -90,11 +90,11 @@ class Attendances:
         if waiting is None:
             waiting = self._waiting[claim.id] = WaitingClaim(claim)
         self._attendance(claim).join(waiting)
-        told = self._delivery.signal(waiting, signal)
-        return RedisWatch(waiting, told, self._left_watch, self._now)
+        bell = self._delivery.signal(waiting, signal)
+        return RedisWatch(waiting, bell, self._left_watch, self._now)
 
     def until_asked(self, waiting: WaitingClaim, busy: Busy) -> Busy:
-        """For how long this claim may sleep after it was told "not yet"."""
+        """For how long this claim may sleep after the answer "not yet"."""
         return self._delivery.until_asked(waiting, busy, self._another_asks(waiting))
 
     def forked(self) -> None:

@@ -69,8 +69,8 @@ _new_tuple: Final = tuple.__new__
 
 
 class RedisBackend(BaseBackend):
-    """All verbs are one round trip. It has a `Server` to send to, and a `Delivery` by which claims
-    that wait are told of their grants: those two know the colour, and whether it is a cluster.
+    """All verbs are one round trip. It has a `Server` to send to, and a `Delivery` by which
+    waiting claims learn of their grants: those two know the colour, and whether it is a cluster.
     """
 
     name = "redis"
@@ -96,8 +96,8 @@ class RedisBackend(BaseBackend):
     async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: C901  # one path
         waiting = self._waiting.get(claim.id) if self._waiting else None
         if waiting is None:
-            # A first question has no patience where somebody wants to be told that it waits
-            # (`Client.patience`): who sleeps with the question could tell that too late.
+            # A first question has no patience where somebody listens to the event of a wait
+            # (`Client.patience`): a question that sleeps in the server could report that too late.
             if self._crowded and patience > 0.0 and claim.key in self._crowded:
                 slept = await self._delivery.ask_and_sleep(claim, patience)
                 return await self.attempt(claim, 0.0) if slept is None else slept
@@ -127,7 +127,7 @@ class RedisBackend(BaseBackend):
         waiting.ask_at = sent + self._attendances.net()
         # On a loop, "not yet" and the grant may be read in one piece, before this task runs.
         if self._early and (early := self._early.pop(claim.id, None)) is not None:
-            waiting.told(*early)  # found by the next question, which needs no command
+            waiting.take_message(*early)  # found by the next question, which needs no command
         return self._attendances.until_asked(waiting, Busy(retry_ms / 1000))
 
     async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy | None:
@@ -151,7 +151,7 @@ class RedisBackend(BaseBackend):
         released: int = await self._server.ask(
             RELEASE, self._recipe.release(claim, outcome_unknown=outcome_unknown)
         )
-        if self._early:  # from here on nothing more is told to it
+        if self._early:  # from here on it gets no more messages
             self._early.pop(claim.id, None)
         return released == 1
 

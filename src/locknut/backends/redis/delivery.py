@@ -37,16 +37,16 @@ class Delivery(Protocol):
         """What a caller in line sleeps on."""
 
     def ring(self, waiting: WaitingClaim) -> None:
-        """Have it ask soon. Who looks every second by itself need not be rung."""
+        """Have it ask soon. A claim that asks every second by itself need not be rung."""
 
     def until_asked(self, waiting: WaitingClaim, busy: Busy, another_asks: bool) -> Busy:
-        """For how long this claim may sleep after it was told "not yet"."""
+        """For how long this claim may sleep after the answer "not yet"."""
 
     def listen(self, on_notice: Callable[[str | None, Notice], None]) -> None:
-        """Have it told what is learned of holds without asking for it."""
+        """Call it with what is learned of holds without asking for it."""
 
     def close(self) -> None:
-        """Nobody is told anything any more; who sleeps here and is not known to the core wakes."""
+        """Deliver no more messages; a sleeper here that the core does not know wakes up."""
 
     def forked(self) -> None:
         """In a forked child: all claims are the parent's."""

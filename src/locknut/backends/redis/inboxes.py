@@ -1,4 +1,4 @@
-"""How a thread that waits is told of its grant: in an inbox of its own, which it reads by BLPOP."""
+"""How a waiting thread learns of its grant: from an inbox of its own, which it reads by BLPOP."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ from locknut.runtimes.deadlines import within
 SLICE: Final = 1.0
 """The longest BLPOP: after it the claim is shown to be alive again."""
 _LATE: Final = 0.005
-"""How late the end of a BLPOP may be told where somebody's time runs out. A busy server tells it at
-once, an idle one looks only ten times a second: then its answer is owed (`OwedAnswers`)."""
+"""How late a server may answer that a BLPOP is over where somebody's time runs out. A busy server
+answers at once, an idle one looks only ten times a second: then it owes us the answer
+(`OwedAnswers`)."""
 _REST: Final = 0.5
 """Seconds by which a caller may be rung early, and those by which it is sent to sleep for longer
 than a slice. So a slice that nobody is in a hurry for ends by the server's answer."""
@@ -64,7 +65,7 @@ class Connections(Protocol):
 
 
 class InboxDelivery:
-    """A thread is told of its grant in an inbox, a list that it sleeps on with BLPOP."""
+    """A thread learns of its grant from an inbox, a list that it sleeps on with BLPOP."""
 
     sleeps_with_question = True
 
@@ -100,7 +101,7 @@ class InboxDelivery:
         """It looks every second by itself."""
 
     def until_asked(self, waiting: WaitingClaim, busy: Busy, another_asks: bool) -> Busy:  # noqa: ARG002 -- all alike
-        """Who does not ask for all sleeps for a whole slice: it looks every second by itself."""
+        """A claim that does not ask for all sleeps for a slice, and asks by itself after that."""
         calm = another_asks or busy.retry_in >= SLICE
         return Busy(max(SLICE, busy.retry_in) + _REST / 2) if calm else busy
 
@@ -111,10 +112,10 @@ class InboxDelivery:
         self._pool.listen(lambda: on_notice(None, Renewal.HELD))
 
     async def ask_and_sleep(self, claim: Claim, patience: float) -> Answer | None:
-        """Ask, and sleep in BLPOP for a slice, in one write: one that has to wait goes to sleep
-        at once, and has its grant in a few steps. Who is let in at once finds a message as well,
-        so that BLPOP does not hold up the connection. Where a loop would stand still meanwhile it
-        just asks: the core has to know before anybody sleeps, and warns.
+        """Ask, and sleep in BLPOP for a slice, in one write: a claim that has to wait goes to sleep
+        at once, and has its grant in a few steps. A claim that is let in at once finds a message as
+        well, so that BLPOP does not hold up the connection. Where a loop would stand still
+        meanwhile, we only ask: the core has to know before anybody sleeps, and warns.
         """
         if threads.runs_a_loop():
             return None
@@ -133,7 +134,7 @@ class InboxDelivery:
             return Granted(answer)
         if type(answer) is list:
             waiting.last_raw = answer[1]
-            if type(popped) is list and waiting.told(popped[1], sent):
+            if type(popped) is list and waiting.take_message(popped[1], sent):
                 known = waiting.answer(self._now())
                 if known is not None:
                     return known
@@ -149,15 +150,15 @@ class InboxDelivery:
         with self._pool.lent(packed) as connection:
             self._asleep.add(connection)
             try:
-                if self._closed:  # just now: whoever closed it did not see this connection yet
+                if self._closed:  # just now: closing did not see this connection yet
                     raise ConnectionAbortedError("closed")
                 answer = connection.send(packed)
                 if type(answer) is int:
                     return answer, connection.next()
                 popped = NOTHING
                 if type(answer) is list:
-                    told = answer[0] / 1000
-                    popped = connection.next_within(told if told < most else seconds)
+                    until_next = answer[0] / 1000
+                    popped = connection.next_within(until_next if until_next < most else seconds)
                 if popped is NOTHING:
                     connection.owes = _anything
                 return answer, popped
@@ -245,7 +246,7 @@ class Inbox:
             elif era is not waiting.era:
                 waiting.doubt()
                 return True  # of another server than the answer it would count from: ask it
-            elif waiting.told(reply[1], waiting.anchor):
+            elif waiting.take_message(reply[1], waiting.anchor):
                 return True
         self._rung = False
         return True
@@ -266,7 +267,7 @@ class Inbox:
         with self._pool.lent(packed) as connection:
             self._sleeping = connection
             try:
-                if self._rung:  # just now: whoever rang did not see this connection yet
+                if self._rung:  # just now: the thread that rang did not see this connection yet
                     return _UNASKED, None
                 reply, era = connection.send_within(packed, seconds), connection.era
                 if reply is NOTHING:

@@ -64,7 +64,7 @@ def bulk(word: bytes) -> bytes:
 
 NOTHING_SAID = bulk(b"")
 NOWHERE = NOTHING_SAID
-"""Where a non-blocking attempt is told of a grant: nowhere, because it does not stand in line."""
+"""Where the message of a grant to a non-blocking attempt goes: nowhere, it never stands in line."""
 _DETACH = bulk(b"detach")
 _BACK = bulk(b"back")
 _SECOND = bulk(b"1.000")
@@ -238,7 +238,7 @@ def mode_of(claim: Claim) -> bytes:
 
 
 def seen(key: str, permits: bool, reply: Any) -> LockInfo | None:
-    """What `inspect` told of one key; None if nobody holds it or waits."""
+    """The answer of `inspect` for one key; None if nobody holds it or waits."""
     holders = tuple(_holder(*each) for each in reply[0])
     waiters = tuple(_waiter(*each) for each in reply[1])
     if not holders and not waiters:

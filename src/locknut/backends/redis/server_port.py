@@ -1,4 +1,4 @@
-"""Who is asked, one server or all of a cluster, in one colour: the port, and what answers come to.
+"""What is asked, one server or all of a cluster, in one colour: the port, and what answers come to.
 
 A `Server` sends, and no more. That a script has to be loaded first, that one wrong key does not
 spoil its neighbours, and what it means that too few replicas know of something is the same for all
@@ -53,7 +53,7 @@ class Server(Protocol):
         """For each of them something that names its server, as far as is known without asking."""
 
     async def masters(self) -> list[SendMany]:
-        """Who has keys: this one server, or all the masters of a cluster."""
+        """The servers that have keys: this one, or all the masters of a cluster."""
 
     def hung_up(self) -> bool:
         """Whether a connection that nobody uses was cut."""

@@ -53,8 +53,8 @@ class WaitingClaim:
         self.signal: Signal | None = None
         self.fresh = False
         self.lined = False
-        """Whether it surely stands in line, and is told there: then another claim of ours may ask
-        for both (`Attendance`)."""
+        """Whether it surely stands in line, and gets its message there: then another claim of ours
+        may ask for both (`Attendance`)."""
         self.ask_at = float("-inf")
         """When it is to ask for itself all the same."""
         self.deaf = False
@@ -76,7 +76,7 @@ class WaitingClaim:
         self.fresh = not self.deaf and now - self.anchor < FRESH
 
     def move(self) -> None:
-        """Another inbox, which the server has to be told of: the old one may have a reader (L5)."""
+        """Take another inbox, and let the server know: the old one may have a reader (L5)."""
         self.generation += 1
         self.doubt()
 
@@ -96,7 +96,7 @@ class WaitingClaim:
             return None
         return Busy(self.retry_in) if fresh else None
 
-    def told(self, message: bytes, anchor: float) -> bool:
+    def take_message(self, message: bytes, anchor: float) -> bool:
         """Take a message in; False if it speaks of another claim, or of an older grant."""
         raw, claim = int(message[ID:]), self.claim
         if raw <= self.last_raw or not message.startswith(claim.id.encode()):

@@ -82,7 +82,7 @@ class AsyncioBackend(RedlockBackend):
         if waiting is None or waiting.signal is None:
             return
         first = not waiting.rung
-        if waiting.told(node):
+        if waiting.rung_by(node):
             waiting.signal.notify()
         elif first:
             asyncio.get_running_loop().call_later(GRACE, waiting.signal.notify)

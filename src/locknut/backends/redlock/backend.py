@@ -21,7 +21,15 @@ from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from locknut.backends.redlock import ballots
-from locknut.backends.redlock.ballots import TOLD, UNSURE, VOTES, Ballot, Round, late_ones, missed
+from locknut.backends.redlock.ballots import (
+    KNOW_THE_HOLDER,
+    UNSURE,
+    VOTES,
+    Ballot,
+    Round,
+    late_ones,
+    missed,
+)
 from locknut.backends.redlock.majority_view import InspectingBackend
 from locknut.backends.redlock.no_majority import differs, not_attached, too_few
 from locknut.backends.redlock.node_rings import RedlockWatch, WaitingClaim
@@ -85,7 +93,7 @@ class RedlockBackend(InspectingBackend, BaseBackend):
         if not (votes.enough(*VOTES) or differences) and (
             # The connections are open now, so an answer is faster and tells more about a clock.
             votes.enough(*VOTES, UNSURE)
-            # We did not know yet that these are in quarantine and have to be told the time.
+            # We did not know yet that these are in quarantine and need the time from us.
             or not waited_for.issuperset(votes.said(ballots.QUARANTINED))
         ):
             ballot.attempted(votes)
@@ -104,7 +112,7 @@ class RedlockBackend(InspectingBackend, BaseBackend):
 
     async def _vote(self, words: Words, decided: Callable[[Round], bool]) -> Round:
         self._watch_quarantined()
-        return await self._round(words, decided, note=self._set.voted, patience=TRYING)
+        return await self._round(words, decided, on_answer=self._set.voted, patience=TRYING)
 
     def _watch_quarantined(self) -> None:
         if self._set.quarantined:
@@ -130,7 +138,7 @@ class RedlockBackend(InspectingBackend, BaseBackend):
         if joined is not None or votes.said(ballots.JOINED) or not votes.enough(*VOTES):
             return joined
         # A node whose vote is under way gets this after it, or it would report another number.
-        voters = [*votes.said(*VOTES), *votes.out]
+        voters = [*votes.said(*VOTES), *votes.unanswered]
         for _ in range(_ROUNDS):
             self._set.seen(votes.largest())
             number = self._set.propose(0)
@@ -159,7 +167,7 @@ class RedlockBackend(InspectingBackend, BaseBackend):
 
     def _refused(self, ballot: Ballot, votes: Round) -> Busy:
         """When to ask again, or an error if that is of no use."""
-        if not votes.enough(*TOLD):
+        if not votes.enough(*KNOW_THE_HOLDER):
             raise too_few(self._set, votes)
         if votes.said(*VOTES, UNSURE):
             ballot.splits = min(ballot.splits + 1, _SPLITS)
@@ -169,8 +177,8 @@ class RedlockBackend(InspectingBackend, BaseBackend):
         return Busy(waits[min(len(waits), votes.needed) - 1] / 1000 if waits else 1.0)
 
     def _learn(self, votes: Round) -> None:
-        """Note the number to beat when our turn comes. The number of a node
-        with a wrong clock is ignored: the others may refuse it as absurd.
+        """Note the number to beat when our turn comes. The number of a node with a wrong clock is
+        ignored: the others may refuse it as absurd.
         """
         for at in votes.said(ballots.HELD_BY_ANOTHER):
             if not self._set.doubts(at):
@@ -228,7 +236,7 @@ class RedlockBackend(InspectingBackend, BaseBackend):
         self._watch_quarantined()
         # A node that still has the key never dropped it, whatever its clock did.
         hears = [
-            self._hears(each, ballots.renewed, guarded=False, note=self._set.voted)
+            self._hears(each, ballots.renewed, guarded=False, on_answer=self._set.voted)
             for each in rounds
         ]
         decided: set[int] = set()
@@ -265,7 +273,7 @@ class RedlockBackend(InspectingBackend, BaseBackend):
         attaching.add(claim.id)
         self._watch_quarantined()
         words = self._recipe.attach(detached, claim)
-        taken = await self._round(words, ballots.attached, note=self._set.voted)
+        taken = await self._round(words, ballots.attached, on_answer=self._set.voted)
         if len(taken.answers) < taken.needed:
             raise too_few(self._set, taken)
         raws = [taken.answers[at][1] for at in taken.said(1)]
@@ -297,7 +305,7 @@ class RedlockBackend(InspectingBackend, BaseBackend):
         """In a forked child: forget the parent's connections, without a word to the nodes."""
 
     def listen(self, on_notice: Callable[[str | None, Renewal], None]) -> None:
-        """`renew` tells everything there is to tell."""
+        """There is nothing to listen to: a loss shows in the next `renew`."""
 
     def repay(self, node: int, claim: Claim) -> Question:
         """Take a claim back on a node that may have it, or may still get it."""

@@ -29,10 +29,10 @@ class Round:
         """By node: its answer, as `[what, number]`."""
         self.failures: dict[int, BaseException] = {}
         self.decided = False
-        """Answers that come from now on are noted, and change nothing."""
+        """Whether the outcome is known: later answers are noted, and change nothing."""
 
     @property
-    def out(self) -> set[int]:
+    def unanswered(self) -> set[int]:
         """The nodes that were asked and have not answered."""
         return set(self.asked) - self.answers.keys() - self.failures.keys()
 
@@ -73,7 +73,7 @@ NOT_COUNTED: Final = -4
 UNSURE: Final = -5
 """The node voted, but too slowly to know its clock: asked again, its vote may count."""
 OTHER_SET: Final = -6
-TOLD: Final = (HELD_BY_ANOTHER, WITHDRAWN, UNSURE, *VOTES)
+KNOW_THE_HOLDER: Final = (HELD_BY_ANOTHER, WITHDRAWN, UNSURE, *VOTES)
 """Answers of nodes that know who holds the lock. Without a majority of them nobody knows."""
 
 
@@ -83,7 +83,7 @@ def joining(votes: Round) -> bool:
     """
     numbers = [answer[1] for answer in votes.answers.values() if answer[0] == JOINED]
     most = max(map(numbers.count, numbers), default=0)
-    return most > 0 and most + len(votes.out) >= votes.needed
+    return most > 0 and most + len(votes.unanswered) >= votes.needed
 
 
 def joined_number(votes: Round) -> int | None:
@@ -100,7 +100,7 @@ def decided(votes: Round) -> bool:
         return True
     if votes.hopeless(*VOTES):
         # A node without a vote has not said that somebody else holds the lock: others may know.
-        return votes.enough(*TOLD) or votes.hopeless(*TOLD)
+        return votes.enough(*KNOW_THE_HOLDER) or votes.hopeless(*KNOW_THE_HOLDER)
     if joined_number(votes) is None and joining(votes):
         return False
     # A second round costs less than waiting for a node that may hang.
@@ -111,15 +111,12 @@ def decided_again(votes: Round) -> bool:
     """The same for a claim that was granted before: its number is given up only when no majority
     can have it any more.
     """
-    return decided(votes) and (not votes.enough(*VOTES) or _settled(votes))
+    settled = votes.enough(VOTED) or votes.hopeless(VOTED)
+    return decided(votes) and (not votes.enough(*VOTES) or settled)
 
 
-def _settled(votes: Round) -> bool:
-    return votes.enough(VOTED) or votes.hopeless(VOTED)
-
-
-def told_instead(taken: Round) -> Counter[int]:
-    """Who has the hold that was to be attached, counted by the nodes that say so."""
+def other_holders(taken: Round) -> Counter[int]:
+    """The claims that have the hold which was to be attached, by how many nodes say so."""
     return Counter(taken.answers[at][1] for at in taken.said(0))
 
 
@@ -130,11 +127,14 @@ def attached(taken: Round) -> bool:
     """
     if taken.enough(1):
         return True
-    most = max(told_instead(taken).values(), default=0)
-    return taken.hopeless(1) and (most >= taken.needed or most + len(taken.out) < taken.needed)
+    most = max(other_holders(taken).values(), default=0)
+    return taken.hopeless(1) and (
+        most >= taken.needed or most + len(taken.unanswered) < taken.needed
+    )
 
 
 _NOT_THERE: Final = (0, 2, QUARANTINED)
+"""Answers to a renewal or a release of nodes that did not have the hold (`extend`, `withdraw`)."""
 
 
 def agreed(answers: Round) -> bool:
@@ -159,7 +159,7 @@ def renewed(answers: Round) -> bool:
     if not answers.hopeless(1):
         return False
     missing = len(answers.said(*_NOT_THERE))
-    return missing + len(answers.out) <= len(answers.asked) - answers.needed
+    return missing + len(answers.unanswered) <= len(answers.asked) - answers.needed
 
 
 class Ballot:
@@ -234,4 +234,4 @@ def late_ones(votes: Round) -> set[int]:
     connection can deliver what was sent on it (L3).
     """
     failed = {at for at, why in votes.failures.items() if not isinstance(why, NotSent)}
-    return votes.out | failed
+    return votes.unanswered | failed

@@ -90,6 +90,7 @@ class RedlockEngine(BaseEngine):
 def open_url(url: Url) -> RedlockEngine:
     """`redlock://h1,h2,h3`: user, password and options are the same for all nodes."""
     validation.check_options("redlock", url.options, (*_OWN, *settings.OPTIONS))
+    _refuse_replicas(url)
     own = {str(name): url.options.pop(name) for name in _OWN if name in url.options}
     scheme = "rediss" if url.scheme == "redlocks" else "redis"
     servers = settings.read_hosts(type(url)(scheme, url.netloc, url.path, url.options))
@@ -109,6 +110,7 @@ def _node_at(url: Url, *, failover: bool) -> ConfiguredEndpoint:
     is cut off goes on voting beside its successor, so one node votes twice (S5). The page of the
     engine says what narrows that, and that the fence closes it.
     """
+    _refuse_replicas(url)
     if url.scheme in _SINGLE:
         return FixedEndpoint(settings.read(url))
     if url.scheme in _GROUPS and failover:
@@ -123,6 +125,17 @@ def _node_at(url: Url, *, failover: bool) -> ConfiguredEndpoint:
         f"a cluster could vote twice after a failover; {advice}"
     )
     raise ConfigurationError(message, backend="redlock")
+
+
+def _refuse_replicas(url: Url) -> None:
+    """An option that is accepted without effect would promise what nobody keeps."""
+    for option in ("wait_replicas", "wait_timeout"):
+        if option in url.options:
+            message = (
+                f"{option}= is for redis: with its replicas; a vote of Redlock does not wait for "
+                "replicas of its node, because a majority of the nodes has it: leave the option out"
+            )
+            raise _wrong(message)
 
 
 def _engine(servers: list[ConfiguredEndpoint], options: Mapping[str, str]) -> RedlockEngine:

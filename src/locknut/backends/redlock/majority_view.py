@@ -15,7 +15,7 @@ from locknut.backends.redlock.ballots import Round, majority
 from locknut.backends.redlock.no_majority import too_few
 from locknut.backends.redlock.nodes import in_words
 from locknut.backends.redlock.questions import Question, Words
-from locknut.backends.redlock.recipe import PARTS, SUFFIX
+from locknut.backends.redlock.recipe import IN_USE, SUFFIX
 from locknut.backends.redlock.rounds import RoundsBackend
 from locknut.core.values import Detail, Holder, LockInfo
 from locknut.drivers.redis import wire
@@ -27,20 +27,20 @@ View = Sequence[Any]
 
 
 def majority_view(
-    key: str, places: Sequence[str], views: Mapping[int, View], problems: Mapping[int, str]
+    key: str, nodes: Sequence[str], views: Mapping[int, View], problems: Mapping[int, str]
 ) -> LockInfo:
     """The holders that a majority knows, everybody who waits anywhere, and what each node says."""
-    needed = majority(len(places))
+    needed = majority(len(nodes))
     known = _holders(list(views.values()))
     holders = {handle: seen for handle, (seen, times) in known.items() if times >= needed}
     details = []
-    for at, place in enumerate(places):
+    for at, node in enumerate(nodes):
         if at in views:
             found = _holders([views[at]])
             agrees = found.keys() == holders.keys()
-            details.append(Detail(place, tuple(seen for seen, _ in found.values()), agrees))
+            details.append(Detail(node, tuple(seen for seen, _ in found.values()), agrees))
         else:
-            details.append(Detail(place, agrees=False, problem=problems.get(at, "no answer")))
+            details.append(Detail(node, agrees=False, problem=problems.get(at, "no answer")))
     waiters = _waiters(list(views.values()))
     return LockInfo(key, tuple(holders.values()), waiters, details=tuple(details))
 
@@ -83,17 +83,18 @@ def _waiters(views: Sequence[View]) -> tuple[Holder, ...]:
     return tuple(found.values())
 
 
-def scan(cursor: bytes) -> Words:
-    packed = wire.pack(b"SCAN", cursor, b"MATCH", b"*:{*}" + SUFFIX + b"*", b"COUNT", b"1000")
+def scan(prefix: str, cursor: bytes) -> Words:
+    match = lock_keys.pattern(prefix) + SUFFIX + b"*"
+    packed = wire.pack(b"SCAN", cursor, b"MATCH", match, b"COUNT", b"1000")
     return lambda _route: (_NONE, packed)
 
 
 def key_of(found: bytes) -> str | None:
-    """The lock that a key of a node belongs to, if any."""
-    for part in PARTS:
+    """The lock that a key of a node belongs to, if somebody holds it there or waits for it."""
+    for part in IN_USE:
         if found.endswith(SUFFIX + part):
-            place = lock_keys.key_of(found.removesuffix(SUFFIX + part))
-            return None if place is None or place[1] else place[0]
+            lock = lock_keys.key_of(found.removesuffix(SUFFIX + part))
+            return None if lock is None or lock[1] else lock[0]
     return None
 
 
@@ -111,35 +112,41 @@ class InspectingBackend(RoundsBackend):
         return all_broken(key, list(broken.answers.values()))
 
     async def inspect(self, key: str | None = None) -> list[LockInfo]:
-        keys = [key] if key is not None else await self._keys()
+        return await self._look_at([key] if key is not None else await self._keys(""))
+
+    async def inspect_all(self, prefix: str) -> list[LockInfo]:
+        return await self._look_at(await self._keys(prefix))
+
+    async def _look_at(self, keys: Sequence[str]) -> list[LockInfo]:
         found = [await self._look(each) for each in keys]
         return [info for info in found if info.holders or info.waiters]
 
     async def _look(self, key: str) -> LockInfo:
         views = await self._views(self._recipe.look(key))
-        places = [node.name for node in self._set.nodes]
+        nodes = [node.name for node in self._set.nodes]
         problems = {at: in_words(why) for at, why in views.failures.items()}
-        return majority_view(key, places, views.answers, problems)
+        return majority_view(key, nodes, views.answers, problems)
 
     async def _views(self, words: Words) -> Round:
-        views = await self._round(words, lambda each: not each.out, plain=True)
+        views = await self._round(words, lambda each: not each.unanswered, plain=True)
         if len(views.answers) < views.needed:
             raise too_few(self._set, views)
         return views
 
-    async def _keys(self) -> list[str]:
-        """Every lock of which any node has a key."""
+    async def _keys(self, prefix: str) -> list[str]:
+        """Every lock that begins so and is in use at any node: each takes a round to look at, and
+        of those that were used nodes remember the numbers for a day.
+        """
         found: set[str] = set()
         cursors = dict.fromkeys(self._all, b"0")
         while cursors:
             scans = Round(list(cursors), len(self._all))
-            heard = self._hears(scans, lambda each: not each.out, plain=True)
-            asked = [Question(at, scan(cursor)) for at, cursor in cursors.items()]
+            heard = self._hears(scans, lambda each: not each.unanswered, plain=True)
+            asked = [Question(at, scan(prefix, cursor)) for at, cursor in cursors.items()]
             await self._ask(asked, heard, self._until(scans))
-            if len(scans.failures) + len(scans.out) > len(self._all) - scans.needed:
+            if len(scans.failures) + len(scans.unanswered) > len(self._all) - scans.needed:
                 raise too_few(self._set, scans)
-            for cursor, keys in scans.answers.values():
-                del cursor
+            for _, keys in scans.answers.values():
                 found.update(each for key in keys if (each := key_of(key)) is not None)
             cursors = {at: answer[0] for at, answer in scans.answers.items() if answer[0] != b"0"}
         return sorted(found)

@@ -10,7 +10,7 @@ from locknut.backends.redlock.ballots import (
     QUARANTINED,
     UNSURE,
     Round,
-    told_instead,
+    other_holders,
 )
 from locknut.backends.redlock.nodes import NodeSet, in_words
 from locknut.backends.redlock.recipe import GUARD
@@ -24,23 +24,23 @@ def too_few(nodes: NodeSet, answers: Round) -> LocknutError:
     for error in answers.failures.values():
         if isinstance(error, LocknutError) and not isinstance(error, BackendUnavailable):
             return error
-    told = []
+    lines = []
     for node in nodes.nodes:
         place, at = node.name, node.at
         if at in answers.failures:
-            told.append(f"{place}: {in_words(answers.failures[at])}")
-        elif at in answers.out or at not in answers.asked:
-            told.append(f"{place}: no answer")
+            lines.append(f"{place}: {in_words(answers.failures[at])}")
+        elif at in answers.unanswered or at not in answers.asked:
+            lines.append(f"{place}: no answer")
         elif answers.answers[at][0] == QUARANTINED:
             left = answers.answers[at][1] / 1000
-            told.append(f"{place}: it is new, or lost its data, and does not vote for {left:.0f} s")
+            lines.append(f"{place}: it is new or lost its data, and does not vote for {left:.0f} s")
         elif answers.answers[at][0] == NOT_COUNTED:
-            told.append(f"{place}: its clock is wrong, or was set")
+            lines.append(f"{place}: its clock is wrong, or was set")
         elif answers.answers[at][0] == UNSURE:
-            told.append(f"{place}: it answers too slowly to know its clock")
+            lines.append(f"{place}: it answers too slowly to know its clock")
         else:
-            told.append(f"{place}: it answered")
-    message = f"no majority of {len(nodes.nodes)} nodes: {'; '.join(told)}"
+            lines.append(f"{place}: it answered")
+    message = f"no majority of {len(nodes.nodes)} nodes: {'; '.join(lines)}"
     if answers.said(QUARANTINED):
         message += (
             " (if this set is new and nobody holds a lock in it, do not wait: "
@@ -57,7 +57,7 @@ def not_attached(nodes: NodeSet, taken: Round, max_ttl: float) -> LocknutError |
     """
     if differences := nodes.differences():
         return differs(*differences[0], max_ttl)
-    others = told_instead(taken)
+    others = other_holders(taken)
     if max(others.values(), default=0) >= taken.needed:
         return None
     if taken.said(QUARANTINED):

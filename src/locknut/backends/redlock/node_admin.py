@@ -26,18 +26,18 @@ def look(place: Endpoint, recipe: Recipe) -> NodeInfo:
     """The state of one node now; `problem` says so if it cannot be reached."""
     info = NodeInfo(name_of(place))
     try:
-        told = _ask(located(place), [
+        said = _ask(located(place), [
             wire.pack(b"TIME"), wire.pack(b"INFO", b"server"), wire.pack(b"HGETALL", MARKER),
         ])  # fmt: skip
     except (OSError, BackendError) as error:
         return info._replace(problem=str(error))
-    clock = int(told[0][0]) + int(told[0][1]) / 1e6
-    marker = dict(zip(told[2][::2], told[2][1::2], strict=True))
+    clock = int(said[0][0]) + int(said[0][1]) / 1e6
+    marker = dict(zip(said[2][::2], said[2][1::2], strict=True))
     info = info._replace(reached=True, clock_ahead=clock - time.time())
     if b"max_ttl" not in marker:
         return info._replace(problem="new, or it lost its data: it has not been asked yet")
     known = int(marker[b"max_ttl"]) / 1000 - GUARD
-    info = info._replace(max_ttl=known, problem=_problem(marker, known, run_of(told[1]), recipe))
+    info = info._replace(max_ttl=known, problem=_problem(marker, known, run_of(said[1]), recipe))
     if info.problem:
         return info
     if b"votes" in marker:
@@ -81,7 +81,7 @@ def begin(places: Sequence[Endpoint], recipe: Recipe, node: str | None, *, force
         else:
             done.append(name_of(place))
     if failed:
-        voting = f"; told to vote: {', '.join(done)}" if done else ""
+        voting = f"; these nodes vote: {', '.join(done)}" if done else ""
         raise BackendUnavailable(f"not begun: {'; '.join(failed)}{voting}", backend="redlock")
 
 

@@ -24,7 +24,7 @@ class NodeClock:
         self.low = self.high = 0.0
         self.at: float | None = None
 
-    def told(self, theirs: int, sent: float, received: float) -> float:
+    def observe(self, theirs: int, sent: float, received: float) -> float:
         """Take in what the node's clock showed between sending and receiving. Return by how many
         seconds at most it was set since the last time, 0 if it was not: a key on that node runs out
         that much too early or too late.

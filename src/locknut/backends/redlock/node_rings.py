@@ -34,7 +34,7 @@ class WaitingClaim:
         self.rung.clear()
         return self.listening
 
-    def told(self, node: int) -> bool:
+    def rung_by(self, node: int) -> bool:
         """Note that a node rang. Return whether enough did for another attempt."""
         self.rung.add(node)
         return self.enough()

@@ -88,7 +88,7 @@ class NodeSocket:
         if pending and question.owed is not None and at - pending[0][-1] > HANGING:
             packed = in_full(script, packed)
         pending.append((script, question, hear, at))
-        self._write(packed)  # last: if the connection breaks here, every pending question is told
+        self._write(packed)  # last: if the connection breaks here, all pending questions fail
 
     def _ask_later(self, question: Question, hear: Hear, at: float) -> None:
         if self._socket is None and self._dial is None and self.node.reachable():
@@ -177,7 +177,7 @@ class NodeSocket:
             welcome = wire.welcome(replies[: -len(hello()) - 1], curious=True)
             self._route = Route(self.node.at, run_of(replies[-2]))
             self.node.met(welcome, kind_of(replies[-2]))
-        except Exception as error:  # noqa: BLE001  # the callers are told
+        except Exception as error:  # noqa: BLE001  # the callers get it
             self._break(error)
             return
         self._ready = True

@@ -61,11 +61,11 @@ class NodeStream:
             hear(question, self.node.refusal("came too late for this"), self.node.now())
 
     async def _ask_later(self, question: Question, hear: Hear) -> None:
-        # The waiting caller is told by the loop, because a task is running here.
+        # The loop passes the answer on to the waiting caller, because a task is running here.
         soon = asyncio.get_running_loop().call_soon
 
-        def heard(*told: Any) -> None:
-            soon(hear, *told)
+        def heard(*answer: Any) -> None:
+            soon(hear, *answer)
 
         try:
             stream = await self._ready()
@@ -126,7 +126,7 @@ class NodeStream:
 class PendingQuestion:
     """A question that waits for its answer: to the stream it is a future."""
 
-    __slots__ = ("_hear", "_owner", "_question", "_route", "_script", "_sent", "_stream", "_told")
+    __slots__ = ("_done", "_hear", "_owner", "_question", "_route", "_script", "_sent", "_stream")
 
     def __init__(  # all that is needed to ask it again
         self,
@@ -144,14 +144,14 @@ class PendingQuestion:
         self._hear = hear
         self._script = script
         self._sent = owner.node.now()
-        self._told = False
+        self._done = False
 
     def done(self) -> bool:
         """Not before it is answered: a late vote is of use too."""
-        return self._told
+        return self._done
 
     def set_result(self, reply: Any) -> None:
-        self._told = True
+        self._done = True
         owner = self._owner
         if type(reply) is not list:
             if wire.unscripted(reply):
@@ -177,7 +177,7 @@ class PendingQuestion:
             self._owner.send(stream, self._route, question, self._hear)
 
     def set_exception(self, error: BaseException) -> None:
-        self._told = True
+        self._done = True
         # As a future does it: the waiting caller goes on in a step of its own.
         loop = asyncio.get_running_loop()
         loop.call_soon(self._owner.lose, self._question, self._hear, error)

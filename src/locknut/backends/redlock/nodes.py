@@ -191,13 +191,13 @@ class NodeSet:
         """Whether so many of the nodes asked are silent that the rest is not a majority."""
         known = [node.at for node in self.nodes if node.silent]
         spare = len(self.nodes) - answers.needed
-        return len(known) > spare and len(answers.out.intersection(known)) > spare
+        return len(known) > spare and len(answers.unanswered.intersection(known)) > spare
 
     def heard(self, node: int, clock: int, sent: float, received: float) -> None:
         """Take in a node's clock. A clock that was set is not believed for a while."""
         self.nodes[node].silent, self.nodes[node].waited = False, 0.0
         with self._mutex:
-            step = self.clocks[node].told(clock, sent, received)
+            step = self.clocks[node].observe(clock, sent, received)
             if step:
                 self.nodes[node].stepped(step)
 

@@ -41,7 +41,7 @@ class Question(NamedTuple):
     about: int = 0
     """Which claim of a batch it is about."""
     owed: Claim | None = None
-    """The claim that this takes back: if the node does not answer, it is told again later."""
+    """The claim that this takes back: if the node does not answer, it is asked again later."""
 
 
 class NotSent(BackendUnavailable):

@@ -27,6 +27,8 @@ from locknut.drivers.redis.lua_scripts import Script
 MARKER: Final = b"locknut:redlock"
 SUFFIX: Final = b":redlock"
 PARTS: Final = (b"", b":fence", b":alive", b":line", b":info")
+IN_USE: Final = (b"", b":line")
+"""Those that only a lock has which somebody holds or waits for."""
 GUARD: Final = 0.5
 """Seconds for which a node keeps a hold beyond the time that its holder counts on. A clock that is
 set by more is noticed by every client: it may be a fifth of a second off on either side (S6), and

@@ -25,7 +25,7 @@ from locknut.runtimes.deadlines import time_left
 
 Heard = Callable[[Question, Any, float], bool]
 """Called with an answer (or an error) and its time of sending; returns whether that decides it."""
-Note = Callable[[int, Sequence[int]], None]
+OnAnswer = Callable[[int, Sequence[int]], None]
 """Called with each node's answer, whether it comes in time or late."""
 Until = Callable[[], float]
 """Until when to wait for the silent nodes: less long once a majority has answered."""
@@ -37,8 +37,8 @@ TRYING: Final = 0.6
 nodes. A caller with more time asks again."""
 
 
-def _not_noted(_node: int, _answer: Sequence[int]) -> None:
-    """The answer tells nothing that a later round needs."""
+def _ignored(_node: int, _answer: Sequence[int]) -> None:
+    """Nothing in the answer is needed by a later round."""
 
 
 class RoundsBackend(ABC):
@@ -75,12 +75,12 @@ class RoundsBackend(ABC):
         *,
         plain: bool = False,
         guarded: bool = True,
-        note: Note = _not_noted,
+        on_answer: OnAnswer = _ignored,
         patience: float = PATIENCE,
     ) -> Round:
         asked = self._all if nodes is None else nodes
         answers = Round(asked, len(self._all))
-        heard = self._hears(answers, decided, plain=plain, guarded=guarded, note=note)
+        heard = self._hears(answers, decided, plain=plain, guarded=guarded, on_answer=on_answer)
         questions = [Question(at, words) for at in asked]
         await self._ask(questions, heard, self._until(answers, patience=patience))
         if guarded and not plain and not answers.decided:
@@ -99,7 +99,7 @@ class RoundsBackend(ABC):
             if first is None or self._set.silent(first):
                 return min(most, began + self.limit)
             if self.now() >= most:
-                self._set.waited_in_vain(first.out, most - began, PATIENCE)
+                self._set.waited_in_vain(first.unanswered, most - began, PATIENCE)
             return most
 
         return until
@@ -111,11 +111,11 @@ class RoundsBackend(ABC):
         *,
         plain: bool = False,
         guarded: bool = True,
-        note: Note = _not_noted,
+        on_answer: OnAnswer = _ignored,
     ) -> Heard:
-        """What fills a round. In a guarded round a vote of a node with a wrong clock does not
-        count. That is known only when other nodes have answered, so it is checked when all seems
-        decided.
+        """Return what fills a round. In a guarded round a vote of a node with a wrong clock does
+        not count. That is known only when other nodes have answered, so it is checked when all
+        seems decided.
         """
         # Fewer answers than this can decide nothing, whatever they are.
         soonest = max(1, min(answers.needed, len(answers.asked) - answers.needed + 1))
@@ -125,7 +125,7 @@ class RoundsBackend(ABC):
             if type(answer) is list and not plain:
                 self._set.heard(at, answer.pop(2), sent, self.now())
                 answers.answers[at] = answer
-                note(at, answer)
+                on_answer(at, answer)
             elif isinstance(answer, ReplyError):
                 answers.failures[at] = wire.failed(answer)
             elif isinstance(answer, BaseException):
@@ -150,7 +150,7 @@ class RoundsBackend(ABC):
             return True
         doubts = {at: self._set.doubts(at) for at in voters}
         unsure = [at for at, instead in doubts.items() if instead == ballots.UNSURE]
-        if unsure and answers.out and not decided(answers.without(unsure)):
+        if unsure and answers.unanswered and not decided(answers.without(unsure)):
             return False
         self._doubt(answers)
         return decided(answers)

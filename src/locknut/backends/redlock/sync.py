@@ -50,7 +50,7 @@ class BlockingBackend(RedlockBackend):
     def _rung(self, node: int, claim_id: bytes) -> None:
         waiting = self._waiting.get(claim_id.decode())
         if waiting is not None:
-            waiting.told(node)
+            waiting.rung_by(node)
 
     async def close(self) -> None:
         self._local = threading.local()

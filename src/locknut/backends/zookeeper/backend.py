@@ -45,7 +45,7 @@ ONE_SERVER: Final = frozenset(Capability) - {Capability.LEASE, Capability.REPLIC
 ENSEMBLE: Final = ONE_SERVER | {Capability.REPLICATED}
 MAX_DETACHED_TTL: Final = 30 * 86400.0
 NET: Final = 30.0
-"""Ask again after so many seconds without a ring: watches do not fail, operators delete nodes."""
+"""Seconds without a ring after which we ask again: watches do not fail, operators delete nodes."""
 
 
 class ZooKeeperBackend(Asker, BaseBackend):
@@ -126,8 +126,7 @@ class ZooKeeperBackend(Asker, BaseBackend):
         mark = node_names.owner_mark(claim.owner) if claim.mode is Mode.EXCLUSIVE else ""
         if mark and (line := await node_swaps.join_owner(self, state, mark)) is not None:
             return line
-        # From here on until it is noted: whoever waits may be interrupted.
-        state.outcome_unknown = True
+        state.outcome_unknown = True  # until `stood` has noted the node: we may be interrupted
         refused = False
         for _ in range(10):
             made, *children = await self.ask(*self.standing(state))
@@ -207,14 +206,14 @@ class ZooKeeperBackend(Asker, BaseBackend):
     async def renew(self, claims: Sequence[Claim]) -> list[Renewed]:
         session = self.session
         held = [session.states.get(claim.id) for claim in claims]
-        ours = [each for each in held if each is not None and self._holds(each)]
+        ours = [each for each in held if each is not None and self.holds(each)]
         sent = self.now()
         folders = contenders.note_folders(self, claims)
-        requests = [Exists(each.path, None) for each in ours]
-        requests += [GetData(folder, None) for folder in folders]
+        nodes = [Exists(each.path, None) for each in ours]
+        notes = [GetData(folder, None) for folder in folders]
         # Many holds that are due one after the other do not need a write each.
         first = PROVING if session.proof.wants(sent) else Sync("/")
-        _, *stats = await self.answers([first, *requests])
+        _, *stats = await self.answers([first, *nodes, *notes])
         stats, data = stats[: len(ours)], stats[len(ours) :]
         self.refuse(stats, NoAuthError)
         found = {each.claim.id for each, stat in zip(ours, stats, strict=True) if stat is not None}
@@ -226,7 +225,7 @@ class ZooKeeperBackend(Asker, BaseBackend):
         state = self.session.states.get(claim.id)
         if state is not None and state.epoch != self.session.epoch:
             return Renewal.UNKNOWN  # the end of a session is reported, and not as a break
-        if claim.id not in found or state is None or not self._holds(state):
+        if claim.id not in found or state is None or not self.holds(state):
             return Renewal.LOST
         until = self.session.proof.until()
         if until <= self.now():
@@ -234,7 +233,7 @@ class ZooKeeperBackend(Asker, BaseBackend):
         full = pacing.validity(sent, claim.ttl or self.max_ttl)
         return Renewal.HELD if until >= full else HeldUntil(until)
 
-    def _holds(self, state: ClaimState) -> bool:
+    def holds(self, state: ClaimState) -> bool:
         return state.granted and state.epoch == self.session.epoch
 
     async def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:  # noqa: ARG002 -- see no_tombstones

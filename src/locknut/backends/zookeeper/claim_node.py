@@ -54,7 +54,7 @@ class ClaimState:
         self.raw = 0
         self.granted = False
         self.outcome_unknown = False
-        """Whether a node may have been made, or given another name, of which we were not told."""
+        """Whether a node may have been made, or given another name, without our knowing it."""
         self.retry_in = 0.0
         self.behind: str | None = None
         """The node that stood before ours at the last look; None: look again."""
@@ -69,7 +69,7 @@ class ClaimState:
         return f"{self.folder}/{self.node}"
 
     def path_of(self, node: Node) -> str:
-        """Of one that stands where this one may stand."""
+        """The path of another node in the line, or among the leases, of this key."""
         return f"{self.folders[-1 if node.mode is Mode.PERMIT else 0]}/{node.name}"
 
     def begin_again(self, epoch: int) -> None:
@@ -82,7 +82,9 @@ class ClaimState:
         self.outcome_unknown = True
 
     def stand(self, name: str, raw: int) -> None:
-        """Its node has that name. Doubtful until all is noted: whoever notes may be interrupted."""
+        """Note that its node has that name. `outcome_unknown` ends last, because we may be
+        interrupted in between (Ctrl-C).
+        """
         found = node_names.node(name)
         holds = found is not None and found.mode is Mode.PERMIT
         self.folder = self.folders[-1 if holds else 0]
@@ -111,7 +113,7 @@ class ClaimState:
             self._session.unwatch(path, self.stirred)
 
     def _heard(self, path: str, asked: Batch) -> None:
-        """On kazoo's thread, like all that follows."""
+        """Called on kazoo's thread, like all that follows."""
         if self.watching != path:
             self._session.unwatch(path, self.stirred)  # we gave this watch up before it was there
         elif asked.failed:

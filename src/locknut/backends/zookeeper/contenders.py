@@ -73,13 +73,13 @@ async def break_hold(asker: Asker, key: str, raw: int | None, note: str = "") ->
         if not isinstance(answer, NoNodeError):
             broken.append(each.shown)
             if each.node.id in here:
-                asker.session.tell(each.node.id, Broken(note) if note else Renewal.LOST)
+                asker.session.notify(each.node.id, Broken(note) if note else Renewal.LOST)
     return LockInfo(key, tuple(broken)) if broken else None
 
 
 async def _all_keys(asker: Asker, namespace: str | None) -> dict[str, str]:
-    """Every lock's node of a namespace, or of all under the root, by its key; others' nodes look
-    like empty ones, and so do those that we may not see.
+    """The nodes of all locks of a namespace, or of all namespaces under the root, by key. Nodes of
+    other programs look like unused locks, and so do those that we may not see.
     """
     root = asker.session.settings.root
     _, namespaces = await asker.answers([Sync(root or "/"), GetChildren(root or "/", None)])
@@ -99,7 +99,7 @@ async def _all_keys(asker: Asker, namespace: str | None) -> dict[str, str]:
 
 
 async def _used(asker: Asker, keys: dict[str, str]) -> list[str]:
-    """Those under which anybody stands; the server removes empty ones after a while."""
+    """The keys under whose nodes anybody stands; the server removes empty nodes after a while."""
     used: list[str] = []
     names = list(keys)
     for start in range(0, len(names), _BATCH):
@@ -118,7 +118,7 @@ class Contender(NamedTuple):
     path: str
     shown: Holder
     permits: int | None
-    """How many there are, as it says itself; other clients do not."""
+    """How many permits the semaphore has, as our own nodes say; those of other clients do not."""
 
 
 class Contenders(NamedTuple):
@@ -156,8 +156,9 @@ async def _contenders(asker: Asker, folder: str) -> Contenders:
 
 
 def _in_use(leases: int, permits: int | None, waiting: list[Contender]) -> int:
-    """Curator's first waiter has a lease already that does not count before there is room for it:
-    the last one. Where nobody says how many there are, it is there if Curator's waits at all.
+    """How many of the leases are held. Curator's first waiter already has a lease, the last one,
+    which does not count before there is room for it. Where no node says how many permits there are,
+    we take that lease to be there if anybody waits.
     """
     if permits is not None:
         return min(leases, permits)
@@ -165,7 +166,7 @@ def _in_use(leases: int, permits: int | None, waiting: list[Contender]) -> int:
 
 
 async def _read_nodes(asker: Asker, folder: str, line: Sequence[Node]) -> list[Contender]:
-    """Those under this node who are still there."""
+    """Read these nodes, and leave out those that have gone meanwhile."""
     seen: list[Contender] = []
     for start in range(0, len(line), _BATCH):
         batch = [(node, f"{folder}/{node.name}") for node in line[start : start + _BATCH]]
@@ -195,7 +196,7 @@ def _shown(mode: Mode, facts: dict[str, Any], answer: tuple[bytes, Any]) -> Hold
 
 
 async def leave_note(asker: Asker, folder: str, ids: Sequence[str], note: str) -> None:
-    """Before the nodes of these claims are deleted. The break does not depend on it."""
+    """Write the note, before these claims lose their nodes. A break does not depend on it."""
     with suppress(BackendError):
         (found,) = await asker.answers([GetData(folder, None)])
         if isinstance(found, tuple) and (not found[0] or _unpack_note(found[0]) is not None):
@@ -225,15 +226,9 @@ def add_notes(
             for claim_id in named.keys() & set(ids):
                 answers[named[claim_id]] = Broken(note)
             left = [each for each in ids if each not in named]
-            _cross_out(asker, folder, left, found[folder])
-
-
-def _cross_out(asker: Asker, folder: str, left: list[str], found: tuple[bytes, Any]) -> None:
-    """Nobody waits for this: a note that stays harms nobody."""
-    ids, note = _unpack_note(found[0]) or ([], "")
-    if len(left) < len(ids):
-        written = _pack_note(left, note) if left else b""
-        asker.session.post(SetData(folder, written, found[1].version))
+            if len(left) < len(ids):  # nobody waits for this: a note that stays harms nobody
+                written = _pack_note(left, note) if left else b""
+                asker.session.post(SetData(folder, written, found[folder][1].version))
 
 
 def _pack_note(ids: list[str], note: str) -> bytes:
@@ -241,7 +236,7 @@ def _pack_note(ids: list[str], note: str) -> bytes:
 
 
 def _unpack_note(data: bytes | None) -> tuple[list[str], str] | None:
-    """Whom the note is for, and what it says; None if this is no note of ours."""
+    """Whom the note is for, and what it says; None if this is not a note of ours."""
     try:
         facts = json.loads((data or b"").decode())
         return [str(each) for each in facts[_MARK]], str(facts["note"])

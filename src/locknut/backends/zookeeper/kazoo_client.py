@@ -25,7 +25,7 @@ from locknut.backends.zookeeper.settings import Settings
 from locknut.runtimes import sockets
 
 LOGGER: Final = logging.getLogger("locknut.zookeeper")
-LOGGER.addHandler(logging.NullHandler())  # every try to reconnect is told: not on the screen
+LOGGER.addHandler(logging.NullHandler())  # it logs every attempt to reconnect: not on the screen
 CONNECTS_PER_SESSION: Final = 6
 """How many servers in a row may fail to answer before a session is over."""
 _ENOUGH: Final = 1000

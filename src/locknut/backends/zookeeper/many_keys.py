@@ -53,7 +53,7 @@ async def release_all(backend: ZooKeeperBackend, claims: Sequence[Claim]) -> lis
     for claim in claims:
         state = session.states.get(claim.id)
         if state is None or state.outcome_unknown or not state.node or state.epoch != session.epoch:
-            continue  # each by itself
+            continue  # it is released by itself, below
         state.forget_watch()
         known[claim.id] = state
     gone: dict[str, bool] = {}

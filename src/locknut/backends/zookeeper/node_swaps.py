@@ -1,8 +1,9 @@
 """One node in the place of another, in one step: entering a semaphore, joining an owner,
 downgrading, detaching, attaching.
 
-The new node has the number of the old one, as Curator's reader inside a writer has: so it stands
-where that stood, and nobody can come in between; but for a lease, which is numbered among leases.
+The new node has the number of the old one, as Curator's reader inside a writer has. So it stands
+where the old one stood, and nobody can come in between. Only the lease of a semaphore gets a new
+number, because leases are numbered among themselves.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from kazoo.protocol.serialization import CheckVersion, Create, Delete, Exists, G
 from locknut.backends.zookeeper import contenders, node_names, recipe, requests
 from locknut.backends.zookeeper.node_names import Node
 from locknut.backends.zookeeper.requests import facts_in
+from locknut.core.ports import NEVER
 from locknut.core.values import Claim, Mode
 
 if TYPE_CHECKING:
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from locknut.backends.zookeeper.claim_node import ClaimState
 
 _TRIES = 10
-NEVER = float("inf")
 
 
 async def enter(backend: ZooKeeperBackend, state: ClaimState) -> bool:
@@ -82,7 +83,7 @@ async def join_owner(backend: ZooKeeperBackend, state: ClaimState, mark: str) ->
 async def downgrade(backend: ZooKeeperBackend, claim: Claim) -> bool:
     """Put a reader's node in the place of the writer's."""
     state = backend.session.states.get(claim.id)
-    if state is None or not backend._holds(state):
+    if state is None or not backend.holds(state):
         return False
     old, folder = node_names.node(state.node), state.folder
     if old is None or old.mode is Mode.SHARED:
@@ -104,7 +105,7 @@ async def downgrade(backend: ZooKeeperBackend, claim: Claim) -> bool:
 async def detach(backend: ZooKeeperBackend, claim: Claim, ttl: float) -> bool:
     """Put a node that belongs to no session in the place of ours."""
     state = backend.session.states.get(claim.id)
-    if state is None or not backend._holds(state):
+    if state is None or not backend.holds(state):
         return False
     old = node_names.node(state.node)
     if old is None:
@@ -122,14 +123,14 @@ async def detach(backend: ZooKeeperBackend, claim: Claim, ttl: float) -> bool:
 
 
 async def attach(backend: ZooKeeperBackend, detached: Claim, claim: Claim) -> ClaimState | None:
-    """A node of our session in the place of the detached one: only the first who asks gets it."""
+    """Put a node of our session in the place of the detached one; only the first caller gets it."""
     state = backend.session.state_of(claim)
     folder = state.folders[-1]
-    if backend._holds(state):
+    if backend.holds(state):
         return state
     for _ in range(_TRIES):
         line = await backend.line(folder, fresh=True)
-        mine = recipe.find(line, claim.id)  # the answer to an earlier asking was lost
+        mine = recipe.find(line, claim.id)  # there, if the answer to an earlier swap was lost
         old = mine or recipe.find(line, detached.id)
         if old is None or (mine is None and not old.detached):
             break
@@ -148,7 +149,7 @@ async def attach(backend: ZooKeeperBackend, detached: Claim, claim: Claim) -> Cl
 
 
 async def undo_attach(backend: ZooKeeperBackend, claim: Claim, detached: Claim) -> None:
-    """A detached node again in the place of the one that took it over, if that was done at all.
+    """Put a detached node back in the place of the one that took it over, if that was done at all.
     What this session sent before has arrived before, so no late `attach` has to be barred.
     """
     session = backend.session
@@ -177,9 +178,9 @@ async def expire_detached(
 
     No server counts that time: every waiter counts it, from when it first saw the hold.
     """
-    detached = [each for each in line if each.detached and each.mode is not Mode.SHARED]
-    if own.mode is Mode.EXCLUSIVE:
-        detached = [each for each in line if each.detached]
+    detached = [each for each in line if each.detached]
+    if own.mode is not Mode.EXCLUSIVE:
+        detached = [each for each in detached if each.mode is not Mode.SHARED]
     left = NEVER
     seen = backend.session.detached
     for each in detached:

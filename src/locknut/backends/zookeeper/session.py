@@ -78,7 +78,7 @@ class Session:
         """
         self._listeners.append(on_notice)
 
-    def tell(self, claim_id: str | None, what: Notice) -> None:
+    def notify(self, claim_id: str | None, what: Notice) -> None:
         for on_notice in list(self._listeners):
             on_notice(claim_id, what)
 
@@ -187,10 +187,10 @@ class Session:
             self.epoch += 1
             self.proof.lost()
             self.refused = self._client.client_state == "AUTH_FAILED"
-            self.tell(None, Renewal.LOST)
+            self.notify(None, Renewal.LOST)
             self._ring_all()
         else:
-            self.tell(None, Renewal.UNKNOWN)
+            self.notify(None, Renewal.UNKNOWN)
 
     def _ring_all(self) -> None:
         for state in list(self.states.values()):

@@ -57,7 +57,7 @@ class Proof:
         """Touches for which the third answer is missing, and when the second came."""
 
     def connected(self, sent: float, at: float, timeout: float, new: bool) -> None:
-        """A connection was answered; what another connection was told is of no use for it. What was
+        """A connection was answered; the answers to another one are of no use for it. What was
         proven stays true, but never for longer than the timeout of then or that of now.
         """
         self._since = sent if new else self._since + min(self.timeout, timeout) - timeout

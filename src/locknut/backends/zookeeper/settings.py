@@ -118,7 +118,7 @@ def _one_of(option: str, value: str, known: tuple[str, ...]) -> str:
 
 
 def _tls(options: dict[str, str]) -> ssl.SSLContext:
-    """Certificates are always checked, and the server's name as well unless told otherwise."""
+    """Certificates are always checked, and so is the server's name, unless the URL says not to."""
     named = options.get("ssl_check_hostname", "true")
     try:
         context = ssl.create_default_context(cafile=options.get("ssl_ca_certs"))

@@ -1,7 +1,7 @@
 """From a user's own client of redis-py (or valkey-py) to places: its settings, not its connections.
 
-His connections stay his: what blocks, subscribes or waits for replicas would be in his way. What
-his client can do and this cannot is refused, so that nothing becomes silently weaker.
+The client's connections are not used: commands that block, subscribe or wait for replicas would be
+in the user's way. What the client can do and we cannot is refused, so nothing is silently weaker.
 """
 
 from __future__ import annotations

@@ -114,14 +114,14 @@ class Connection:
         return reply
 
     def send_within(self, packed: bytes, seconds: float) -> Any:
-        """The answer, or NOTHING if there is none within so long."""
+        """The answer, or NOTHING if none comes within this time."""
         if seconds == math.inf:
             return self.send(packed)
         self._sendall(packed)
         return self.next_within(seconds)
 
     def next_within(self, seconds: float) -> Any:
-        """What the server says next on its own, or NOTHING if it is silent for so long."""
+        """What the server says next on its own, or NOTHING if it is silent for this time."""
         if seconds == math.inf:
             return self.next()
         until = monotonic() + seconds
@@ -143,7 +143,7 @@ class Connection:
         return not poll.poll(0)
 
     def interrupt(self) -> None:
-        """From another thread: whoever waits for an answer here gets an error instead."""
+        """From another thread: a caller that waits for an answer here gets an error instead."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 

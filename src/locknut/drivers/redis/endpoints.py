@@ -31,7 +31,7 @@ log = logging.getLogger("locknut.redis")
 
 
 class Clock(Protocol):
-    """What connections take from the runtime of whoever uses them: time, and chance."""
+    """What connections take from the runtime of their user: time, and chance."""
 
     def now(self) -> float: ...
 
@@ -86,8 +86,8 @@ class Follower(Protocol):
 class Latest:
     """Which server was reached last, by any of an engine's backends: it is the one to believe.
 
-    A deposed master may go on answering whoever is still connected to it. So when one backend has
-    found its successor, the others leave it too, and what it answers from then on is no answer.
+    A deposed master may go on answering clients that are still connected to it. So when one backend
+    has found its successor, the others leave it too, and its later answers do not count.
     """
 
     def __init__(self) -> None:
@@ -127,7 +127,7 @@ class Latest:
             listener()
 
     def forked(self) -> None:
-        """In a child, whoever had the mutex is not there to give it back."""
+        """In a child, the thread that had the mutex does not exist."""
         self._mutex = threading.Lock()
 
 
@@ -138,7 +138,7 @@ def overtaken(settings: Settings) -> BackendUnavailable:
 
 
 class Endpoint(Protocol):
-    """Who is to be spoken to: one server at a time, though not always the same."""
+    """The server to speak to: one at a time, though not always the same."""
 
     settings: Settings
     """How it is spoken to; where it is may be found out later."""
@@ -161,7 +161,7 @@ class ConfiguredEndpoint(Endpoint, Protocol):
 
 
 class EvictionCheck:
-    """What is looked at once per server, by whoever connects there first: eviction."""
+    """What the first connection to a server looks at, once: eviction."""
 
     def __init__(self) -> None:
         self._places: set[str] = set()

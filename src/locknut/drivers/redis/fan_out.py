@@ -49,7 +49,7 @@ class _FanOut:
 
     def answers(self) -> list[list[Any] | BackendError]:
         try:
-            # Who has to be connected to first may be gone: the others are not kept waiting for it.
+            # A node without a connection may be gone: the others do not wait for it.
             for at in sorted(range(len(self._work)), key=lambda at: not self._work[at][0].idle):
                 self._post(at)
             self._collect()

@@ -38,7 +38,7 @@ class InlineFuture(cpython.TaskFuture):
         return self.result()
 
     def set_result(self, result: Any) -> None:
-        """Only where no task is running: whoever awaits this runs before it returns."""
+        """Only where no task is running: the task that awaits this runs before it returns."""
         self._result, self._done = result, True
         callbacks, self._callbacks = self._callbacks, []
         for call, context in callbacks:

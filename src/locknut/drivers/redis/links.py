@@ -47,7 +47,7 @@ class SharedTask(Generic[T]):
     def _ended(self, task: asyncio.Task[T]) -> None:
         self._task = None
         if not task.cancelled():
-            task.exception()  # whoever waited has it; it is nobody's if nobody did
+            task.exception()  # those who waited have it; if nobody did, nobody needs it
 
     def forked(self) -> None:
         self._task = None
@@ -219,7 +219,7 @@ class Link:
         await asyncio.sleep(0)  # `overtaken` has its say
 
     def overtaken(self) -> None:
-        """From any thread: whatever the old server answers from here on is no answer."""
+        """From any thread: what the old server answers from here on does not count."""
         stream = self.stream
         if stream is not None:
             stream.soon(partial(self._leave, stream))

@@ -90,7 +90,7 @@ class Pool:
         return self.era
 
     def refused(self, reply: ReplyError) -> BackendError:
-        """The error to raise. Who is not the master (any more) is left; it will be looked for."""
+        """The error to raise. A server that is not the master (any more) is left."""
         if wire.elsewhere(reply):
             self.forget()
         return wire.failed(reply)

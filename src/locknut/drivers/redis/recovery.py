@@ -11,7 +11,7 @@ from locknut.errors import BackendUnavailable
 
 FIRST_PAUSE: Final = 0.01
 LONGEST_PAUSE: Final = 0.25
-"""Seconds a server is left alone that could not be reached: who asks meanwhile is told at once."""
+"""Seconds for which a server that could not be reached is left alone: callers fail at once."""
 _PROBES: Final = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
 """A peer that vanished without a word is noticed after half a minute, by the kernel."""
 
@@ -30,7 +30,7 @@ class Recovery:
             raise BackendUnavailable(self._why, backend="redis")
 
     def failed(self, error: Exception, clock: Clock) -> None:
-        # Once is no sign that it is gone for longer: whoever asks next may find it there.
+        # One failure does not mean that it is gone for longer: the next caller may reach it.
         pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0**self._failures) if self._failures else 0.0
         self._failures = min(self._failures + 1, 10)
         self._why = error.args[0] if error.args else type(error).__name__

@@ -1,4 +1,4 @@
-"""Where a server is to be found, told by Sentinels: asked again for every new connection.
+"""Where a server is to be found, by what Sentinels say: asked again for every new connection.
 
 An address that a Sentinel tells is not believed before the server there says itself that it is the
 master: a Sentinel may be cut off, and tell of a master that has become a replica long ago.

@@ -96,8 +96,8 @@ class Settings:
         return replace(self, username=user[0] if user else "", password=password)
 
     def in_turn(self, most: float = math.inf) -> Settings:
-        """As one of several that can be asked: for so long at most, and with a part of the caller's
-        time (`deadlines`), so that one that is silent leaves some of it to the others.
+        """The settings for one of several servers that can be asked: `most` seconds at most, and a
+        part of the caller's time (`deadlines`), so that a silent server leaves some to the others.
         """
         limits = min(self.limit, most), min(self.connect_limit, most)
         if hurried():

@@ -1,8 +1,9 @@
 """The asyncio connection: commands of all tasks in one stream, answers in the same order.
 
 A command goes out at once where nobody else waits for an answer, and else in one write with those
-of the same turn of the loop. Who awaits an answer goes on in the step that reads it. What is pushed
-comes in the same stream (RESP3), so a message is known to be younger than every answer before it.
+of the same turn of the loop. A task that awaits an answer goes on in the step that reads it.
+Messages are pushed in the same stream (RESP3), so each is known to be younger than every answer
+before it.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ MOST_UNSENT: Final = 16 * 1024 * 1024
 
 
 class Answer(Protocol):
-    """Who is told what a command was answered, in the step that reads it."""
+    """What takes the answer to a command, in the step that reads it."""
 
     def done(self) -> bool:
         """Whether nobody wants to know any more."""
@@ -79,7 +80,7 @@ class Stream(asyncio.BufferedProtocol):
         self._why: BaseException = ConnectionResetError("the server closed the connection")
         self._transport: asyncio.Transport | None = None
         self.closed = True
-        """Whether it is of no use (any more), as far as we were told."""
+        """Whether it is known to be of no use (any more)."""
         self.welcome = wire.Welcome()
         self.peer: Any = None
         self.listening: dict[bytes, None] = {}
@@ -98,12 +99,13 @@ class Stream(asyncio.BufferedProtocol):
 
     async def send_many(self, packed: Iterable[bytes]) -> list[Any]:
         """Several commands in one round trip."""
-        # Awaited one by one: `gather` of what is no future of asyncio's never ends once cancelled.
+        # One by one: these are not asyncio's futures, and a cancelled `gather` would never end.
         return [await answer for answer in [self.send(each) for each in packed]]
 
     def ask(self, packed: bytes, answer: Answer, few: int = 0) -> None:
-        """The answer is told to whoever this is. With no more than a few commands unanswered it
-        does not wait for others to go with it; nor if the server has not answered for a while.
+        """Send a command; `answer` gets what comes back. With no more than a few commands still
+        unanswered it does not wait for others to go with it; nor if the server was silent for a
+        while.
         """
         sent = self._now()  # before it is: from here on it may count
         if self._transport is None:  # lost since the caller looked
@@ -195,7 +197,7 @@ class Stream(asyncio.BufferedProtocol):
             self.abort(error)
         except (SystemExit, KeyboardInterrupt) as why:
             if answer is not None and answer.done():
-                # Of somebody who went on with his answer: the others have theirs, if it runs on.
+                # A task that went on with its answer raised it: the others get theirs.
                 self._loop.call_soon(self.buffer_updated, 0)
             else:  # Ctrl-C in between: what was read may be lost
                 self.abort(why)
@@ -259,12 +261,12 @@ class Stream(asyncio.BufferedProtocol):
             self.close()
 
     async def greet(self, *, curious: bool = False) -> None:
-        """Who we are, and which database; the server says who it is."""
+        """Send our user and the database; the server says what it is."""
         said = await self.send_many(wire.greeting(self._settings, b"3", curious=curious))
         self.welcome = wire.welcome(said, curious=curious)
 
     async def subscribe(self, *channels: bytes) -> None:
-        """Where grants are told to us, and what was broken."""
+        """The channels on which we hear of grants, and of broken holds."""
         for channel in channels:
             reply = await self.send(wire.pack(b"SUBSCRIBE", channel))
             if isinstance(reply, ReplyError):

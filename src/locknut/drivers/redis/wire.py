@@ -77,7 +77,7 @@ def greeting(settings: Settings, protocol: bytes, *, curious: bool) -> list[byte
 
 def welcome(replies: Sequence[Any], *, curious: bool) -> Welcome:
     """The answers to a greeting; an ACL may forbid the curious part, and that is all right."""
-    told = replies[-1] if curious else b""
+    memory = replies[-1] if curious else b""
     for reply in replies[:-1] if curious else replies:
         if isinstance(reply, ReplyError) and "unknown command" in str(reply):
             raise BackendError(
@@ -87,13 +87,13 @@ def welcome(replies: Sequence[Any], *, curious: bool) -> Welcome:
             raise failed(reply)
     hello = replies[0]
     facts = hello if isinstance(hello, dict) else dict(zip(hello[::2], hello[1::2], strict=True))
-    return Welcome(facts.get(b"role", b"").decode(), _policy(told))
+    return Welcome(facts.get(b"role", b"").decode(), _policy(memory))
 
 
-def _policy(told: Any) -> str:
-    if not isinstance(told, bytes):
+def _policy(memory: Any) -> str:
+    if not isinstance(memory, bytes):
         return ""
-    _, found, rest = told.partition(b"maxmemory_policy:")
+    _, found, rest = memory.partition(b"maxmemory_policy:")
     policy = rest.split(None, 1)[0].decode() if found else ""
     return "" if policy == "noeviction" else policy
 
@@ -151,7 +151,9 @@ def unscripted(reply: Any) -> bool:
 
 
 def unreachable(settings: Settings, error: BaseException) -> BackendError:
-    """There was no answer. What trying again does not mend is no outage: it is told at once."""
+    """The error for a missing answer. A fault that trying again does not mend is not an outage: it
+    is raised at once.
+    """
     if isinstance(error, ssl.SSLCertVerificationError):
         message = f"the certificate of {settings.place} was not accepted: {error.verify_message}"
         return BackendError(message, backend="redis")
@@ -181,7 +183,7 @@ def doubt(settings: Settings, error: BaseException) -> None:
 
 
 def timed_out(error: BaseException | None) -> bool:
-    """Whether nothing came within the time limit: Python's, or the kernel's; or who tells so."""
+    """Whether nothing came within the time limit, by Python, the kernel, or an error's text."""
     if isinstance(error, BackendUnavailable):
         error = error.__cause__
     return isinstance(error, TimeoutError | BlockingIOError)

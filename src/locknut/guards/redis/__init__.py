@@ -26,7 +26,7 @@ class RedisGuard(Guard):
     """Guards what belongs to one key, for one holder at a time: make a new one for each hold.
 
     The newest fence is kept beside the key, in `{key}:guard`, for ever. Everybody who changes the
-    data must come through a guard; who does not is not refused.
+    data must come through a guard; a client that does not is not refused.
     """
 
     def newest(self) -> int | None:

@@ -1,6 +1,6 @@
--- Who may go on: only the holder whose fence is the newest that entered.
+-- Which holder may go on: only the one whose fence is the newest that entered.
 -- KEYS 1 the record of the newest fence; ARGV 1 the fence, 2 'enter' or 'step'
--- Fences are compared as texts of digits: they may be longer than a number of Lua is exact (S10).
+-- Fences are compared as texts of digits: a number of Lua is not exact for long ones (S10).
 local newest = redis.call('get', KEYS[1]) or '0'
 if not string.match(newest, '^%d+$') then
   return redis.error_reply('WRONGTYPE the record of a guard holds something else')

@@ -73,7 +73,7 @@ def commands(record: str, fence: int | None, wanted: Sequence[Command]) -> Step:
 def own(
     record: str, fence: int | None, text: str, keys: Sequence[Word], words: Sequence[Word]
 ) -> Step:
-    """The user's own Lua: its KEYS and ARGV are what he gave, and it runs only if admitted."""
+    """The user's own Lua: it gets the KEYS and ARGV as given, and runs only if admitted."""
     if text.lstrip().startswith("#!"):
         raise ConfigurationError("give the script without its first line (#!lua ...)")
     return Step(_own(text), (record, *keys), (entered(fence, record), "step", *words))

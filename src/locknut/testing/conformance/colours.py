@@ -161,7 +161,7 @@ class _TaskWorker:
 
 
 async def _call(work: Callable[[], Work]) -> Any:
-    """In the worker's own task: what is called before belongs to whoever calls."""
+    """In the worker's own task: what is called before belongs to its caller."""
     return await work()
 
 

@@ -45,7 +45,7 @@ class News:
                     gate.open()
 
     async def heard(self, kind: str, times: int = 1) -> Event:
-        """Wait until this kind was told so often; the latest of them."""
+        """Wait until this kind of event came that often; return the latest of them."""
         gate = self._colour.gate()
         with self._mutex:
             self._expected.append((kind, times, gate))

@@ -1,4 +1,4 @@
-"""Semaphores: so many and no more, each permit with a lease of its own."""
+"""Semaphores: as many holders as permits, each with a lease of its own."""
 
 from __future__ import annotations
 

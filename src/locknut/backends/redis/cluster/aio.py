@@ -1,6 +1,6 @@
 """The asyncio colour on a cluster: a stream for each node, and a channel for each lock waited for.
 
-A grant is told by the script that makes it, in the lock's own slot (sharded pub/sub), so only by
+The script that makes a grant announces it, in the lock's own slot (sharded pub/sub), so only by
 the node that has the lock: on its stream it is younger than every answer before it. Where there is
 no sharded pub/sub (before 7.0), messages take ways of their own through the cluster and nothing is
 known of their age: then they only ring, and the lock is asked for again.
@@ -48,7 +48,7 @@ class LoopCluster:
         """For what is confirmed: WAIT holds up the streams for everything else."""
         self._gathered = Gathered(self._judged)
         self._closed = False
-        """Who waited is woken by closing, and may have a last word: it hangs up again."""
+        """Closing wakes the waiters, which may send one last command: that one hangs up again."""
         self.refused = self.links.refused
 
     async def ask(self, script: Script, packed: bytes) -> Any:
@@ -85,7 +85,7 @@ class LoopCluster:
         return [link.send_many for link in await self.links.masters()]
 
     def hung_up(self) -> bool:
-        """The loop is told at once."""
+        """The loop learns of it at once."""
         return False
 
     async def close(self) -> None:
@@ -116,7 +116,7 @@ class ShardedDelivery(PushDelivery):
         return bulk((b"s" if self.sharded else b"p") + self._name)
 
     def channel_of(self, claim: Claim) -> bytes:
-        """Where this lock's grants are told to us, as granting.lua names it: in the lock's slot."""
+        """Where this lock's grants are announced, as granting.lua names it: in the lock's slot."""
         hold = lock_keys.hold_key(claim.key, permits=claim.mode is Mode.PERMIT)
         return b"%b:told:%b" % (hold, self._name)
 
@@ -177,7 +177,7 @@ class ShardedBackend(RedisBackend):
         return stream is not None and not stream.closed and channel in stream.listening
 
     async def _listen_to(self, channel: bytes) -> None:
-        """Before the lock is asked for once more: what is told from then on is heard."""
+        """To be awaited before the lock is asked for once more: later messages are heard."""
         subscription = self._shards.subscription(channel)
         stream = await self._cluster.links.stream_for(subscription)
         self._shards.leave_some(stream)

@@ -1,4 +1,4 @@
-"""The asyncio colour of a foreign layout: one connection, which also listens for all who wait."""
+"""The asyncio colour of a foreign layout: one connection, which also listens for all waiters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from locknut.errors import BackendError
 
 
 def asyncio_foreign_backend(endpoint: Endpoint, layout: Layout, clock: Clock) -> ForeignBackend:
-    """One connection, on which all who wait listen."""
+    """One connection, on which all waiters listen."""
     delivery = PushDelivery(clock)
     endpoint.latest.listen(delivery.moved)
     ears = LoopEars(delivery)
@@ -37,9 +37,9 @@ class LoopEars:
 
     def __init__(self, delivery: PushDelivery):
         self._delivery = delivery
-        """For what is told of holds: nobody's claim waits in it."""
+        """For news of holds: no claim waits in it."""
         self.waiters: dict[bytes, set[Signal]] = {}
-        """Who waits, by the channel."""
+        """The waiters, by the channel."""
         self._listening: Stream | None = None
         self._channels: set[bytes] = set()
         """What that stream is subscribed to."""
@@ -76,9 +76,9 @@ class LoopEars:
             self._channels.clear()
         if channel not in self._channels:
             self._channels.add(channel)
-            stream.send(wire.pack(b"SUBSCRIBE", channel)).add_done_callback(self._told)
+            stream.send(wire.pack(b"SUBSCRIBE", channel)).add_done_callback(self._subscribed)
 
-    def _told(self, future: InlineFuture) -> None:
+    def _subscribed(self, future: InlineFuture) -> None:
         if not future.cancelled() and future.exception() is None:
             reply = future.result()
             if isinstance(reply, ReplyError):
@@ -93,7 +93,7 @@ class LoopEars:
             signal.notify()
 
     def lost(self, stream: Stream) -> None:
-        """Who waits asks again at once, and so connects and subscribes again."""
+        """All waiters ask again at once, and so connect and subscribe again."""
         self._delivery.lost(stream)
         for signals in self.waiters.values():
             for signal in signals:

@@ -1,5 +1,5 @@
-"""The verbs in a foreign layout, the same in both colours. Nobody is granted what he did not ask
-for: a release frees the key and tells so, and who waits asks again.
+"""The verbs in a foreign layout, the same in both colours. Nothing is granted unasked: a
+release frees the key and announces it, and all waiters ask again.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class Ears(Protocol):
         """Rings while it lasts."""
 
     async def ready(self, channel: bytes) -> None:
-        """Before the lock is asked for once more: what is told from then on is heard."""
+        """To be awaited before the lock is asked for once more: later messages are heard."""
 
     def listen(self, on_notice: Callable[[str | None, Notice], None]) -> None:
-        """Have it told what is learned of holds without asking for it."""
+        """Call it with what is learned of holds without asking for it."""
 
     def close(self) -> None:
-        """Nobody is told anything any more."""
+        """No messages are delivered any more."""
 
     def forked(self) -> None:
         """In a forked child: who waits is the parent's."""

@@ -28,7 +28,7 @@ class Layout(ABC):
 
     @abstractmethod
     def channel(self, name: bytes) -> bytes:
-        """Where a release is told."""
+        """Where a release is announced."""
 
     def ear(self, name: bytes, mark: bytes, *, fair: bool) -> bytes:  # noqa: ARG002 -- Redisson's are
         """The channel that a waiter listens to."""

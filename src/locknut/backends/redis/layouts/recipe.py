@@ -66,7 +66,7 @@ class ForeignRecipe:
         return self._layout.ear(claim.key.encode(), self.mark(claim), fair=claim.fair)
 
     def seen(self, name: str, reply: Any) -> LockInfo | None:
-        """What `inspect` told; None if nobody holds it."""
+        """The answer of `inspect`; None if nobody holds the lock."""
         holders = tuple(self._holder(*each) for each in reply)
         return LockInfo(name, holders) if holders else None
 

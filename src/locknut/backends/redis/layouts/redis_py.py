@@ -13,7 +13,7 @@ POLL: Final = 0.1
 
 
 class RedisPy(Layout):
-    """A string at the bare name, with what its holder proves himself with."""
+    """A string at the bare name, with what its holder proves itself with."""
 
     name = "redis-py"
     capabilities = frozenset(

@@ -22,7 +22,7 @@ _OWNER: Final = re.compile(rb"([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-
 
 
 class Redisson(Layout):
-    """A hash at the bare name; whoever waits listens to the name's channel."""
+    """A hash at the bare name; waiters listen to the name's channel."""
 
     name = "redisson"
     capabilities = frozenset(

@@ -104,7 +104,7 @@ class Listening:
         try:
             if self._connection is None:
                 await within(self._subscribe(), until)
-                return True  # what was told in between was not heard: ask
+                return True  # a message in between was not heard: ask
             connection = self._connection
             if not self._pool.current(connection):
                 self._let_go(None)

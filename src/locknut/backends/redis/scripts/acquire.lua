@@ -1,7 +1,7 @@
 -- Ask for a hold. Answers its number, or {ask again in ms, number of the last grant}: then the claim
--- stands in line, and is told where it said.
--- ARGV 1 claim id and what people may see, 2 ttl, 3 mode, 4 limit of permits, 5 where to tell it:
--- nowhere if it does not wait, 6 its client, which shows by `attend` that it is there
+-- stands in line, and gets a message when it is granted.
+-- ARGV 1 claim id and what people may see, 2 ttl, 3 mode, 4 limit of permits, 5 where that message
+--      goes: '' if the claim does not wait, 6 its client, which shows by `attend` that it is alive
 
 -- include fence
 
@@ -18,7 +18,7 @@ local tombstone = redis.call('zscore', ALIVE, '-' .. id)
 if tombstone and tonumber(tombstone) > now then
   return {1000, 0}
 end
-local left = false -- ms until the first of those who share has run out
+local left = false -- ms until the first of several holds has run out
 holder = redis.pcall('getrange', HOLD, 0, 31)
 if type(holder) == 'string' and holder ~= '' and holder ~= id then
   kind = 'string' -- somebody else has it alone: there is nothing to settle, and nobody fits
@@ -44,7 +44,7 @@ else
   settle(id)
   if kind ~= 'string' then
     local first = redis.call('zrange', LINE, 0, 0)[1]
-    -- An owner goes past the line into his own hold, or he would wait for himself.
+    -- An owner goes past the line into its own hold, or it would wait for itself.
     local rejoins = kind == 'zset' and string.sub(mode, 1, 1) == 'o'
     if (rejoins or not first or first == id) and fits(mode, limit) then
       leave(id)
@@ -62,14 +62,14 @@ end
 if ARGV[5] == '' then
   return {1000, 0}
 end
--- Behind all who are there, also those who came before the clock was set back.
+-- The claim stands behind all others, including those that came before the clock was set back.
 local last = tonumber(redis.call('zrange', LINE, -1, -1, 'WITHSCORES')[2] or 0)
 redis.call('zadd', LINE, 'NX', math.max(time[1] * 1000000 + time[2], last + 1), id)
 redis.call('zadd', ALIVE, now + SILENCE, ARGV[6])
 redis.call('hset', INFO, id, table.concat({ARGV[3], ARGV[2], ARGV[4], ARGV[5], ARGV[6], shown}, ' '))
 stay()
 
--- Only the first two are told when the hold runs out: all of them would be a herd (L6).
+-- Only the first two learn when the hold runs out: all of them would be a herd (L6).
 local retry = 1000
 if redis.call('zrank', LINE, id) < 2 then
   if not left then

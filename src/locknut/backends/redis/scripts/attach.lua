@@ -1,7 +1,7 @@
 -- Swap the id of a detached hold for a new one, and renew it: a compare-and-swap (S15).
 -- Answers the hold's number, or 0: it is not there any more. Asked again it finds its own.
--- The same way back: whoever gives an attach up swaps the new id for the detached one, and is never
--- heard of again; the hold is detached as it was, for the next one to attach.
+-- The same works backwards: a client that gives an attach up swaps the new id for the detached one,
+-- and is never heard of again. The hold is then detached as it was, for the next client to attach.
 -- ARGV 1 old id, 2 new id and what people may see, 3 ttl, 4 mode, 5 limit, 6 tombstone's time,
 --      7 'back' or ''
 
@@ -32,7 +32,7 @@ if back then
   redis.call('zrem', ALIVE, '-' .. id)
 end
 if raw > 0 or back then
-  bury(old, tonumber(ARGV[6])) -- nobody's from now on: a late sending of it must not get in (L3)
+  bury(old, tonumber(ARGV[6])) -- from now on a late sending of it must not get in (L3)
 end
 settle()
 keep()

@@ -1,8 +1,8 @@
--- Show that a client is there, for all its claims in this line: one question in place of each one's.
+-- Show that a client is alive, for all its claims in this line: one command in place of one for each.
 -- Answers {ask again in ms, number of the last grant, 1 if one of the claims is lost, else 0}; 0 ms if
--- the first claim is granted. This is also who cuts down what runs out too late: a hold from before
--- the clock was set back.
--- ARGV 1 the client, 2 and on: some of its claims, the first one that of who asks
+-- the first claim is granted. This verb also shortens a hold that would run out too late, because it
+-- is from before the clock was set back.
+-- ARGV 1 the client, 2 and on: some of its claims; the first one is that of the caller
 
 -- include keys
 -- include fence
@@ -49,7 +49,7 @@ local retry = 1000
 if holds(first) then
   retry = 0
 else
-  -- Only who has one of the first two is told when the hold runs out: all would be a herd (L6).
+  -- Only the clients of the first two learn when the hold runs out: all would be a herd (L6).
   for _, id in ipairs(redis.call('zrange', LINE, 0, 1)) do
     local of = string.match(redis.call('hget', INFO, id) or '', '^%S+ %d+ %d+ %S+ (%S+) ')
     if of == client then

@@ -1,5 +1,5 @@
 -- Turn an exclusive hold into a shared one, and let the readers at the head of the line in.
--- Answers 1, or 0: not held. Asked twice is asked once.
+-- Answers 1, or 0: not held. Asking twice is the same as asking once.
 -- ARGV 1 claim id
 
 -- include keys

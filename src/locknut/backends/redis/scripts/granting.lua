@@ -1,4 +1,4 @@
--- How a lock goes to somebody alone, and to the first in line without becoming free.
+-- How a lock goes to one exclusive holder, and to the first in line without becoming free.
 local function text(number)
   return string.format('%.0f', number)
 end
@@ -10,7 +10,7 @@ local function enter_alone(id, ttl, shown)
   return next_fence(FENCE, time, ttl)
 end
 
--- Out of the line. The clients are forgotten with the last of those who wait.
+-- Take a claim out of the line. The clients are forgotten with the last waiter.
 local function leave(id)
   redis.call('zrem', LINE, id)
   redis.call('hdel', INFO, id)
@@ -23,16 +23,16 @@ local function leave(id)
   end
 end
 
--- Clients that fell silent, and tombstones that nobody needs any more.
+-- Drop the clients that fell silent, and the tombstones that nobody needs any more.
 local function drop_dead()
   for _, member in ipairs(redis.call('zrangebyscore', ALIVE, '-inf', now)) do
     redis.call('zrem', ALIVE, member)
   end
 end
 
--- Whether this client was heard of in time. One that was heard of after now was so before the clock
--- was set back. It has to be heard of again, and so have all the others from before that: or each of
--- those who died meanwhile would be let in when it is first, for as long as a grant lives.
+-- Whether this client was heard of in time. A time in the future is from before the clock was set
+-- back. Then this client has to be heard of again, and so have all others from before that moment:
+-- otherwise each dead one would be let in when it is first, for as long as a grant lives.
 local function alive(client)
   local silent_at = tonumber(redis.call('zscore', ALIVE, client) or 0)
   if silent_at > now + SILENCE then
@@ -45,8 +45,8 @@ local function alive(client)
   return silent_at > now
 end
 
--- The first in line, and what it asked for: mode, ttl, limit, where to tell it, its client, what is
--- shown. Those of dead clients are dropped on the way; `me` is here, so it is alive.
+-- The first in line, and what it asked for: mode, ttl, limit, where its message goes, its client, what
+-- is shown. Claims of dead clients are dropped on the way; `me` is here, so it is alive.
 local function first_in_line(me)
   local id = redis.call('zrange', LINE, 0, 0)[1]
   while id do
@@ -66,10 +66,11 @@ local function denied(answer)
   return type(answer) == 'table' and answer['err'] and not string.find(answer['err'], 'non local', 1, true)
 end
 
--- An inbox of its own (l, b) for a waiter that pops (from one connection: L5), a channel for one that
--- listens: c its own, s and p (sharded or not) in this lock's slot. What nobody reads is gone with
--- the grant it speaks of. A message that cannot be left, because the slot is on its way to another
--- node, is one that was lost: the grant stands, and its owner finds it when it asks again.
+-- Send the message of a grant: into an inbox (l, b) for a waiter that pops (from one connection: L5),
+-- or to a channel for one that listens: c is its own, s and p (sharded or not) are in this lock's slot.
+-- A message that nobody reads goes with the grant it is about. One that cannot be sent, because the
+-- slot is on its way to another node, is lost: the grant stands, and its owner finds it when it asks
+-- again.
 local function tell(id, reply_to, raw, ttl)
   local message, kind_of, name = id .. text(raw), string.sub(reply_to, 1, 1), string.sub(reply_to, 2)
   if kind_of == 'c' then
@@ -77,7 +78,7 @@ local function tell(id, reply_to, raw, ttl)
   elseif kind_of == 'l' or kind_of == 'b' then
     local inbox = HOLD .. ':inbox:' .. string.sub(id, 1, 16) .. name
     if denied(redis.pcall('rpush', inbox, message)) then
-      redis.call('rpush', inbox, message) -- this time the error is told
+      redis.call('rpush', inbox, message) -- again, so that the error is raised
     end
     redis.pcall('pexpire', inbox, ttl)
   elseif kind_of == 's' then

@@ -1,7 +1,7 @@
--- Who holds and who waits, for people: no claim id is told. With 'break', holds are broken.
--- Who listens hears at once that his hold was broken; its id is worth nothing from then on. A note to
--- him decides nothing: nothing fails without it. It goes when the hold would have run out, and after
--- a day at the latest.
+-- Who holds and who waits, for people: no claim id is shown. With 'break', holds are broken.
+-- A holder that listens hears at once that its hold was broken; the claim id is worth nothing from then
+-- on. The note to the holder decides nothing, and nothing fails without it. It is removed when the hold
+-- would have run out, and after a day at the latest.
 -- Answers {holders, waiters}: {mode, number, ms left, limit, shown} and {mode, limit, shown}.
 -- ARGV 1 only this number is broken ('' for any), 2 'break', 'holders' (without the line) or '',
 --      3 a note to the holder, or ''
@@ -20,7 +20,7 @@ local holders, waiters = {}, {}
 
 local function meet(mode, raw, left, limit, shown, id)
   if breaking and (ARGV[1] == '' or ARGV[1] == text(raw)) then
-    local known = string.match(id, '^%x+$') -- the key may hold a stranger's text, which is not to be told
+    local known = string.match(id, '^%x+$') -- the key may hold a stranger's text, which must not be shown
     if known and why ~= '' then
       redis.pcall('publish', 'locknut:broken', id .. ' ' .. why) -- older clients wait for the id alone
     end

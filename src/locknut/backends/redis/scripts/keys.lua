@@ -14,14 +14,14 @@
 -- digits get lost; as an argument of a command a number is exact.
 local HOLD, FENCE, ALIVE, LINE, INFO = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local GRANT = 3000 -- how long a grant lives that its owner has not confirmed yet
-local SILENCE = 3000 -- a client not heard of for so long is dead; live ones ask every second
+local SILENCE = 3000 -- a client that was silent for this long is dead; live ones ask every second
 
 local kind, holder = 'none', false -- the type of the hold; whose it is if it is a string
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
--- Nothing stays longer than the last thing in it that runs out, and a little. To be called when
--- something was added; what was only taken out needs it not.
+-- No key stays much longer than the last thing in it that runs out. To be called when something was
+-- added; a removal alone does not need it.
 local function keep(least)
   local last = tonumber(redis.call('zrange', ALIVE, -1, -1, 'WITHSCORES')[2] or 0)
   last = math.max(last, least or 0)
@@ -36,10 +36,10 @@ local function keep(least)
     -- Before 7.2 the clock goes on while a script runs: all may have run out in this very step.
     kind = redis.call('exists', HOLD) == 1 and 'zset' or 'none'
   end
-  redis.call('pexpireat', INFO, last + 1000) -- never before the line: it tells who stands there
+  redis.call('pexpireat', INFO, last + 1000) -- never before the line: it says who stands there
 end
 
--- Who waits is there for a while: lines come and go. A tombstone or a holder may keep one of the keys
+-- Waiters stay for a while only: lines come and go. A tombstone or a holder may keep one of the keys
 -- for longer than the others, so all are looked at.
 local function stay()
   if redis.call('pttl', LINE) <= SILENCE or redis.call('pttl', INFO) <= SILENCE

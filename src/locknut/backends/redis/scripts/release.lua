@@ -1,5 +1,5 @@
 -- Give a hold back, or leave the line. Answers 1, or 0 if the claim held nothing.
--- With somebody in line the lock does not become free: it is his, in this very step.
+-- If a claim waits in line, the lock does not become free: that claim has it, in this very step.
 -- ARGV 1 claim id, 2 how long a tombstone has to stand (0: none is needed)
 local held = redis.pcall('getrange', KEYS[1], 0, 31) == ARGV[1]
 if held and ARGV[2] == '0' and redis.call('exists', KEYS[3]) == 0 then
@@ -11,7 +11,7 @@ end
 -- include fence
 -- include granting
 
--- From one to the next alone: what a crowd does all the time.
+-- From one exclusive holder to the next: what a crowd does all the time.
 if held and ARGV[2] == '0' then
   local first, mode, ttl, _, reply_to, _, shown = first_in_line()
   if mode == 'x' then

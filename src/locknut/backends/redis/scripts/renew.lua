@@ -1,5 +1,5 @@
 -- Set the time that a hold has left. Answers 1, or 0: not held (any more); this never revives. Or a
--- text: it is not held because somebody broke it, and this is the note that he left (inspect.lua).
+-- text: it is not held because somebody broke it, and this is the note about that (inspect.lua).
 -- A renewal never shortens: it may come late, after the hold was detached for longer.
 -- KEYS 1 hold, and the others (keys.lua) where the hold may be more than one plain claim's. With the
 -- hold alone this answers -1 where the others are needed: while a slot moves to another node, a
@@ -14,7 +14,7 @@ if redis.pcall('getrange', KEYS[1], 0, 31) == ARGV[1] then
     local front, back = redis.call('getrange', KEYS[1], 0, 41), redis.call('getrange', KEYS[1], 52, -1)
     redis.call('set', KEYS[1], front .. string.format('%010.0f', ARGV[2]) .. back, 'PX', ARGV[2])
   end
-  -- The fence tells this hold's number, so it has to stay; a later end is always safe (S11). It may
+  -- The fence has this hold's number, so it has to stay; a later end is always safe (S11). It may
   -- have left for another node before the hold does: then the next renewal sees to it there.
   local fence = KEYS[1] .. ':fence'
   local left = redis.pcall('pttl', fence)
@@ -47,7 +47,7 @@ if ends then
     end
   end
 else
-  leave(id) -- if it stands in line, then in one of an older state: who renews does not wait
+  leave(id) -- if it stands in line, then in a line of an older state: a claim that renews does not wait
 end
 settle()
 if kind == 'zset' then

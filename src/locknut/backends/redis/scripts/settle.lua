@@ -1,15 +1,15 @@
--- What every verb does once its short way does not fit: drop what has run out, then let in who can.
--- Put into a verb by its line "-- include settle", behind keys and granting; the verb calls settle() when it
--- has done its own.
+-- What every verb does once its short way does not fit: drop what has run out, then let in the waiters
+-- that fit. A verb includes this file by its line "-- include settle", after keys and granting, and
+-- calls settle() when its own work is done.
 
--- One look tells most: a string is one holder, whose id it begins with; nothing is nobody.
+-- One look says most: a string is one holder, whose id it begins with; no key means no holder.
 kind, holder = 'none', redis.pcall('getrange', HOLD, 0, 31)
 if type(holder) == 'string' and holder ~= '' then
   kind = 'string'
 elseif type(holder) == 'table' then
   kind = redis.call('type', HOLD)['ok']
   if kind == 'string' then
-    redis.call('getrange', HOLD, 0, 31) -- not allowed to read it: this time the error is told
+    redis.call('getrange', HOLD, 0, 31) -- we may not read it: this raises the error
   elseif kind ~= 'zset' then
     return redis.error_reply('WRONGTYPE the key of this lock holds something else: ' .. kind)
   end
@@ -20,7 +20,7 @@ elseif type(holder) == 'table' then
   kind = redis.call('type', HOLD)['ok']
 end
 
--- The number of who has it now. Alone, he had the last grant there was.
+-- The number of a holder. An exclusive holder had the last grant there was.
 local function raw_of(id)
   if kind == 'string' then
     return tonumber(redis.call('get', FENCE)) or next_fence(FENCE, time, redis.call('pttl', HOLD))
@@ -40,7 +40,7 @@ local function buried(id)
   return ends and tonumber(ends) > now
 end
 
--- Whether somebody with this wish fits beside those who hold: they are all of one mode.
+-- Whether a claim like this fits beside the holders, which are all of one mode.
 local function fits(mode, limit)
   if kind == 'none' then
     return true
@@ -65,7 +65,7 @@ local function enter(id, mode, ttl, limit, shown)
   end
   local raw
   if kind == 'zset' and string.sub(mode, 1, 1) == 'o' then
-    raw = raw_of(redis.call('zrange', HOLD, 0, 0)[1]) -- an owner enters his own hold again
+    raw = raw_of(redis.call('zrange', HOLD, 0, 0)[1]) -- an owner enters its own hold again
   else
     raw = next_fence(FENCE, time, 0) -- each holder's number stands in INFO
   end
@@ -74,11 +74,11 @@ local function enter(id, mode, ttl, limit, shown)
 end
 
 -- Grant to the first in line while they fit (L6): one writer, the readers up to the next writer, the
--- free permits. Stops at `me`, who is here to be answered and needs no message. Answers whether
+-- free permits. Stops at `me`, which is answered here and needs no message. Answers whether
 -- anybody was let in.
 local function let_in(me)
   local entered = false
-  while kind ~= 'string' do -- whoever is alone lets nobody in
+  while kind ~= 'string' do -- an exclusive holder lets nobody in
     local id, mode, ttl, limit, reply_to, _, shown = first_in_line(me)
     if not id or id == me or not fits(mode, tonumber(limit)) then
       break
@@ -91,8 +91,8 @@ local function let_in(me)
   return entered
 end
 
--- What every verb does for others. Who is let in among those that share must not run out with them:
--- the key would take him along.
+-- What every verb does for others. A claim that is let in beside other holders must not run out with
+-- them: the key would take it along.
 local function settle(me)
   if kind ~= 'string' then
     drop_dead()
@@ -102,7 +102,7 @@ local function settle(me)
   end
 end
 
--- Who holds it asks for it once more: at least the full ttl from now on, and the same number (S8).
+-- The holder asks for its hold once more: at least the full ttl from now on, and the same number (S8).
 -- Never less than is left: this may come late, after the hold was detached for longer.
 local function again(id, ttl)
   local raw = raw_of(id)

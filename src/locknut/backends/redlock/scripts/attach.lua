@@ -1,6 +1,7 @@
 -- Swap the id of a detached hold for a new one, and renew it: a compare-and-swap (S15).
--- Answers {1, number, clock}; or {0, handle, clock}: this one has it now, 0 for nobody. Asked again it
--- finds its own. When several do it at once, each may get a few nodes: then all swap back.
+-- Answers {1, number, clock}; or {0, handle, clock}: the claim with this handle has it now, 0 for none.
+-- Asked again it finds its own. When several clients attach at once, each may get a few nodes: then all
+-- swap back.
 -- Or, as for a vote, {-1, ms}, {-2, max_ttl}, {-6, 0}: a node that lost its data may have an old copy
 -- of a hold that somebody attached meanwhile, and released.
 -- ARGV 1 detached id, 2 new id and what people may see, 3 ttl, 4 tombstone's time, 0 to swap back,
@@ -29,7 +30,7 @@ if not old or (buried(id) and not back) then
   local one = redis.call('zrange', HOLD, 0, 0)[1]
   return {0, one and handle(one) or 0, clock}
 end
-local mode, raw = string.match(told_of(old) or 'x 0', '^(%S+) (%d+)')
+local mode, raw = string.match(holder_facts(old) or 'x 0', '^(%S+) (%d+)')
 local ttl, try = tonumber(ARGV[3]), back and DETACHED or GRANTED
 if old == id and try_of(id) == tonumber(DETACHED) then -- asked again, late: it was detached meanwhile
   ttl, try = prolonged(id, redis.call('zscore', HOLD, id), ttl), DETACHED
@@ -40,7 +41,7 @@ put(id, mode, ttl, tonumber(raw), shown, try)
 if back then
   redis.call('zrem', ALIVE, '-' .. id)
 else
-  -- From now on the detached claim is nobody's: a late sending of it must not get in (L3).
+  -- From now on the detached claim belongs to nobody: a late sending of it must not get in (L3).
   bury(detached, tonumber(ARGV[4]))
 end
 keep()

@@ -1,5 +1,5 @@
 -- Turn an exclusive hold into a shared one, and ring the readers at the head of the line.
--- Answers {1, 0, clock}, or {0, 0, clock}: not held here. Asked twice is asked once.
+-- Answers {1, 0, clock}, or {0, 0, clock}: not held here. Asking twice is the same as asking once.
 -- ARGV 1 claim id
 
 -- include node
@@ -8,7 +8,7 @@ local id = ARGV[1]
 if not redis.call('zscore', HOLD, id) then
   return {0, 0, clock}
 end
-local raw, shown = string.match(told_of(id) or 's 0 ', '^%S+ (%d+) (.*)$')
+local raw, shown = string.match(holder_facts(id) or 's 0 ', '^%S+ (%d+) (.*)$')
 redis.call('hset', INFO, '=' .. id, 's ' .. raw .. ' ' .. shown)
 leave(id)
 ring()

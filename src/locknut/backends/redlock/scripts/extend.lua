@@ -1,7 +1,7 @@
 -- Set the time that a hold has left. Answers {1, 0, clock}; {2, 0, clock}: it was missing here and is
--- set anew, which does not count this time; {0, 0, clock}: this node has not got it, or {0, note,
--- clock} if somebody broke it and said why; {-1, ms, clock}: nor will it take it for so long, for it is
--- in quarantine.
+-- set anew, which does not count this time; {0, 0, clock}: this node does not have it, or {0, note,
+-- clock} if somebody broke it and said why; {-1, ms, clock}: this node does not have it and does not
+-- take it for that many ms, because it is in quarantine.
 -- ARGV 1 claim id and what people may see, 2 ttl, 3 mode, 4 number, 5 '1' to set anew what is missing,
 --      6 'detach' to have it live for just that long, or '', 7 terms, 8 '1' if the nodes never lose data
 
@@ -12,7 +12,7 @@
 local id, shown = string.sub(ARGV[1], 1, 32), string.sub(ARGV[1], 33)
 local ttl, mode = tonumber(ARGV[2]), ARGV[3]
 if of_another_set(ARGV[7]) then
-  return {0, 0, clock} -- these clients are not to hold anything here any more
+  return {0, 0, clock} -- these clients must not hold anything here any more
 end
 local detaches = ARGV[6] == 'detach'
 local ends = redis.call('zscore', HOLD, id)
@@ -22,7 +22,7 @@ if ends then
   redis.call('hset', INFO, '#' .. id, detached and DETACHED or GRANTED)
   local number = tonumber(string.match(redis.call('get', FENCE) or '', '^%d+'))
   if number then
-    redis.call('pexpireat', FENCE, remembered(number)) -- it may tell of this hold
+    redis.call('pexpireat', FENCE, remembered(number)) -- it may be the number of this hold
   end
   keep()
   return {1, 0, clock}

@@ -1,7 +1,7 @@
 -- An operator says that this node has lost nothing that anybody counts on: it votes from now on.
--- Answers {1, 0, clock}; {2, 0, clock}: it does already, nothing was changed; {-2, max_ttl, clock} or
+-- Answers {1, 0, clock}; {2, 0, clock}: it votes already, nothing was changed; {-2, max_ttl, clock} or
 -- {-6, 0, clock}: it has clients with another max_ttl, or another list of nodes.
--- ARGV 1 max_ttl, 2 set, 3 '1' whatever its clients have
+-- ARGV 1 max_ttl, 2 set, 3 '1' to do it whatever settings its clients have
 
 -- include node
 
@@ -16,7 +16,7 @@ if ARGV[3] ~= '1' then
     return {-6, 0, clock}
   end
 end
-if votes and run == told('server', 'run_id') and its_set == set and tonumber(its_max_ttl) == max_ttl then
+if votes and run == reported('server', 'run_id') and its_set == set and tonumber(its_max_ttl) == max_ttl then
   return {2, 0, clock}
 end
 begin(max_ttl)

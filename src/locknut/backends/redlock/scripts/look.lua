@@ -1,4 +1,4 @@
--- Who holds and who waits here, for people: no claim id is told. With ARGV[2] given, holds are broken.
+-- Who holds and who waits here, for people: no claim id is shown. With ARGV[2] given, holds are broken.
 -- Answers {holders, waiters, clock}: {handle, mode, number, ms left, shown} and {handle, mode, shown}.
 -- ARGV 1 only the hold with this handle is broken ('' for any), 2 'break' or '', 3 a note to the holder
 --      or '': it decides nothing, and goes when the hold would have run out
@@ -12,7 +12,7 @@ local inside = {}
 for at = 1, #all, 2 do
   local id = all[at]
   inside[id] = true
-  local mode, raw, shown = string.match(told_of(id) or '', '^(%S+) (%d+) (.*)$')
+  local mode, raw, shown = string.match(holder_facts(id) or '', '^(%S+) (%d+) (.*)$')
   if not breaking or ARGV[1] == '' or ARGV[1] == text(handle(id)) then
     holders[#holders + 1] = {handle(id), mode or '?', tonumber(raw or 0), tonumber(all[at + 1]) - now, shown or ''}
     if breaking then

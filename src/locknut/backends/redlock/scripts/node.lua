@@ -1,5 +1,5 @@
--- What every verb begins with on a node of Redlock: the time, and what has run out is dropped.
--- Put into a verb by its line "-- include node".
+-- What every verb begins with on a node of Redlock: the time, and what has run out is dropped. A verb
+-- includes this file by its line "-- include node".
 --
 -- KEYS 1 marker  hash: who this node is, see ready.lua
 --      2 hold    sorted set: claim id -> expiry
@@ -12,10 +12,10 @@
 -- Modes: x exclusive, s shared, o and the owner's name for claims of one owner.
 -- Times are milliseconds of this server's clock. Every answer ends with that clock in microseconds.
 local MARKER, HOLD, FENCE, ALIVE, LINE, INFO = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local SILENCE = 3000 -- a waiter not heard of for so long is dead; live ones ask every second
+local SILENCE = 3000 -- a waiter that was silent for this long is dead; live ones ask every second
 local DAY = 86400000
-local GRANTED = '1000000000' -- the try of a hold that is granted: what gives a try back is not for it
-local DETACHED = '2000000000' -- that of a detached one: what comes late must not shorten it
+local GRANTED = '1000000000' -- the try of a granted hold: giving a try back does not touch it
+local DETACHED = '2000000000' -- that of a detached hold: a late command must not shorten it
 local OFTEN = 100000 -- microseconds: the largest clock seen is noted this often
 local BACK = 300000 -- a clock that is set back by less harms nobody: nodes keep holds for longer
 
@@ -27,21 +27,22 @@ local function text(number)
   return string.format('%.0f', number)
 end
 
-local function told(section, name)
+-- What the server itself says in INFO.
+local function reported(section, name)
   return string.match(redis.call('info', section), name .. ':([^\r\n]+)')
 end
 
 -- Now and then the node looks whether its keys can still be what they were. A clock that is behind
 -- what it was had jumped ahead, and keys ran out early then. Another history means that the server
--- took over the data of another one (REPLICAOF). Then it does not know any more who it is, and
--- whoever asks for its vote next begins a quarantine.
+-- took over the data of another one (REPLICAOF). Then the node no longer knows what it has voted for,
+-- and the next client that asks for its vote begins a quarantine.
 local known = redis.call('hmget', MARKER, 'run', 'clock', 'history')
 local seen = tonumber(known[2] or clock)
 if known[1] and (clock > seen + OFTEN or clock < seen - BACK) then
   if clock < seen - BACK then
     redis.call('hset', MARKER, 'jumped', '1') -- keys ran out early also where no data are ever lost
   end
-  if clock < seen - BACK or known[3] ~= told('replication', 'master_replid') then
+  if clock < seen - BACK or known[3] ~= reported('replication', 'master_replid') then
     redis.call('hdel', MARKER, 'run', 'votes')
   end
   redis.call('hset', MARKER, 'clock', text(clock))
@@ -57,12 +58,12 @@ for _, id in ipairs(redis.call('zrangebyscore', ALIVE, '-inf', text(now))) do
   redis.call('hdel', INFO, id)
 end
 
--- Where it says who broke a hold, and why.
+-- The key of the note that says who broke a hold, and why.
 local function note_to(id)
   return HOLD .. ':broken:' .. string.sub(id, 1, 16)
 end
 
--- What a claim is called where its id must not be told: a number, the same on all nodes.
+-- What a claim is called where its id must not be shown: a number, the same on all nodes.
 local function handle(id)
   return tonumber(string.sub(redis.sha1hex(id), 1, 12), 16)
 end
@@ -72,19 +73,19 @@ local function buried(id)
 end
 
 -- Mode, number and what people may see of a holder.
-local function told_of(id)
-  local told = redis.call('hget', INFO, '=' .. id)
-  if told then
-    return told
+local function holder_facts(id)
+  local facts = redis.call('hget', INFO, '=' .. id)
+  if facts then
+    return facts
   end
   local number, by, shown = string.match(redis.call('get', FENCE) or '', '^(%d+) (%S+) (.*)$')
   return by == id and 'x ' .. number .. ' ' .. shown
 end
 
--- The mode of those who hold: it is the same for all; false if nobody does.
+-- The mode of the holders, which is the same for all; false if nobody holds.
 local function held_as()
   local one = redis.call('zrange', HOLD, 0, 0)[1]
-  return one and (string.match(told_of(one) or '', '^%S+') or 'x')
+  return one and (string.match(holder_facts(one) or '', '^%S+') or 'x')
 end
 
 local function is_reader(id)
@@ -101,8 +102,8 @@ local function try_of(id)
   return tonumber(redis.call('hget', INFO, '#' .. id) or 1)
 end
 
--- How long a hold that ends then, if it is there, is to live when it is asked for once more: for the
--- ttl; but a detached one for no less than it has left. A renewal, or a vote, may come late.
+-- How long a hold (which ends at `ends`, if it is there) lives on when it is asked for once more: for
+-- the ttl; but a detached one for no less than it has left. A renewal, or a vote, may come late.
 local function prolonged(id, ends, ttl)
   if ends and try_of(id) == tonumber(DETACHED) then
     return math.max(ttl, tonumber(ends) - now)
@@ -116,8 +117,8 @@ local function leave(id)
   redis.call('hdel', INFO, id)
 end
 
--- Ring whoever could come in now: the first in line, or the readers up to the next writer. It is no
--- grant: each node would grant to its own first, and split the vote (L8).
+-- Ring the waiters that could come in now: the first in line, or the readers up to the next writer.
+-- This is not a grant: each node would grant to its own first waiter, and split the vote (L8).
 local function ring()
   local mode = held_as()
   if mode and mode ~= 's' then
@@ -138,12 +139,12 @@ local function ring()
   end
 end
 
--- Until when a number has to be known, in milliseconds: it may be ahead of the clock.
+-- Until when a number has to be remembered, in milliseconds: it may be ahead of the clock.
 local function remembered(number)
   return text(math.max(now, math.floor(number * 32 / 1000)) + DAY)
 end
 
--- Nothing stays longer than the last thing in it that runs out.
+-- No key stays longer than the last thing in it that runs out.
 local function keep()
   local last = tonumber(redis.call('zrange', ALIVE, -1, -1, 'WITHSCORES')[2] or 0)
   if last > 0 then

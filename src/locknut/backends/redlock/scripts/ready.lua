@@ -1,5 +1,5 @@
 -- Whether this node may vote (quarantine), and which numbers it may accept (fences).
--- Put into a verb by its line "-- include ready", after "-- include node".
+-- A verb includes this file by its line "-- include ready", after "-- include node".
 --
 -- The marker says: run (of the server process), history (of its data: the replication id), set (which
 -- list of nodes its clients have), max_ttl; clock: the largest that was seen, in microseconds; jumped:
@@ -18,25 +18,25 @@ local function floor_at(microseconds)
   return text(math.floor(microseconds / 32) + LEAD)
 end
 
--- From now on it votes, for clients with this list of nodes. What it forgot it cannot tell, so its
--- numbers begin above all that it can have accepted: by its own clock, and by the time that a majority
--- of the nodes has, if somebody told it.
+-- From now on it votes, for clients with this list of nodes. It does not know what it has forgotten, so
+-- its numbers begin above all that it can have accepted: by its own clock, and by the time that a
+-- majority of the nodes has, if a client said it.
 local function let_vote(set, majority_time)
   local run, history, max_ttl = unpack(redis.call('hmget', MARKER, 'run', 'history', 'max_ttl'))
-  redis.call('del', MARKER) -- and with it those who watched
+  redis.call('del', MARKER) -- and with it what the watching machines said
   redis.call('hset', MARKER, 'run', run, 'history', history, 'set', set, 'max_ttl', max_ttl,
     'clock', text(clock), 'floor', floor_at(math.max(clock, majority_time)),
     'votes', run .. ':' .. max_ttl .. ':' .. set)
 end
 
 -- A node that lost its data may have voted for somebody it has forgotten. It must not vote until the
--- longest ttl in use has passed. When it lost them it cannot tell either, neither by its uptime (a
+-- longest ttl in use has passed. It does not know either when it lost them, neither by its uptime (a
 -- promoted replica, or a server that was swapped in, has been up for long) nor by its own clock alone
--- (which may be behind after a boot, and be set right later): see watch.lua. To which set it belongs
--- it knows if its data tell: whoever asks may be mistaken, and is refused by the others.
+-- (which may be behind after a boot, and be set right later): see watch.lua. It takes the set that it
+-- belongs to from its data, if it is there: a client may be mistaken, and is refused by the others.
 local function begin(max_ttl, set)
   redis.call('del', MARKER)
-  redis.call('hset', MARKER, 'run', told('server', 'run_id'), 'history', told('replication', 'master_replid') or '',
+  redis.call('hset', MARKER, 'run', reported('server', 'run_id'), 'history', reported('replication', 'master_replid') or '',
     'max_ttl', text(max_ttl), 'clock', text(clock), 'began', text(now), 'floor', floor_at(clock))
   if set then
     redis.call('hset', MARKER, 'set', set)
@@ -49,7 +49,7 @@ local function hindrance(terms, trusted)
   local run, max_ttl, set = string.match(terms, '^(.-):(%d+):(.*)$')
   max_ttl = tonumber(max_ttl)
   local marker = redis.call('hmget', MARKER, 'run', 'set', 'max_ttl', 'votes', 'began', 'jumped')
-  local same = marker[1] and (marker[1] == run or marker[1] == told('server', 'run_id'))
+  local same = marker[1] and (marker[1] == run or marker[1] == reported('server', 'run_id'))
   local other = tonumber(marker[3])
   if marker[2] and marker[2] ~= set then
     return -6, 0
@@ -68,7 +68,7 @@ local function hindrance(terms, trusted)
   return -1, math.max(1, tonumber(marker[5]) + wait_for(max_ttl) - now)
 end
 
--- Whether others have another list of nodes than whoever asks on these terms.
+-- Whether others have another list of nodes than a client with these terms.
 local function of_another_set(terms)
   local set = redis.call('hget', MARKER, 'set')
   return set and set ~= string.match(terms, '^.-:%d+:(.*)$')

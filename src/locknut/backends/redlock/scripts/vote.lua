@@ -3,16 +3,16 @@
 --   {3, number}: joined the hold of the same owner, which has this number;
 --   {0, ask again in ms, ..., largest number here}: somebody else has it, and the claim stands in
 --   line if it wanted to; next time it proposes more;
---   {-1, ms}: no votes for so long; {-2, max_ttl}: other clients count on another max_ttl;
+--   {-1, ms}: no vote for that many ms; {-2, max_ttl}: other clients count on another max_ttl;
 --   {-3, 0}: this claim was withdrawn; {-6, 0}: other clients have another list of nodes.
 -- ARGV 1 claim id and what people may see, 2 ttl, 3 mode, 4 number, 5 since when it waits,
 --      6 where to ring ('' to stay out of the line), 7 how often it was tried, with this,
 --      8 terms (run of the server as the client knows it, max_ttl, set), 9 '1' if the nodes never
 --      lose data
 
--- The short way: the first try of an exclusive claim, nobody holds, nobody waits or was buried, the
+-- The short way: the first try of an exclusive claim, nobody holds or waits, there is no tombstone, the
 -- node votes on these terms, its clock was looked at a moment ago, and it knows a number, which is
--- above its floor. What does not fit goes the long way.
+-- above its floor. Everything else goes the long way.
 if ARGV[3] == 'x' and ARGV[7] == '1' then
   local marker = redis.call('hmget', KEYS[1], 'votes', 'clock')
   if marker[1] == ARGV[8] and redis.call('exists', KEYS[2], KEYS[4]) == 0 then
@@ -62,13 +62,13 @@ local function overtakes()
   return false
 end
 
--- The number of the owner's hold, as far as this node knows it; false if nobody else is in it. Whoever
--- asks again is no less a co-owner than the first time.
+-- The number of the owner's hold, as far as this node knows it; false if no other claim is in it. A
+-- claim that asks again is still a co-owner.
 local function number_with_others()
   local raw, others = 0, false
   for _, one in ipairs(redis.call('zrange', HOLD, 0, -1)) do
     others = others or one ~= id
-    raw = math.max(raw, tonumber(string.match(told_of(one) or '', '^%S+ (%d+)') or 0))
+    raw = math.max(raw, tonumber(string.match(holder_facts(one) or '', '^%S+ (%d+)') or 0))
   end
   return others and raw
 end
@@ -87,7 +87,7 @@ if mine or not held or (held == mode and mode ~= 'x') then
       what, raw = accepted and 1 or 2, largest
     end
     -- Asked again after a lost answer: the full ttl from now on (S8).
-    -- A number that was not accepted is nobody's: a co-owner who joins must not take it for the hold's.
+    -- A number that was not accepted belongs to no hold: a co-owner that joins must not take it.
     local try = math.max(tonumber(ARGV[7]), mine and try_of(id) or 1)
     put(id, mode, prolonged(id, mine, ttl), what == 2 and 0 or raw, shown, text(try))
     keep()
@@ -101,7 +101,7 @@ if ARGV[6] ~= '' then
   redis.call('zadd', ALIVE, text(now + SILENCE), id)
   redis.call('hset', INFO, id, mode .. ' ' .. ARGV[6] .. ' ' .. shown)
   keep()
-  -- Only the first two are told when the hold runs out: all of them would be a herd (L6).
+  -- Only the first two learn when the hold runs out: all of them would be a herd (L6).
   if held and redis.call('zrank', LINE, id) < 2 then
     local ends = tonumber(redis.call('zrange', HOLD, 0, 0, 'WITHSCORES')[2])
     retry = math.min(retry, ends - now + 1)

@@ -1,4 +1,4 @@
--- A machine tells a node in quarantine how late it is by its own clock, which nobody sets. The node
+-- A machine tells a node in quarantine the time of its own steady clock, which nobody sets. The node
 -- votes again when the longest ttl has passed by that clock, since this machine asked first, and by
 -- its own: either may be wrong. Answers {1, 0, clock}: it votes; {0, ms that are left, clock}.
 -- ARGV 1 machine, 2 its clock in ms, 3 the time that a majority of the nodes has, in microseconds (0:
@@ -11,7 +11,7 @@
 local field, shows, majority_time = '@' .. ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local run, max_ttl, votes, began, first = unpack(redis.call('hmget', MARKER, 'run', 'max_ttl', 'votes', 'began', field))
 if not run or run ~= string.match(ARGV[4], '^[^:]*') then
-  return {0, 0, clock} -- it is another run by now: a quarantine of its own begins with the next vote
+  return {0, 0, clock} -- the server was restarted: a new quarantine begins with the next vote
 elseif votes then
   return {1, 0, clock}
 end

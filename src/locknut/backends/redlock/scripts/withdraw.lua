@@ -2,7 +2,7 @@
 -- ARGV 1 claim id, 2 how long a tombstone has to stand (0: none is needed), 3 '1' to stay in line,
 --      4 the try that is given back ('0': all of it, the claim is over)
 
--- The short way: it was the only one here, and nobody waits or was buried.
+-- The short way: it was the only one here, nobody waits, and there is no tombstone.
 local gone = 0
 if ARGV[2] == '0' and ARGV[3] == '0' and ARGV[4] == '0' then
   gone = redis.call('zrem', KEYS[2], ARGV[1])
@@ -16,7 +16,7 @@ end
 
 local id = ARGV[1]
 if ARGV[4] ~= '0' and try_of(id) > tonumber(ARGV[4]) then
-  return {0, 0, clock} -- it was long on its way: a later try has the vote now
+  return {0, 0, clock} -- this command came late: a later try has the vote now
 end
 local held = redis.call('zrem', HOLD, id) + gone
 redis.call('hdel', INFO, '=' .. id, '#' .. id)

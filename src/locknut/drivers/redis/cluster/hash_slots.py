@@ -58,7 +58,7 @@ def redirect(reply: Any, host: str) -> Redirect | None:
 
 
 class SlotMap:
-    """Who has which slot, as far as is known; shared by all connections of an engine."""
+    """Which node has which slot, as far as is known; shared by all connections of an engine."""
 
     def __init__(self, seeds: list[Settings]):
         self._seeds = seeds
@@ -80,16 +80,16 @@ class SlotMap:
         self._owners = owners
         self.stale = False
 
-    def moved(self, told: Redirect) -> None:
+    def moved(self, redirect: Redirect) -> None:
         """One slot for certain, so others are likely: all are looked at again soon."""
-        self._owners[told.slot] = told.address
+        self._owners[redirect.slot] = redirect.address
         self.stale = True
 
-    def to_ask(self, suspects: set[Address], told: Iterable[Address] = ()) -> list[Settings]:
+    def to_ask(self, suspects: set[Address], others: Iterable[Address] = ()) -> list[Settings]:
         """Everybody who might know the slots, those last who are suspected."""
         first = self._seeds[0]
         found = [first.at(*address) for address in self.masters()]
         found += self._seeds
-        found += [first.at(*address) for address in dict.fromkeys(told)]
+        found += [first.at(*address) for address in dict.fromkeys(others)]
         places = {(each.host, each.port): each for each in found}
         return sorted(places.values(), key=lambda each: (each.host, each.port) in suspects)

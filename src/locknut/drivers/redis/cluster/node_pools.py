@@ -45,7 +45,7 @@ class NodePool(Pool):
         super().drop(connection, error)
 
     def _note(self, error: BaseException | None, begun: float) -> None:
-        """Whoever could not wait for long knows nothing of the node."""
+        """A caller that could not wait for long has learned nothing about the node."""
         if wire.timed_out(error) and monotonic() - begun >= min(_SILENT, self.settings.limit):
             self._silence.begin()
 
@@ -97,7 +97,7 @@ class NodePools(Routes):
         return [self._at(address) for address in self.cluster.map.masters()]
 
     def listen(self, moved: Callable[[], None]) -> None:
-        """Each node is where it is; who has its slots by now is told by MOVED."""
+        """A node's address never changes; MOVED says which node has its slots by now."""
 
     def hung_up(self) -> bool:
         cut = [pool.hung_up() for pool in list(self._pools.values())]
@@ -113,7 +113,7 @@ class NodePools(Routes):
             self._mutex.acquire(timeout=time_left(self.settings.limit))
             if not self._mutex.inside():
                 raise TimeoutError  # another thread is at it, and has more time
-            if self.cluster.map.stale:  # who waited for it finds the map made new
+            if self.cluster.map.stale:  # callers that waited for this find the map made anew
                 await self.cluster.refresh(self._dial)
                 for address in self._pools.keys() - set(self.cluster.map.masters()):
                     self._pools.pop(address).close()

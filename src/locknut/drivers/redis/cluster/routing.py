@@ -132,7 +132,7 @@ class Node:
         return peer
 
     async def confirm(self, dial: Dial[Any]) -> None:
-        """Whoever is not the master says so, and where it is."""
+        """A node that is not the master says so, and where the master is."""
 
 
 class Routes(ABC):
@@ -146,7 +146,7 @@ class Routes(ABC):
 
     @abstractmethod
     async def _refresh(self) -> None:
-        """Have the slot map made new; once for all who want it now."""
+        """Have the slot map made anew; once for all callers that want it now."""
 
     @abstractmethod
     async def _together(self, sent: Mapping[Address, Sequence[bytes]]) -> Answers:
@@ -228,8 +228,8 @@ class Routes(ABC):
         answers: dict[Address, list[Any] | BackendError] = {
             to: confirmation.missed() for to in plan if to not in asked
         }
-        told = await self._together({to: _words(packed, at) + end for to, at in asked.items()})
-        for to, answer in told.items():
+        heard = await self._together({to: _words(packed, at) + end for to, at in asked.items()})
+        for to, answer in heard.items():
             answers[to] = answer if isinstance(answer, BackendError) else confirmation.judge(answer)
             self._note(to, answers[to], confirmation)
         return answers
@@ -257,22 +257,22 @@ class Routes(ABC):
             else:
                 self.suspect(address)
             for at, reply in zip(places, answer, strict=True):
-                told = None if at < 0 else redirect(reply, address[0])
-                if told is None:
+                elsewhere = None if at < 0 else redirect(reply, address[0])
+                if elsewhere is None:
                     if at >= 0:
                         replies[at] = reply
                     continue
-                left[at] = told.address
-                if told.moved:
-                    self.cluster.map.moved(told)
+                left[at] = elsewhere.address
+                if elsewhere.moved:
+                    self.cluster.map.moved(elsewhere)
                 else:
                     asking.add(at)
         return left, asking
 
     def refused(self, reply: ReplyError) -> BackendError:
         """The error for an answer that `route` did not see: where it leads is learned here too."""
-        told = redirect(reply, "")
-        if told is not None:
+        elsewhere = redirect(reply, "")
+        if elsewhere is not None:
             self.cluster.map.stale = True
             return BackendUnavailable(f"the slot is elsewhere by now: {reply}", backend="redis")
         if wire.elsewhere(reply) or wire.cut_off(reply):

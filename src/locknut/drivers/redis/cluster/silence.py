@@ -47,7 +47,7 @@ class Silence:
             raise wire.unreachable(self._settings, TimeoutError())
 
     def end(self) -> None:
-        """Also in a forked child, where whoever had the mutex is not there to give it back."""
+        """Also in a forked child, where the thread that had the mutex does not exist."""
         self._mutex = threading.Lock()
         self._end()
 

@@ -23,13 +23,13 @@ class View(NamedTuple):
     """What one node said."""
 
     address: Address
-    """Who said it."""
+    """The node that said it."""
     ranges: list[tuple[int, int, Address]]
     """From which slot to which, and the master of these."""
     well: bool
     """Whether it reaches the cluster, as far as it may tell us."""
     epoch: int
-    """Grows with every change of masters; -1 if it may not be told."""
+    """Grows with every change of masters; -1 if it may not be known."""
 
     @property
     def covered(self) -> int:
@@ -50,9 +50,9 @@ def view(address: Address, slots: Any, facts: Any) -> View:
             ranges.append((first, last, (name, master[1])))
     if not isinstance(facts, bytes):
         return View(address, ranges, well=True, epoch=-1)
-    told = dict(line.split(":", 1) for line in facts.decode().split() if ":" in line)
-    well = told.get("cluster_state") == "ok"
-    return View(address, ranges, well, int(told.get("cluster_current_epoch", -1)))
+    known = dict(line.split(":", 1) for line in facts.decode().split() if ":" in line)
+    well = known.get("cluster_state") == "ok"
+    return View(address, ranges, well, int(known.get("cluster_current_epoch", -1)))
 
 
 class Survey:
@@ -62,7 +62,7 @@ class Survey:
         self._views: list[View] = []
         self._failed: dict[Address, BackendError] = {}
         self._silent: list[Settings] = []
-        """Who had little time to answer, and may have more if nobody else knows any slot."""
+        """The nodes that had little time to answer, and get more if no other knows any slot."""
 
     def next(self, known: SlotMap, suspects: set[Address]) -> Settings | None:
         """Whom to ask next, if anybody: suspects only while nobody else knows any slot, and those
@@ -100,13 +100,13 @@ class Survey:
         for error in self._failed.values():  # one that says what to do, if there is one
             if not isinstance(error, BackendUnavailable):
                 raise error
-        told = [f"{host}:{port} knows no slots" for (host, port), *_ in self._views]
-        told += [error.message for error in self._failed.values()]
-        message = f"no node of the cluster knows who has its slots: {'; '.join(told)}"
+        known = [f"{host}:{port} knows no slots" for (host, port), *_ in self._views]
+        known += [error.message for error in self._failed.values()]
+        message = f"no node of the cluster knows who has its slots: {'; '.join(known)}"
         raise BackendUnavailable(message, backend="redis")
 
     def poor(self) -> set[Address]:
-        """Who did not answer, or does not know what others know."""
+        """The nodes that did not answer, or do not know what others know."""
         best = max((each.rank for each in self._usable()), default=None)
         poor = {each.address for each in self._views if best is None or each.rank < best}
         return poor | self._failed.keys()

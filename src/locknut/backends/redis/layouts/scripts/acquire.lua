@@ -12,7 +12,7 @@ if not mine then
   end
   local _, other = next(claims)
   if other and mode ~= 'x' and other.mode == mode then
-    mine = {raw = other.raw, mark = other.mark} -- an owner goes into his own hold
+    mine = {raw = other.raw, mark = other.mark} -- an owner goes into its own hold
   elseif not taken() and in_turn(mark, fair) then
     mine = {raw = next_fence(), mark = mark}
   else

@@ -1,4 +1,4 @@
--- Which claims of ours hold the key, and how they are kept: put into a verb by its line
+-- Which claims of ours hold the key, and how they are kept. A verb includes this file by its line
 -- "-- include claims", after keys.lua and the layout's own part.
 local claims = {}
 local stored = redis.call('hgetall', CLAIMS)
@@ -36,7 +36,7 @@ local function drop(id)
   claims[id] = nil
 end
 
--- Free for everybody, and everybody is told: nobody is granted it here, or others would starve.
+-- The lock is free, and all waiters get a message. It is not granted here, or others would starve.
 local function free()
   redis.call('del', HOLD, CLAIMS)
   ring()

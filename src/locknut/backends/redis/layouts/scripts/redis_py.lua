@@ -35,8 +35,8 @@ local function stand() end
 
 local function ring()
   redis.call('publish', CHANNEL, '0')
-  -- Who waits with python-redis-lock sleeps on a list beside its key, and looks for nothing else. As
-  -- it does itself: one element, for a second. Whoever may not write there leaves them asleep.
+  -- A waiter of python-redis-lock sleeps on a list beside its key, and looks for nothing else. We do
+  -- as it does itself: one element, for a second. If we may not write there, those waiters sleep on.
   local name = string.match(HOLD, '^lock:(.+)$')
   if name then
     local signal = 'lock-signal:' .. name
@@ -46,7 +46,7 @@ local function ring()
   end
 end
 
--- What stands in the key is what its holder proves himself with: it is not shown.
+-- The value of the key is what its holder proves itself with: it is not shown.
 local function strangers()
   return holder and {{'?', 0, redis.call('pttl', HOLD), ''}} or {}
 end

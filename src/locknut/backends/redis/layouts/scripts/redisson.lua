@@ -1,9 +1,9 @@
 -- Redisson's RLock, RFencedLock and fair lock: the hold is a hash, mark -> how often it was entered.
--- KEYS 2 is the number of RFencedLock, 5 the list of those who wait for a fair lock, by their marks,
+-- KEYS 2 is the number of RFencedLock, 5 the list of waiters for a fair lock, by their marks,
 -- and 6 the sorted set of when each of them counts as gone.
 local QUEUE, GONE = KEYS[5], KEYS[6]
-local ALLOWANCE = 5000 -- a waiter of ours not heard of for so long is gone; live ones ask every second
-local THEIRS = 300000 -- the allowance of a Java waiter, unless he has another
+local ALLOWANCE = 5000 -- a waiter of ours silent for this long is gone; live ones ask every second
+local THEIRS = 300000 -- the allowance of a Java waiter, unless it has another
 
 local function marked(mark)
   return redis.call('hexists', HOLD, mark) == 1
@@ -35,7 +35,7 @@ local function drop_the_gone()
   return dropped
 end
 
--- Whether this one may take a free lock: with fair=True in turn only.
+-- Whether this claim may take a free lock: with fair=True only in its turn.
 local function in_turn(mark, fair)
   if not fair then
     return true
@@ -53,9 +53,9 @@ local function leave(mark)
   redis.call('lrem', QUEUE, 0, mark)
 end
 
--- At the end of the queue, once; asking again shows that we are there. Who gets in before us takes
--- his allowance out of our time if he is Java's, so behind him we count as gone that much later;
--- behind our own just as late, so that many dead ones cost no more than one (L6).
+-- Stand at the end of the queue, once; asking again shows that we are alive. A Java waiter that gets in
+-- before us takes its allowance out of our time, so behind it we count as gone that much later. Behind
+-- a waiter of ours we count as gone when it does, so many dead ones cost no more than one (L6).
 local function stand(mark)
   local score = tonumber(redis.call('zscore', GONE, mark) or 0)
   if score == 0 then
@@ -70,7 +70,7 @@ local function stand(mark)
   redis.call('zadd', GONE, text(first() == mark and least or math.max(score, least)), mark)
 end
 
--- Who waits for a plain lock listens to the channel; of those who queue only the first is told.
+-- Waiters for a plain lock listen to the channel; of a queue only the first gets a message.
 local function ring()
   redis.call('publish', CHANNEL, '0')
   drop_the_gone()
@@ -80,7 +80,7 @@ local function ring()
   end
 end
 
--- Holders that are not ours, by their marks; what is too large for a lock has none to show.
+-- Holders that are not ours, by their marks; a hash that is too large for a lock shows none.
 local function strangers()
   local left, found = redis.call('pttl', HOLD), {}
   if redis.call('hlen', HOLD) > 16 then

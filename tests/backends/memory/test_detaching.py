@@ -14,7 +14,7 @@ def nobody(*_: object) -> None:
     """Nobody is told."""
 
 
-def test_what_comes_late_does_not_shorten_what_was_parked() -> None:
+def test_what_comes_late_does_not_shorten_what_was_detached() -> None:
     """The keeper has its renewal in hand when the hold is detached; or an attempt is repeated, or
     an attach.
     """
@@ -40,7 +40,7 @@ def test_whoever_attaches_has_the_ttl_of_its_lock() -> None:
     assert store.renew(heir, 69.0) is Renewal.LOST
 
 
-def test_a_hold_may_be_parked_for_less_than_its_ttl() -> None:
+def test_a_hold_may_be_detached_for_less_than_its_ttl() -> None:
     store = Store(lambda: 0.0, nobody, nobody)
     mine = Claim("x", "mine", 60.0)
     assert isinstance(store.attempt(mine, 0.0), Granted)

@@ -1,4 +1,4 @@
-"""A mere try (`timeout=0`) is not put in an engine's line, and so leaves nothing to take back."""
+"""A non-blocking attempt (`timeout=0`) is not put in an engine's line: it leaves nothing there."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_nothing_is_taken_back() -> None:
 
 
 def test_an_engine_that_puts_it_in_line_is_told() -> None:
-    """As engines do that know nothing of mere tries."""
+    """As engines do that make no difference for non-blocking attempts."""
 
     async def story() -> None:
         held, here, backend = await _held()

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.zookeeper
 TTL = 0.3
 
 
-def test_nobody_but_our_own_waiters_counts_the_ttl_of_a_parked_hold(
+def test_nobody_but_our_own_waiters_counts_the_ttl_of_a_detached_hold(
     url: str, kazoo: KazooClient
 ) -> None:
     """kazoo's lock waits behind it for longer than that, and it can still be taken over."""
@@ -38,7 +38,7 @@ def test_nobody_but_our_own_waiters_counts_the_ttl_of_a_parked_hold(
             assert kazoo.exists(f"{path}/{node}").ephemeralOwner != 0
 
 
-def test_a_hold_is_parked_for_thirty_days_at_most(url: str) -> None:
+def test_a_hold_is_detached_for_thirty_days_at_most(url: str) -> None:
     days = 86400
     with locknut.connect(url) as locks:
         lease = locks.lock("x").acquire()

@@ -37,7 +37,7 @@ Start = Callable[[], Child]
 
 
 @pytest.mark.parametrize("make", [claim, reader, lambda: permit(1), lambda: claim(owner="o")])
-def test_a_parked_hold_lives_on_until_it_is_adopted(
+def test_a_detached_hold_lives_on_until_it_is_attached(
     directory: Path, make: Callable[[], Claim]
 ) -> None:
     web, worker = (
@@ -61,7 +61,7 @@ def test_a_parked_hold_lives_on_until_it_is_adopted(
     assert take(web, stranger) > raw
 
 
-def test_only_the_first_of_two_adopters_succeeds(backend: FileBackend, child: Start) -> None:
+def test_only_the_first_of_two_that_attach_succeeds(backend: FileBackend, child: Start) -> None:
     held, workers = claim(), [child(), child()]
     raw = take(backend, held)
     run(backend.detach(held, 60.0))
@@ -70,7 +70,7 @@ def test_only_the_first_of_two_adopters_succeeds(backend: FileBackend, child: St
     assert sorted([worker.hear() for worker in workers], key=str) == [raw, None]
 
 
-def test_the_process_that_parked_may_die(backend: FileBackend, child: Start) -> None:
+def test_the_process_that_detached_may_die(backend: FileBackend, child: Start) -> None:
     web, attacher = child(), claim()
     raw = web.ask("attempt")
     detached = web.ask("detach", ttl=60.0)
@@ -79,7 +79,7 @@ def test_the_process_that_parked_may_die(backend: FileBackend, child: Start) -> 
     assert granted(run(backend.attach(claim()._replace(id=detached), attacher))) == raw
 
 
-def test_a_parked_hold_runs_out(backend: FileBackend) -> None:
+def test_a_detached_hold_runs_out(backend: FileBackend) -> None:
     held, wanted = claim(), claim()
     raw = take(backend, held)
     run(backend.detach(held, 0.05))
@@ -92,7 +92,7 @@ def test_a_parked_hold_runs_out(backend: FileBackend) -> None:
     assert run(backend.attach(held, claim())) is None
 
 
-def test_a_parked_hold_of_an_earlier_boot_is_gone(directory: Path) -> None:
+def test_a_detached_hold_of_an_earlier_boot_is_gone(directory: Path) -> None:
     before, after = engine_in(directory), engine_in(directory)
     held = claim()
     take(before.blocking(ThreadRuntime()), held)
@@ -101,7 +101,7 @@ def test_a_parked_hold_of_an_earlier_boot_is_gone(directory: Path) -> None:
     take(after.blocking(ThreadRuntime()), claim())
 
 
-def test_waiters_stay_in_line_past_a_parked_hold(backend: FileBackend, child: Start) -> None:
+def test_waiters_stay_in_line_past_a_detached_hold(backend: FileBackend, child: Start) -> None:
     held, other, attacher = claim(), child(), claim()
     take(backend, held)
     other.wait_in_line()
@@ -112,7 +112,7 @@ def test_waiters_stay_in_line_past_a_parked_hold(backend: FileBackend, child: St
     assert other.hear()
 
 
-def test_a_parked_reader_keeps_writers_out_and_lets_readers_in(backend: FileBackend) -> None:
+def test_a_detached_reader_keeps_writers_out_and_lets_readers_in(backend: FileBackend) -> None:
     held, other = reader(), reader()
     take(backend, held)
     run(backend.detach(held, 60.0))
@@ -122,7 +122,7 @@ def test_a_parked_reader_keeps_writers_out_and_lets_readers_in(backend: FileBack
     assert busy(backend, claim(owner="o"))
 
 
-def test_a_parked_permit_counts(backend: FileBackend) -> None:
+def test_a_detached_permit_counts(backend: FileBackend) -> None:
     held, other = permit(2), permit(2)
     take(backend, held)
     take(backend, other)
@@ -133,7 +133,7 @@ def test_a_parked_permit_counts(backend: FileBackend) -> None:
     assert busy(backend, permit(2))
 
 
-def test_an_adopted_hold_is_not_parked_again_by_the_next_one(backend: FileBackend) -> None:
+def test_an_attached_hold_is_not_detached_again_by_the_next_one(backend: FileBackend) -> None:
     first, second, attacher = claim(), claim(), claim()
     take(backend, first)
     run(backend.detach(first, 60.0))
@@ -153,7 +153,7 @@ def test_what_is_stored_is_not_the_claim_id(backend: FileBackend, directory: Pat
     assert all(held.id.encode() not in path.read_bytes() for path in directory.iterdir())
 
 
-def test_an_adopter_gets_past_those_who_look_at_the_deadline(
+def test_an_attach_gets_past_those_who_look_at_the_deadline(
     backend: FileBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A waiter that has the kernel's lock for a moment is not taken for a new holder."""
@@ -165,7 +165,7 @@ def test_an_adopter_gets_past_those_who_look_at_the_deadline(
     assert run(backend.attach(held, attacher))
 
 
-def test_parking_is_refused_across_machines(directory: Path) -> None:
+def test_detaching_is_refused_across_machines(directory: Path) -> None:
     backend = engine_in(directory, network="allow").blocking(ThreadRuntime())
     held = claim()
     take(backend, held)
@@ -247,7 +247,7 @@ def test_a_break_wakes_those_who_wait_in_order(backend: FileBackend, child: Star
     assert others[1].hear() > heard
 
 
-def test_a_parked_hold_can_be_broken(backend: FileBackend) -> None:
+def test_a_detached_hold_can_be_broken(backend: FileBackend) -> None:
     held = claim()
     raw = take(backend, held)
     run(backend.detach(held, 60.0))
@@ -358,7 +358,7 @@ def test_what_was_released_or_died_is_not_listed(backend: FileBackend, child: St
     assert run(backend.inspect()) == []
 
 
-def test_a_parked_hold_is_listed_with_what_is_left(backend: FileBackend) -> None:
+def test_a_detached_hold_is_listed_with_what_is_left(backend: FileBackend) -> None:
     held = claim(label="web")
     take(backend, held)
     run(backend.detach(held, 60.0))

@@ -1,0 +1,127 @@
+"""What is kept in the cache, and the commands that change it.
+
+A lock is one item. While the lock is free, the item says so, and it stays for a while. **Every
+change names the CAS id of what it replaces**, so that it is refused if anybody has changed the item
+meanwhile: a claim replaces "free", a renewal and a release replace the claim's own item. A command
+that was stuck in a dead connection and arrives late names an id that is gone. An item that is not
+there is first made free, which does no harm however late it happens, and then claimed like any
+other. (To add one's claim right away, as is usual, would be one round trip less for a new name; but
+if that command comes late, after its sender has given up, it takes a lock that nobody releases.)
+
+The server counts CAS ids for all of its items together and starts anew when it is restarted, so
+the start of the server and the CAS id of a grant make the raw number.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import socket
+import time
+from typing import Final, NamedTuple
+
+from locknut.core.values import Claim, Holder
+from locknut.drivers.memcached.greeting import Greeted
+from locknut.drivers.memcached.replies import Reply
+
+STEPS: Final = 31250
+"""Steps of 32 microseconds in a second: as many writes may a server do in each, on average."""
+FREE: Final = b"free"
+FREE_FOR: Final = 300
+"""Seconds for which an item that says "free" stays after its last use."""
+NOTE_FOR: Final = 60
+"""Seconds for which a holder can learn who broke its lock."""
+EARLY: Final = 1
+"""An item lives for up to a second less than was asked for, because the server counts seconds."""
+
+
+class Item(NamedTuple):
+    """What stands under a key."""
+
+    cas: int
+    claim_id: str = ""
+    """Of the holder; empty: the lock is free."""
+    raw: int = 0
+    """The number of the grant; 0 before the first renewal: then the CAS id tells it."""
+    name: str = ""
+    facts: tuple[str, str, str, int | None, float] = ("", "", "", None, 0.0)
+    """Who, label, host, process, and since when by the holder's clock: for people."""
+    barred: tuple[str, ...] | None = None
+    """Of a detached hold, the claims that gave up attaching it. Nothing that comes late shortens a
+    detached hold."""
+    left: float = 0.0
+    """Seconds that it will live."""
+
+    def number(self, server: Greeted) -> int:
+        return self.raw or raw_of(server.start, self.cas)
+
+    def holder(self, server: Greeted) -> Holder:
+        who, label, host, pid, since = self.facts
+        raw = self.number(server)
+        return Holder(host, pid, who, label, raw=raw, since=since, ttl_left=self.left)
+
+
+def raw_of(start: int, cas: int) -> int:
+    return start * STEPS + cas
+
+
+def claimed(claim: Claim, raw: int = 0, barred: tuple[str, ...] | None = None) -> bytes:
+    """The value of an item that this claim holds; with `barred`, detached."""
+    facts = (claim.who, claim.label, socket.gethostname(), os.getpid(), time.time())
+    return json.dumps([claim.id, raw, claim.key, barred, *facts], separators=(",", ":")).encode()
+
+
+def kept(item: Item, barred: str) -> bytes:
+    """The value of a detached hold as it is, but that this claim cannot attach it any more."""
+    given_up = [*(item.barred or ()), barred]
+    value = [item.claim_id, item.raw, item.name, given_up, *item.facts]
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def note_key(claim_id: str) -> bytes:
+    """Where the note for the holder of a broken lock is kept; it does not tell the claim's id."""
+    return b"locknut-note#" + hashlib.sha256(claim_id.encode()).hexdigest().encode()
+
+
+def leave_note(claim_id: str, note: str) -> bytes:
+    value = note.encode()
+    return b"ms %s %d T%d\r\n%s\r\n" % (note_key(claim_id), len(value), NOTE_FOR, value)
+
+
+def look(key: bytes) -> bytes:
+    """Asks for value, CAS id and time to live."""
+    return b"mg %s v c t\r\n" % key
+
+
+def make_free(key: bytes) -> bytes:
+    """Makes the item, if it is not there."""
+    return b"ms %s %d T%d ME\r\n%s\r\n" % (key, len(FREE), FREE_FOR, FREE)
+
+
+def replace(key: bytes, cas: int, value: bytes, ttl: int) -> bytes:
+    """Puts a value in the place of the item with this CAS id, and asks for the new one."""
+    return b"ms %s %d T%d C%d c\r\n%s\r\n" % (key, len(value), ttl, cas, value)
+
+
+def lifetime(ttl: float | None) -> int:
+    """The whole seconds to ask for, so that it lives for its ttl at least."""
+    return math.ceil(ttl or 0.0) + EARLY
+
+
+def read(reply: Reply) -> Item | None:
+    """The item that a look found; None if there is none, or what is there is not ours."""
+    if reply.code != b"VA":
+        return None
+    if reply.data == FREE:
+        return Item(reply.cas)
+    left = float(reply.flag(b"t") or -1)
+    try:
+        claim_id, raw, name, barred, *facts = json.loads(reply.data)
+        who, label, host, pid, since = facts
+    except (ValueError, TypeError):
+        return Item(reply.cas, claim_id="?", facts=("", "not by Locknut", "", None, 0.0), left=left)
+    known = (who, label, host, pid, since)
+    given_up = None if barred is None else tuple(barred)
+    return Item(reply.cas, claim_id, raw, name, known, given_up, left - EARLY)

@@ -1,0 +1,103 @@
+"""Servers and URLs that would not be safe are refused, in words that say what to do."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+import locknut
+from locknut.errors import BackendError, ConfigurationError
+from tests.servers.memcached import MemcachedServer
+
+pytestmark = pytest.mark.memcached
+
+
+def test_a_server_without_cas_ids() -> None:
+    refused = pytest.raises(ConfigurationError, match="without CAS ids")
+    with MemcachedServer("-C") as server, locknut.connect(server.url) as locks, refused:
+        locks.lock("x").acquire()
+
+
+def test_a_wrong_password_and_the_right_one() -> None:
+    with MemcachedServer(login="ann:s3cret") as server:
+        server.wait_until_old_enough()
+        with locknut.connect(server.url) as locks, locks.lock("x", timeout=30) as lease:
+            assert lease.held
+        for login in ("ann:wrong@", ""):
+            url = server.url.replace("ann:s3cret@", login)
+            refused = pytest.raises(ConfigurationError, match="another user or password")
+            with locknut.connect(url) as locks, refused as raised:
+                locks.lock("x").acquire()
+            assert "wrong" not in str(raised.value)
+
+
+def test_a_unix_socket() -> None:
+    with MemcachedServer(unix=True) as server:
+        server.wait_until_old_enough()
+        with locknut.connect(server.url) as locks, locks.lock("x", timeout=30) as lease:
+            assert lease.held
+
+
+def test_a_server_that_is_full_and_does_not_evict() -> None:
+    with MemcachedServer("-M", "-m", "2") as server:
+        server.wait_until_old_enough()
+        filler = "x" * 90
+        for round_ in range(200):
+            batch = [f"ms filler{round_}-{n} 90 T0 q\r\n{filler}" for n in range(1000)]
+            server.ask("\r\n".join([*batch, "mn"]), b"MN\r\n")
+        with locknut.connect(server.url) as locks:
+
+            def take_many() -> None:
+                for n in range(10_000):
+                    locks.lock(f"x{n}", timeout=5).acquire()
+
+            with pytest.raises(BackendError, match="give it more memory"):
+                take_many()
+
+
+@pytest.fixture
+def old_one() -> Iterator[int]:
+    """Something that says it is memcached 1.5: none can be had any more."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            wire, _ = listening.accept()
+            with wire:
+                wire.recv(1000)
+                wire.sendall(b"VERSION 1.5.22\r\nSTAT pid 1\r\nEND\r\nSTAT maxbytes 1\r\nEND\r\n")
+                wire.recv(1000)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield listening.getsockname()[1]
+        thread.join()
+
+
+def test_a_server_that_is_too_old(old_one: int) -> None:
+    refused = pytest.raises(ConfigurationError, match=r"is 1\.5\.22.*1\.6\.6 or newer")
+    with locknut.connect(f"memcached://127.0.0.1:{old_one}") as locks, refused:
+        locks.lock("x").acquire()
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("memcached://a,b", "one host"),
+        ("memcached://localhost/x", "no path"),
+        ("memcached://localhost:99999", "a number below 65536"),
+        ("memcached://localhost?ttl=3", "ttl"),
+        ("memcached+unix://host/x", "the socket's path"),
+    ],
+)
+def test_urls(url: str, why: str) -> None:
+    with pytest.raises(ConfigurationError, match=why):
+        locknut.connect(url)
+
+
+@pytest.mark.parametrize("ttl", [1, 2.9, 31 * 86400])
+def test_ttls_that_it_cannot_keep(ttl: float, memcached_server: MemcachedServer) -> None:
+    with locknut.connect(memcached_server.url) as locks, pytest.raises(ConfigurationError):
+        locks.lock("x", ttl=ttl)
