@@ -175,3 +175,16 @@ def test_those_who_share_let_the_next_in(database: Database, shape: str) -> None
         assert got is not None
     for each in (two, three, one):
         each.close()
+
+
+def test_a_broken_lock_is_taken_within_a_second_or_so(database: Database) -> None:
+    """Nobody frees the bell of a hold that was broken: the first in line looks by itself."""
+    one, two, three = (locknut.connect(database.url) for _ in range(3))
+    lease = one.lock("x", ttl=300).acquire()
+    waiting = in_thread(lambda: two.lock("x").acquire(timeout=PATIENCE))
+    eventually(lambda: len(three.info("x").waiters) == 1, "it does not wait")
+    assert three.force_release("x", fence=lease.fence) is not None
+    (got,) = waiting()
+    assert got is not None
+    for each in (two, three, one):
+        each.close()

@@ -43,7 +43,7 @@ def test_settings_of_the_server_change_nothing(database: Database) -> None:
     server.ask("SET GLOBAL sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT'")
     server.ask("SET GLOBAL autocommit = 0")
     try:
-        with locknut.connect(database.url) as locks, locks.lock('it\'s \\ "so"', label="\\'\""):
+        with locknut.connect(database.url) as locks, locks.lock('it\'s \\ "so"'):
             assert database.ask("SELECT COUNT(*) FROM locknut_locks WHERE holder <> ''") == [(1,)]
             assert [each.name for each in locks.list()] == ['it\'s \\ "so"']
     finally:

@@ -205,7 +205,6 @@ class BellChain:
 
     def _sleep(self) -> bool:
         """Until something happens, or is due; False: nothing has happened for long."""
-        waiting = [each for each in self._sessions if each.waits]
         alarm = self._alarm
         if alarm is None:
             return False
@@ -217,15 +216,15 @@ class BellChain:
         if self._calls:
             return True
         pause = max(0.0, min(IDLE, at - monotonic()))
-        listening: list[socket.socket | BellSession] = [alarm[1], *waiting]
+        listening: list[socket.socket | BellSession] = [alarm[1], *self._sessions]
         ready, _, _ = select.select(listening, [], [], pause)
         self._sleeps = False
         if alarm[1] in ready:
             with suppress(BlockingIOError):
                 alarm[1].recv(4096)
-        for session in waiting:
-            if session in ready:
-                self._hear(session)
+        for session in ready:
+            if isinstance(session, BellSession):  # one that has nothing to say hangs up
+                self._hear(session) if session.waits else self._lose(session)
         return bool(ready or self._calls) or not useless
 
     def _wait(self, claim_id: str, behind: str, ring: Callable[[], None]) -> None:
