@@ -10,8 +10,8 @@ import pytest
 
 import locknut
 from locknut import aio
-from locknut.errors import BackendUnavailable
-from tests.backends.mysql.conftest import BOTH, PATIENCE, in_thread
+from locknut.errors import BackendUnavailable, LocknutError
+from tests.backends.mysql.conftest import BOTH, PATIENCE, eventually, in_thread
 from tests.backends.mysql.sharing_proxy import shared
 from tests.servers.certificates import Certificates
 from tests.servers.databases import PASSWORD, Database
@@ -42,19 +42,21 @@ def secure(request: pytest.FixtureRequest, certificates: Certificates) -> Iterat
 
 
 def test_tls_in_both_colours(secure: Database) -> None:
-    with locknut.connect(secure.url) as locks, locks.lock("x") as lease:
-        ciphers = "SELECT COUNT(*) FROM information_schema.processlist WHERE db IS NOT NULL"
-        assert secure.ask(ciphers) != [(0,)]
-        assert lease.check() is None
+    """The server refuses whoever speaks without it."""
+    with locknut.connect(secure.url.partition("?")[0]) as locks, pytest.raises(LocknutError):
+        locks.lock("x").acquire(timeout=20)
+    with locknut.connect(secure.url) as locks:
+        lease = locks.lock("x").acquire()
 
         async def story() -> None:
             async with aio.connect(secure.url) as others:
-                assert await others.lock("x").acquire(timeout=0) is None
+                assert (await others.info("x")).locked
                 async with others.lock("y", timeout=20):
                     pass
 
         asyncio.run(story())
         waiting = in_thread(lambda: _take(secure.url))
+        eventually(lambda: len(locks.info("x").waiters) == 1, "it does not wait")
         lease.release()
         assert waiting() == [True]
 
@@ -89,13 +91,11 @@ def test_a_binary_log_of_statements(kind: str) -> None:
 
 def test_where_packets_are_shared_out_waiters_look_by_themselves(database: Database) -> None:
     with shared(database) as port:
-        url = database.url_through(port)
+        url = f"{database.url_through(port)}?timeout=20s"
         with locknut.connect(url) as one, locknut.connect(url) as two:
             lease = one.lock("x").acquire()
-            assert two.lock("x").acquire(timeout=0) is None
             waiting = in_thread(lambda: two.lock("x").acquire(timeout=PATIENCE))
-            while not one.info("x").waiters:
-                pass
+            eventually(lambda: len(one.info("x").waiters) == 1, "it does not wait")
             lease.release()
             (got,) = waiting()
             assert got is not None

