@@ -8,7 +8,7 @@ from locknut.backends.sql.backend import SqlBackend
 from locknut.backends.sql.mysql.bell_chain import BellChain, ChainBells
 from locknut.backends.sql.table_port import Table
 from locknut.core.ports import Runtime
-from locknut.core.values import Answer, Busy, Claim, Granted, Mode
+from locknut.core.values import Answer, Busy, Claim, Granted, Mode, Notice, Renewal
 
 
 class MySqlBackend(SqlBackend):
@@ -53,6 +53,13 @@ class MySqlBackend(SqlBackend):
         for claim in claims:
             alone = claim.mode is Mode.EXCLUSIVE and claim.owner is None
             self._chain.entered(claim.id, alone=alone)
+
+    async def renew(self, claims: Sequence[Claim]) -> list[Notice]:
+        answers = await super().renew(claims)
+        for claim, answer in zip(claims, answers, strict=True):
+            if answer is not Renewal.HELD and answer is not Renewal.UNKNOWN:
+                self._chain.left(claim.id)
+        return answers
 
     async def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:
         try:
