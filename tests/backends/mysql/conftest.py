@@ -5,14 +5,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+import locknut
 from locknut.backends.sql.mysql.engine import open_url
 from locknut.backends.sql.mysql.mysql_table import MySqlTable
 from locknut.backends.sql.mysql.sync import BlockingConnection
 from locknut.urls import parse
 from tests.servers.databases import Database
+from tests.servers.mysql import MariaServer, MySqlServer
 
 PATIENCE = 60.0
 """Seconds that a test waits for what has to come."""
@@ -54,7 +57,21 @@ def in_thread(work: Callable[[], object]) -> Callable[[], list[object]]:
     return ended
 
 
+def acquired(lock: Any, **options: Any) -> locknut.Lease:
+    """It is there to be taken."""
+    lease: locknut.Lease | None = lock.acquire(**{"timeout": PATIENCE, **options})
+    assert lease is not None
+    return lease
+
+
 def table(database: Database, options: str = "") -> MySqlTable:
     """The statements alone, in the blocking colour."""
     engine = open_url(parse(database.url + options))
     return MySqlTable(BlockingConnection(engine._pool()), engine._statements)
+
+
+def stranger_of(database: Database, **settings: Any) -> Any:
+    """A connection of somebody else's, by PyMySQL."""
+    server = database.server
+    assert isinstance(server, MariaServer | MySqlServer)
+    return server.connect(database.name, **settings)

@@ -35,7 +35,7 @@ OFFERED = (
 FINE = b"\x00\x00\x00\x02\x00\x00\x00"
 
 
-class Recorded(Connection):  # type: ignore[misc,type-arg]
+class Recorded(Connection):  # type: ignore[misc]
     """Keeps what the server sent, so that it can be passed on as it came."""
 
     said: list[bytes]

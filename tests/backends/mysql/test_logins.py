@@ -11,7 +11,7 @@ import pytest
 import locknut
 from locknut import aio
 from locknut.errors import BackendUnavailable, LocknutError
-from tests.backends.mysql.conftest import BOTH, PATIENCE, eventually, in_thread
+from tests.backends.mysql.conftest import BOTH, PATIENCE, acquired, eventually, in_thread
 from tests.backends.mysql.sharing_proxy import shared
 from tests.servers.certificates import Certificates
 from tests.servers.databases import PASSWORD, Database
@@ -27,12 +27,12 @@ def test_where_a_password_comes_from(
     file = tmp_path / "my.cnf"
     file.write_text(f"[client]\npassword={PASSWORD}\n")
     with locknut.connect(f"{bare}?read_default_file={file}") as locks:
-        locks.lock("x").acquire(timeout=20).release()
+        acquired(locks.lock("x"), timeout=20).release()
     monkeypatch.setenv("MYSQL_PWD", PASSWORD)
     other = {"mysql": "mariadb", "mariadb": "mysql"}[bare.partition(":")[0]]
     for url in (bare, f"{other}:{bare.partition(':')[2]}"):
         with locknut.connect(url) as locks:
-            locks.lock("x").acquire(timeout=20).release()
+            acquired(locks.lock("x"), timeout=20).release()
 
 
 @pytest.fixture(params=BOTH)
@@ -46,7 +46,7 @@ def test_tls_in_both_colours(secure: Database) -> None:
     with locknut.connect(secure.url.partition("?")[0]) as locks, pytest.raises(LocknutError):
         locks.lock("x").acquire(timeout=20)
     with locknut.connect(secure.url) as locks:
-        lease = locks.lock("x").acquire()
+        lease = acquired(locks.lock("x"))
 
         async def story() -> None:
             async with aio.connect(secure.url) as others:
@@ -72,7 +72,7 @@ def test_tls_checks_the_name_unless_told_otherwise(secure: Database) -> None:
     with locknut.connect(other) as locks, pytest.raises(BackendUnavailable, match="certificate"):
         locks.lock("x").acquire(blocking=False)
     with locknut.connect(f"{other}&ssl_verify_identity=no") as locks:
-        locks.lock("x").acquire(timeout=20).release()
+        acquired(locks.lock("x"), timeout=20).release()
 
 
 @pytest.mark.parametrize("kind", [BOTH[0]])
@@ -85,20 +85,20 @@ def test_a_binary_log_of_statements(kind: str) -> None:
         locknut.connect(database.url) as locks,
     ):
         assert server.ask("SELECT @@log_bin, @@binlog_format") == [(1, "STATEMENT")]
-        locks.lock("x").acquire(timeout=20).release()
-        locks.all("x", "y").acquire(timeout=20).release()
+        acquired(locks.lock("x"), timeout=20).release()
+        acquired(locks.all("x", "y"), timeout=20).release()
 
 
 def test_where_packets_are_shared_out_waiters_look_by_themselves(database: Database) -> None:
     with shared(database) as port:
         url = f"{database.url_through(port)}?timeout=20s"
         with locknut.connect(url) as one, locknut.connect(url) as two:
-            lease = one.lock("x").acquire()
+            lease = acquired(one.lock("x"))
             waiting = in_thread(lambda: two.lock("x").acquire(timeout=PATIENCE))
             eventually(lambda: len(one.info("x").waiters) == 1, "it does not wait")
             lease.release()
             (got,) = waiting()
             assert got is not None
             got.release()  # type: ignore[attr-defined]
-            one.all("a", "b").acquire().release()
+            acquired(one.all("a", "b")).release()
             assert database.ask("SELECT COUNT(*) FROM locknut_locks WHERE holder <> ''") == [(0,)]

@@ -14,7 +14,7 @@ import locknut
 from locknut import aio
 from locknut.errors import BackendUnavailable
 from locknut.testing import FaultProxy
-from tests.backends.mysql.conftest import PATIENCE, eventually, in_thread
+from tests.backends.mysql.conftest import PATIENCE, acquired, eventually, in_thread
 from tests.forks.child import in_child
 from tests.servers.databases import Database
 
@@ -29,13 +29,13 @@ def stranded(locks: locknut.Locks, name: str) -> bool:
 
 def test_a_killed_server_keeps_locks_and_numbers(database: Database) -> None:
     with locknut.connect(database.url) as locks:
-        lease = locks.lock("x", ttl=120).acquire()
+        lease = acquired(locks.lock("x", ttl=120))
         database.server.restart(keep_data=True)
         with locknut.connect(database.url) as others:
             assert others.lock("x").acquire(timeout=0) is None
         lease.renew()
         lease.release()
-        again = locks.lock("x").acquire(timeout=PATIENCE)
+        again = acquired(locks.lock("x"), timeout=PATIENCE)
         assert again is not None
         assert again.fence > lease.fence
         again.release()
@@ -43,7 +43,7 @@ def test_a_killed_server_keeps_locks_and_numbers(database: Database) -> None:
 
 def test_killed_connections_cost_no_lock(database: Database) -> None:
     with locknut.connect(database.url) as locks:
-        lease = locks.lock("x", ttl=120).acquire()
+        lease = acquired(locks.lock("x", ttl=120))
         for _ in range(3):
             database.server.end_sessions()
             lease.renew()
@@ -57,7 +57,8 @@ def test_a_server_that_stands_still(database: Database, colour: str) -> None:
 
     async def on_a_loop() -> float:
         async with aio.connect(database.url) as locks:
-            await (await locks.lock("x").acquire()).release()
+            async with locks.lock("x"):
+                pass
             os.kill(database.server.pid, signal.SIGSTOP)
             begun = time.monotonic()
             try:
@@ -69,7 +70,7 @@ def test_a_server_that_stands_still(database: Database, colour: str) -> None:
 
     def on_a_thread() -> float:
         with locknut.connect(database.url) as locks:
-            locks.lock("x").acquire().release()
+            acquired(locks.lock("x")).release()
             os.kill(database.server.pid, signal.SIGSTOP)
             begun = time.monotonic()
             try:
@@ -87,7 +88,7 @@ def test_a_server_that_stands_still(database: Database, colour: str) -> None:
 
 def test_closing_is_short_while_the_server_stands_still(database: Database) -> None:
     locks = locknut.connect(database.url)
-    leases = [locks.lock(f"x{number}", ttl=60).acquire() for number in range(20)]
+    leases = [acquired(locks.lock(f"x{number}", ttl=60)) for number in range(20)]
     assert all(leases)
     os.kill(database.server.pid, signal.SIGSTOP)
     try:
@@ -103,7 +104,7 @@ def test_answers_that_are_lost(database: Database) -> None:
     with FaultProxy((database.server.host, database.server.port)) as proxy:
         url = database.url_through(proxy.port)
         with locknut.connect(f"{url}?timeout=1s") as locks:
-            locks.lock("x").acquire().release()
+            acquired(locks.lock("x")).release()
             proxy.replies.swallow()
             asked = in_thread(lambda: locks.lock("x", ttl=60).acquire(timeout=PATIENCE))
             held = "SELECT COUNT(*) FROM locknut_locks WHERE holder <> ''"
@@ -120,21 +121,21 @@ def test_answers_that_are_lost(database: Database) -> None:
 def test_an_older_state_gives_no_old_numbers(database: Database) -> None:
     """A backup is restored, or a replica that lagged is promoted: numbers go on growing."""
     with locknut.connect(database.url) as locks:
-        lease = locks.lock("x").acquire()
+        lease = acquired(locks.lock("x"))
         lease.release()
         database.ask("CREATE TABLE backup AS SELECT * FROM locknut_locks")
         fences = []
         for _ in range(3):
-            lease = locks.lock("x").acquire()
+            lease = acquired(locks.lock("x"))
             lease.release()
             fences.append(lease.fence)
         database.ask("DELETE FROM locknut_locks")
         database.ask("INSERT INTO locknut_locks SELECT * FROM backup")
-        restored = locks.lock("x").acquire()
+        restored = acquired(locks.lock("x"))
         assert restored.fence > max(fences)
         restored.release()
         database.ask("DELETE FROM locknut_locks")
-        emptied = locks.lock("x").acquire()
+        emptied = acquired(locks.lock("x"))
         assert emptied.fence > restored.fence
         emptied.release()
 

@@ -11,7 +11,7 @@ import pytest
 from locknut.backends.sql.mysql.literals import bound, literal
 from locknut.backends.sql.table_port import US, Extension, GiveBack, Row, Swap, Take
 from locknut.runtimes.threads import run
-from tests.backends.mysql.conftest import table
+from tests.backends.mysql.conftest import stranger_of, table
 from tests.servers.databases import Database
 from tests.simulation.sql.table_store import TableStore
 
@@ -162,7 +162,7 @@ def test_pruning_passes_by_what_is_locked(database: Database) -> None:
     made, old = table(database), now() - 2 * 86400 * US
     for key in (b"lone", b"ltwo"):
         assert run(made.swap([Swap(key, None, Row(old // 32, 1, "", old))]))
-    other = database.server.connect(database.name)
+    other = stranger_of(database)
     with other.cursor() as cursor:
         cursor.execute("START TRANSACTION")
         cursor.execute("UPDATE locknut_locks SET stamp = 2 WHERE name = 'lone'")

@@ -14,7 +14,7 @@ from locknut import aio
 from locknut.backends.sql.table_port import US, Take
 from locknut.errors import BackendUnavailable, ConfigurationError
 from locknut.runtimes.threads import run
-from tests.backends.mysql.conftest import eventually, in_thread, table
+from tests.backends.mysql.conftest import acquired, eventually, in_thread, stranger_of, table
 from tests.servers.databases import Database
 
 pytestmark = pytest.mark.faults
@@ -23,7 +23,7 @@ HOSTILE = ["a", "A", "a ", " a", "a\\", "a'", 'a"', "a%", "a_", "á", "a\u0301",
 
 def test_hostile_names_are_different_locks(url: str) -> None:
     with locknut.connect(url) as locks:
-        leases = [locks.lock(name).acquire(timeout=0) for name in HOSTILE]
+        leases = [acquired(locks.lock(name), timeout=0) for name in HOSTILE]
         assert all(leases)
         assert len({lease.fence for lease in leases if lease}) == len(HOSTILE)
         for name in HOSTILE:
@@ -56,7 +56,7 @@ def test_a_row_that_a_stranger_keeps_locked(database: Database) -> None:
     ours = table(database, "?timeout=30s")
     wanted = Take(b"lx", "a" * 32, US, "[]", queue=False, stamp=1)
     run(ours.take(wanted))
-    stranger = database.server.connect(database.name)
+    stranger = stranger_of(database)
     with stranger.cursor() as cursor:
         cursor.execute("START TRANSACTION")
         cursor.execute("SELECT * FROM locknut_locks WHERE name = 'lx' FOR UPDATE")
@@ -74,8 +74,8 @@ def test_a_row_that_a_stranger_keeps_locked(database: Database) -> None:
 def test_a_deadlock_with_strangers_is_tried_again(database: Database) -> None:
     """`all` locks two rows; a stranger locks them the other way round (1213)."""
     with locknut.connect(f"{database.url}?timeout=20s") as locks:
-        locks.all("a", "b").acquire().release()
-        stranger = database.server.connect(database.name)
+        acquired(locks.all("a", "b")).release()
+        stranger = stranger_of(database)
         with stranger.cursor() as cursor:
             cursor.execute("SET SESSION innodb_lock_wait_timeout = 20")
             cursor.execute("START TRANSACTION")
@@ -102,14 +102,14 @@ def _somebody_waits(database: Database) -> bool:
 
 def test_a_read_only_server(database: Database) -> None:
     with locknut.connect(database.url) as locks:
-        locks.lock("x").acquire().release()
+        acquired(locks.lock("x")).release()
         database.server.read_only(True)
         try:
             with pytest.raises(ConfigurationError, match=r"read-only.*primary"):
                 locks.lock("x").acquire(timeout=20)
         finally:
             database.server.read_only(False)
-        locks.lock("x").acquire(timeout=20).release()
+        acquired(locks.lock("x"), timeout=20).release()
 
 
 def test_a_table_that_is_not_ours(database: Database) -> None:
@@ -120,7 +120,7 @@ def test_a_table_that_is_not_ours(database: Database) -> None:
     ):
         locks.lock("x").acquire(timeout=20)
     with locknut.connect(f"{database.url}?table=others") as locks:
-        locks.lock("x").acquire(timeout=20).release()
+        acquired(locks.lock("x"), timeout=20).release()
 
 
 def test_no_right_to_create_the_table(database: Database) -> None:
@@ -132,9 +132,9 @@ def test_no_right_to_create_the_table(database: Database) -> None:
     ):
         locks.lock("x").acquire(timeout=20)
     with locknut.connect(database.url) as rich:
-        rich.lock("x").acquire().release()
+        acquired(rich.lock("x")).release()
     with locknut.connect(poor.url) as locks:
-        locks.lock("x").acquire(timeout=20).release()
+        acquired(locks.lock("x"), timeout=20).release()
 
 
 def test_a_wrong_password_or_database(database: Database) -> None:
@@ -148,8 +148,8 @@ def test_a_wrong_password_or_database(database: Database) -> None:
 def test_all_connections_are_busy(database: Database) -> None:
     """A caller with little time is told so within it; one with time gets its turn."""
     with locknut.connect(f"{database.url}?connections=1&timeout=20s") as locks:
-        locks.lock("x").acquire().release()
-        stranger = database.server.connect(database.name)
+        acquired(locks.lock("x")).release()
+        stranger = stranger_of(database)
         with stranger.cursor() as cursor:
             cursor.execute("START TRANSACTION")
             cursor.execute("SELECT * FROM locknut_locks WHERE name LIKE 'l%' FOR UPDATE")
@@ -164,12 +164,12 @@ def test_all_connections_are_busy(database: Database) -> None:
             cursor.execute("ROLLBACK")
         stranger.close()
         slow()
-        locks.lock("y").acquire(timeout=20).release()
+        acquired(locks.lock("y"), timeout=20).release()
 
 
 def _outcome(locks: locknut.Locks) -> str:
     try:
-        lease = locks.lock("x").acquire(timeout=20)
+        lease = acquired(locks.lock("x"), timeout=20)
     except BackendUnavailable as error:
         return str(error)
     assert lease is not None
@@ -185,7 +185,7 @@ def test_the_server_has_no_connection_left(database: Database) -> None:
     try:
         with suppress(pymysql.err.OperationalError):
             while True:
-                taken.append(server.connect(user=database.user, password=database.password))
+                taken.append(stranger_of(database, user=database.user, password=database.password))
         with (
             locknut.connect(database.url) as locks,
             pytest.raises(BackendUnavailable, match="no connection left"),
