@@ -97,6 +97,7 @@ def main(words: Sequence[str]) -> int:
         tempfile.TemporaryDirectory(prefix="mutants-") as folder,
         ThreadPoolExecutor(options.jobs) as pool,
     ):
+        Path(folder).chmod(0o755)  # a PostgreSQL of root's tests runs as an ordinary user
         trees = Trees(Path(folder), options.jobs)
         verdicts = []
         try:

@@ -20,6 +20,7 @@ PARTS = {
     "recipe": "what is sent to an engine, and what its replies mean",
     "settings": "what the URL of an engine or a driver says",
     "scripts": "the Lua scripts of an engine",
+    "guard": "what the guards of both colours have in common",
     "notes": "the note that the holder of a broken lock gets",
     "waiting_claims": "the claims that wait in an engine's line",
 }

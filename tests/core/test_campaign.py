@@ -9,7 +9,7 @@ from tests.simulation.campaign import main
 TWO = ("--seeds", "0:2", "--jobs", "2")
 
 
-@pytest.mark.parametrize("engine", ["core", "redis", "redlock"])
+@pytest.mark.parametrize("engine", ["core", "redis", "redlock", "sql"])
 def test_every_engine_runs_in_several_processes(
     engine: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

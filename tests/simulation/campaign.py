@@ -76,7 +76,13 @@ def _redlock() -> tuple[Setting, dict[str, Bug]]:
     return Setting(engine.REDLOCK), bugs.BUGS
 
 
-ENGINES = {"core": _core, "redis": _redis, "redlock": _redlock}
+def _sql() -> tuple[Setting, dict[str, Bug]]:
+    from tests.simulation.sql import bugs, engine
+
+    return Setting(engine.SQL), bugs.BUGS
+
+
+ENGINES = {"core": _core, "redis": _redis, "redlock": _redlock, "sql": _sql}
 
 
 class Chosen(NamedTuple):

@@ -5,12 +5,15 @@ This file is never run. `assert_type` is for the checkers alone.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any, Literal, assert_type
 
 import locknut
 from locknut import aio, redlock
+from locknut.guards.sql import SqlGuard, create_table
+from locknut.guards.sql import aio as sql_aio
 
 
 def locks_and_leases(locks: locknut.Locks) -> None:
@@ -48,6 +51,21 @@ async def the_same_awaited(locks: aio.Locks) -> None:
     assert_type(await aio.force_release("x"), bool)
     assert_type(await aio.ping(), locknut.Ping)
     assert_type(aio.connect(redlock.Redlock(["redis://a"])), aio.Locks)
+
+
+def guards(lease: locknut.Lease, connection: sqlite3.Connection) -> None:
+    assert_type(create_table(connection, table="app.guards"), None)
+    assert_type(SqlGuard(connection, "x").enter(lease), SqlGuard)
+    assert_type(
+        SqlGuard(connection, "x", dialect="sqlite", paramstyle="qmark").enter(7).fence, int | None
+    )
+    assert_type(SqlGuard(connection, "x").newest(), int | None)
+
+
+async def guards_awaited(lease: aio.Lease, connection: object) -> None:
+    await sql_aio.create_table(connection)
+    assert_type(await sql_aio.SqlGuard(connection, "x").enter(lease), sql_aio.SqlGuard)
+    assert_type(await sql_aio.SqlGuard(connection, "x").newest(), int | None)
 
 
 @locknut.locked("user:{user}", ttl=30)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import locknut
 from locknut import aio
+from locknut.guards.sql import SqlGuard
 
 
 def options(locks: locknut.Locks, more: aio.Locks) -> None:
@@ -22,6 +23,13 @@ def options(locks: locknut.Locks, more: aio.Locks) -> None:
     locknut.lock(7)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     locknut.lock("x", on_lost="explode")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     locknut.ping(None)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def guards(connection: object) -> None:
+    SqlGuard(connection, "x").enter("7")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    SqlGuard(connection, 7)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    SqlGuard(connection)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    SqlGuard(connection, "x", tabel="y")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 
 async def acquiring(lock: locknut.Lock, more: aio.Lock) -> None:

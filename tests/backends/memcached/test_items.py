@@ -10,8 +10,8 @@ import locknut
 from locknut.backends.memcached.backend import MemcachedBackend
 from locknut.backends.memcached.handles import Handles, Instance
 from locknut.core.values import Busy, Granted
-from locknut.drivers.memcached.greeting import Greeted
 from locknut.drivers.memcached.replies import Reply
+from locknut.drivers.memcached.server_identity import Greeted
 from locknut.drivers.memcached.settings import RESTART_DELAY, read
 from locknut.drivers.memcached.sync import Pool
 from locknut.errors import Unsupported

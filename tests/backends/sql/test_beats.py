@@ -2,29 +2,10 @@
 
 from __future__ import annotations
 
-from locknut.backends.sql.backend import SqlBackend
-from locknut.backends.sql.table_port import US
 from locknut.backends.sql.waiting_claims import SILENCE
 from locknut.core.values import Busy, Claim, Granted
-from locknut.runtimes.threads import ThreadRuntime, run
-from tests.backends.sql.local_engine import LocalEngine, LocalPlace
-
-
-class Scene:
-    """Clients of one table, and one clock for all of them."""
-
-    def __init__(self) -> None:
-        self.place = LocalPlace()
-        self.runtime = ThreadRuntime()
-        self.moment = 1_000_000.0
-        self.runtime.now = lambda: self.moment
-        self.place.clock = lambda: int(self.moment * US)
-
-    def client(self) -> SqlBackend:
-        return LocalEngine(self.place).blocking(self.runtime)
-
-    def pass_time(self, seconds: float) -> None:
-        self.moment += seconds
+from locknut.runtimes.threads import run
+from tests.backends.sql.scene import Scene
 
 
 def test_one_that_asks_every_second_says_it_too() -> None:

@@ -48,6 +48,7 @@ class Kind(enum.StrEnum):
     FORGOT = "forgot"
     BROKEN = "broken"
     STEPPED = "stepped"
+    BEHIND = "behind"
     # The guarded resource.
     ENTERED = "entered"
     READ = "read"

@@ -25,6 +25,9 @@ DAY = 86400 * US
 class TableStore:
     """The rows of one table, by their keys; `clients` has until when each is known to live."""
 
+    unused = DAY
+    """After so long without use a row may be deleted."""
+
     def __init__(self) -> None:
         self.rows: dict[bytes, Row] = {}
         self.clients: dict[str, int] = {}
@@ -36,7 +39,8 @@ class TableStore:
         place = _place(row.line, wanted.claim_id)
         held = bool(row.holder) and row.expires > now
         if held and row.holder == wanted.claim_id:
-            row = row._replace(expires=now + wanted.ttl, stamp=wanted.stamp)
+            ends = max(row.expires, now + wanted.ttl)
+            row = row._replace(expires=ends, stamp=wanted.stamp)
         elif not held and not row.others and (not row.line or place == 0):
             raw = max(row.fence + 1, now // RAW_STEP)
             line = row.line.partition("\n")[2]
@@ -66,7 +70,8 @@ class TableStore:
         row = self.rows.get(hold.key)
         if row is None or row.holder != hold.claim_id or row.expires <= now:
             return False
-        self.rows[hold.key] = row._replace(expires=now + hold.ttl, stamp=hold.stamp)
+        ends = max(row.expires, now + hold.ttl)
+        self.rows[hold.key] = row._replace(expires=ends, stamp=hold.stamp)
         return True
 
     def give_back(self, holds: Sequence[GiveBack], now: int) -> list[Seen]:
@@ -83,8 +88,8 @@ class TableStore:
         row = self.rows.get(key)
         if row is None or _place(row.line, claim_id) is None:
             return Seen(None, now)
-        texts = [text for text in row.line.split("\n") if text and not text.startswith(claim_id)]
-        line = "".join(f"{text}\n" for text in texts)
+        texts = [text for text in row.line.split("\n") if text]
+        line = "".join(f"{text}\n" for text in texts if not text.startswith(f"{claim_id} "))
         row = self.rows[key] = row._replace(line=line, stamp=stamp)
         return Seen(row, now)
 
@@ -112,20 +117,20 @@ class TableStore:
         return {client for client in clients if self.clients.get(client, 0) > now}
 
     def prune(self, limit: int, now: int) -> int:
-        idle = [key for key, row in self.rows.items() if _is_idle(row, now)][:limit]
+        idle = [key for key, row in self.rows.items() if self._is_idle(row, now)][:limit]
         for key in idle:
             del self.rows[key]
         self.clients = {each: until for each, until in self.clients.items() if until > now}
         return len(idle)
+
+    def _is_idle(self, row: Row, now: int) -> bool:
+        """Nobody holds or waits, and its number is old: the next one will be greater."""
+        empty = not row.line and not row.others and (not row.holder or row.expires <= now)
+        old = now - self.unused
+        return empty and row.fence * RAW_STEP < old and row.expires < old
 
 
 def _place(line: str, claim_id: str) -> int | None:
     """How many stand before this claim; None if it is not in line."""
     ids = [text.split(" ", 1)[0] for text in line.split("\n") if text]
     return ids.index(claim_id) if claim_id in ids else None
-
-
-def _is_idle(row: Row, now: int) -> bool:
-    """Nobody holds it, nobody waits, and its number is a day old: the next one will be greater."""
-    empty = not row.line and not row.others and (not row.holder or row.expires <= now)
-    return empty and row.fence * RAW_STEP < now - DAY and row.expires < now - DAY

@@ -26,8 +26,8 @@ from locknut.core.values import (
     Renewal,
     Renewed,
 )
-from locknut.drivers.memcached.greeting import Greeted, OtherInstance
 from locknut.drivers.memcached.replies import Reply
+from locknut.drivers.memcached.server_identity import Greeted, OtherInstance
 from locknut.errors import BackendUnavailable
 
 CAPABILITIES: Final = frozenset({Capability.FENCING, Capability.DETACHING, Capability.LEASE})

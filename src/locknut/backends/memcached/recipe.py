@@ -23,8 +23,8 @@ import time
 from typing import Final, NamedTuple
 
 from locknut.core.values import Claim, Holder
-from locknut.drivers.memcached.greeting import Greeted
 from locknut.drivers.memcached.replies import Reply
+from locknut.drivers.memcached.server_identity import Greeted
 
 STEPS: Final = 31250
 """Steps of 32 microseconds in a second: as many writes may a server do in each, on average."""

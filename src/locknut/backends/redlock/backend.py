@@ -21,15 +21,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from locknut.backends.redlock import ballots
-from locknut.backends.redlock.ballots import (
-    KNOW_THE_HOLDER,
-    UNSURE,
-    VOTES,
-    Ballot,
-    Round,
-    late_ones,
-    missed,
-)
+from locknut.backends.redlock.ballots import UNSURE, VOTES, Ballot, Round, late_ones, missed
 from locknut.backends.redlock.majority_view import InspectingBackend
 from locknut.backends.redlock.no_majority import differs, not_attached, too_few
 from locknut.backends.redlock.node_rings import RedlockWatch, WaitingClaim
@@ -167,7 +159,7 @@ class RedlockBackend(InspectingBackend, BaseBackend):
 
     def _refused(self, ballot: Ballot, votes: Round) -> Busy:
         """When to ask again, or an error if that is of no use."""
-        if not votes.enough(*KNOW_THE_HOLDER):
+        if not votes.enough(*ballots.KNOW_THE_HOLDER):
             raise too_few(self._set, votes)
         if votes.said(*VOTES, UNSURE):
             ballot.splits = min(ballot.splits + 1, _SPLITS)

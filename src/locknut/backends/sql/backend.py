@@ -15,7 +15,7 @@ from typing import Final
 
 from locknut.backends.sql import lock_state, lock_views, recipe
 from locknut.backends.sql.lock_state import LockState, Place, Waiting
-from locknut.backends.sql.row_changes import RowChanges, key_of
+from locknut.backends.sql.row_changes import Refused, RowChanges, key_of
 from locknut.backends.sql.table_port import (
     US,
     Bells,
@@ -81,6 +81,14 @@ class SqlBackend(BaseBackend):
             if not self._waiting.is_due(waiting):
                 return Busy(self._waiting.retry_in(waiting))
             waiting.rung = False  # before the question: a ring from here on is about what comes
+        try:
+            return await self._ask(claim)
+        except BaseException:
+            if waiting is not None:
+                waiting.rung = True  # it was not answered, and may have been granted: ask again
+            raise
+
+    async def _ask(self, claim: Claim) -> Answer:
         seen = await self._table.take(self._take(claim, queue=claim.waits))
         if _holds(seen, claim):
             return self._granted(claim, seen.row.fence if seen.row else 0)
@@ -97,7 +105,7 @@ class SqlBackend(BaseBackend):
         """
         enter = partial(recipe.enter, claim, self._place())
         granted, state = await self._rows.change(claim, enter(frozenset()), seen)
-        if granted is None and claim.waits and (dead := await self._dead_ahead(claim, state)):
+        if granted is None and (dead := await self._dead_ahead(claim, state)):
             granted, state = await self._rows.change(claim, enter(dead))
         if granted is not None:
             return self._granted(claim, granted.raw)
@@ -144,11 +152,25 @@ class SqlBackend(BaseBackend):
         wanted = [self._take(claim, queue=False) for claim in in_order]
         found = await self._table.take_all(wanted)
         if found is None:
-            granted = await self._rows.enter_all(in_order, self._place())
+            granted = await self._enter_all(in_order)
         else:
             rows = zip(in_order, (seen.row for seen in found), strict=True)
             granted = {claim.id: Granted(row.fence) for claim, row in rows if row is not None}
         return Busy(0.0) if granted is None else [granted[claim.id] for claim in claims]
+
+    async def _enter_all(self, claims: Sequence[Claim]) -> dict[str, Granted] | None:
+        """What one statement could not decide: all of them may fit beside others, or behind dead
+        ones.
+        """
+        dead: frozenset[str] = frozenset()
+        while True:
+            granted = await self._rows.enter_all(claims, self._place(), dead)
+            if not isinstance(granted, Refused):
+                return granted
+            found = dead | await self._dead_ahead(granted.claim, granted.state)
+            if found == dead:
+                return None
+            dead = found
 
     async def renew(self, claims: Sequence[Claim]) -> list[Notice]:
         holds = [

@@ -67,6 +67,9 @@ class LockState:
     """Claim ids that must not get in any more, and until when."""
     notes: dict[str, tuple[str, int]] = field(default_factory=dict)
     """By claim id: who broke the hold and why, and until when that is kept."""
+    over: set[str] = field(default_factory=set)
+    """Holds that have run out and still stand in the row: if the clock is set back, they are there
+    again."""
 
     def enter(self, claim: Claim, place: Place) -> Held:
         """The claim becomes a holder, and leaves the line. A fellow's number stays an owner's."""
@@ -83,11 +86,10 @@ class LockState:
         return self.now + microseconds(claim)
 
     def prolong(self, held: Held, claim: Claim) -> None:
-        """The full ttl from now on; or what is left, if that is more and the hold was detached: the
-        keeper may come with its renewal just after that.
+        """The full ttl from now on; or what is left, if that is more: the hold was detached, or
+        this was decided by an earlier clock than the latest renewal (S21).
         """
-        ends = self.end(claim)
-        held.expires = max(ends, held.expires) if held.detached else ends
+        held.expires = max(self.end(claim), held.expires)
 
     def bury(self, claim_id: str, seconds: float) -> None:
         """Leave a tombstone."""
@@ -142,6 +144,8 @@ def read(key: str, row: Row | None, now: int) -> LockState:
     if row.holder and row.expires > now:
         claim, place = _unpacked(key, row.holder, json.loads(row.facts))
         state.holders[row.holder] = Held(claim, row.fence, row.expires, place)
+    elif row.holder:
+        state.over.add(row.holder)
     if row.others:
         _read_others(state, json.loads(row.others))
     for text in filter(None, row.line.split("\n")):
@@ -156,6 +160,8 @@ def _read_others(state: LockState, others: dict[str, Any]) -> None:
         if expires > state.now:
             claim, place = _unpacked(state.key, claim_id, facts)
             state.holders[claim_id] = Held(claim, raw, expires, place, detached)
+        else:
+            state.over.add(claim_id)
     for who, until in others.get("graves", {}).items():
         if until > state.now:
             state.graves[who] = until

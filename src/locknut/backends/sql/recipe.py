@@ -54,11 +54,17 @@ def enter(claim: Claim, place: Place, dead: frozenset[str]) -> Change[Granted | 
 
 
 def renew(claim: Claim) -> Change[Notice]:
+    """The full ttl again. What has lost its hold to an older state of the table, in which it still
+    waits, does not wait: nobody would come for its turn.
+    """
+
     def change(state: LockState) -> Outcome[Notice]:
         held = state.holders.get(claim.id)
         if held is None:
             note, _ = state.notes.get(claim.id, ("", 0))
-            return Outcome(Broken(note) if note else Renewal.LOST, changed=False)
+            waits = state.line.pop(claim.id, None) is not None
+            ring = tuple(state.entering()) if waits else ()
+            return Outcome(Broken(note) if note else Renewal.LOST, waits, ring)
         state.prolong(held, claim)
         return Outcome(Renewal.HELD)
 
@@ -75,7 +81,7 @@ def release(claim: Claim, *, outcome_unknown: bool) -> Change[bool]:
         waited = state.line.pop(claim.id, None)
         left = held is not None or waited is not None
         ring = tuple(state.entering()) if left else ()
-        return Outcome(held is not None, left or outcome_unknown, ring)
+        return Outcome(held is not None, left or outcome_unknown or claim.id in state.over, ring)
 
     return change
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from locknut.backends.sql import lock_state, recipe
 from locknut.backends.sql.lock_state import LockState, Place, Waiting
@@ -25,6 +25,13 @@ CONFLICTS: Final = 200
 def key_of(claim: Claim) -> bytes:
     """The key of the claim's row."""
     return (PERMITS if claim.mode is Mode.PERMIT else LOCK) + claim.key.encode()
+
+
+class Refused(NamedTuple):
+    """One of several claims that does not get in, and what its lock is then."""
+
+    claim: Claim
+    state: LockState
 
 
 class RowChanges:
@@ -63,17 +70,21 @@ class RowChanges:
             seen = None
         raise self._restless(claim)
 
-    async def enter_all(self, claims: Sequence[Claim], place: Place) -> dict[str, Granted] | None:
-        """Let all of them in, beside others where they fit, or none. They come sorted by key."""
+    async def enter_all(
+        self, claims: Sequence[Claim], place: Place, dead: frozenset[str]
+    ) -> dict[str, Granted] | Refused:
+        """Let all of them in, beside others where they fit and behind dead waiters, or none. They
+        come sorted by key.
+        """
         keys = [key_of(claim) for claim in claims]
         for _ in range(CONFLICTS):
             rows, now = await self._table.read(keys)
             granted, swaps = {}, []
             for claim, key, row in zip(claims, keys, rows, strict=True):
                 state = lock_state.read(claim.key, row, now)
-                outcome = recipe.enter(claim, place, frozenset())(state)
+                outcome = recipe.enter(claim, place, dead)(state)
                 if outcome.answer is None:
-                    return None
+                    return Refused(claim, state)
                 granted[claim.id] = outcome.answer
                 stamp = None if row is None else row.stamp
                 swaps.append(Swap(key, stamp, lock_state.written(state, self.stamp())))

@@ -10,7 +10,8 @@ would not do: a replica that was promoted with an older state could come to the 
 A statement has one clock, the database's, read once when the statement begins and given back with
 its answer. A wait for the row's lock makes it too early, never too late: what has not run out by it
 is left alone, and what it grants ends early, but never before the caller's own count, which begins
-before the sending.
+before the sending. Of two renewals that waited, the earlier may come last: so no renewal makes a
+hold end sooner than it does already, because its holder may count on that.
 
 Each dialect says these statements in SQL; `tests/simulation/sql` has them as plain Python, and a
 test lets both do the same things and compares.
@@ -110,12 +111,12 @@ class Table(Protocol):
     async def take(self, wanted: Take) -> Seen:
         """Take the key, or join its line; return the row after that.
 
-        If the claim is the holder and its hold has not run out: set its full ttl again, and keep
-        the number. Else, if `others` is empty, no hold has not run out, and the line is empty or
-        begins with this claim: it becomes the holder, with its facts, its full ttl, and the number
-        max(fence + 1, now / RAW_STEP); its place in line goes. Else, if it shall queue, is not in
-        line yet, and its id stands nowhere in `others` (a tombstone): append it to the line with
-        the time. Else change nothing at all, not even the stamp.
+        If the claim is the holder and its hold has not run out: set its full ttl again, unless it
+        ends later already, and keep the number. Else, if `others` is empty, no hold has not run
+        out, and the line is empty or begins with this claim: it becomes the holder, with its facts,
+        its full ttl, and the number max(fence + 1, now / RAW_STEP); its place in line goes. Else,
+        if it shall queue, is not in line yet, and its id stands nowhere in `others` (a tombstone):
+        append it to the line with the time. Else change nothing at all, not even the stamp.
 
         Without a row: make one and take it.
         """
@@ -128,7 +129,8 @@ class Table(Protocol):
         """
 
     async def extend(self, holds: Sequence[Extension]) -> list[bool]:
-        """Set the full ttl of each, where the claim is the holder and has not run out.
+        """Set the full ttl of each, where the claim is the holder and has not run out; what ends
+        later already stays so.
 
         One round trip, and in the order of their keys: two batches must not wait for each other.
         """

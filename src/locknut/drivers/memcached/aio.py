@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, cast
 
-from locknut.drivers.memcached import greeting
-from locknut.drivers.memcached.greeting import Greeted, OtherInstance
+from locknut.drivers.memcached import server_identity
 from locknut.drivers.memcached.replies import Replies, Reply, failed, is_last, unreachable
+from locknut.drivers.memcached.server_identity import Greeted, OtherInstance
 from locknut.drivers.memcached.settings import Settings
 from locknut.errors import BackendUnavailable
 from locknut.runtimes import sockets
@@ -107,13 +107,13 @@ class Stream(asyncio.Protocol):
             self._watch = self.loop.call_at(due, self._look)
 
     async def greet(self) -> None:
-        if who := greeting.login(self._settings):
+        if who := server_identity.login(self._settings):
             (reply,) = await self.ask(who, 1)
-            greeting.check_login(self._settings, reply)
-        (version,) = await self.ask(greeting.VERSION, 1)
-        greeting.check_version(self._settings, version)
-        lists = [await self.ask(question, 0) for question in greeting.LISTS]
-        self.greeted = greeting.understand(self._settings, lists, now())
+            server_identity.check_login(self._settings, reply)
+        (version,) = await self.ask(server_identity.VERSION, 1)
+        server_identity.check_version(self._settings, version)
+        lists = [await self.ask(question, 0) for question in server_identity.LISTS]
+        self.greeted = server_identity.understand(self._settings, lists, now())
 
 
 class Link:

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from locknut.drivers.memcached import greeting
-from locknut.drivers.memcached.greeting import Greeted, OtherInstance
+from locknut.drivers.memcached import server_identity
 from locknut.drivers.memcached.replies import Replies, Reply, failed, is_last, unreachable
+from locknut.drivers.memcached.server_identity import Greeted, OtherInstance
 from locknut.drivers.memcached.settings import Settings
 from locknut.errors import LocknutError
 from locknut.runtimes import sockets
@@ -35,13 +35,13 @@ class Connection:
             raise
 
     def _greet(self) -> Greeted:
-        if who := greeting.login(self._settings):
+        if who := server_identity.login(self._settings):
             self._send(who)
-            greeting.check_login(self._settings, self._next())
-        (version,) = self.ask([greeting.VERSION])
-        greeting.check_version(self._settings, version)
-        lists = [self.ask_list(question) for question in greeting.LISTS]
-        return greeting.understand(self._settings, lists, now())
+            server_identity.check_login(self._settings, self._next())
+        (version,) = self.ask([server_identity.VERSION])
+        server_identity.check_version(self._settings, version)
+        lists = [self.ask_list(question) for question in server_identity.LISTS]
+        return server_identity.understand(self._settings, lists, now())
 
     def ask(self, packed: Sequence[bytes]) -> list[Reply]:
         """One reply for each command, which are sent together."""

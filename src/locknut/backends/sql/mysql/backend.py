@@ -8,7 +8,7 @@ from locknut.backends.sql.backend import SqlBackend
 from locknut.backends.sql.mysql.bell_chain import BellChain, ChainBells
 from locknut.backends.sql.table_port import Table
 from locknut.core.ports import Runtime
-from locknut.core.values import Answer, Busy, Claim, Granted, Mode, Notice, Renewal
+from locknut.core.values import Answer, Busy, Capability, Claim, Granted, Mode, Notice, Renewal
 
 
 class MySqlBackend(SqlBackend):
@@ -30,6 +30,15 @@ class MySqlBackend(SqlBackend):
 
     def hung_up(self) -> bool:
         return self._hung_up()
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """Behind a proxy that shares connections nobody is woken, once that was noticed."""
+        return self._declared if self._chain.wakes else self._declared - {Capability.WAKE_UP}
+
+    @capabilities.setter
+    def capabilities(self, declared: frozenset[Capability]) -> None:
+        self._declared = declared
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:
         answer = await super().attempt(claim, patience)

@@ -36,11 +36,15 @@ ON DUPLICATE KEY UPDATE
         WHEN -2 THEN SUBSTRING(line, LOCATE(CHAR(10), line) + 1)
         WHEN -3 THEN CONCAT(line, :claim_id, ' ', {now}, ' ', :facts, CHAR(10))
         ELSE line END,
-    expires = IF(stamp IN (-1, -2), {now} + :ttl, expires),
+    expires = CASE stamp
+        WHEN -1 THEN GREATEST(expires, {now} + :ttl)
+        WHEN -2 THEN {now} + :ttl
+        ELSE expires END,
     stamp = IF(LAST_INSERT_ID(IF(stamp IN (-1, -2), fence, 0)) >= 0 AND stamp < 0, :stamp, stamp);
 
 -- extend
-UPDATE {table} SET expires = {now} + :ttl, stamp = LAST_INSERT_ID(:stamp)
+-- Of two that waited for the row, the earlier one may come last: it cuts nothing.
+UPDATE {table} SET expires = GREATEST(expires, {now} + :ttl), stamp = LAST_INSERT_ID(:stamp)
 WHERE name = :key AND holder = :claim_id AND expires > {now};
 
 -- give_back

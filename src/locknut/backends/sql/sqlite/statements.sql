@@ -20,7 +20,9 @@ SELECT :key,
     CASE verdict WHEN 'enter' THEN max(fence + 1, :now / 32) ELSE fence END,
     :stamp,
     CASE verdict WHEN 'enter' THEN :claim_id ELSE holder END,
-    CASE verdict WHEN 'join' THEN expires ELSE :now + :ttl END,
+    CASE verdict
+        WHEN 'enter' THEN :now + :ttl
+        WHEN 'again' THEN max(expires, :now + :ttl) ELSE expires END,
     CASE verdict WHEN 'enter' THEN :facts ELSE facts END,
     CASE verdict
         WHEN 'enter' THEN substr(line, instr(line, char(10)) + 1)
@@ -47,7 +49,7 @@ RETURNING fence, stamp, holder, expires, facts, line, others, :now;
 SELECT fence, stamp, holder, expires, facts, line, others, :now FROM {table} WHERE name = :key;
 
 -- extend
-UPDATE {table} SET expires = :now + :ttl, stamp = :stamp
+UPDATE {table} SET expires = max(expires, :now + :ttl), stamp = :stamp
 WHERE name = :key AND holder = :claim_id AND expires > :now RETURNING 1;
 
 -- give_back
