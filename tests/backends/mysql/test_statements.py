@@ -111,11 +111,11 @@ class Both:
         assert (real is None) == (known is None)
         for each in wanted:
             (row,), _ = run(self.table.read([each.key]))
-            if row is not None:
+            if row is not None and each.key != key:  # `step` looks at that one
                 self.fences[each.key] = row.fence
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(5))
 def test_the_same_as_the_reference(database: Database, seed: int) -> None:
     both = Both(database, seed)
     for _ in range(120):
