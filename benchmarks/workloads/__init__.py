@@ -21,5 +21,7 @@ WORKLOADS = {
     "zookeeper.pairs": "zookeeper_pairs",
     "zookeeper.contention": "zookeeper_contention",
     "zookeeper.handover": "zookeeper_handover",
+    "mysql.pairs": "mysql_pairs",
+    "mysql.handover": "mysql_handover",
 }
 """What the command line calls them, and the module of each."""

@@ -31,6 +31,7 @@ except locknut.ConfigurationError as error:
         ("redis", "hiredis", "redis://localhost"),
         ("redis", "hiredis", "redlock://a,b,c"),
         ("zookeeper", "kazoo", "zookeeper://localhost"),
+        ("mysql", "pymysql", "mysql://localhost/locks"),
     ],
 )
 def test_the_command_installs_what_the_extra_has(extra: str, driver: str, url: str) -> None:
@@ -68,7 +69,8 @@ def test_memcached_needs_nothing() -> None:
 @pytest.mark.parametrize("extra", sorted(set(PROJECT["optional-dependencies"]) - {"all"}))
 def test_every_extra_is_for_an_engine_that_exists(extra: str) -> None:
     """A driver without an engine would be a promise that nobody keeps."""
-    with locknut.connect(f"{extra}://localhost") as locks:
+    database = "/locks" if extra in {"mysql", "mariadb"} else ""
+    with locknut.connect(f"{extra}://localhost{database}") as locks:
         assert extra in {locks.backend, "valkey"}
 
 

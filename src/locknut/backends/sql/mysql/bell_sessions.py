@@ -1,0 +1,103 @@
+"""Connections on which bells hang: named locks of the server, held from now until they are freed.
+
+A named lock belongs to the connection that took it, and is free when that ends, however it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from time import monotonic
+from typing import Final
+
+import pymysql
+
+from locknut.drivers.mysql import mysql_errors
+from locknut.drivers.mysql.sessions import Rows, Session
+from locknut.drivers.mysql.settings import Settings
+
+SLICE: Final = 1
+"""Seconds, a whole number of them: MySQL rounds fractions. So long a connection waits for a bell at
+a time, and cannot be asked anything else meanwhile."""
+
+_GIVEN_UP: Final = frozenset({1213, 1317, 3058})
+"""A wait that was interrupted, or would have been a deadlock; MariaDB and MySQL number it
+differently."""
+
+
+def bell(claim_id: str) -> str:
+    """In lower case and less than 64 characters: MySQL allows no more, and minds no case."""
+    return f"'locknut:{claim_id}'"
+
+
+class BellSession:
+    """One connection; it either waits for one bell, or can hang up and free others at once."""
+
+    def __init__(self, settings: Settings):
+        self._limit = settings.limit
+        self._session = Session(settings, settings.limit)
+        self.hung: set[str] = set()
+        self.owed: set[str] = set()
+        """Bells to be freed as soon as it does not wait any more."""
+        self.waits = False
+        self.used = monotonic()
+        """When it was last of any use."""
+        self._number, again = (self._ask("SELECT CONNECTION_ID()")[0][0] for _ in range(2))
+        self.multiplexed = self._number != again
+        """Whether something between us and the server sends each packet where it likes."""
+
+    def fileno(self) -> int:
+        return self._session.fileno()
+
+    def hang(self, claim_ids: list[str]) -> None:
+        """A follower may just touch one: so it is waited for, as long as that can take."""
+        taken = self._ask(
+            "SELECT " + ", ".join(f"GET_LOCK({bell(each)}, {SLICE})" for each in claim_ids)
+        )
+        self.hung |= {each for each, got in zip(claim_ids, taken[0], strict=True) if got == 1}
+
+    def free(self, claim_ids: Iterable[str]) -> None:
+        if self.waits:
+            self.owed.update(claim_ids)
+            return
+        freed = [each for each in claim_ids if each in self.hung]
+        if freed:
+            self.hung.difference_update(freed)
+            self._ask("DO " + ", ".join(f"RELEASE_LOCK({bell(each)})" for each in freed))
+
+    def listen(self, own: str, behind: str) -> None:
+        """Hang the claim's own bell, and wait for the other one; `heard` reads what came of it."""
+        hanging = "1" if own in self.hung else f"GET_LOCK({bell(own)}, {SLICE})"
+        other = bell(behind)
+        packet = f"SELECT {hanging}, GET_LOCK({other}, {SLICE}), RELEASE_LOCK({other})"
+        self._session.send(packet, self._limit + SLICE)
+        self.waits, self._own = True, own
+
+    def heard(self) -> bool:
+        """Whether the other bell is free."""
+        self.waits = False
+        self.used = monotonic()
+        try:
+            own, other, _ = self._session.receive([])[0][0]
+        except pymysql.MySQLError as error:
+            if mysql_errors.code_of(error) not in _GIVEN_UP:
+                raise
+            own, other = 1, 0
+        if own == 1:
+            self.hung.add(self._own)
+        owed, self.owed = self.owed, set()
+        self.free(owed)
+        return bool(other == 1)
+
+    def interrupt(self, session: BellSession) -> None:
+        """Have another one of our own connections stop waiting: every user may do that."""
+        self._ask(f"KILL QUERY {session._number}")
+
+    def _ask(self, packet: str) -> Rows:
+        self.used = monotonic()
+        return self._session.run(packet, self._limit)[0]
+
+    def close(self) -> None:
+        self._session.abandon() if self.waits else self._session.close()
+
+    def abandon(self) -> None:
+        self._session.abandon()

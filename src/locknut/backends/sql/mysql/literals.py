@@ -1,0 +1,67 @@
+"""Arguments as they stand in a statement: numbers, and everything else in hexadecimal digits.
+
+Nothing is ever quoted, so that no setting of the server (NO_BACKSLASH_ESCAPES, ANSI_QUOTES, a
+character set) can make another text of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Final
+
+from locknut.backends.sql.statements import Statements
+
+CLOCK: Final = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
+"""Microseconds since the epoch when the statement began, whatever the time zone."""
+DAY: Final = 86_400_000_000
+IDLE: Final = (
+    "line = '' AND others = '' AND (holder = '' OR expires <= {now})"
+    " AND (name < 'd' AND expires < {now}"
+    f" OR name >= 'd' AND fence * 32 < {{now}} - {DAY} AND expires < {{now}} - {DAY})"
+)
+"""Nobody holds, nobody waits, and the next number will be greater; or a client's note (c) that has
+run out."""
+_PARAMETER: Final = re.compile(r":(\w+)")
+
+
+def completed(statements: Statements) -> Statements:
+    """With the words of this dialect."""
+    return Statements(
+        *(
+            tuple(each.replace("{idle}", IDLE).replace("{now}", CLOCK) for each in part)
+            for part in statements
+        )
+    )
+
+
+@cache
+def _pieces(statement: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The text between parameters, and their names."""
+    pieces = _PARAMETER.split(statement)
+    return tuple(pieces[::2]), tuple(pieces[1::2])
+
+
+def bound(statement: str, arguments: Mapping[str, object]) -> str:
+    """The statement with its arguments in it."""
+    texts, names = _pieces(statement)
+    if not names:
+        return statement
+    written = {name: literal(arguments[name]) for name in set(names)}
+    parts = [texts[0]]
+    for name, text in zip(names, texts[1:], strict=True):
+        parts += written[name], text
+    return "".join(parts)
+
+
+def literal(value: object) -> str:
+    if isinstance(value, int):
+        return str(int(value))
+    if isinstance(value, str):
+        value = value.encode("ascii")
+    if isinstance(value, bytes):
+        return f"x'{value.hex()}'"
+    if isinstance(value, list):
+        return ", ".join(map(literal, value))
+    raise TypeError(f"no literal for a {type(value).__name__}")

@@ -1,0 +1,1 @@
+"""MySQL and MariaDB by PyMySQL: connections that are bounded, timed and dropped after any doubt."""

@@ -1,0 +1,103 @@
+"""One connection: set up as we need it, one packet of statements at a time, each with its limit."""
+
+from __future__ import annotations
+
+import math
+import select
+from collections.abc import Sequence
+from contextlib import suppress
+from time import monotonic
+from typing import Any, Final
+
+import pymysql
+from pymysql.constants import CLIENT, COMMAND
+
+from locknut.drivers.mysql.settings import Settings
+
+Rows = Sequence[Sequence[Any]]
+LOCK_WAIT: Final = 1
+"""Seconds that a statement waits for a row that others keep locked. The server's own default is 50,
+which is longer than any caller of ours waits for an answer."""
+LAST_WORD: Final = 0.1
+"""Seconds."""
+READ_COMMITTED: Final = "READ COMMITTED"
+REPEATABLE_READ: Final = "REPEATABLE READ"
+_SETUP: Final = (
+    "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', SESSION autocommit = 1, "
+    f"SESSION innodb_lock_wait_timeout = {LOCK_WAIT}"
+)
+
+
+class Session:
+    """Connected when made. After any doubt it is closed, and never connects again by itself."""
+
+    __slots__ = ("_driver", "used")
+
+    def __init__(self, settings: Settings, limit: float, isolation: str = READ_COMMITTED):
+        whole = math.ceil(limit)  # PyMySQL wants no fractions here
+        self._driver: Any = pymysql.connect(
+            **settings.driver,
+            charset="utf8mb4",
+            autocommit=None,
+            client_flag=CLIENT.MULTI_STATEMENTS,
+            connect_timeout=whole,
+            read_timeout=limit,
+            write_timeout=limit,
+            program_name="locknut",
+            defer_connect=True,
+        )
+        self._driver.connect_timeout = limit
+        self._driver.connect()
+        self.used = monotonic()
+        try:
+            self.run(f"{_SETUP};SET SESSION TRANSACTION ISOLATION LEVEL {isolation}", limit)
+        except BaseException:
+            self.close()
+            raise
+
+    def run(self, packet: str, limit: float, answers: list[Rows] | None = None) -> list[Rows]:
+        """Send statements, and append what each answers: its rows; or, of one that writes, the
+        number that it gave to LAST_INSERT_ID(), as a row if it is not 0. One that fails ends them.
+        """
+        self.send(packet, limit)
+        return self.receive([] if answers is None else answers)
+
+    def send(self, packet: str, limit: float) -> None:
+        driver = self._driver
+        driver._read_timeout = driver._write_timeout = limit
+        driver._execute_command(COMMAND.COM_QUERY, packet)
+
+    def receive(self, answers: list[Rows]) -> list[Rows]:
+        driver = self._driver
+        more = True
+        while more:
+            driver._read_query_result()
+            result = driver._result
+            if result.rows is None:
+                answers.append(((result.insert_id,),) if result.insert_id else ())
+            else:
+                answers.append(result.rows)
+            more = result.has_next
+        self.used = monotonic()
+        return answers
+
+    def fileno(self) -> int:
+        return int(self._driver._sock.fileno())
+
+    def alive(self) -> bool:
+        """Whether the server has not hung up: it has nothing to say while nobody asks."""
+        if self._driver._sock is None:
+            return False
+        poll = select.poll()
+        poll.register(self.fileno(), select.POLLIN)
+        return not poll.poll(0)
+
+    def close(self) -> None:
+        """With a last word, so that the server does not count it as an accident."""
+        with suppress(pymysql.MySQLError):
+            self._driver._write_timeout = LAST_WORD
+            self._driver.close()
+
+    def abandon(self) -> None:
+        """Without a word: in a forked child the connection is the parent's."""
+        self._driver._force_close()

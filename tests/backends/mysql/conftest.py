@@ -1,0 +1,77 @@
+"""A fresh database on each of the two servers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import locknut
+from locknut.backends.sql.mysql.engine import open_url
+from locknut.backends.sql.mysql.mysql_table import MySqlTable
+from locknut.backends.sql.mysql.sync import BlockingConnection
+from locknut.urls import parse
+from tests.servers.databases import Database
+from tests.servers.mysql import MariaServer, MySqlServer
+
+PATIENCE = 60.0
+"""Seconds that a test waits for what has to come."""
+BOTH = [
+    pytest.param("mariadb", marks=pytest.mark.mariadb),
+    pytest.param("mysql", marks=pytest.mark.mysql),
+]
+
+
+@pytest.fixture(params=BOTH)
+def database(request: pytest.FixtureRequest) -> Database:
+    found: Database = request.getfixturevalue(f"{request.param}_database")
+    return found
+
+
+@pytest.fixture
+def url(database: Database) -> str:
+    return database.url
+
+
+def eventually(found: Callable[[], bool], otherwise: str) -> None:
+    until = time.monotonic() + PATIENCE
+    while not found():
+        assert time.monotonic() < until, otherwise
+        time.sleep(0.01)
+
+
+def in_thread(work: Callable[[], object]) -> Callable[[], list[object]]:
+    """Begin it; the answer waits for its end, and returns what it returned."""
+    results: list[object] = []
+    thread = threading.Thread(target=lambda: results.append(work()))
+    thread.start()
+
+    def ended() -> list[object]:
+        thread.join(PATIENCE)
+        assert not thread.is_alive(), "it hangs"
+        return results
+
+    return ended
+
+
+def acquired(lock: Any, **options: Any) -> locknut.Lease:
+    """It is there to be taken."""
+    lease: locknut.Lease | None = lock.acquire(**{"timeout": PATIENCE, **options})
+    assert lease is not None
+    return lease
+
+
+def table(database: Database, options: str = "") -> MySqlTable:
+    """The statements alone, in the blocking colour."""
+    engine = open_url(parse(database.url + options))
+    return MySqlTable(BlockingConnection(engine._pool()), engine._statements)
+
+
+def stranger_of(database: Database, **settings: Any) -> Any:
+    """A connection of somebody else's, by PyMySQL."""
+    server = database.server
+    assert isinstance(server, MariaServer | MySqlServer)
+    return server.connect(database.name, **settings)

@@ -1,0 +1,191 @@
+"""Who waits is woken by the named lock of the one before it, and looks by itself if that fails."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+import locknut
+from locknut import aio
+from tests.backends.mysql.conftest import PATIENCE, acquired, eventually, in_thread
+from tests.servers.databases import Database
+
+
+def hung(database: Database) -> list[int]:
+    """Connections that wait for a named lock just now."""
+    told = database.ask(
+        "SELECT id FROM information_schema.processlist WHERE state = 'User lock' AND db IS NOT NULL"
+    )
+    return [int(str(number)) for (number,) in told]
+
+
+def bell_of(database: Database) -> str:
+    """That of the holder."""
+    ((holder,),) = database.ask("SELECT holder FROM locknut_locks WHERE holder <> ''")
+    return f"locknut:{holder}"
+
+
+def is_hung(database: Database, name: str) -> bool:
+    return database.ask(f"SELECT IS_USED_LOCK('{name}') IS NOT NULL") == [(1,)]
+
+
+def test_the_first_waiter_behind_one_that_never_waited(database: Database) -> None:
+    """Each on a client of its own, as in two processes: the waiter sleeps at the server."""
+    with locknut.connect(database.url) as one, locknut.connect(database.url) as two:
+        lease = acquired(one.lock("x"))
+        name = bell_of(database)
+        eventually(lambda: is_hung(database, name), "a hold that lasts has no bell")
+        waiting = in_thread(lambda: two.lock("x").acquire(timeout=PATIENCE))
+        eventually(lambda: bool(hung(database)), "nobody waits for the bell")
+        asked = _statements(database)
+        time.sleep(0.5)  # while nothing happens, hardly anything is asked
+        assert _statements(database) - asked < 12
+        lease.release()
+        (got,) = waiting()
+        assert got is not None
+        assert not is_hung(database, name)
+        got.release()  # type: ignore[attr-defined]
+
+
+def _statements(database: Database) -> int:
+    """`SHOW` and what asks for the number itself are counted too."""
+    ((_, number),) = database.ask("SHOW GLOBAL STATUS LIKE 'Queries'")
+    return int(str(number))
+
+
+def test_a_short_hold_has_no_bell(database: Database) -> None:
+    """Uncontended pairs are two statements: nothing is hung up for them."""
+    with locknut.connect(database.url) as locks:
+        acquired(locks.lock("x")).release()
+        before = [database.ask(f"SHOW GLOBAL STATUS LIKE '{each}'") for each in _COUNTED]
+        for _ in range(20):
+            acquired(locks.lock("x")).release()
+        after = [database.ask(f"SHOW GLOBAL STATUS LIKE '{each}'") for each in _COUNTED]
+        grown = [int(str(b[0][1])) - int(str(a[0][1])) for a, b in zip(before, after, strict=True)]
+        assert grown == [20, 20]
+
+
+_COUNTED = ["Com_insert", "Com_update"]
+
+
+def test_in_a_line_each_is_woken_in_its_turn(database: Database) -> None:
+    clients = [locknut.connect(database.url) for _ in range(4)]
+    order: list[int] = []
+    first = acquired(clients[0].lock("x", fair=True))
+
+    def take(number: int) -> None:
+        with clients[number].lock("x", fair=True, timeout=PATIENCE):
+            order.append(number)
+
+    threads = []
+    for number in range(1, 4):
+        threads.append(threading.Thread(target=take, args=(number,)))
+        threads[-1].start()
+        eventually(
+            lambda number=number: len(clients[0].info("x").waiters) == number,  # type: ignore[misc]
+            "it does not stand in line",
+        )
+    first.release()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert order == [1, 2, 3]
+    for each in clients:
+        each.close()
+
+
+def test_one_that_leaves_the_line_wakes_the_next(database: Database) -> None:
+    """The one behind it is told at once whom it stands behind now."""
+    one, two, three = (locknut.connect(database.url) for _ in range(3))
+    lease = acquired(one.lock("x"))
+    short = in_thread(lambda: two.lock("x").acquire(timeout=2))
+    eventually(lambda: len(one.info("x").waiters) == 1, "the second does not wait")
+    long = in_thread(lambda: three.lock("x").acquire(timeout=PATIENCE))
+    assert short() == [None]
+    lease.release()
+    (got,) = long()
+    assert got is not None
+    got.release()  # type: ignore[attr-defined]
+    for each in (one, two, three):
+        each.close()
+
+
+def test_bells_that_are_cut_off_are_hung_up_again(database: Database) -> None:
+    """All connections are killed: nobody is stuck, and nobody loses its lock."""
+    with locknut.connect(database.url) as one, locknut.connect(database.url) as two:
+        lease = acquired(one.lock("x"))
+        waiting = in_thread(lambda: two.lock("x").acquire(timeout=PATIENCE))
+        eventually(lambda: bool(hung(database)), "nobody waits for the bell")
+        database.server.end_sessions()
+        name = bell_of(database)
+        eventually(lambda: is_hung(database, name), "the bell was not hung up again")
+        lease.check()
+        lease.release()
+        (got,) = waiting()
+        assert got is not None
+        got.release()  # type: ignore[attr-defined]
+
+
+def test_200_tasks_wait_on_few_connections(database: Database) -> None:
+    """Those of one process wake each other; the server sees no more connections than allowed."""
+
+    async def story() -> None:
+        async with aio.connect(f"{database.url}?connections=4") as locks:
+            inside = 0
+
+            async def work() -> None:
+                nonlocal inside
+                async with locks.lock("x", fair=True, timeout=300):
+                    inside += 1
+                    assert inside == 1
+                    inside -= 1
+
+            lease = await locks.lock("x", fair=True).acquire()
+            assert lease is not None
+            tasks = [asyncio.create_task(work()) for _ in range(200)]
+            await asyncio.sleep(1)
+            assert len(database.server.sessions()) <= 4 + 4 + 2
+            await lease.release()
+            await asyncio.gather(*tasks)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("shape", ["reader", "permit"])
+def test_those_who_share_let_the_next_in(database: Database, shape: str) -> None:
+    """A bell is freed when its claim gets in beside others, so that the next looks, too."""
+
+    def ask(locks: locknut.Locks) -> locknut.Lease | None:
+        if shape == "reader":
+            return locks.rwlock("x").read().acquire(timeout=PATIENCE)
+        return locks.semaphore("x", 3).acquire(timeout=PATIENCE)
+
+    one, two, three = (locknut.connect(database.url) for _ in range(3))
+    if shape == "reader":
+        firsts = [acquired(one.rwlock("x").write())]
+    else:
+        firsts = [acquired(one.semaphore("x", 3)) for _ in range(3)]
+    waits = [in_thread(lambda: ask(two)), in_thread(lambda: ask(three))]
+    eventually(lambda: len(one.info("x").waiters) == 2, "they do not wait")
+    for first in firsts:
+        first.release()
+    for wait in waits:
+        (got,) = wait()
+        assert got is not None
+    for each in (two, three, one):
+        each.close()
+
+
+def test_a_broken_lock_is_taken_within_a_second_or_so(database: Database) -> None:
+    """Nobody frees the bell of a hold that was broken: the first in line looks by itself."""
+    one, two, three = (locknut.connect(database.url) for _ in range(3))
+    lease = acquired(one.lock("x", ttl=300))
+    waiting = in_thread(lambda: two.lock("x").acquire(timeout=PATIENCE))
+    eventually(lambda: len(three.info("x").waiters) == 1, "it does not wait")
+    assert three.force_release("x", fence=lease.fence) is not None
+    (got,) = waiting()
+    assert got is not None
+    for each in (two, three, one):
+        each.close()

@@ -1,0 +1,69 @@
+"""Pruning beside acquires and releases makes no deadlock (L13)."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from locknut.backends.sql.mysql.literals import DAY
+from locknut.backends.sql.mysql.mysql_table import MySqlTable
+from locknut.backends.sql.table_port import GiveBack, Take
+from locknut.runtimes.threads import run
+from tests.backends.mysql.conftest import table
+from tests.servers.databases import Database
+
+THREADS = 4
+PAIRS = int(os.environ.get("LOCKNUT_PAIRS", "60"))
+"""Of each thread; a run with thousands is made by hand."""
+
+
+def deadlocks(database: Database) -> int:
+    """What the server has counted since it was started."""
+    wanted = "SELECT count FROM information_schema.innodb_metrics WHERE name = 'lock_deadlocks'"
+    ((count,),) = database.ask(wanted)
+    return int(str(count))
+
+
+def impatient(database: Database) -> MySqlTable:
+    """Prunes what nobody holds any more, without waiting for a day."""
+    made = table(database, "?timeout=30s")
+    prune = tuple(each.replace(str(DAY), "0") for each in made._say.prune)
+    made._say = made._say._replace(prune=prune)
+    return made
+
+
+@pytest.mark.faults
+def test_none_in_many_pairs(database: Database) -> None:
+    ours = impatient(database)
+    run(ours.take(Take(b"l0", "0" * 32, 1, "[]", queue=False, stamp=1)))
+    before, pruned, failures = deadlocks(database), [0], []
+    done = threading.Event()
+
+    def pairs(number: int) -> None:
+        try:
+            for turn in range(PAIRS):
+                key, claim_id = b"l%d" % (turn % 5), f"{number:016x}{turn:016x}"
+                run(ours.take(Take(key, claim_id, 1, "[]", queue=False, stamp=turn)))
+                run(ours.give_back([GiveBack(key, claim_id, turn)]))
+        except Exception as error:  # noqa: BLE001 -- shown by the test
+            failures.append(error)
+
+    def prune() -> None:
+        while not done.is_set():
+            pruned[0] += run(ours.prune(100))
+
+    threads = [threading.Thread(target=pairs, args=(number,)) for number in range(THREADS)]
+    sweeping = [threading.Thread(target=prune) for _ in range(2)]
+    for thread in (*threads, *sweeping):
+        thread.start()
+    for thread in threads:
+        thread.join()
+    done.set()
+    for thread in sweeping:
+        thread.join()
+    assert not failures
+    assert pruned[0] > 0, "nothing was pruned, so nothing was shown"
+    assert deadlocks(database) == before
+    run(ours.close())

@@ -1,0 +1,164 @@
+"""A server that is killed, stands still, forgets or is not answered: nothing is lost or left."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from contextlib import suppress
+
+import pytest
+
+import locknut
+from locknut import aio
+from locknut.errors import BackendUnavailable
+from locknut.testing import FaultProxy
+from tests.backends.mysql.conftest import PATIENCE, acquired, eventually, in_thread
+from tests.forks.child import in_child
+from tests.servers.databases import Database
+
+pytestmark = pytest.mark.faults
+LATE = 3.0
+"""How late a caller may be on a busy machine."""
+
+
+def stranded(locks: locknut.Locks, name: str) -> bool:
+    return locks.info(name).locked
+
+
+def test_a_killed_server_keeps_locks_and_numbers(database: Database) -> None:
+    with locknut.connect(database.url) as locks:
+        lease = acquired(locks.lock("x", ttl=120))
+        database.server.restart(keep_data=True)
+        with locknut.connect(database.url) as others:
+            assert others.lock("x").acquire(timeout=0) is None
+        lease.renew()
+        lease.release()
+        again = acquired(locks.lock("x"), timeout=PATIENCE)
+        assert again is not None
+        assert again.fence > lease.fence
+        again.release()
+
+
+def test_killed_connections_cost_no_lock(database: Database) -> None:
+    with locknut.connect(database.url) as locks:
+        lease = acquired(locks.lock("x", ttl=120))
+        for _ in range(3):
+            database.server.end_sessions()
+            lease.renew()
+        lease.release()
+        assert not locks.info("x").locked
+
+
+@pytest.mark.parametrize("colour", ["blocking", "asyncio"])
+def test_a_server_that_stands_still(database: Database, colour: str) -> None:
+    """A caller with a timeout returns at it, in both colours; what it asked for is undone."""
+
+    async def on_a_loop() -> float:
+        async with aio.connect(database.url) as locks:
+            async with locks.lock("x"):
+                pass
+            os.kill(database.server.pid, signal.SIGSTOP)
+            begun = time.monotonic()
+            try:
+                with suppress(BackendUnavailable):
+                    assert await locks.lock("x").acquire(timeout=0.5) is None
+                return time.monotonic() - begun
+            finally:
+                os.kill(database.server.pid, signal.SIGCONT)
+
+    def on_a_thread() -> float:
+        with locknut.connect(database.url) as locks:
+            acquired(locks.lock("x")).release()
+            os.kill(database.server.pid, signal.SIGSTOP)
+            begun = time.monotonic()
+            try:
+                with suppress(BackendUnavailable):
+                    assert locks.lock("x").acquire(timeout=0.5) is None
+                return time.monotonic() - begun
+            finally:
+                os.kill(database.server.pid, signal.SIGCONT)
+
+    took = on_a_thread() if colour == "blocking" else asyncio.run(on_a_loop())
+    assert took < 0.5 + LATE
+    with locknut.connect(database.url) as locks:
+        eventually(lambda: not stranded(locks, "x"), "something was left behind")
+
+
+def test_closing_is_short_while_the_server_stands_still(database: Database) -> None:
+    locks = locknut.connect(database.url)
+    leases = [acquired(locks.lock(f"x{number}", ttl=60)) for number in range(20)]
+    assert all(leases)
+    os.kill(database.server.pid, signal.SIGSTOP)
+    try:
+        begun = time.monotonic()
+        locks.close()
+        assert time.monotonic() - begun < 10
+    finally:
+        os.kill(database.server.pid, signal.SIGCONT)
+
+
+def test_answers_that_are_lost(database: Database) -> None:
+    """The acquire was done, and its answer lost: asked again, it is the same hold and number."""
+    with FaultProxy((database.server.host, database.server.port)) as proxy:
+        url = database.url_through(proxy.port)
+        with locknut.connect(f"{url}?timeout=1s") as locks:
+            acquired(locks.lock("x")).release()
+            proxy.replies.swallow()
+            asked = in_thread(lambda: locks.lock("x", ttl=60).acquire(timeout=PATIENCE))
+            held = "SELECT COUNT(*) FROM locknut_locks WHERE holder <> ''"
+            eventually(lambda: database.ask(held) == [(1,)], "it did not arrive")
+            proxy.heal()
+            proxy.cut()
+            (lease,) = asked()
+            assert lease is not None
+            lease.check()  # type: ignore[attr-defined]
+            lease.release()  # type: ignore[attr-defined]
+            assert not locks.info("x").locked
+
+
+def test_an_older_state_gives_no_old_numbers(database: Database) -> None:
+    """A backup is restored, or a replica that lagged is promoted: numbers go on growing."""
+    with locknut.connect(database.url) as locks:
+        lease = acquired(locks.lock("x"))
+        lease.release()
+        database.ask("CREATE TABLE backup AS SELECT * FROM locknut_locks")
+        fences = []
+        for _ in range(3):
+            lease = acquired(locks.lock("x"))
+            lease.release()
+            fences.append(lease.fence)
+        database.ask("DELETE FROM locknut_locks")
+        database.ask("INSERT INTO locknut_locks SELECT * FROM backup")
+        restored = acquired(locks.lock("x"))
+        assert restored.fence > max(fences)
+        restored.release()
+        database.ask("DELETE FROM locknut_locks")
+        emptied = acquired(locks.lock("x"))
+        assert emptied.fence > restored.fence
+        emptied.release()
+
+
+def test_a_forked_child_lets_the_parents_connections_alone(database: Database) -> None:
+    with locknut.connect(database.url) as locks, locks.lock("x") as lease:
+
+        def child() -> None:
+            assert locks.lock("x").acquire(timeout=0) is None
+            with locks.lock("y", timeout=20):
+                pass
+
+        in_child(child)
+        lease.renew()
+        with locks.lock("z", timeout=20):
+            pass
+        assert locks.info("x").locked
+
+
+def test_the_unix_socket_leads_to_the_same_locks(database: Database) -> None:
+    with (
+        locknut.connect(database.unix_url) as locks,
+        locks.lock("x"),
+        locknut.connect(database.url) as others,
+    ):
+        assert others.lock("x").acquire(timeout=0) is None

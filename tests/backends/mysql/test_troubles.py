@@ -1,0 +1,229 @@
+"""What a server refuses, keeps locked or has no room for becomes an error that says what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+
+import pymysql
+import pytest
+
+import locknut
+from locknut import aio
+from locknut.backends.sql.table_port import US, Take
+from locknut.errors import BackendUnavailable, ConfigurationError
+from locknut.runtimes.threads import run
+from tests.backends.mysql.conftest import acquired, eventually, in_thread, stranger_of, table
+from tests.servers.databases import Database
+
+pytestmark = pytest.mark.faults
+HOSTILE = ["a", "A", "a ", " a", "a\\", "a'", 'a"', "a%", "a_", "á", "a\u0301", "😀", "a;--", "`a`"]
+
+
+def test_hostile_names_are_different_locks(url: str) -> None:
+    with locknut.connect(url) as locks:
+        leases = [acquired(locks.lock(name), timeout=0) for name in HOSTILE]
+        assert all(leases)
+        assert len({lease.fence for lease in leases if lease}) == len(HOSTILE)
+        for name in HOSTILE:
+            with locknut.connect(url) as others:
+                assert others.lock(name).acquire(timeout=0) is None
+            break
+        assert {info.name for info in locks.list()} == set(HOSTILE)
+        for lease in leases:
+            assert lease is not None
+            lease.release()
+
+
+def test_settings_of_the_server_change_nothing(database: Database) -> None:
+    """A mode that escapes and quotes otherwise, no autocommit, another isolation."""
+    server = database.server
+    before = server.ask("SELECT @@GLOBAL.sql_mode, @@GLOBAL.autocommit")[0]
+    server.ask("SET GLOBAL sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT'")
+    server.ask("SET GLOBAL autocommit = 0")
+    try:
+        with locknut.connect(database.url) as locks, locks.lock('it\'s \\ "so"'):
+            assert database.ask("SELECT COUNT(*) FROM locknut_locks WHERE holder <> ''") == [(1,)]
+            assert [each.name for each in locks.list()] == ['it\'s \\ "so"']
+    finally:
+        server.ask(f"SET GLOBAL sql_mode = '{before[0]}'")
+        server.ask(f"SET GLOBAL autocommit = {before[1]}")
+
+
+def test_a_row_that_a_stranger_keeps_locked(database: Database) -> None:
+    """Lock-wait errors (1205) undo a statement; it is tried again, and then is an error."""
+    ours = table(database, "?timeout=30s")
+    wanted = Take(b"lx", "a" * 32, US, "[]", queue=False, stamp=1)
+    run(ours.take(wanted))
+    stranger = stranger_of(database)
+    with stranger.cursor() as cursor:
+        cursor.execute("START TRANSACTION")
+        cursor.execute("SELECT * FROM locknut_locks WHERE name = 'lx' FOR UPDATE")
+        with pytest.raises(BackendUnavailable, match="keeps our rows locked"):
+            run(ours.take(wanted))
+        waiting = in_thread(lambda: run(ours.take(wanted)))
+        eventually(lambda: _somebody_waits(database), "it does not wait for the row")
+        cursor.execute("ROLLBACK")
+    stranger.close()
+    (seen,) = waiting()
+    assert seen.row.holder == wanted.claim_id  # type: ignore[attr-defined]
+    run(ours.close())
+
+
+def test_a_deadlock_with_strangers_is_tried_again(database: Database) -> None:
+    """`all` locks two rows; a stranger locks them the other way round (1213)."""
+    with locknut.connect(f"{database.url}?timeout=20s") as locks:
+        acquired(locks.all("a", "b")).release()
+        stranger = stranger_of(database)
+        with stranger.cursor() as cursor:
+            cursor.execute("SET SESSION innodb_lock_wait_timeout = 20")
+            cursor.execute("START TRANSACTION")
+            # Something heavy: the server gives up the lighter of the two.
+            cursor.execute("CREATE TEMPORARY TABLE heavy (n INT) ENGINE=InnoDB")
+            cursor.execute("INSERT INTO heavy VALUES " + ",".join(["(1)"] * 500))
+            cursor.execute("UPDATE locknut_locks SET facts = '' WHERE name LIKE 'l%b'")
+            asked = in_thread(lambda: locks.all("a", "b").acquire(timeout=30))
+            deadline = time.monotonic() + 15
+            while time.monotonic() < deadline and not _somebody_waits(database):
+                time.sleep(0.01)
+            cursor.execute("UPDATE locknut_locks SET facts = '' WHERE name LIKE 'l%a'")
+            cursor.execute("ROLLBACK")
+        stranger.close()
+        (lease,) = asked()
+        assert lease is not None
+        lease.release()  # type: ignore[attr-defined]
+
+
+def _somebody_waits(database: Database) -> bool:
+    trx = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
+    return database.ask(trx) != [(0,)]
+
+
+def test_a_read_only_server(database: Database) -> None:
+    with locknut.connect(database.url) as locks:
+        acquired(locks.lock("x")).release()
+        database.server.read_only(True)
+        try:
+            with pytest.raises(ConfigurationError, match=r"read-only.*primary"):
+                locks.lock("x").acquire(timeout=20)
+        finally:
+            database.server.read_only(False)
+        acquired(locks.lock("x"), timeout=20).release()
+
+
+def test_a_table_that_is_not_ours(database: Database) -> None:
+    database.ask("CREATE TABLE locknut_locks (id INT PRIMARY KEY, name TEXT)")
+    with (
+        locknut.connect(database.url) as locks,
+        pytest.raises(ConfigurationError, match=r"not one of ours.*\?table="),
+    ):
+        locks.lock("x").acquire(timeout=20)
+    with locknut.connect(f"{database.url}?table=others") as locks:
+        acquired(locks.lock("x"), timeout=20).release()
+
+
+def test_no_right_to_create_the_table(database: Database) -> None:
+    rights = "SELECT, INSERT, UPDATE, DELETE ON " + database.name + ".*"
+    poor = database.login("poor", rights)
+    with (
+        locknut.connect(poor.url) as locks,
+        pytest.raises(ConfigurationError, match="locknut schema URL"),
+    ):
+        locks.lock("x").acquire(timeout=20)
+    with locknut.connect(database.url) as rich:
+        acquired(rich.lock("x")).release()
+    with locknut.connect(poor.url) as locks:
+        acquired(locks.lock("x"), timeout=20).release()
+
+
+def test_a_wrong_password_or_database(database: Database) -> None:
+    wrong = database.url.replace("s3cret", "guess")
+    elsewhere = database.url.replace(database.name, "nowhere")
+    for url in (wrong, elsewhere):
+        with locknut.connect(url) as locks, pytest.raises(ConfigurationError, match="refuses"):
+            locks.lock("x").acquire(timeout=20)
+
+
+def test_all_connections_are_busy(database: Database) -> None:
+    """A caller with little time is told so within it; one with time gets its turn."""
+    with locknut.connect(f"{database.url}?connections=1&timeout=20s") as locks:
+        acquired(locks.lock("x")).release()
+        stranger = stranger_of(database)
+        with stranger.cursor() as cursor:
+            cursor.execute("START TRANSACTION")
+            cursor.execute("SELECT * FROM locknut_locks WHERE name LIKE 'l%' FOR UPDATE")
+            slow = in_thread(lambda: _outcome(locks))
+            deadline = time.monotonic() + 15
+            while time.monotonic() < deadline and not _somebody_waits(database):
+                time.sleep(0.01)
+            begun = time.monotonic()
+            with pytest.raises(BackendUnavailable, match=r"busy.*\?connections=|no time"):
+                locks.lock("y").acquire(timeout=0.3)
+            assert time.monotonic() - begun < 3
+            cursor.execute("ROLLBACK")
+        stranger.close()
+        slow()
+        acquired(locks.lock("y"), timeout=20).release()
+
+
+def _outcome(locks: locknut.Locks) -> str:
+    try:
+        lease = acquired(locks.lock("x"), timeout=20)
+    except BackendUnavailable as error:
+        return str(error)
+    assert lease is not None
+    lease.release()
+    return "acquired"
+
+
+def test_the_server_has_no_connection_left(database: Database) -> None:
+    server = database.server
+    ((limit,),) = server.ask("SELECT @@GLOBAL.max_connections")
+    server.ask("SET GLOBAL max_connections = 10")
+    taken = []
+    try:
+        with suppress(pymysql.err.OperationalError):
+            while True:
+                taken.append(stranger_of(database, user=database.user, password=database.password))
+        with (
+            locknut.connect(database.url) as locks,
+            pytest.raises(BackendUnavailable, match="no connection left"),
+        ):
+            locks.lock("x").acquire(blocking=False)
+    finally:
+        for each in taken:
+            each.close()
+        server.ask(f"SET GLOBAL max_connections = {limit}")
+
+
+def test_a_loop_is_told_the_same(database: Database) -> None:
+    database.ask("CREATE TABLE locknut_locks (id INT PRIMARY KEY)")
+
+    async def story() -> None:
+        async with aio.connect(database.url) as locks:
+            with pytest.raises(ConfigurationError, match="not one of ours"):
+                await locks.lock("x").acquire(timeout=20)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("mysql://host", "a database is needed"),
+        ("mysql://host/one/two", "a database is needed"),
+        ("mysql://one,two/locks", "one server"),
+        ("mysql://host:x/locks", "not a host with a port"),
+        ("mysql://host/locks?mode=other", "mode='other'"),
+        ("mysql://host/locks?connections=0", "connections must be"),
+        ("mysql://host/locks?table=a-b", "table='a-b'"),
+        ("mysql://host/locks?ssl=perhaps", "ssl must be yes or no"),
+        ("mysql://host/locks?ssl_ca=/nowhere", "no such file"),
+        ("mysql://host/locks?ssl_verify_identity=no", "needs ssl=yes"),
+        ("mariadb://host/locks?sll=yes", "sll"),
+    ],
+)
+def test_urls_that_are_wrong(url: str, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        locknut.connect(url)

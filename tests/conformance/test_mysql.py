@@ -1,0 +1,53 @@
+"""The MySQL engine keeps the contract, on both servers, with no more rights than it needs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from locknut.core.values import Capability
+from locknut.runtimes.threads import ThreadRuntime
+from locknut.testing.conformance import Conformance
+from locknut.urls import open_engine
+from tests.contracts.sources import ROOT
+from tests.servers.databases import Database
+
+PAGE: Path = ROOT / "docs" / "engines" / "mysql.md"
+
+
+def least(database: Database) -> Database:
+    """As the page says: an administrator makes the table, and grants four rights on it."""
+    sql = re.search(r"```sql\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert sql is not None
+    create, grant = (each.strip() for each in sql[1].split(";") if each.strip())
+    database.ask(create)
+    rights = re.fullmatch(r"GRANT (.*) ON myapp\.(\w+) TO 'user'@'%'", grant)
+    assert rights is not None
+    return database.login("least", f"{rights[1]} ON {database.name}.{rights[2]}")
+
+
+@pytest.mark.mariadb
+class TestMariaDb(Conformance):
+    @pytest.fixture
+    def engine_url(self, mariadb_database: Database) -> str:
+        return least(mariadb_database).url
+
+
+@pytest.mark.mysql
+class TestMySql(Conformance):
+    @pytest.fixture
+    def engine_url(self, mysql_database: Database) -> str:
+        return least(mysql_database).url
+
+
+def test_what_it_declares() -> None:
+    engine, _ = open_engine("mysql://localhost/locks")
+    backend = engine.blocking(ThreadRuntime())
+    assert backend.capabilities == frozenset(Capability) - {
+        Capability.SESSION,
+        Capability.REPLICATED,
+    }
+    assert backend.default_ttl == 30
+    assert (backend.min_ttl, backend.max_ttl) == (0.1, 30 * 86400)
