@@ -23,5 +23,7 @@ WORKLOADS = {
     "zookeeper.handover": "zookeeper_handover",
     "mysql.pairs": "mysql_pairs",
     "mysql.handover": "mysql_handover",
+    "postgresql.pairs": "postgresql_pairs",
+    "postgresql.handover": "postgresql_handover",
 }
 """What the command line calls them, and the module of each."""
