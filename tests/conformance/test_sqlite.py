@@ -9,11 +9,15 @@ import pytest
 
 import locknut
 from locknut import Capability
+from locknut.backends.sql.sql_table import SqlTable
 from locknut.backends.sql.sqlite import database_file
 from locknut.backends.sql.sqlite.file_clock import FileClock
 from locknut.backends.sql.sqlite.settings import Settings
+from locknut.backends.sql.sqlite.sqlite_file import SqliteFile
+from locknut.backends.sql.sqlite.sync import BlockingConnection
+from locknut.backends.sql.table_port import Extension, GiveBack, Take
 from locknut.runtimes.clock import now
-from locknut.runtimes.threads import ThreadRuntime
+from locknut.runtimes.threads import ThreadRuntime, run
 from locknut.testing.conformance import Conformance
 from locknut.urls import open_engine
 
@@ -42,3 +46,20 @@ def test_commits_are_durable(tmp_path: Path) -> None:
     assert made.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert made.execute("PRAGMA synchronous").fetchone() == (2,)
     made.close()
+
+
+@pytest.mark.sqlite
+def test_renewals_do_not_wait_for_the_disk_and_what_comes_next_does(tmp_path: Path) -> None:
+    file = SqliteFile(Settings(str(tmp_path / "locks.db")), now)
+    table = SqlTable(BlockingConnection(file, 30.0), Settings("").statements)
+    run(table.take(Take(b"lx", "a" * 32, 10**9, "[]", queue=True, stamp=1)))
+    modes: list[str] = []
+    connection = file._connection
+    assert connection is not None
+    connection.set_trace_callback(lambda text: modes.append(text) if "sync" in text else None)
+    assert run(table.extend([Extension(b"lx", "a" * 32, 10**9, 2)])) == [True]
+    run(table.beat("client", 10**6))
+    assert modes == ["PRAGMA synchronous = NORMAL", "PRAGMA synchronous = FULL"] * 2
+    run(table.give_back([GiveBack(b"lx", "a" * 32, 3)]))
+    assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+    run(table.close())

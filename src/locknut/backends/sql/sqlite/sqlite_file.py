@@ -106,10 +106,11 @@ class SqliteFile:
                 raise BackendUnavailable(message, backend="sqlite")
             return self._done(work, until)
         finally:
-            if self.guard.inside():  # wherever an interrupt came
-                if self._closed:
-                    self.drop()
+            # No call before the release: after it an interrupt (Ctrl-C) would leave us inside.
+            try:  # noqa: SIM105 -- that would be a call
                 self.guard.release()
+            except RuntimeError:
+                pass  # it was not to be had
 
     def _done(self, work: Work[T], until: float) -> T:
         try:
@@ -126,6 +127,9 @@ class SqliteFile:
         except BaseException:
             self.drop()
             raise
+        finally:
+            if self._closed:
+                self.drop()
 
     def _recover(self, error: sqlite3.Error) -> None:
         """The connection goes on only if it is sure to be as it was before."""
@@ -184,11 +188,16 @@ class SqliteFile:
     def dropped(self) -> None:
         """From anywhere, a finalizer included: what is in use just now is closed by its user."""
         self._closed = True
-        if not self.guard.inside() and self.guard.acquire(blocking=False):
-            try:
+        if self.guard.inside():
+            return
+        try:
+            if self.guard.acquire(blocking=False):
                 self.drop()
-            finally:
+        finally:
+            try:  # noqa: SIM105 -- as above
                 self.guard.release()
+            except RuntimeError:
+                pass
 
     def pause(self) -> bool:
         """Before a fork: close, and let nobody in; False if a command cannot be waited for."""
