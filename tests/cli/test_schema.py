@@ -27,6 +27,15 @@ def test_it_prints_what_makes_the_table(tmp_path: Path) -> None:
     assert json.loads(shell.run("schema", "--json")[1]) == {"schema": out[:-1]}
 
 
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "mysql", "mariadb"])
+def test_every_database_has_one(scheme: str) -> None:
+    code, out, err = Shell(f"{scheme}://ann:s3cret@localhost/jobs?table=order").run("schema")
+    assert (code, err) == (0, "")
+    assert out.startswith("CREATE TABLE IF NOT EXISTS ")
+    assert "order" in out.splitlines()[0]
+    assert "s3cret" not in out
+
+
 def test_an_engine_without_a_table_says_so(shell: Shell) -> None:
     code, out, err = shell.run("schema")
     assert (code, out) == (78, "")

@@ -33,6 +33,7 @@ class MySqlEngine(BaseEngine):
         self._table = table
         self.id = f"mysql:{told.database}/{table}"
         self._statements = completed(statements.load("mysql", f"`{table}`"))
+        self.schema = self._statements.schema
         self._chain = BellChain(told)
 
     def blocking(self, runtime: Runtime) -> MySqlBackend:

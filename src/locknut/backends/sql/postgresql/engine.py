@@ -30,7 +30,7 @@ class PostgresEngine(BaseEngine):
         self._table = table
         self._primary = Primary(pooled=wanted.pool_mode == "transaction")
         self.id = f"{NAME}:{wanted.place}"
-        self.schema = "\n".join(f"{each};" for each in load(NAME, table).create)
+        self.schema = load(NAME, table).schema
         """What an administrator runs where we have no right to make the table."""
 
     def blocking(self, runtime: Runtime) -> PostgresBackend:
