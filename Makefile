@@ -2,7 +2,7 @@
 # or newer, git and make is enough. `make demo` needs nothing at all beyond that.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers demo test test-all check format models sim sim-redlock mutants soak bench bench-quick docs clean
+.PHONY: help setup servers demo test test-all coverage check format models sim sim-redlock mutants soak bench bench-quick docs clean
 
 # This tree and no other, also where an environment is shared between trees.
 export PYTHONPATH := $(CURDIR)/src
@@ -39,6 +39,9 @@ test:            ## run what every change must pass, on python3, in a quarter of
 test-all:        ## run what `make test` leaves out: the long tests, those that need root, other CPythons
 	@$(FIND) "$$python" scripts/run_tests.py --rest $(ARGS)
 
+coverage:        ## run `make test` under coverage; fail below the floor of branches in pyproject.toml
+	@$(FIND) "$$python" scripts/run_tests.py --coverage $(ARGS)
+
 check: setup     ## run ruff, its formatter, and mypy
 	@$(VENV)/ruff check .
 	@$(VENV)/ruff format --check .
@@ -56,6 +59,7 @@ sim: setup       ## run the simulator: many clients, virtual time, SEEDS=0:2000
 	@$(VENV)/python -m tests.simulation --seeds $(SEEDS)
 	@$(VENV)/python -m tests.simulation --seeds $(SEEDS) --engine redis --jobs 2
 	@$(VENV)/python -m tests.simulation --seeds $(SEEDS) --engine redlock --size duel --jobs 2
+	@$(VENV)/python -m tests.simulation --seeds $(SEEDS) --engine sql --jobs 2
 
 sim-redlock: setup  ## simulate a million schedules of Redlock overnight, or SCHEDULES=0:1000000
 	@nice $(VENV)/python -m tests.simulation --seeds $(SCHEDULES) --engine redlock --size duel \

@@ -3,6 +3,7 @@
     python3 scripts/run_tests.py                  all but what takes long, on the main CPython
     python3 scripts/run_tests.py --rest           what takes long or needs root, and other CPythons
     python3 scripts/run_tests.py tests/guards -x  these, whatever they take: pytest's own arguments
+    python3 scripts/run_tests.py --coverage       the first, and whether enough of the package ran
 
 The servers that the tests need are fetched first (scripts/fetch_servers.py); in CI a server that
 cannot be had is a failure. With LOCKNUT_PYTHONS=main no other CPython is used.
@@ -40,12 +41,13 @@ def main() -> int:
     if arguments[:1] == ["--rest"]:
         return 0 if _rest(chosen, interpreter, others, arguments[1:]) else 1
     print(f"\nCPython {chosen}", flush=True)
-    good = _pytest(interpreter, arguments or QUICK)
+    if arguments[:1] == ["--coverage"]:
+        return 0 if _covered(interpreter, arguments[1:]) else 1
+    good = _pytest([interpreter], arguments or QUICK)
     if not arguments:
         versions = "".join(f", CPython {other}" for other in others)
-        print(
-            f"\n`make test-all` adds crowds, storms and soaks that take long{versions}", flush=True
-        )
+        adds = "the whole contract on every kind of server, crowds, storms and soaks that take long"
+        print(f"\n`make test-all` adds {adds}{versions}", flush=True)
     return 0 if good else 1
 
 
@@ -55,7 +57,7 @@ def _rest(
     """Whether everything passed; the others go first, so that the main summary comes last."""
     passed = {str(other): _short_run(other) for other in others}
     print(f"\nCPython {chosen}: what takes long or needs root", flush=True)
-    good = _pytest(interpreter, [*REST, *arguments])
+    good = _pytest([interpreter], [*REST, *arguments])
     if passed:
         told = [f"{version} {'passed' if well else 'FAILED'}" for version, well in passed.items()]
         print(f"\nThe short list: {', '.join(told)}", flush=True)
@@ -82,11 +84,24 @@ def _short_run(python: Interpreter) -> bool:
         return not os.environ.get("CI")
     chosen = [each for each in SHORT_LIST if (ROOT / each).exists()]
     print(f"\nCPython {python}: {' '.join(chosen)}", flush=True)
-    return _pytest(str(interpreter), ["-q", *QUICK, *chosen])
+    return _pytest([str(interpreter)], ["-q", *QUICK, *chosen])
 
 
-def _pytest(interpreter: str, arguments: list[str]) -> bool:
-    command = [interpreter, "-m", "pytest", "-n", WORKERS, "--dist", "loadfile", *arguments]
+def _covered(interpreter: str, arguments: list[str]) -> bool:
+    """Whether all passed, and ran as much as pyproject.toml says; for a part there is no floor."""
+    coverage = [interpreter, "-m", "coverage"]
+    subprocess.run([*coverage, "erase"], cwd=ROOT, check=True)
+    good = _pytest([*coverage, "run"], arguments or QUICK)
+    subprocess.run([*coverage, "combine", "--quiet"], cwd=ROOT, check=True)
+    floor = ["--fail-under=0"] if arguments else []
+    return (
+        subprocess.run([*coverage, "report", *floor], cwd=ROOT, check=False).returncode == 0
+        and good
+    )
+
+
+def _pytest(python: list[str], arguments: list[str]) -> bool:
+    command = [*python, "-m", "pytest", "-n", WORKERS, "--dist", "loadfile", *arguments]
     # This tree and no other, also for the processes that tests start from a shared environment.
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     # Where a machine is set so, each of a thousand processes would compile the package again.

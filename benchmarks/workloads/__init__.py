@@ -11,6 +11,7 @@ WORKLOADS = {
     "file.contention": "file_contention",
     "file.kill": "file_kill",
     "file.waiters": "file_waiters",
+    "sqlite.pairs": "sqlite_pairs",
     "redis.pairs": "redis_pairs",
     "redis.contention": "redis_contention",
     "redis.handover": "redis_handover",
@@ -22,5 +23,7 @@ WORKLOADS = {
     "zookeeper.handover": "zookeeper_handover",
     "mysql.pairs": "mysql_pairs",
     "mysql.handover": "mysql_handover",
+    "postgresql.pairs": "postgresql_pairs",
+    "postgresql.handover": "postgresql_handover",
 }
 """What the command line calls them, and the module of each."""

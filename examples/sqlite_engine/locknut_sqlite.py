@@ -28,7 +28,7 @@ TABLE = """CREATE TABLE IF NOT EXISTS claims (
 class SqliteBackend(port.BaseBackend):
     """One client's door to the file. A connection per command: threads and forks share nothing."""
 
-    name = "sqlite"
+    name = "sqlite-example"
     capabilities = frozenset(map(port.Capability, ("fencing", "lease", "durable", "no_eviction")))
     default_ttl: float | None = 30.0
     min_ttl = 0.1
@@ -134,7 +134,7 @@ class SqliteEngine(port.BaseEngine):
     """Makes backends; the file is made by the first command."""
 
     def __init__(self, path: str):
-        self.id, self._path = f"sqlite:{path}", path
+        self.id, self._path = f"sqlite-example:{path}", path
 
     def blocking(self, runtime: port.Runtime) -> SqliteBackend:
         return SqliteBackend(self._path, runtime, aside=False)
@@ -144,7 +144,7 @@ class SqliteEngine(port.BaseEngine):
 
 
 def open_engine(url: port.Url) -> SqliteEngine:
-    port.check_options("sqlite", url.options, ())
+    port.check_options("sqlite-example", url.options, ())
     if not url.path.startswith("/"):
-        raise port.ConfigurationError("a sqlite: URL has an absolute path: sqlite:///dir/locks.db")
+        raise port.ConfigurationError("the path has to be absolute: sqlite-example:///dir/locks.db")
     return SqliteEngine(url.path)

@@ -30,6 +30,7 @@ _ENGINES = {
     **dict.fromkeys(("memcached", "memcached+unix"), "locknut.backends.memcached:open_engine"),
     "sqlite": "locknut.backends.sql.sqlite:open_engine",
     **dict.fromkeys(("mysql", "mariadb"), "locknut.backends.sql.mysql:open_engine"),
+    **dict.fromkeys(("postgresql", "postgres"), "locknut.backends.sql.postgresql:open_engine"),
 }
 """Our own entry points `locknut.backends`, as in pyproject.toml (`tests/contracts` compares the
 two). They stand here as well because to look them up takes longer than all of `import locknut`.
@@ -154,6 +155,15 @@ def open_engine(text: Any) -> tuple[Engine, Url]:
     common = {key: url.options.pop(key) for key in validation.COMMON_OPTIONS if key in url.options}
     engine = opener(url)
     return engine, Url(url.scheme, url.netloc, url.path, common)
+
+
+def schema(text: Any) -> str:
+    """The statements that make what the engine of this URL needs; raises where it needs nothing."""
+    engine, url = open_engine(text)
+    if not engine.schema:
+        message = f"{url.scheme}: has no table, so there is nothing to make beforehand"
+        raise Unsupported(message, backend=url.scheme or None)
+    return engine.schema
 
 
 def chosen(text: str | None) -> str:

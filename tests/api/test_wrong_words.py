@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import locknut
-from locknut import aio, redlock
+from locknut import aio, redlock, urls
 from locknut.runtimes.cpython import is_coroutine_function
 
 
@@ -35,9 +35,13 @@ def test_the_nearest_scheme_is_suggested(url: str, meant: str) -> None:
 
 def test_where_no_scheme_is_near_there_is_one_name_for_each_engine() -> None:
     with pytest.raises(locknut.ConfigurationError) as caught:
-        locknut.connect("sqlite:///x.db")
-    engines = "file, memory, redis, redlock, valkey, zookeeper"
-    assert str(caught.value) == f"no engine is installed for 'sqlite' URLs; there are: {engines}"
+        locknut.connect("oracle:///x.db")
+    said = str(caught.value)
+    assert said.startswith("no engine is installed for 'oracle' URLs; there are: ")
+    named = said.partition("there are: ")[2].split(", ")
+    known = {scheme.partition("+")[0] for scheme in urls._ENGINES}
+    assert {"file", "memcached", "memory", "redis", "sqlite", "zookeeper"} <= set(named) <= known
+    assert not [each for each in named if "+" in each or each in {"rediss", "redlocks"}]
 
 
 @pytest.mark.parametrize("address", ["localhost:6379", "db.example.org:2181"])

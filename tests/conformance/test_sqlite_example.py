@@ -26,10 +26,10 @@ def _installed() -> Any:
     sys.modules.pop("locknut_sqlite", None)
 
 
-class TestSqlite(Conformance):
+class TestSqliteExample(Conformance):
     @pytest.fixture
     def engine_url(self, tmp_path: Path) -> str:
-        return f"sqlite://{tmp_path}/locks.db"
+        return f"sqlite-example://{tmp_path}/locks.db"
 
     def open_engine(self, url: str) -> Any:
         return import_module("locknut_sqlite").open_engine(parse(url))
@@ -37,7 +37,7 @@ class TestSqlite(Conformance):
 
 def test_it_is_registered_as_the_page_says() -> None:
     told = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]["entry-points"]
-    module, _, name = told["locknut.backends"]["sqlite"].partition(":")
+    module, _, name = told["locknut.backends"]["sqlite-example"].partition(":")
     assert callable(getattr(import_module(module), name))
 
 

@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +24,13 @@ WORDS = re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.MULTILINE)
 LEFT_BEHIND = (".git", ".venv*", ".servers", ".hypothesis", "__pycache__", "build", "dist")
 
 Make = Callable[..., str]
+STARTS_A_PROGRAM = """
+import subprocess, sys
+
+def test_it(tmp_path):
+    there = f"file://{tmp_path}"
+    subprocess.run([sys.executable, "-m", "locknut", "wait", "x", "-u", there], check=True)
+"""
 
 
 @pytest.fixture
@@ -96,6 +104,19 @@ def test_test_all(make: Make, tree: Path) -> None:
     out = make("test-all", ARGS="-q tests/guards/test_file_guard.py -k keeps_the_owner")
     assert ("1 passed" if os.geteuid() == 0 else "1 skipped") in out
     assert list((tree / "src").rglob("*.pyc")), "every process would compile the package again"
+
+
+@pytest.mark.slow
+def test_coverage(make: Make, tree: Path) -> None:
+    """Of the programs that tests start as well; a part has no floor, the whole has."""
+    (tree / "tests" / "test_fence.py").write_text(STARTS_A_PROGRAM, encoding="utf-8")
+    out = make("coverage", ARGS="-q tests/test_fence.py")
+    (line,) = re.findall(r"^src/locknut/cli/wait\.py .* (\d+)%", out, re.MULTILINE)
+    assert int(line) > 30
+    assert "TOTAL" in out
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["coverage"]
+    assert told["run"]["branch"]
+    assert told["report"]["fail_under"] > 50
 
 
 def test_what_an_ordinary_user_has() -> None:

@@ -32,6 +32,7 @@ except locknut.ConfigurationError as error:
         ("redis", "hiredis", "redlock://a,b,c"),
         ("zookeeper", "kazoo", "zookeeper://localhost"),
         ("mysql", "pymysql", "mysql://localhost/locks"),
+        ("postgresql", "psycopg", "postgresql://localhost/db"),
     ],
 )
 def test_the_command_installs_what_the_extra_has(extra: str, driver: str, url: str) -> None:

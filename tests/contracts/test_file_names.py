@@ -21,6 +21,7 @@ PARTS = {
     "settings": "what the URL of an engine or a driver says",
     "scripts": "the Lua scripts of an engine",
     "guard": "what the guards of both colours have in common",
+    "session_pool": "the sessions of a driver with its database: kept for the next, and bounded",
     "notes": "the note that the holder of a broken lock gets",
     "waiting_claims": "the claims that wait in an engine's line",
 }

@@ -371,7 +371,7 @@ def test_a_ring_while_the_keeper_goes_to_rest_is_heard() -> None:
     stays: list[bool] = []
 
     async def story() -> None:
-        stays.append(await keeper._rest())
+        stays.append(await keeper._rest(keeper.client.backend))
 
     stage.play(story())
     assert stays == [True]

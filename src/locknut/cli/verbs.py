@@ -75,6 +75,13 @@ VERBS = {
         "Tell whether the engine works: take a lock and release it.",
         PING,
     ),
+    "schema": Verb(
+        "schema",
+        "print the statements that make an engine's table",
+        ("[options]",),
+        "Print the statements that make the table of a database engine, for an administrator who "
+        "makes it. Nothing is asked of the database.",
+    ),
     "redlock": Verb(
         "redlock_",
         "look after the nodes of a Redlock",

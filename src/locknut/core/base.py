@@ -113,6 +113,9 @@ class BaseBackend(ABC):
     def hung_up(self) -> bool:
         return False
 
+    async def tidy(self) -> None:  # noqa: B027
+        """Nothing gathers that somebody has to remove."""
+
     inside: Callable[[], bool] = bool
     """`bool()` is False, and costs less than a method: every call asks."""
 
@@ -131,6 +134,7 @@ class BaseEngine(ABC):
 
     id: str
     key_policy = KeyPolicy()
+    schema = ""
 
     @abstractmethod
     def blocking(self, runtime: Runtime) -> Backend: ...

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from locknut.core import losing, pacing, renewal_times, renewing
 from locknut.core.holding import NEW
+from locknut.core.tidying import Tidying
 from locknut.core.timetable import BATCH, NEVER, Timetable
 from locknut.core.undoing import Owed, Undoing
 from locknut.core.values import Broken, Claim, Notice, Renewal, Renewed
@@ -65,6 +66,7 @@ class Keeper:
         self.errands: deque[Callable[[], Coroutine[Any, Any, None]]] = deque()
         self._notices: deque[tuple[str | None, Notice]] = deque()
         self.undoing = Undoing(client.backend, runtime)
+        self._tidying = Tidying(runtime)
         self.beating = False
         self._beat_at = NEVER
         self._backend: Backend | None = None
@@ -167,22 +169,24 @@ class Keeper:
                 except Exception as error:  # noqa: BLE001  # a keeper that died would lose every lock
                     self.runtime.aside(partial(_report, error))
                     self.undoing.retry_at = self.runtime.now() + pacing.RETRY_MOST
-                if not await self._rest():
+                if not await self._rest(backend):
                     return
             await self._clean_up(backend)
         finally:
             await backend.close()
 
-    async def _rest(self) -> bool:
+    async def _rest(self, backend: Backend) -> bool:
         """Sleep until something is due or somebody rings; False to end for want of work."""
         until = min(self._lie_down(), self.undoing.retry_at, self._beat_at)
         if until != NEVER:
+            await self._tidying.between(backend, until)
             if self._hung_up is not None:
                 until = min(until, self.runtime.now() + GLANCE)
             await self.wake.wait(until)
             return True
         if await self.wake.wait(self.runtime.now() + IDLE):
             return True
+        await self._tidying.at_last(backend)
         # A ring between the put-back and this look is ours if we get the ticket again.
         self._tickets.append(object())
         return await self.wake.wait(0.0) and self._take_ticket()

@@ -266,6 +266,11 @@ class Backend(Protocol):
         renewed at once. Called on the keeper's backend, once a second.
         """
 
+    async def tidy(self) -> None:
+        """Put the engine's own things in order, a little at a time. Called on the keeper's backend,
+        seldom, while nobody waits; what it raises is of no consequence.
+        """
+
     @property
     def inside(self) -> Callable[[], bool]:
         """Says whether this thread is in the middle of a command, and another one would wait for
@@ -293,6 +298,8 @@ class Engine(Protocol):
     """Names the service, not the hosts: `all_of` orders by it across several Locks."""
     key_policy: KeyPolicy
     """What is done differently where other people's clients share the keys."""
+    schema: str
+    """Statements that an administrator can give the database beforehand; empty: there are none."""
 
     def blocking(self, runtime: Runtime) -> Backend:
         """One whose commands block the calling thread. Every keeper has one."""

@@ -84,8 +84,12 @@ def note_transport(made: Any, user: object) -> None:
     if isinstance(real, socket.socket):
         note(real)
     else:
-        number: int = made.fileno()
-        _descriptors[user] = number, _which(number)
+        note_descriptor(made.fileno(), user)
+
+
+def note_descriptor(number: int, user: object) -> None:
+    """Note a socket that a library keeps to itself, for as long as its user lives."""
+    _descriptors[user] = number, _which(number)
 
 
 def close_inherited() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import count
 
 from locknut.backends.sql import backend
 from locknut.backends.sql.table_port import US, Seen, Take
 from locknut.backends.sql.waiting_claims import WaitingClaims
 from locknut.core.values import Claim
 from tests.simulation.bugs import Bug
-from tests.simulation.process import SimRuntime
+from tests.simulation.process import Process, SimRuntime
 from tests.simulation.sizes import BOUT, DUEL, FULL, Size
 from tests.simulation.sql import table_bugs
 from tests.simulation.sql.backend import SimSql
@@ -64,11 +65,14 @@ class ByClientsTime(SimSql):
 
 
 class Prefixes(SimRuntime):
-    """Some ids begin like others: no real one does, but a statement must not rely on that."""
+    """Each id begins like all before it: no real one does, but a statement must not rely on it."""
+
+    def __init__(self, process: Process) -> None:
+        super().__init__(process)
+        self._lengths = count(1)
 
     def new_id(self) -> str:
-        known = super().new_id()
-        return f"{self._process.name[1:]:0>15}" + known[: 1 + len(known) // 8]
+        return f"{self._process.name[1:]:0>15}" + "f" * next(self._lengths)
 
 
 def anything_that_was_changed(_: object) -> Callable[[Seen, Claim], bool]:
@@ -110,7 +114,13 @@ BUGS: dict[str, Bug] = {
     ),
     "sql-clients-clock": Bug(replace(SQL, backend=ByClientsTime), "abde", SqlFaults(), sound=SQL),
     "sql-transaction-clock": stored(table_bugs.TransactionClock, "a", _STOPS),
-    "sql-prune-of-a-line": stored(table_bugs.PrunesWhoWaits, "f", SqlFaults(pruned=5.0), ("fair",)),
+    "sql-prune-of-a-line": stored(
+        table_bugs.PrunesWhoWaits,
+        "f",
+        SqlFaults(pruned=60.0),
+        ("fair",),
+        sound=_IN_ORDER,
+    ),
     "sql-prune-of-tombstones": stored(
         table_bugs.PrunesTombstones, "g", SqlFaults(pruned=5.0, late=0.3), size=DUEL
     ),
@@ -131,11 +141,15 @@ BUGS: dict[str, Bug] = {
     ),
     "sql-grant-over-a-tombstone": stored(table_bugs.GrantsOverTombstones, "g", _LATE),
     "sql-line-over-a-tombstone": stored(table_bugs.QueuesOverTombstones, "g", _LATE),
-    "sql-renewal-revives": stored(table_bugs.Revives, "e", SqlFaults(late=0.1, slow=0.4)),
+    "sql-renewal-revives": stored(
+        table_bugs.Revives, "e", SqlFaults(late=0.3, slow=0.4, processes_stop=1.0), size=BOUT
+    ),
     "sql-last-renewal-counts": stored(
         table_bugs.LastRenewalCounts,
         "ad",
-        SqlFaults(rows_locked=8.0, processes_stop=0.5, slow=0.2),
+        SqlFaults(rows_locked=15.0, processes_stop=1.0),
+        ("owned",),
+        size=BOUT,
     ),
     "sql-renew-anybody": stored(table_bugs.RenewsAnybody, "ae", _STOPS),
     "sql-retry-keeps-expiry": stored(table_bugs.KeepsTheFirstExpiry, "ad", _LOSSY),

@@ -96,6 +96,8 @@ class Database(Node):
         """Questions without an answer."""
         self._locked: dict[str, float] = {}
         self._later: list[Callable[[], None]] = []
+        self._taken_back: set[str] = set()
+        """Claims that were, since the last failover: none of them waits any more."""
         self._greatest = 0
         """The greatest number ever given."""
         self._replica: deque[Any] = deque(maxlen=4)
@@ -151,6 +153,9 @@ class Database(Node):
         self.tell(done)
         if statement.withdraws:
             self._withdrawn_by(statement, answer)
+        for name, claim_id in self.view.places_in_line():
+            if claim_id in self._taken_back:
+                self._record(Kind.LEFT, name, claim_id, note="a place in line, after the release")
         question.answered(answer)
 
     def _withdrawn_by(self, statement: Statement, answer: Any) -> None:
@@ -158,6 +163,10 @@ class Database(Node):
         for key, claim_id, each in zip(statement.rows, statement.actors, seen, strict=True):
             if each.row is not None:
                 self.withdrawn(bare(key[1:].decode()), claim_id)
+
+    def withdrawn(self, name: str, claim_id: str) -> None:
+        self._taken_back.add(claim_id)
+        super().withdrawn(name, claim_id)
 
     def tell(self, order: Order, note: str = "") -> None:
         super().tell(order, note)
@@ -206,6 +215,7 @@ class Database(Node):
     def _fail_over(self) -> None:
         self.world.faults["lagging_replica"] += 1
         self._hang_up()
+        self._taken_back.clear()
         self._record(Kind.FORGOT, "", "")
         rows, clients = self.world.random.choice(self._replica)
         self.table.rows, self.table.clients = dict(rows), dict(clients)

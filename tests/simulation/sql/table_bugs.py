@@ -89,7 +89,7 @@ class PrunesWhoWaits(PrunedSoon):
     unused = 0
 
     def _is_idle(self, row: Row, now: int) -> bool:
-        return not row.others and (not row.holder or row.expires <= now)
+        return '"holders"' not in row.others and (not row.holder or row.expires <= now)
 
 
 class PrunesTombstones(PrunedSoon):

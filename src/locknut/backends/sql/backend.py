@@ -269,7 +269,9 @@ class SqlBackend(BaseBackend):
         return Watch(waiting or WaitingClaim(claim), signal())
 
     async def tidy(self) -> None:
-        await self._table.prune(PRUNED)
+        """A little at a time, until nothing is left to remove or the time for it is over."""
+        while await self._table.prune(PRUNED) >= PRUNED:
+            pass
 
     async def close(self) -> None:
         await self._bells.close()

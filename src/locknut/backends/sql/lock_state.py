@@ -156,7 +156,7 @@ def read(key: str, row: Row | None, now: int) -> LockState:
 
 
 def _read_others(state: LockState, others: dict[str, Any]) -> None:
-    for claim_id, raw, expires, detached, facts in others.get("holders", ()):
+    for claim_id, raw, expires, detached, facts, *_ in others.get("holders", ()):
         if expires > state.now:
             claim, place = _unpacked(state.key, claim_id, facts)
             state.holders[claim_id] = Held(claim, raw, expires, place, detached)
@@ -207,7 +207,7 @@ def _packed(claim: Claim, place: Place) -> str:
 
 
 def _unpacked(key: str, claim_id: str, facts: list[Any]) -> tuple[Claim, Place]:
-    mode, permits, owner, who, label, client, host, pid = facts
+    mode, permits, owner, who, label, client, host, pid, *_ = facts  # a later version may say more
     claim = Claim(
         key, claim_id, mode=_MODES[mode], permits=permits, owner=owner, who=who, label=label
     )

@@ -77,8 +77,8 @@ class SqlTable:
         in_order = sorted(holds, key=lambda hold: hold.key)
         calls = [Call(self._say.extend, hold._asdict()) for hold in in_order]
         answers = await self._connection.ask(calls)
-        extended = {hold.claim_id for hold, rows in zip(in_order, answers, strict=True) if rows}
-        return [hold.claim_id in extended for hold in holds]
+        extended = {hold for hold, rows in zip(in_order, answers, strict=True) if rows}
+        return [hold in extended for hold in holds]
 
     async def give_back(self, holds: Sequence[GiveBack]) -> list[Seen]:
         calls = [Call(self._say.give_back, hold._asdict()) for hold in holds]

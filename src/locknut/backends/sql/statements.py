@@ -29,6 +29,11 @@ class Statements(NamedTuple):
     living: tuple[str, ...]
     prune: tuple[str, ...]
 
+    @property
+    def schema(self) -> str:
+        """What an administrator runs where we have no right to make the table."""
+        return "\n".join(f"{statement};" for statement in self.create)
+
 
 _PART = re.compile(r"^-- (\w+)\n", re.MULTILINE)
 

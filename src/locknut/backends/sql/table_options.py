@@ -26,10 +26,10 @@ def table_name(scheme: str, options: dict[str, str]) -> str:
     return name
 
 
-def limit(scheme: str, options: dict[str, str]) -> float:
+def limit(scheme: str, options: dict[str, str], default: float = LIMIT) -> float:
     """A time limit that is neither too short for an answer nor as good as none."""
     text = options.get("timeout")
-    found = LIMIT if text is None else validation.seconds(text, "timeout")
+    found = default if text is None else validation.seconds(text, "timeout")
     if not 0.05 <= found <= 3600:
         raise ConfigurationError("timeout must be between 50 ms and 1 h", backend=scheme)
     return found

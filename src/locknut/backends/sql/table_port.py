@@ -180,10 +180,12 @@ class Table(Protocol):
 class Bells(Protocol):
     """How a client that waits is woken, where the database can. A ring may be lost, or be false."""
 
-    wakes: bool
-    """False: nobody is rung, and waits are paced."""
     client: str
     """By which others ring this client: it stands in the rows. Another one after a fork."""
+
+    @property
+    def wakes(self) -> bool:
+        """False: nobody is rung, and waits are paced."""
 
     def expect(self, key: bytes, claim_id: str, behind: str, ring: Callable[[], None]) -> None:
         """Have `ring` called when this waiter's turn may have come; `behind` is the claim id that

@@ -49,7 +49,7 @@ class WaitingClaims:
 
     def __init__(self, runtime: Runtime, *, wakes: bool):
         self._runtime = runtime
-        self._wakes = wakes
+        self.wakes = wakes
         self._beat_at = 0.0
         self.by_id: dict[str, WaitingClaim] = {}
 
@@ -80,7 +80,7 @@ class WaitingClaims:
 
     def _pause(self, place: int, free_in: float) -> float:
         jitter = 0.5 + self._runtime.random()
-        if not self._wakes:
+        if not self.wakes:
             return min(PACE * 2.0 ** min(place, 5) * jitter, NEAR)
         return max(0.0, min(NEAR, free_in)) if place < 2 else FAR * jitter
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from locknut.backends.sql.backend import SqlBackend
 from locknut.backends.sql.sql_table import Connection, SqlTable
+from locknut.backends.sql.sqlite.fifo_bells import FifoBells
 from locknut.backends.sql.sqlite.settings import Settings
 from locknut.backends.sql.sqlite.sqlite_file import SqliteFile
 from locknut.backends.sql.sqlite.sync import BlockingConnection
-from locknut.backends.sql.unrung import Unrung
 from locknut.core.base import BaseEngine
 from locknut.core.ports import Runtime
 
@@ -17,7 +17,8 @@ class SqliteEngine(BaseEngine):
 
     def __init__(self, settings: Settings):
         self._settings = settings
-        self.id = f"sqlite:{settings.path}?table={settings.table}"
+        self.id = settings.place
+        self.schema = settings.statements.schema
 
     def blocking(self, runtime: Runtime) -> SqlBackend:
         file = SqliteFile(self._settings, runtime.now)
@@ -31,4 +32,5 @@ class SqliteEngine(BaseEngine):
 
     def _backend(self, connection: Connection, runtime: Runtime) -> SqlBackend:
         table = SqlTable(connection, self._settings.statements)
-        return SqlBackend("sqlite", table, Unrung(runtime), runtime)
+        bells = FifoBells(self._settings.path, runtime)
+        return SqlBackend("sqlite", table, bells, runtime)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 OLDEST: Final = (3, 35)
 """The first SQLite that has RETURNING."""
+LIMIT: Final = 5.0
+"""Seconds. Writers have the file one after the other, in no order, and a crowd may come at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,13 @@ class Settings:
 
     path: str
     table: str = table_options.TABLE
-    limit: float = table_options.LIMIT
+    limit: float = LIMIT
+
+    @property
+    def place(self) -> str:
+        """Which locks these are, in every process of the machine."""
+        other = "" if self.table == table_options.TABLE else f"?table={self.table}"
+        return f"sqlite:{self.path}{other}"
 
     @property
     def statements(self) -> statements.Statements:
@@ -39,7 +47,7 @@ def from_url(url: Url) -> Settings:
     table = table_options.table_name("sqlite", url.options)
     if table.lower().startswith("sqlite_"):
         raise _wrong(f"table={table!r}: SQLite keeps names that begin with sqlite_ for itself")
-    return Settings(_path(url), table, table_options.limit("sqlite", url.options))
+    return Settings(_path(url), table, table_options.limit("sqlite", url.options, LIMIT))
 
 
 def _path(url: Url) -> str:

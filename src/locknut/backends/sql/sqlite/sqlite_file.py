@@ -32,6 +32,9 @@ class SqliteFile:
 
     def __init__(self, settings: Settings, now: Callable[[], float]):
         self._settings = settings
+        self._passing = (settings.statements.beat, settings.statements.extend)
+        """What need not outlive a power failure: it ends all processes of the machine, and with
+        them every hold that is renewed."""
         self._clock = FileClock(now)
         self._connection: sqlite3.Connection | None = None
         self._place = (0, 0)
@@ -44,17 +47,34 @@ class SqliteFile:
         """The rows of each call. Several that write are one transaction: it costs no more than
         one of them.
         """
+        if not calls:
+            return []
+        if calls[0].statements in self._passing:
+            return self._alone(limit, lambda connection: self._without_disk(connection, calls))
+        return self._alone(limit, lambda connection: self._each(connection, calls))
+
+    def _each(self, connection: sqlite3.Connection, calls: Sequence[Call]) -> list[Rows]:
         if len(calls) == 1:
-            return self._alone(limit, lambda connection: [self._rows(connection, calls[0])])
+            return [self._rows(connection, calls[0])]
         reads = all(call.statements[0].startswith("SELECT") for call in calls)
+        connection.execute("BEGIN" if reads else "BEGIN IMMEDIATE")
+        found = [self._rows(connection, call) for call in calls]
+        connection.execute("COMMIT")
+        return found
 
-        def work(connection: sqlite3.Connection) -> list[Rows]:
-            connection.execute("BEGIN" if reads else "BEGIN IMMEDIATE")
-            found = [self._rows(connection, call) for call in calls]
-            connection.execute("COMMIT")
-            return found
-
-        return self._alone(limit, work)
+    def _without_disk(self, connection: sqlite3.Connection, calls: Sequence[Call]) -> list[Rows]:
+        """Committed for all processes, but without waiting for the disk; the next commit that does
+        waits for this one too.
+        """
+        connection.execute("PRAGMA synchronous = NORMAL")
+        try:
+            return self._each(connection, calls)
+        except sqlite3.Error:
+            self.drop()  # in a transaction the setting could not be put back
+            raise
+        finally:
+            if self._connection is not None:
+                connection.execute("PRAGMA synchronous = FULL")
 
     def ask_all(
         self, calls: Sequence[Call], good: Callable[[list[Rows]], bool], limit: float

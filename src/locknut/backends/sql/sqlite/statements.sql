@@ -97,7 +97,7 @@ SELECT 1 FROM {table} WHERE name = :key AND expires > :now;
 UPDATE {table} SET expires = max(expires, :now) WHERE name = x'6d';
 DELETE FROM {table} WHERE name IN (
     SELECT name FROM {table}
-    WHERE line = '' AND others = '' AND (holder = '' OR expires <= :now)
+    WHERE line = '' AND others = ''
         AND ((name >= x'6c' AND name < x'6d' OR name >= x'70' AND name < x'71')
                 AND fence * 32 < :now - 86400000000 AND expires < :now - 86400000000
             OR name >= x'63' AND name < x'64' AND expires < :now)
