@@ -14,11 +14,12 @@ import locknut
 from locknut import aio
 from locknut.errors import BackendUnavailable
 from locknut.testing import FaultProxy
-from tests.backends.mysql.conftest import PATIENCE, acquired, eventually, in_thread
+from tests.backends.mysql.conftest import PATIENCE, acquired, eventually, in_thread, stranger_of
 from tests.forks.child import in_child
 from tests.servers.databases import Database
 
 pytestmark = pytest.mark.faults
+WAITING = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
 LATE = 3.0
 """How late a caller may be on a busy machine."""
 
@@ -153,6 +154,37 @@ def test_a_forked_child_lets_the_parents_connections_alone(database: Database) -
         with locks.lock("z", timeout=20):
             pass
         assert locks.info("x").locked
+
+
+def test_a_fork_while_other_threads_wait_for_the_server(database: Database) -> None:
+    """One waits for a row, one for a bell: what they read with is locked in the child for ever."""
+    with locknut.connect(f"{database.url}?timeout=30s") as locks:
+        acquired(locks.lock("busy")).release()
+        lease = acquired(locks.lock("x"))
+        with locknut.connect(database.url) as others:
+            waiting = in_thread(lambda: others.lock("x").acquire(timeout=PATIENCE))
+            eventually(lambda: len(locks.info("x").waiters) == 1, "it does not wait")
+            stranger = stranger_of(database)
+            with stranger.cursor() as cursor:
+                cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+                cursor.execute("START TRANSACTION")
+                cursor.execute("SELECT * FROM locknut_locks WHERE name LIKE '%busy' FOR UPDATE")
+                asking = in_thread(lambda: locks.lock("busy").acquire(timeout=PATIENCE))
+                rows = (
+                    "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state LIKE 'L%'"
+                )
+                eventually(lambda: database.ask(rows) != [(0,)], "it does not wait for the row")
+
+                def child() -> None:
+                    with locks.lock("y", timeout=30):
+                        pass
+
+                in_child(child)
+                cursor.execute("ROLLBACK")
+            stranger.close()
+            lease.release()
+            assert waiting() != [None]
+            assert asking() != [None]
 
 
 def test_the_unix_socket_leads_to_the_same_locks(database: Database) -> None:

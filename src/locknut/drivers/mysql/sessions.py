@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import select
 from collections.abc import Sequence
 from contextlib import suppress
@@ -20,6 +21,7 @@ LOCK_WAIT: Final = 1
 which is longer than any caller of ours waits for an answer."""
 LAST_WORD: Final = 0.1
 """Seconds."""
+_INHERITED: Final[list[Any]] = []
 READ_COMMITTED: Final = "READ COMMITTED"
 REPEATABLE_READ: Final = "REPEATABLE READ"
 _SETUP: Final = (
@@ -98,6 +100,18 @@ class Session:
             self._driver._write_timeout = LAST_WORD
             self._driver.close()
 
-    def abandon(self) -> None:
-        """Without a word: in a forked child the connection is the parent's."""
+    def hang_up(self) -> None:
+        """Without a word."""
         self._driver._force_close()
+
+    def abandon(self) -> None:
+        """In a forked child, where the connection is the parent's. Another thread of the parent
+        may have been reading: its reader's mutex is taken here for ever, so it is never closed.
+        """
+        driver = self._driver
+        inherited, driver._sock = driver._sock, None
+        if inherited is not None:
+            _INHERITED.append(driver._rfile)
+            driver._rfile = None
+            with suppress(OSError):
+                os.close(inherited.detach())

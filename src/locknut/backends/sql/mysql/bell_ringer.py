@@ -205,7 +205,7 @@ class BellRinger:
 
     def _lose(self, session: BellSession) -> None:
         """What hung there is free, so those behind it look; and so do those who listened there."""
-        session.abandon()
+        session.hang_up()
         self._forget(session)
         now = monotonic()
         for claim_id in [each for each, where in self.where.items() if where is session]:

@@ -97,7 +97,10 @@ class BellSession:
         return self._session.run(packet, self._limit)[0]
 
     def close(self) -> None:
-        self._session.abandon() if self.waits else self._session.close()
+        self._session.hang_up() if self.waits else self._session.close()
+
+    def hang_up(self) -> None:
+        self._session.hang_up()
 
     def abandon(self) -> None:
         self._session.abandon()
