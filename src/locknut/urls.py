@@ -29,6 +29,7 @@ _ENGINES = {
     **dict.fromkeys(("zookeeper", "zookeeper+tls"), "locknut.backends.zookeeper:open_engine"),
     **dict.fromkeys(("memcached", "memcached+unix"), "locknut.backends.memcached:open_engine"),
     "sqlite": "locknut.backends.sql.sqlite:open_engine",
+    **dict.fromkeys(("postgresql", "postgres"), "locknut.backends.sql.postgresql:open_engine"),
 }
 """Our own entry points `locknut.backends`, as in pyproject.toml (`tests/contracts` compares the
 two). They stand here as well because to look them up takes longer than all of `import locknut`.

@@ -31,6 +31,7 @@ except locknut.ConfigurationError as error:
         ("redis", "hiredis", "redis://localhost"),
         ("redis", "hiredis", "redlock://a,b,c"),
         ("zookeeper", "kazoo", "zookeeper://localhost"),
+        ("postgresql", "psycopg", "postgresql://localhost/db"),
     ],
 )
 def test_the_command_installs_what_the_extra_has(extra: str, driver: str, url: str) -> None:

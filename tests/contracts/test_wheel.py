@@ -81,7 +81,7 @@ def test_it_depends_on_nothing_unless_an_extra_is_asked_for(wheel: Path) -> None
     needed = metadata.get_all("Requires-Dist") or []
     assert not [line for line in needed if "extra ==" not in line]
     extras = set(metadata.get_all("Provides-Extra") or [])
-    assert extras == {"redis", "valkey", "zookeeper", "all"}
+    assert extras == {"redis", "valkey", "zookeeper", "postgresql", "all"}
 
 
 def test_every_entry_point_leads_somewhere(wheel: Path, tmp_path: Path) -> None:

@@ -1,0 +1,43 @@
+"""The SQL backend on PostgreSQL: what only this database has."""
+
+from __future__ import annotations
+
+from locknut.backends.sql.backend import SqlBackend
+from locknut.backends.sql.postgresql.doorbells import Doorbells
+from locknut.backends.sql.postgresql.lock_table import LockTable
+from locknut.backends.sql.postgresql.table_questions import Line, Questions
+from locknut.backends.sql.statements import load
+from locknut.core.ports import Runtime
+from locknut.core.values import Answer, Capability, Claim
+from locknut.drivers.postgresql.settings import NAME
+
+
+class PostgresBackend(SqlBackend):
+    """One client's, in the colour of its line."""
+
+    notices_hang_up = True
+
+    def __init__(self, line: Line, table: str, runtime: Runtime):
+        statements = load(NAME, table)
+        questions = Questions(line, table, statements.create)
+        self._questions = questions
+        self._doorbells = Doorbells(questions, line.pool, runtime)
+        super().__init__(NAME, LockTable(questions, statements, table), self._doorbells, runtime)
+        self.hung_up = questions.hung_up  # type: ignore[method-assign]
+        line.pool.primary.follow(self._changed)
+
+    async def attempt(self, claim: Claim, patience: float) -> Answer:
+        if not claim.waits:
+            return await super().attempt(claim, patience)
+        self._doorbells.asks(claim.id)
+        try:
+            return await super().attempt(claim, patience)
+        finally:
+            self._doorbells.was_answered(claim.id)
+
+    def _changed(self) -> None:
+        """A proxy that lends sessions was found: nobody can be woken through it."""
+        if not self._bells.wakes:
+            self.capabilities -= {Capability.WAKE_UP}
+            self._waiting.wakes = False
+            self._waiting.ring_all()

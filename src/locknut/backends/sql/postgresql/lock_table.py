@@ -1,0 +1,169 @@
+"""The table of locks on PostgreSQL: each call is one statement, or several in one transaction.
+
+What a statement did is read back from the row: a write leaves the stamp that it came with (S14).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from locknut.backends.sql.postgresql.table_questions import Questions
+from locknut.backends.sql.statements import Statements
+from locknut.backends.sql.table_port import CLIENT, Extension, GiveBack, Row, Seen, Swap, Take
+from locknut.drivers.postgresql import sqlstates
+from locknut.drivers.postgresql.exchange import Call, Refused, statement
+from locknut.drivers.postgresql.settings import NAME
+from locknut.errors import BackendUnavailable
+
+TRIES: Final = 50
+"""Each failure means that somebody else changed the row in the same millisecond."""
+_CHECK: Final = """
+SELECT 1 / (count(*) = :count)::int FROM unnest(:keys, :stamps) AS wanted (key, stamp)
+JOIN {table} AS lock ON name = wanted.key AND lock.stamp = wanted.stamp
+"""
+"""Undoes the transaction, by an error, unless all rows have got the stamps that they should."""
+
+
+class LockTable:
+    """A `Table` in one colour."""
+
+    def __init__(self, questions: Questions, statements: Statements, table: str):
+        self._ask = questions.ask
+        self._say = {name: statement(texts[-1]) for name, texts in statements._asdict().items()}
+        self._check = statement(_CHECK.format(table=table))
+        self._pruned = b""
+        """The key that was looked at last: the next prune goes on there."""
+        self.inside = questions.inside
+        self.close = questions.close
+        self.forked = questions.forked
+        self.dropped = questions.dropped
+
+    async def take(self, wanted: Take) -> Seen:
+        for _ in range(TRIES):
+            (rows,) = await self._ask([self._take(wanted)])
+            seen = _seen(rows)
+            if rows and not _is_of_the_past(seen, wanted):
+                return seen
+        message = "the lock's row changed again and again while it was to be taken; try again"
+        raise BackendUnavailable(message, backend=NAME)
+
+    async def take_all(self, wanted: Sequence[Take]) -> list[Seen] | None:
+        stamps = [(each.key, each.stamp) for each in wanted]
+        answers = await self._ask_together([self._take(each) for each in wanted], stamps)
+        return None if answers is None else [_seen(rows) for rows in answers]
+
+    def _take(self, wanted: Take) -> Call:
+        return Call(self._say["take"], wanted._asdict())
+
+    async def extend(self, holds: Sequence[Extension]) -> list[bool]:
+        if not holds:
+            return []
+        in_order = sorted(holds, key=lambda hold: hold.key)
+        arguments = {
+            "keys": [hold.key for hold in in_order],
+            "claim_ids": [hold.claim_id for hold in in_order],
+            "ttls": [hold.ttl for hold in in_order],
+            "stamps": [hold.stamp for hold in in_order],
+        }
+        (rows,) = await self._ask([Call(self._say["extend"], arguments)])
+        extended = set(rows)
+        return [(hold.key, hold.claim_id) in extended for hold in holds]
+
+    async def give_back(self, holds: Sequence[GiveBack]) -> list[Seen]:
+        if not holds:
+            return []
+        in_order = sorted(holds, key=lambda hold: hold.key)
+        arguments = {
+            "keys": [hold.key for hold in in_order],
+            "claim_ids": [hold.claim_id for hold in in_order],
+            "stamps": [hold.stamp for hold in in_order],
+        }
+        (rows,) = await self._ask([Call(self._say["give_back"], arguments)])
+        found = {(key, claim_id): _seen([rest]) for key, claim_id, *rest in rows}
+        return [found.get((hold.key, hold.claim_id), Seen(None, 0)) for hold in holds]
+
+    async def leave(self, key: bytes, claim_id: str, stamp: int) -> Seen:
+        arguments = {"key": key, "claim_id": claim_id, "stamp": stamp}
+        (rows,) = await self._ask([Call(self._say["leave"], arguments)])
+        return _seen(rows)
+
+    async def read(self, keys: Sequence[bytes]) -> tuple[list[Row | None], int]:
+        if not keys:
+            return [], 0
+        (rows,) = await self._ask([Call(self._say["read"], {"keys": list(keys)})])
+        return [_seen([row]).row for row in rows], rows[0][-1]
+
+    async def swap(self, swaps: Sequence[Swap]) -> bool:
+        calls = [self._swap(each) for each in swaps]
+        if len(calls) == 1:
+            (rows,) = await self._ask(calls)
+            return bool(rows)
+        stamps = [(each.key, each.row.stamp) for each in swaps]
+        return await self._ask_together(calls, stamps) is not None
+
+    def _swap(self, swap: Swap) -> Call:
+        arguments: dict[str, object] = {"key": swap.key, **swap.row._asdict()}
+        if swap.stamp is None:
+            return Call(self._say["add"], arguments)
+        return Call(self._say["swap"], {**arguments, "known": swap.stamp})
+
+    async def _ask_together(
+        self, calls: Sequence[Call], stamps: Sequence[tuple[bytes, int]]
+    ) -> list[list[tuple[object, ...]]] | None:
+        """The answers; None, and nothing was done, unless every row has got its stamp."""
+        arguments = {
+            "count": len(stamps),
+            "keys": [key for key, _ in stamps],
+            "stamps": [stamp for _, stamp in stamps],
+        }
+        try:
+            *answers, _ = await self._ask([*calls, Call(self._check, arguments)])
+        except Refused as error:
+            if error.code == sqlstates.CHECK_FAILED:
+                return None
+            raise
+        return answers
+
+    async def scan(
+        self, prefix: bytes, after: bytes, limit: int
+    ) -> tuple[list[tuple[bytes, Row]], int]:
+        bounds = {"start": prefix, "end": prefix + b"\xff", "after": after, "limit": limit}
+        (rows,) = await self._ask([Call(self._say["scan"], bounds)])
+        found = [(row[0], Row(*row[1:-1])) for row in rows]
+        return found, rows[0][-1] if rows else 0
+
+    async def beat(self, client: str, ttl: int) -> None:
+        arguments = {"key": CLIENT + client.encode(), "ttl": ttl}
+        await self._ask([Call(self._say["beat"], arguments)])
+
+    async def living(self, clients: Sequence[str]) -> set[str]:
+        if not clients:
+            return set()
+        keys = [CLIENT + client.encode() for client in clients]
+        (rows,) = await self._ask([Call(self._say["living"], {"keys": keys})])
+        return {name[1:].decode() for (name,) in rows}
+
+    async def prune(self, limit: int) -> int:
+        arguments = {"after": self._pruned, "limit": limit}
+        (rows,) = await self._ask([Call(self._say["prune"], arguments)])
+        last, deleted, looked_at = rows[0] if rows else (b"", 0, 0)
+        self._pruned = last if looked_at == limit else b""
+        return int(deleted)
+
+
+def _seen(rows: Sequence[Sequence[object]]) -> Seen:
+    """A row and the clock; no rows at all: the statement changed nothing."""
+    if not rows:
+        return Seen(None, 0)
+    *columns, now = rows[0]
+    return Seen(None if columns[1] is None else Row(*columns), now)  # type: ignore[arg-type]
+
+
+def _is_of_the_past(seen: Seen, wanted: Take) -> bool:
+    """Whether the row shows the claim's own hold, and nothing was written: the hold was taken away
+    while the statement ran.
+    """
+    row = seen.row
+    holds = row is not None and row.holder == wanted.claim_id and row.expires > seen.now
+    return holds and row is not None and row.stamp != wanted.stamp

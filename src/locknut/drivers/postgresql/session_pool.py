@@ -1,0 +1,199 @@
+"""The sessions of one backend: so many at most, each for one caller at a time, kept while idle.
+
+Whoever finds none idle gets a future, and the first that is free: one that another caller gives
+back, or a new one, which a thread opens. So a slow server, or a name that takes long to look up,
+holds up nobody for longer than the caller's own time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from typing import Final
+
+from locknut.drivers.postgresql.primary import Primary
+from locknut.drivers.postgresql.server_session import Session, open_session
+from locknut.drivers.postgresql.settings import NAME, Settings
+from locknut.errors import BackendUnavailable, LocknutError
+from locknut.runtimes.clock import now
+from locknut.runtimes.threads import Guard
+
+IDLE_UNCHECKED: Final = 0.01
+"""Seconds after which an idle session is looked at before it is used: a server that restarted has
+hung up, and a release that is sent to nobody is a release in doubt."""
+LONG_IDLE: Final = 60.0
+"""Seconds after which a session is closed that nobody has needed, if it is not the only one."""
+PAUSE: Final = 0.1
+"""Seconds for which a server that could not be reached is left alone: who asks meanwhile is told so
+at once. The first failure says nothing of the next try."""
+
+
+class SessionPool:
+    """All sessions of one backend, except that of its listener."""
+
+    def __init__(self, settings: Settings, primary: Primary):
+        self.settings = settings
+        self.primary = primary
+        self.guard = Guard()
+        self._begin()
+        primary.follow(self._changed)
+
+    def _begin(self) -> None:
+        self._idle: list[Session] = []
+        self._open = 0
+        """Those that are open or being opened."""
+        self._wanted: deque[Future[Session]] = deque()
+        self._failures = 0
+        self._failed: tuple[float, LocknutError] | None = None
+        self._closed = False
+        self._era = object()
+
+    def take(self) -> Session | Future[Session]:
+        """A session, or what will have one, or an error."""
+        with self.guard:
+            while self._idle:
+                session = self._idle.pop()
+                if session.epoch == self.primary.epoch and (
+                    now() - session.used < IDLE_UNCHECKED or session.alive()
+                ):
+                    return session
+                self._open -= 1
+                session.close()
+            future: Future[Session] = Future()
+            if self._open < self.settings.connections:
+                if self._failed is not None and now() < self._failed[0]:
+                    raise _again(self._failed[1])
+                self._open += 1
+                self._wanted.append(future)
+            else:
+                self._wanted.append(future)
+                return future
+        self._start_opening()
+        return future
+
+    def _start_opening(self) -> None:
+        opening = threading.Thread(
+            target=self._open_one, args=(self._era,), name="locknut-postgresql", daemon=True
+        )
+        try:
+            opening.start()
+        except RuntimeError:  # no thread is to be had while the interpreter exits
+            self._open_one(self._era)
+
+    def _open_one(self, era: object) -> None:
+        try:
+            session = open_session(self.settings, self.primary)
+        except LocknutError as error:
+            self._could_not_open(era, error)
+        except BaseException as error:  # noqa: BLE001  # who waits for it must learn of it
+            failed = BackendUnavailable(f"{self.settings.place}: {error}", backend=NAME)
+            failed.__cause__ = error
+            self._could_not_open(era, failed)
+        else:
+            self._failures, self._failed = 0, None
+            if era is self._era:
+                self.give_back(session)
+            else:
+                session.close()
+
+    def _could_not_open(self, era: object, error: LocknutError) -> None:
+        with self.guard:
+            if era is not self._era:
+                return
+            self._open -= 1
+            self._failures += 1
+            if self._failures > 1:
+                self._failed = now() + PAUSE, error
+            if self._open and isinstance(error, BackendUnavailable):
+                failed = []  # the server may be full: those that are open serve all, in turn
+            else:
+                failed, self._wanted = list(self._wanted), deque()
+        for future in failed:
+            with suppress(InvalidStateError):
+                future.set_exception(_again(error))
+
+    def give_up(self, future: Future[Session]) -> None:
+        """Whoever waited for it has no time left."""
+        if not future.cancel() and future.exception() is None:
+            self.give_back(future.result())
+
+    def give_back(self, session: Session) -> None:
+        session.used = now()
+        with self.guard:
+            if self._closed or session.epoch != self.primary.epoch:
+                self._open -= 1
+                leaving = [session]
+            elif self._hand_over(session):
+                return
+            else:
+                leaving = self._too_long_idle()
+                self._idle.append(session)
+        for each in leaving:
+            each.close()
+
+    def _hand_over(self, session: Session) -> bool:
+        while self._wanted:
+            future = self._wanted.popleft()
+            if future.set_running_or_notify_cancel():
+                future.set_result(session)
+                return True
+        return False
+
+    def _too_long_idle(self) -> list[Session]:
+        """The one that was used least lately, if nobody has needed it for long."""
+        if self._idle and now() - self._idle[0].used > LONG_IDLE:
+            self._open -= 1
+            return [self._idle.pop(0)]
+        return []
+
+    def drop(self, session: Session) -> None:
+        """It is in doubt; whoever waits gets another one."""
+        session.close()
+        with self.guard:
+            wanted = bool(self._wanted) and not self._closed
+            if not wanted:
+                self._open -= 1
+        if wanted:
+            self._start_opening()
+
+    def hung_up(self) -> bool:
+        """Whether the server has cut an idle session: it may not be what it was."""
+        with self.guard:
+            cut = [each for each in self._idle if not each.alive()]
+            self._idle = [each for each in self._idle if each not in cut]
+            self._open -= len(cut)
+        for each in cut:
+            each.close()
+        return bool(cut)
+
+    def _changed(self) -> None:
+        """Another server is the primary: what is idle goes, what is in use is looked at after."""
+        with self.guard:
+            old = [each for each in self._idle if each.epoch != self.primary.epoch]
+            self._idle = [each for each in self._idle if each not in old]
+            self._open -= len(old)
+        for each in old:
+            each.close()
+
+    def close(self) -> None:
+        """A last release may still come: it gets a session of its own."""
+        with self.guard:
+            self._closed = True
+            idle, self._idle = self._idle, []
+            self._open -= len(idle)
+        for each in idle:
+            each.close()
+
+    def forked(self) -> None:
+        """The sessions are the parent's, and so may be the mutex."""
+        self.guard = Guard()
+        self._begin()
+
+
+def _again(error: LocknutError) -> LocknutError:
+    """The same for another caller, whose lock and traceback will be its own."""
+    again = type(error)(error.message, backend=error.backend)
+    again.__cause__ = error
+    return again

@@ -1,0 +1,60 @@
+"""The blocking colour: a thread waits for a session, and for its answer, no longer than it may."""
+
+from __future__ import annotations
+
+from concurrent.futures import CancelledError, Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from threading import get_ident
+
+from locknut.drivers.postgresql.exchange import Steps, T
+from locknut.drivers.postgresql.server_session import Session
+from locknut.drivers.postgresql.session_pool import SessionPool
+from locknut.runtimes.clock import now
+from locknut.runtimes.deadlines import time_left
+
+
+class BlockingLine:
+    """For threads."""
+
+    def __init__(self, pool: SessionPool):
+        self.pool = pool
+        self._busy: set[int] = set()
+        """The threads that are in the middle of a command."""
+
+    def until(self, limit: float) -> float:
+        return now() + time_left(limit)
+
+    async def session(self, until: float) -> Session:
+        found = self.pool.take()
+        if isinstance(found, Session):
+            return found
+        return self._waited_for(found, until)
+
+    def _waited_for(self, future: Future[Session], until: float) -> Session:
+        try:
+            return future.result(max(0.0, until - now()))
+        except (FutureTimeout, CancelledError):
+            self.pool.give_up(future)
+            raise TimeoutError("no session with the server was free in time") from None
+        except BaseException:
+            if not future.done():  # an interrupt
+                self.pool.give_up(future)
+            raise
+
+    async def drive(self, session: Session, steps: Steps[T], until: float) -> T:
+        me = get_ident()
+        self._busy.add(me)
+        try:
+            return session.drive(steps, until)
+        finally:
+            self._busy.discard(me)
+
+    def inside(self) -> bool:
+        """A finalizer or a signal handler in the middle of a command would wait for it, if there
+        are no more sessions to be had.
+        """
+        return get_ident() in self._busy or self.pool.guard.inside()
+
+    def forked(self) -> None:
+        self._busy.clear()
+        self.pool.forked()
