@@ -20,5 +20,7 @@ WORKLOADS = {
     "zookeeper.pairs": "zookeeper_pairs",
     "zookeeper.contention": "zookeeper_contention",
     "zookeeper.handover": "zookeeper_handover",
+    "postgresql.pairs": "postgresql_pairs",
+    "postgresql.handover": "postgresql_handover",
 }
 """What the command line calls them, and the module of each."""
