@@ -55,8 +55,6 @@ class Doorbells:
         return not self._pool.primary.pooled
 
     def expect(self, key: bytes, claim_id: str, behind: str, ring: Callable[[], None]) -> None:  # noqa: ARG002
-        if not self.wakes:
-            return
         shown = claim_id[:_SHOWN]
         with self._guard:
             new = shown not in self._rings
@@ -65,7 +63,7 @@ class Doorbells:
             asked = self._asked.get(claim_id, 0.0)
             missed = shown in self._early
             self._early.discard(shown)
-            if self._listener is None and not self._closed:
+            if self._listener is None and self.wakes and not self._closed:
                 self._listener = self._listening()
             since = None if self._listener is None else self._listener.since
         # A listener that came after the question may have missed the ring. One that is still to
@@ -80,9 +78,13 @@ class Doorbells:
     def was_answered(self, claim_id: str) -> None:
         self._asked.pop(claim_id, None)
 
-    def _listening(self) -> Listener:
+    def _listening(self) -> Listener | None:
         settings, primary = self._pool.settings, self._pool.primary
-        return Listener(settings, primary, f"locknut_{self.client}", self._heard, self._is_needed)
+        channel = f"locknut_{self.client}"
+        try:
+            return Listener(settings, primary, channel, self._heard, self._is_needed)
+        except RuntimeError:  # no thread is to be had: whoever waits looks by itself
+            return None
 
     def forget(self, claim_id: str) -> None:
         with self._guard:
