@@ -1,6 +1,7 @@
 """Every database does what the reference of its statements does, whatever comes in whatever order.
 
-A further database needs a fixture beside `sqlite_table`, and its name in `TABLES`.
+A further database needs a fixture beside `sqlite_table`, and its name in `TABLES`. MySQL and MariaDB
+answer by a number in place of the row: `tests/backends/mysql/test_statements.py` compares them.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
@@ -21,10 +23,15 @@ from locknut.backends.sql.sqlite.sync import BlockingConnection
 from locknut.backends.sql.statements import Statements
 from locknut.backends.sql.table_port import Seen, Table, Take
 from locknut.runtimes.clock import now
-from locknut.runtimes.threads import run
+from locknut.runtimes.threads import ThreadRuntime, run
+from locknut.urls import open_engine
 from tests.backends.sql.comparison import NAMES, Move, compare, moves
+from tests.servers.databases import Database
 
-TABLES = [pytest.param("sqlite_table", marks=pytest.mark.sqlite)]
+TABLES = [
+    pytest.param("sqlite_table", marks=pytest.mark.sqlite),
+    pytest.param("postgresql_table", marks=pytest.mark.postgresql),
+]
 _unused = map(str, count())
 _names = st.lists(st.sampled_from(NAMES), min_size=3, max_size=3, unique=True).map(tuple)
 thorough = settings(
@@ -53,6 +60,13 @@ def sqlite_table(quick_path: Path) -> Iterator[Table]:
     table = _sqlite(quick_path)
     yield table
     run(table.close())
+
+
+@pytest.fixture
+def postgresql_table(postgresql_database: Database) -> Iterator[Table]:
+    backend: Any = open_engine(postgresql_database.url)[0].blocking(ThreadRuntime())
+    yield backend._table
+    run(backend.close())
 
 
 @pytest.mark.parametrize("database", TABLES)
