@@ -1,6 +1,6 @@
 """Every database does what the reference of its statements does, whatever comes in whatever order.
 
-A further database needs a fixture beside `sqlite_table`, and its name in `TABLES`. MySQL and MariaDB
+A further database needs a fixture beside `sqlite_table`, and its name in `TABLES`. MySQL and kin
 answer by a number in place of the row: `tests/backends/mysql/test_statements.py` compares them.
 """
 
