@@ -104,6 +104,12 @@ def test_around_a_loop_the_first_task_inside_excludes_the_others(locks: locknut.
     assert not lock.locked()
 
 
+def test_around_a_loop_where_greenlets_are_known_too(locks: locknut.Locks) -> None:
+    """SQLAlchemy imports them, say: the thread's own greenlet is inside, and runs the tasks."""
+    pytest.importorskip("greenlet")
+    test_around_a_loop_the_first_task_inside_excludes_the_others(locks)
+
+
 def test_what_a_task_left_behind_is_the_threads(locks: locknut.Locks) -> None:
     lock = locks.lock("x")
 

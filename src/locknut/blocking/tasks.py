@@ -64,7 +64,10 @@ def refuse_other_task(client: Client, request: LockRequest, caller: Caller, task
     other = entered()
     if lease._count <= before or other is None or other is task or _is_over(other):
         return
-    message = _OTHER_GREENLET if hasattr(other, "gr_frame") else _OTHER_TASK
+    is_greenlet = hasattr(other, "gr_frame")
+    if is_greenlet and other is _greenlet():
+        return  # it entered before the loop began, and runs the loop and all of its tasks
+    message = _OTHER_GREENLET if is_greenlet else _OTHER_TASK
     raise DeadlockDetected(message, key=client.bare(request.key), backend=client.backend.name)
 
 
