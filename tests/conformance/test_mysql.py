@@ -11,6 +11,7 @@ from locknut.core.values import Capability
 from locknut.runtimes.threads import ThreadRuntime
 from locknut.testing.conformance import Conformance
 from locknut.urls import open_engine
+from tests.conformance.selections import AroundTheVerbs, EveryVerb
 from tests.contracts.sources import ROOT
 from tests.servers.databases import Database
 
@@ -35,11 +36,21 @@ class TestMariaDb(Conformance):
         return least(mariadb_database).url
 
 
-@pytest.mark.mysql
-class TestMySql(Conformance):
+class OnMySql:
     @pytest.fixture
     def engine_url(self, mysql_database: Database) -> str:
         return least(mysql_database).url
+
+
+@pytest.mark.mysql
+class TestMySql(OnMySql, EveryVerb):
+    pass
+
+
+@pytest.mark.mysql
+@pytest.mark.slow
+class TestMySqlFurther(OnMySql, AroundTheVerbs):
+    pass
 
 
 def test_what_it_declares() -> None:

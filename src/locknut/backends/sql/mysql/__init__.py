@@ -20,7 +20,7 @@ def open_engine(url: Url) -> MySqlEngine:
     except ImportError as error:
         message = (
             f"{url.scheme}: URLs need a driver that is not installed ({error.name}); "
-            'get it with: pip install "PyMySQL[rsa]>=1.1"'
+            'get it with: pip install "PyMySQL[rsa]>=1.1,<1.3"'
         )
         raise ConfigurationError(message, backend=url.scheme) from error
     return open_url(url)
