@@ -20,4 +20,6 @@ def test_at_each_moment(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize("kind", storm.KINDS)
 @pytest.mark.slow
 def test_in_a_storm(tmp_path: Path, kind: str) -> None:
-    interrupting.storm(url(tmp_path), kind)
+    interrupting.storm(
+        url(tmp_path), kind, 0.02
+    )  # a commit waits for the disk: some rounds must pass
