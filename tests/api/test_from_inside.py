@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import faulthandler
 import gc
+import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -325,7 +328,20 @@ def test_finalizers_that_release(url: str, engine: str, tmp_path: Any) -> None:
 def test_a_finalizer_that_releases_what_was_abandoned_with_it(
     url: str, engine: str, tmp_path: Any
 ) -> None:
-    """The collector calls the finalizer of the lease first: the hold is on its way back."""
+    """The collector calls the finalizer of the lease first: the hold is on its way back.
+
+    In a process of its own: what the collector finds depends on what earlier tests left behind, and
+    after some of them CPython 3.13 does not find this one.
+    """
+    if "LOCKNUT_ALONE" not in os.environ:
+        name = f"{__file__}::test_a_finalizer_that_releases_what_was_abandoned_with_it[{engine}]"
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", name]
+        environment = {**os.environ, "LOCKNUT_ALONE": "1"}
+        ended = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False
+        )
+        assert ended.returncode == 0, ended.stdout
+        return
     errors: list[BaseException] = []
     with locknut.connect(url if engine == "memory" else f"file://{tmp_path}") as locks:
 
