@@ -9,7 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 import locknut
+from locknut.drivers.memcached.settings import read
 from locknut.errors import BackendError, ConfigurationError
+from locknut.urls import parse
 from tests.servers.memcached import MemcachedServer
 
 pytestmark = pytest.mark.memcached
@@ -95,6 +97,15 @@ def test_a_server_that_is_too_old(old_one: int) -> None:
 def test_urls(url: str, why: str) -> None:
     with pytest.raises(ConfigurationError, match=why):
         locknut.connect(url)
+
+
+def test_time_limits() -> None:
+    plain = read(parse("memcached://localhost"))
+    assert (plain.limit, plain.connect_limit, plain.restart_delay) == (2.0, 2.0, 2.0)
+    quick = read(parse("memcached://localhost?socket_timeout=500ms"))
+    assert (quick.limit, quick.connect_limit) == (0.5, 0.5)
+    both = read(parse("memcached://localhost?socket_timeout=1s&socket_connect_timeout=3s"))
+    assert (both.limit, both.connect_limit) == (1.0, 3.0)
 
 
 @pytest.mark.parametrize("ttl", [1, 2.9, 31 * 86400])
