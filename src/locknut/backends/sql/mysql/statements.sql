@@ -89,7 +89,7 @@ SELECT 1 FROM {table} WHERE name = :key AND expires > {now};
 
 -- prune
 -- First, without any lock: which of the next rows are idle. Then those are deleted, by primary key and
--- without waiting for any that is locked, so that no deadlock is made. A row is looked at again then.
+-- without waiting for any that is locked (L13). A row is looked at again then.
 SELECT name, {idle}
 FROM (SELECT * FROM {table} WHERE name > :after ORDER BY name LIMIT :limit) AS next_rows
 ORDER BY name;
