@@ -97,3 +97,8 @@ DELETE old FROM (
     SELECT name FROM {table} WHERE name IN (:keys) AND {idle} FOR UPDATE SKIP LOCKED
 ) AS idle STRAIGHT_JOIN {table} AS old ON old.name = idle.name;
 SELECT ROW_COUNT();
+
+-- confirm
+-- In a transaction of the program's own: until it is over, nobody takes the lock away.
+SELECT fence, stamp, holder, expires, facts, line, others, {now}
+FROM {table} WHERE name = UNHEX(:hexed) FOR UPDATE;
