@@ -139,22 +139,19 @@ def test_a_renewal_is_a_serialization_failure_where_snapshots_are_kept(
         assert holder.read() == 100
 
 
-@at("SERIALIZABLE")
+@on("mariadb", "mysql")
 def test_where_reads_lock_a_renewal_waits_for_the_commit(
-    database: Database, locks: locknut.Locks, level: str, ends: ExitStack
+    database: Database, ends: ExitStack
 ) -> None:
-    """On MySQL and MariaDB; on PostgreSQL it does not wait."""
-    holder = ends.enter_context(database.holder(level=level))
+    holder = ends.enter_context(database.holder(level="SERIALIZABLE"))
     patient = ends.enter_context(locknut.connect(database.place.url + "?timeout=60s"))
     aside = ends.enter_context(ThreadPoolExecutor(1))
     lease = ends.enter_context(patient.lock(NAME))
     with bound(holder, lease):
         holder.write(99)
-        if database.name != "postgresql":
-            renewed = aside.submit(lease.renew)
-            database.until_waiting()
-    if database.name != "postgresql":
-        renewed.result()
+        renewed = aside.submit(lease.renew)
+        database.until_waiting()
+    renewed.result()
     assert holder.read() == 99
 
 
