@@ -113,6 +113,9 @@ class BaseBackend(ABC):
     def hung_up(self) -> bool:
         return False
 
+    async def server(self) -> str:
+        return ""
+
     async def tidy(self) -> None:  # noqa: B027
         """Nothing gathers that somebody has to remove."""
 

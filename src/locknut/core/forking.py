@@ -72,4 +72,4 @@ class Elsewhere:
 
     attempt = attempt_all = renew = release = release_all = downgrade = _refuse
     detach = attach = undo_attach = break_hold = inspect = inspect_all = inspect_holders = _refuse
-    watch = listen = scatter = hung_up = tidy = close = dropped = _refuse
+    watch = listen = scatter = hung_up = server = tidy = close = dropped = _refuse

@@ -266,6 +266,9 @@ class Backend(Protocol):
         renewed at once. Called on the keeper's backend, once a second.
         """
 
+    async def server(self) -> str:
+        """The product and version that answer there, for people; empty if that is not known."""
+
     async def tidy(self) -> None:
         """Put the engine's own things in order, a little at a time. Called on the keeper's backend,
         seldom, while nobody waits; what it raises is of no consequence.

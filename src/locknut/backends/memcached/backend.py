@@ -27,7 +27,7 @@ from locknut.core.values import (
     Renewed,
 )
 from locknut.drivers.memcached.replies import Reply
-from locknut.drivers.memcached.server_identity import Greeted, OtherInstance
+from locknut.drivers.memcached.server_identity import VERSION, Greeted, OtherInstance
 from locknut.errors import BackendUnavailable
 
 CAPABILITIES: Final = frozenset({Capability.FENCING, Capability.DETACHING, Capability.LEASE})
@@ -264,6 +264,10 @@ class MemcachedBackend(BaseBackend):
                 if item is not None and item.name and item.name.startswith(prefix):
                     found.append(LockInfo(item.name, (item.holder(server),)))
         return found
+
+    async def server(self) -> str:
+        (reply,), _ = await self._server.ask([VERSION])
+        return f"memcached {b' '.join(reply.words).decode(errors='replace')}"
 
     async def close(self) -> None:
         await self._server.close()

@@ -28,6 +28,7 @@ class Statements(NamedTuple):
     beat: tuple[str, ...]
     living: tuple[str, ...]
     prune: tuple[str, ...]
+    version: tuple[str, ...]
 
     @property
     def schema(self) -> str:

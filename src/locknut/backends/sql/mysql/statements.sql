@@ -97,3 +97,6 @@ DELETE old FROM (
     SELECT name FROM {table} WHERE name IN (:keys) AND {idle} FOR UPDATE SKIP LOCKED
 ) AS idle STRAIGHT_JOIN {table} AS old ON old.name = idle.name;
 SELECT ROW_COUNT();
+
+-- version
+SELECT CONCAT(IF(LOCATE('MariaDB', VERSION()), 'MariaDB ', 'MySQL '), VERSION());

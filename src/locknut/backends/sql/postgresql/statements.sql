@@ -145,3 +145,6 @@ WITH clock AS NOT MATERIALIZED (
 )
 SELECT name, (SELECT count(*) FROM deleted), (SELECT count(*) FROM looked_at)
 FROM looked_at ORDER BY name DESC LIMIT 1;
+
+-- version
+SELECT 'PostgreSQL ' || current_setting('server_version');
