@@ -82,7 +82,8 @@ def test_a_rule_that_fails_says_in_which_colour_and_why() -> None:
         code, out, err = Shell(server.url).run("conformance", "--only", only)
         assert (code, err) == (1, "")
         assert f"  FAILS         {only}\n" in out
-        assert "asyncio: BackendError: the server's ACL forbids" in out
+        assert "  asyncio: reason 1: BackendError: the server's ACL forbids" in out
+        assert "\nreason 1, in 1 rules: BackendError: the server's ACL forbids" in out
         assert "it needs the permission &locknut:*" in out
         assert "blocking: " not in out
         assert ": 1 hold, 1 fail, 0 not declared, 0 not tried" in out

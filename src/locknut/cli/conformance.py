@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from locknut import Capability, __version__
@@ -12,13 +13,15 @@ from locknut.cli import arguments
 from locknut.cli.exit_codes import Exit, of_signal
 from locknut.cli.messages import as_json, plain, span
 from locknut.errors import ConfigurationError
-from locknut.testing.trial import Rule, Trial, Verdict, Wanted
+from locknut.testing.trial import Failure, Rule, Trial, Verdict, Wanted
 from locknut.testing.trial.trial import NAMESPACE
 
 if TYPE_CHECKING:
     from locknut.cli.arguments import Options
 
 _WIDTH = 14
+_LONGEST = 300
+"""Characters of a reason: some servers repeat the whole command."""
 
 
 def main(_verb: str, argv: Sequence[str]) -> int:
@@ -46,6 +49,16 @@ def _code(trial: Trial) -> int:
     return Exit.BUSY if Verdict.NOT_TRIED in verdicts else Exit.OK
 
 
+def _reason(failure: Failure) -> str:
+    """What happened, without the lock that it happened to."""
+    said, bracket, rest = failure.message.rpartition(" [")
+    return plain(_cut(said if bracket and rest.endswith("]") else failure.message))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
 class _Report:
     """What is printed while the rules are tried, and in the end."""
 
@@ -55,6 +68,8 @@ class _Report:
         self._quiet = options.quiet
         self._verbose = options.verbose
         self._part = ""
+        self._reasons: dict[str, int] = {}
+        """Why rules failed, numbered as they came."""
 
     def begin(self, namespace: str) -> None:
         known = (self._trial.place, self._trial.server, f"Locknut {__version__}")
@@ -69,11 +84,18 @@ class _Report:
             self._line(f"\n{rule.part}")
         words = rule.verdict.value.upper() if fails else rule.verdict.value
         self._say(f"  {words:<{_WIDTH}}{rule.sentence}", always=fails)
-        for failure in rule.failures:
-            what = f"{failure.run}: {failure.message}"
-            self._say(f"  {'':<{_WIDTH}}{plain(what)}", always=True)
-            if self._verbose:
-                self._line(failure.detail)
+        for reason, failures in groupby(rule.failures, key=_reason):
+            self._explain(reason, list(failures))
+
+    def _explain(self, reason: str, failures: list[Failure]) -> None:
+        """In full where it is new: what is wrong with a server is often the same for many rules."""
+        known = reason in self._reasons
+        number = self._reasons.setdefault(reason, len(self._reasons) + 1)
+        runs = ", ".join(dict.fromkeys(plain(each.run) for each in failures))
+        more = "" if known else f": {reason}"
+        self._line(f"  {'':<{_WIDTH}}{_cut(runs)}: reason {number}{more}")
+        if self._verbose:
+            self._line(failures[0].detail)
 
     def end(self, seconds: float) -> None:
         if self._json:
@@ -83,6 +105,9 @@ class _Report:
             self._line("\ncapabilities")
             for capability in Capability:
                 self._line(f"  {capability.value:<{_WIDTH}}{self._of(capability)}")
+        for reason, number in self._reasons.items():
+            rules = [rule for rule in self._trial.rules if reason in map(_reason, rule.failures)]
+            self._line(f"\nreason {number}, in {len(rules)} rules: {reason}")
         self._line(f"\n{self._counts()}, in {span(seconds)}")
         if self._trial.left_behind:
             count = self._trial.left_behind
