@@ -117,6 +117,9 @@ class BaseBackend(ABC):
     def hold_check(self, claim: Claim) -> HoldCheck:
         self._lacks("keeps no hold where a transaction of yours could look for it", claim)
 
+    async def server(self) -> str:
+        return ""
+
     async def tidy(self) -> None:  # noqa: B027
         """Nothing gathers that somebody has to remove."""
 

@@ -270,6 +270,9 @@ class Backend(Protocol):
     def hold_check(self, claim: Claim) -> HoldCheck:
         """What a transaction of the program's own, in the database that keeps this hold, asks."""
 
+    async def server(self) -> str:
+        """The product and version that answer there, for people; empty if that is not known."""
+
     async def tidy(self) -> None:
         """Put the engine's own things in order, a little at a time. Called on the keeper's backend,
         seldom, while nobody waits; what it raises is of no consequence.

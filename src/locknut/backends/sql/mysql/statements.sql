@@ -102,3 +102,6 @@ SELECT ROW_COUNT();
 -- In a transaction of the program's own: until it is over, nobody takes the lock away.
 SELECT fence, stamp, holder, expires, facts, line, others, {now}
 FROM {table} WHERE name = UNHEX(:hexed) FOR UPDATE;
+
+-- version
+SELECT CONCAT(IF(LOCATE('MariaDB', VERSION()), 'MariaDB ', 'MySQL '), VERSION());

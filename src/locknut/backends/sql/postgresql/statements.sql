@@ -151,3 +151,6 @@ FROM looked_at ORDER BY name DESC LIMIT 1;
 SELECT fence, stamp, holder, expires, facts, line, others,
     (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
 FROM {table} WHERE name = :name FOR UPDATE;
+
+-- version
+SELECT 'PostgreSQL ' || current_setting('server_version');
