@@ -24,7 +24,7 @@ def hung(database: Database) -> list[int]:
 
 def bell_of(database: Database) -> str:
     """That of the holder."""
-    ((holder,),) = database.ask("SELECT holder FROM locknut_locks WHERE holder <> ''")
+    ((holder,),) = database.ask("SELECT LEFT(holders, 32) FROM locknut_locks WHERE holders <> ''")
     return f"locknut:{holder}"
 
 

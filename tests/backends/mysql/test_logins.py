@@ -102,4 +102,4 @@ def test_where_packets_are_shared_out_waiters_look_by_themselves(database: Datab
             got.release()  # type: ignore[attr-defined]
             assert "wake_up" not in two.capabilities
             acquired(one.all("a", "b")).release()
-            assert database.ask("SELECT COUNT(*) FROM locknut_locks WHERE holder <> ''") == [(0,)]
+            assert database.ask("SELECT COUNT(*) FROM locknut_locks WHERE holders <> ''") == [(0,)]

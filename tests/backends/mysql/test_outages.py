@@ -106,7 +106,7 @@ def test_answers_that_are_lost(database: Database) -> None:
             acquired(locks.lock("x")).release()
             proxy.replies.swallow()
             asked = in_thread(lambda: locks.lock("x", ttl=60).acquire(timeout=PATIENCE))
-            held = "SELECT COUNT(*) FROM locknut_locks WHERE holder <> ''"
+            held = "SELECT COUNT(*) FROM locknut_locks WHERE holders <> ''"
             eventually(lambda: database.ask(held) == [(1,)], "it did not arrive")
             proxy.heal()
             proxy.cut()

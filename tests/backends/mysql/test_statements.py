@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from locknut.backends.sql import hold_records
+from locknut.backends.sql.hold_records import HoldRecord, number_of
 from locknut.backends.sql.mysql.literals import bound, literal
-from locknut.backends.sql.table_port import US, Extension, GiveBack, Row, Swap, Take
+from locknut.backends.sql.table_port import US, Extension, GiveBack, Row, Seen, Swap, Take
 from locknut.runtimes.threads import run
 from tests.backends.mysql.conftest import stranger_of, table
 from tests.servers.databases import Database
@@ -18,6 +20,7 @@ from tests.simulation.sql.table_store import TableStore
 LONG = 10_000 * US
 IDS = [f"{number:032x}" for number in range(1, 6)]
 KEYS = [b"la", b"lA", b"la ", b"l\\", b"l'\xf0\x9f\x98\x80"]
+KINDS = [("e", ""), ("e", ""), ("s", ""), ("s", ""), ("p", ""), ("e", '"ann"'), ("e", '"bob"')]
 FACTS = '["e",1,null,"\\\\\'\\"\\u00e9"]'
 
 
@@ -30,7 +33,12 @@ def shown(row: Row | None, clock: int) -> Any:
     if row is None:
         return None
     line = [text.split(" ", 2)[::2] for text in row.line.splitlines()]
-    return row.stamp, row.holder, row.expires > clock, row.facts, line, row.others
+    records = list(hold_records.read(row.holders))
+    numbers = [each.raw for each in records]
+    same = [numbers.index(each) for each in numbers]
+    """Who has the same number: the numbers themselves are times."""
+    holds = [(each.head, each.expires > clock, each.facts) for each in records]
+    return row.stamp, holds, same, row.company, row.expires > clock, line, row.others
 
 
 class Both:
@@ -45,7 +53,8 @@ class Both:
 
     def step(self) -> None:
         key, claim_id = self.chance.choice(KEYS), self.chance.choice(IDS)
-        verb = self.chance.choice(["take"] * 4 + ["extend", "give_back", "leave", "swap", "all"])
+        verbs = ["take"] * 6 + ["extend", "give_back", "sweep", "leave", "swap", "all"]
+        verb = self.chance.choice(verbs)
         ttl = self.chance.choice([LONG, LONG, 1])
         before = self.store.rows.get(key)
         getattr(self, f"_{verb}")(key, claim_id, ttl)
@@ -61,12 +70,15 @@ class Both:
 
     def _take(self, key: bytes, claim_id: str, ttl: int) -> None:
         queue = self.chance.random() < 0.7
-        wanted = Take(key, claim_id, ttl, FACTS, queue, next(self.stamps))
+        mode, owner = self.chance.choice(KINDS)
+        facts = FACTS.replace("e", mode, 1)
+        wanted = Take(key, claim_id, ttl, facts, queue, next(self.stamps), mode, owner, 2)
         real, known = run(self.table.take(wanted)), self.store.take(wanted, now())
-        holds = known.row is not None and known.row.holder == claim_id
-        held = real.row is not None and real.row.holder == claim_id
         if ttl == LONG:
-            assert held == holds
+            assert (number_of(real, claim_id) is None) == (number_of(known, claim_id) is None)
+            if number_of(real, claim_id) is not None:
+                (row,), clock = run(self.table.read([key]))
+                assert number_of(real, claim_id) == number_of(Seen(row, clock), claim_id)
 
     def _extend(self, key: bytes, claim_id: str, ttl: int) -> None:
         holds = [Extension(key, claim_id, ttl, next(self.stamps))]
@@ -74,18 +86,22 @@ class Both:
 
     def _give_back(self, key: bytes, claim_id: str, ttl: int) -> None:
         del ttl
-        holds = [GiveBack(key, claim_id, next(self.stamps))]
-        (real,), clock = run(self.table.give_back(holds)), now()
-        (known,) = self.store.give_back(holds, clock)
-        assert (real.row is None) == (known.row is None)
-        if real.row is not None and known.row is not None:
-            assert (real.row.expires > real.now) == (known.row.expires > known.now)
+        self._take_out("give_back", key, claim_id)
+
+    def _sweep(self, key: bytes, claim_id: str, ttl: int) -> None:
+        del ttl
+        self._take_out("sweep", key, claim_id)
 
     def _leave(self, key: bytes, claim_id: str, ttl: int) -> None:
         del ttl
-        stamp = next(self.stamps)
-        real = run(self.table.leave(key, claim_id, stamp))
-        assert (real.row is None) == (self.store.leave(key, claim_id, stamp, now()).row is None)
+        self._take_out("leave", key, claim_id)
+
+    def _take_out(self, verb: str, key: bytes, claim_id: str) -> None:
+        """Two at once, of one row."""
+        places = [GiveBack(key, each, next(self.stamps)) for each in (claim_id, IDS[0])]
+        real = run(getattr(self.table, verb)(places))
+        known = getattr(self.store, verb)(places, now())
+        assert [each.row is None for each in real] == [each.row is None for each in known]
 
     def _swap(self, key: bytes, claim_id: str, ttl: int) -> None:
         del ttl
@@ -93,10 +109,11 @@ class Both:
         known = None if there is None else there.stamp
         if self.chance.random() < 0.2:
             known = 999 if known is None else None
-        others = self.chance.choice(["", f'{{"graves":{{"{claim_id}":9999999999999999}}}}'])
+        grave = f'9999999999999999 {{"graves":{{"{claim_id}":9999999999999999}}}}'
+        others = self.chance.choice(["", grave])
         fence = self.fences.get(key, 0)
         line = there.line if there else ""
-        row = Row(fence + 1, next(self.stamps), "", 0, "", line, others)
+        row = Row(fence + 1, next(self.stamps), "", "", 0, line, others)
         store_row = row._replace(fence=(there.fence if there else 0) + 1)
         real = run(self.table.swap([Swap(key, known, row)]))
         assert real == self.store.swap([Swap(key, known, store_row)])
@@ -138,15 +155,21 @@ def test_beats_are_kept_and_run_out(database: Database) -> None:
 def test_only_what_nobody_needs_is_pruned(database: Database) -> None:
     """A row whose number is above the clock stays: the next grant would get a smaller one (S11)."""
     made, old = table(database), now() - 2 * 86400 * US
-    row = Row(old // 32, 1, "", old)
+    row, ever = Row(old // 32, 1, "", "", old), f"{now() + LONG} {{}}"
+    hold = str(HoldRecord(IDS[0], old, old // 32, "[]"))
     kept = {
-        b"lheld": row._replace(holder=IDS[0], expires=now() + LONG),
+        b"lheld": row._replace(holders=hold, expires=now() + LONG),
         b"lwaited": row._replace(line=f"{IDS[0]} 1 []\n"),
-        b"lnoted": row._replace(others="{}"),
+        b"lnoted": row._replace(others=ever),
         b"lahead": row._replace(fence=(now() + LONG) // 32),
         b"lnew": row._replace(expires=now()),
     }
-    gone = {b"lold": row, b"pold": row, b"lran-out": row._replace(holder=IDS[0])}
+    gone = {
+        b"lold": row,
+        b"pold": row,
+        b"lran-out": row._replace(holders=hold),
+        b"lnoted-once": row._replace(others=f"{old} {{}}"),
+    }
     for key, each in {**kept, **gone}.items():
         assert run(made.swap([Swap(key, None, each)]))
     run(made.beat("dead", 1))
@@ -161,7 +184,7 @@ def test_only_what_nobody_needs_is_pruned(database: Database) -> None:
 def test_pruning_passes_by_what_is_locked(database: Database) -> None:
     made, old = table(database), now() - 2 * 86400 * US
     for key in (b"lone", b"ltwo"):
-        assert run(made.swap([Swap(key, None, Row(old // 32, 1, "", old))]))
+        assert run(made.swap([Swap(key, None, Row(old // 32, 1, "", "", old))]))
     other = stranger_of(database)
     with other.cursor() as cursor:
         cursor.execute("START TRANSACTION")

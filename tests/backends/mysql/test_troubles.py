@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
+from typing import cast
 
 import pymysql
 import pytest
 
 import locknut
 from locknut import aio
-from locknut.backends.sql.table_port import US, Take
+from locknut.backends.sql.hold_records import number_of
+from locknut.backends.sql.table_port import US, Seen, Take
 from locknut.errors import BackendUnavailable, ConfigurationError
 from locknut.runtimes.threads import run
 from tests.backends.mysql.conftest import acquired, eventually, in_thread, stranger_of, table
@@ -44,7 +46,7 @@ def test_settings_of_the_server_change_nothing(database: Database) -> None:
     server.ask("SET GLOBAL autocommit = 0")
     try:
         with locknut.connect(database.url) as locks, locks.lock('it\'s \\ "so"'):
-            assert database.ask("SELECT COUNT(*) FROM locknut_locks WHERE holder <> ''") == [(1,)]
+            assert database.ask("SELECT COUNT(*) FROM locknut_locks WHERE holders <> ''") == [(1,)]
             assert [each.name for each in locks.list()] == ['it\'s \\ "so"']
     finally:
         server.ask(f"SET GLOBAL sql_mode = '{before[0]}'")
@@ -67,7 +69,7 @@ def test_a_row_that_a_stranger_keeps_locked(database: Database) -> None:
         cursor.execute("ROLLBACK")
     stranger.close()
     (seen,) = waiting()
-    assert seen.row.holder == wanted.claim_id  # type: ignore[attr-defined]
+    assert number_of(cast("Seen", seen), wanted.claim_id) is not None
     run(ours.close())
 
 
@@ -82,12 +84,12 @@ def test_a_deadlock_with_strangers_is_tried_again(database: Database) -> None:
             # Something heavy: the server gives up the lighter of the two.
             cursor.execute("CREATE TEMPORARY TABLE heavy (n INT) ENGINE=InnoDB")
             cursor.execute("INSERT INTO heavy VALUES " + ",".join(["(1)"] * 500))
-            cursor.execute("UPDATE locknut_locks SET facts = '' WHERE name LIKE 'l%b'")
+            cursor.execute("UPDATE locknut_locks SET company = '' WHERE name LIKE 'l%b'")
             asked = in_thread(lambda: locks.all("a", "b").acquire(timeout=30))
             deadline = time.monotonic() + 15
             while time.monotonic() < deadline and not _somebody_waits(database):
                 time.sleep(0.01)
-            cursor.execute("UPDATE locknut_locks SET facts = '' WHERE name LIKE 'l%a'")
+            cursor.execute("UPDATE locknut_locks SET company = '' WHERE name LIKE 'l%a'")
             cursor.execute("ROLLBACK")
         stranger.close()
         (lease,) = asked()

@@ -82,7 +82,7 @@ def listens(database: Database) -> list[int]:
 
 def rows(database: Database) -> list[tuple[object, ...]]:
     return database.ask(
-        f"SELECT holder, line, others FROM {TABLE} WHERE name < 'm' AND name >= 'l'"
+        f"SELECT holders, line, others FROM {TABLE} WHERE name < 'm' AND name >= 'l'"
     )
 
 

@@ -25,8 +25,11 @@ from tests.servers.databases import Database
 pytestmark = pytest.mark.postgresql
 TYPES = {
     **dict.fromkeys(("key", "start", "end", "after"), ("bytea", "'\\x6c'")),
-    **dict.fromkeys(("claim_id", "facts", "holder", "line", "others"), ("text", "'x'")),
-    **dict.fromkeys(("ttl", "stamp", "fence", "expires", "known", "limit"), ("bigint", "1")),
+    **dict.fromkeys(("claim_id", "facts", "holders", "company", "line", "others"), ("text", "'x'")),
+    **dict.fromkeys(("mode", "owner"), ("text", "'e'")),
+    **dict.fromkeys(
+        ("ttl", "stamp", "fence", "expires", "known", "limit", "permits"), ("bigint", "1")
+    ),
     **dict.fromkeys(("ttls", "stamps"), ("bigint[]", "'{1}'")),
     "keys": ("bytea[]", "'{\"\\\\x6c\"}'"),
     "claim_ids": ("text[]", "'{x}'"),
@@ -40,7 +43,7 @@ def test_every_statement_goes_by_the_primary_key(database: Database, many: int) 
     database.ask(STATEMENTS["create"])
     database.ask(f"GRANT ALL ON {TABLE} TO {database.user}")
     database.ask(
-        f"INSERT INTO {TABLE} SELECT int4send(i), 0, 0, '', 0, '', '', '' "
+        f"INSERT INTO {TABLE} SELECT int4send(i), 0, 0, '', '', 0, '', '' "
         f"FROM generate_series(1, {many}) AS i"
     )
     with closing(psycopg.connect(database.url, autocommit=True)) as session:
@@ -69,7 +72,9 @@ def test_a_hold_that_ends_while_it_is_asked_for_again_is_not_believed(
         one, mine = backend(paint, f"{database.url}?timeout=20"), claim()
         assert isinstance(await one.attempt(mine, 0.0), Granted)
         with closing(psycopg.connect(database.url)) as stranger:
-            stranger.execute(f"UPDATE {TABLE} SET holder = repeat('f', 32), stamp = 1")
+            stranger.execute(
+                f"UPDATE {TABLE} SET holders = repeat('f', 32) || substr(holders, 33), stamp = 1"
+            )
             asked = paint.spawn(lambda: one.attempt(mine._replace(waits=False), 0.0))
             await until(paint, lambda: row_is_waited_for(database))
             stranger.commit()
@@ -88,8 +93,9 @@ def test_two_that_make_the_row_at_once(database: Database, paint: Colour) -> Non
         with closing(psycopg.connect(database.url)) as stranger:
             key = f"'\\x{b'lt:x'.hex()}'"
             stranger.execute(
-                f"INSERT INTO {TABLE} VALUES ({key}, 1, 1, repeat('f', 32), 9000000000000000, "
-                """'["e",null,null,"","","","",1]', '', '')"""
+                f"INSERT INTO {TABLE} VALUES ({key}, 1, 1, repeat('f', 32) || "
+                """' 9000000000000000 0000000000000001 ["e",1,null,"","","","",1]' || chr(10), """
+                "'e', 9000000000000000, '', '')"
             )
             asked = paint.spawn(lambda: one.attempt(mine._replace(waits=False), 0.0))
             await until(paint, lambda: row_is_waited_for(database))
@@ -110,7 +116,7 @@ def test_idle_rows_are_pruned_and_others_are_not(database: Database, paint: Colo
         day = 86_400_000_000
         database.ask(
             f"UPDATE {TABLE} SET fence = fence - {2 * day} / 32, expires = expires - {2 * day} "
-            "WHERE holder = ''"
+            "WHERE holders = ''"
         )
         key = f"'\\x{b'lt:locked'.hex()}'"
         with closing(psycopg.connect(database.url)) as stranger:
@@ -159,7 +165,7 @@ def test_a_grant_waits_for_the_disk_though_the_user_does_not(
 
 def test_no_renewal_makes_a_hold_end_sooner(database: Database, paint: Colour) -> None:
     """Of two that waited for the row, the one that began first may come last."""
-    ends = f"SELECT expires FROM {TABLE} WHERE holder <> ''"
+    ends = f"SELECT expires FROM {TABLE} WHERE holders <> ''"
 
     async def story() -> None:
         one, mine = backend(paint, database.url), claim(ttl=60.0)

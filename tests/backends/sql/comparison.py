@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
+from locknut.backends.sql import hold_records
+from locknut.backends.sql.hold_records import DETACHED, HoldRecord, number_of
 from locknut.backends.sql.table_port import (
     LOCK,
     RAW_STEP,
@@ -31,6 +33,8 @@ CLAIMS = tuple(digit * 32 for digit in "abc1")
 NAMES = ("a", "A", "a ", "a'b\"c\\", "ä\U0001f600", "%s :key ? {table} -- ;", "a\tb\nc")
 """Names that a database could take for one another, or for a part of a statement."""
 TEXTS = ("", "'; --", 'a"b\\', "%s%%", ":now ?", "ä\U0001f600", "line\nend", " ".join(CLAIMS))
+KINDS = (("e", ""), ("s", ""), ("p", ""), ("e", '"ann"'), ("e", '"bob \\"x"'), ("s", '"ann"'))
+"""How a claim holds, and whose it is."""
 CLIENTS = ("first", "second", "x'y\"z")
 
 
@@ -45,6 +49,7 @@ class Move(NamedTuple):
     text: int = 0
     age: int = 0
     known: int = 0
+    kind: int = 0
 
 
 def moves() -> st.SearchStrategy[list[Move]]:
@@ -60,6 +65,7 @@ def moves() -> st.SearchStrategy[list[Move]]:
         text=st.integers(0, len(TEXTS) - 1),
         age=st.integers(0, 2),
         known=st.integers(0, 3),
+        kind=st.integers(0, len(KINDS) - 1) | st.just(1),
     )
     return st.lists(move, min_size=1, max_size=25)
 
@@ -93,31 +99,45 @@ class Comparison:
         if found is None:
             assert self._store.take_all(wanted, self._now()) is None, move
         else:
-            pairs = zip(wanted, found, strict=True)
-            assert found == [self._store.take(each, seen.now) for each, seen in pairs], move
-            assert [seen.row and seen.row.holder for seen in found] == [
-                each.claim_id for each in wanted
-            ], move
+            pairs = list(zip(found, wanted, strict=True))
+            assert found == [self._store.take(each, seen.now) for seen, each in pairs], move
+            numbers = [number_of(seen, each.claim_id) for seen, each in pairs]
+            assert None not in numbers, move
 
     def _do_extend(self, move: Move) -> None:
-        ttl, claim = self._ttl(move), CLAIMS[move.claim]
-        holds = [Extension(key, claim, ttl, self._stamp()) for key in self._chosen(move)]
+        """Both claims of a key in one go: a statement may change a row only once."""
+        ttl = self._ttl(move)
+        holds = [
+            Extension(key, claim, ttl, self._stamp())
+            for key in self._chosen(move)
+            for claim in self._two(move)
+        ]
         extended = run(self._table.extend(holds))
         rows, now = run(self._table.read([hold.key for hold in holds]))
         for hold, row, done in zip(holds, rows, extended, strict=True):
-            began = row.expires - ttl if row is not None and done else now
+            records = hold_records.read(row.holders if row is not None else "")
+            ends = [each.expires for each in records if each.head == hold.claim_id]
+            began = ends[0] - ttl if done else now
             assert self._store.extend([hold], began) == [done], move
 
     def _do_give_back(self, move: Move) -> None:
-        claim = CLAIMS[move.claim]
-        holds = [GiveBack(key, claim, self._stamp()) for key in self._chosen(move)]
-        found = [seen.row for seen in run(self._table.give_back(holds))]
-        assert found == [seen.row for seen in self._store.give_back(holds, 0)], move
+        self._take_out(move, "give_back", self._two(move))
+
+    def _do_sweep(self, move: Move) -> None:
+        """What is detached is swept by another name."""
+        one, other = self._two(move)
+        self._take_out(move, "sweep", (one, other, f"{DETACHED}{one}"))
 
     def _do_leave(self, move: Move) -> None:
-        key, claim, stamp = self._keys[move.keys[0]], CLAIMS[move.claim], self._stamp()
-        found = run(self._table.leave(key, claim, stamp)).row
-        assert found == self._store.leave(key, claim, stamp, 0).row, move
+        self._take_out(move, "leave", self._two(move))
+
+    def _take_out(self, move: Move, verb: str, heads: tuple[str, ...]) -> None:
+        places = [
+            GiveBack(key, head, self._stamp()) for key in self._chosen(move) for head in heads
+        ]
+        now = self._now()
+        found = [seen.row for seen in run(getattr(self._table, verb)(places))]
+        assert found == [seen.row for seen in getattr(self._store, verb)(places, now)], move
 
     def _do_read(self, move: Move) -> None:
         before = self._now()
@@ -155,9 +175,14 @@ class Comparison:
     def _client(self, move: Move) -> str:
         return f"{self._prefix!r} {CLIENTS[move.known % len(CLIENTS)]}"
 
+    def _two(self, move: Move) -> tuple[str, str]:
+        return CLAIMS[move.claim], CLAIMS[(move.claim + 1) % len(CLAIMS)]
+
     def _wanted(self, move: Move, key: bytes, *, queue: bool) -> Take:
-        facts = json.dumps(["e", 1, None, TEXTS[move.text]], separators=(",", ":"))
-        return Take(key, CLAIMS[move.claim], self._ttl(move), facts, queue, self._stamp())
+        mode, owner = KINDS[move.kind]
+        facts = json.dumps([mode, 1, None, TEXTS[move.text]], separators=(",", ":"))
+        claim, ttl = CLAIMS[move.claim], self._ttl(move)
+        return Take(key, claim, ttl, facts, queue, self._stamp(), mode, owner, 2)
 
     def _swap(self, move: Move, key: bytes) -> Swap:
         """What the recipe could write; `known` says whether it knows the row that is there."""
@@ -168,13 +193,17 @@ class Comparison:
         now = self._now()
         moments = (now + HOUR, now - 2 * DAY, 0)
         when, fence = moments[move.age], moments[move.text % 3] // RAW_STEP
-        held = CLAIMS[move.claim] if move.lasting else ""
-        grave = json.dumps({"graves": {CLAIMS[move.text % len(CLAIMS)]: now + HOUR}})
-        others = grave if move.queue and move.known == 1 else ""
+        mode, owner = KINDS[move.kind]
+        another = CLAIMS[move.text % len(CLAIMS)]
+        held = [CLAIMS[move.claim], DETACHED + another] if move.lasting else []
+        facts = json.dumps([TEXTS[move.text]])
+        holders = hold_records.written(HoldRecord(head, when, fence, facts) for head in held)
+        until = moments[move.claim % 3]
+        grave = json.dumps({"graves": {another: until}})
+        others = f"{until:016} {grave}" if move.queue and move.known == 1 else ""
         line = there.line if there is not None and move.known == 2 else ""
-        facts = json.dumps([TEXTS[move.text]]) if held else ""
-        row = Row(fence, self._stamp(), held, when, facts, line, others)
-        return Swap(key, stamp, row)
+        company = mode + owner if held else ""
+        return Swap(key, stamp, Row(fence, self._stamp(), holders, company, when, line, others))
 
     def _chosen(self, move: Move) -> list[bytes]:
         return sorted(self._keys[each] for each in move.keys)

@@ -54,9 +54,13 @@ class LocalTable:
         with self._mutex:
             return self._store.give_back(holds, self._now())
 
-    async def leave(self, key: bytes, claim_id: str, stamp: int) -> Seen:
+    async def sweep(self, holds: Sequence[GiveBack]) -> list[Seen]:
         with self._mutex:
-            return self._store.leave(key, claim_id, stamp, self._now())
+            return self._store.sweep(holds, self._now())
+
+    async def leave(self, places: Sequence[GiveBack]) -> list[Seen]:
+        with self._mutex:
+            return self._store.leave(places, self._now())
 
     async def read(self, keys: Sequence[bytes]) -> tuple[list[Row | None], int]:
         with self._mutex:

@@ -6,10 +6,11 @@ import json
 
 import pytest
 
-from locknut.backends.sql import lock_state, recipe
+from locknut.backends.sql import hold_records, lock_state, recipe
+from locknut.backends.sql.hold_records import HoldRecord, number_of
 from locknut.backends.sql.lock_state import LockState, Place
 from locknut.backends.sql.row_changes import key_of
-from locknut.backends.sql.table_port import RAW_STEP, US, Row
+from locknut.backends.sql.table_port import RAW_STEP, US, Row, Seen
 from locknut.core.values import Broken, Claim, Granted, Mode, Renewal
 from tests.backends.sql.scene import claims
 
@@ -50,7 +51,7 @@ def test_a_fellow_shares_the_number_of_its_owner() -> None:
     one, other = claims(1, 2, owner="ann")
     state = _state(one)
     state.now += US
-    assert recipe.enter(other, PLACE, frozenset())(state).answer == Granted(NOW // RAW_STEP)
+    assert recipe.enter(other, PLACE)(state).answer == Granted(NOW // RAW_STEP)
     assert state.fence == NOW // RAW_STEP  # nobody was given another one
 
 
@@ -58,7 +59,7 @@ def test_a_claim_that_asks_again_finds_its_hold_with_its_full_ttl() -> None:
     (one,) = claims(1)
     state = _state(one)
     state.now += 10 * US
-    outcome = recipe.enter(one, PLACE, frozenset())(state)
+    outcome = recipe.enter(one, PLACE)(state)
     assert (outcome.answer, outcome.changed) == (Granted(NOW // RAW_STEP), True)
     assert state.holders[one.id].expires == NOW + 70 * US
 
@@ -76,7 +77,7 @@ def test_what_has_run_out_is_not_there(shared: bool) -> None:
     state.notes["broken"] = "why", NOW + 60 * US
     over = _again(state, NOW + 60 * US)
     assert not over.holders
-    assert over.over == {claim.id for claim in holders}
+    assert over.over == [claim.id for claim in holders]
     assert not over.graves
     assert not over.notes
     there = _again(state, NOW + 60 * US - 1)
@@ -90,8 +91,8 @@ def test_a_tombstone_keeps_its_claim_out_of_everything() -> None:
     state = _state()
     assert recipe.release(one, outcome_unknown=True)(state).changed
     state = _again(state)
-    assert recipe.enter(one, PLACE, frozenset())(state).answer is None
-    assert isinstance(recipe.enter(other, PLACE, frozenset())(state).answer, Granted)
+    assert recipe.enter(one, PLACE)(state).answer is None
+    assert isinstance(recipe.enter(other, PLACE)(state).answer, Granted)
     state = _state(other)
     state.bury(one.id, 60.0)
     assert recipe.attach(other, one, PLACE)(state).answer is None
@@ -118,17 +119,12 @@ def test_a_release_takes_hold_and_place_and_calls_the_next() -> None:
     assert not recipe.release(one, outcome_unknown=False)(state).changed
 
 
-def test_only_the_dead_are_passed_over() -> None:
-    one, dead, alive = claims(1, 2, 3)
+def test_nobody_in_line_is_passed_over() -> None:
+    one, other = claims(1, 2)
     state = _state()
-    _waiting(state, dead)
-    _waiting(state, alive)
-    assert not recipe.enter(one, PLACE, frozenset())(state).changed
-    outcome = recipe.enter(one, PLACE, frozenset({dead.id}))(state)
-    assert outcome.answer is None
-    assert outcome.changed
-    assert [each.claim.id for each in outcome.ring] == [alive.id]
-    assert isinstance(recipe.enter(alive, PLACE, frozenset())(state).answer, Granted)
+    _waiting(state, other)
+    assert recipe.enter(one, PLACE)(state) == recipe.Outcome(None, changed=False)
+    assert isinstance(recipe.enter(other, PLACE)(state).answer, Granted)
     assert not state.line
 
 
@@ -137,7 +133,7 @@ def test_a_reader_that_entered_calls_the_readers_behind_it() -> None:
     state = _state()
     _waiting(state, one)
     _waiting(state, other)
-    outcome = recipe.enter(one, PLACE, frozenset())(state)
+    outcome = recipe.enter(one, PLACE)(state)
     assert [each.claim.id for each in outcome.ring] == [other.id]
 
 
@@ -187,7 +183,8 @@ def test_a_detached_hold_stands_where_no_late_statement_finds_it() -> None:
     state = _state(one)
     assert recipe.detach(one, 90.0)(state).answer
     row = lock_state.written(state, 1)
-    assert (row.holder, row.expires) == ("", 0)
+    assert row.holders.startswith(f"={one.id} ")
+    assert number_of(Seen(row, NOW), one.id) is None
     held = _again(state).holders[one.id]
     assert (held.expires, held.detached) == (NOW + 90 * US, True)
     recipe.renew(one)(state)
@@ -206,7 +203,7 @@ def test_of_two_that_attach_only_the_first_finds_it() -> None:
     assert state.holders[one.id].expires == NOW + 60 * US
     assert not state.holders[one.id].detached
     state.holders.clear()
-    assert recipe.enter(detached, PLACE, frozenset())(state).answer is None  # it came late
+    assert recipe.enter(detached, PLACE)(state).answer is None  # it came late
 
 
 def test_an_attach_that_is_undone_leaves_the_hold_to_others_and_does_not_come_late() -> None:
@@ -229,17 +226,37 @@ def test_an_attach_that_is_undone_before_it_came_does_not_come() -> None:
     assert recipe.attach(detached, one, PLACE)(state).answer is None
 
 
-def test_the_only_hold_stands_in_the_columns_if_its_number_is_the_latest() -> None:
+def test_a_row_says_who_may_come_in_beside_the_holders() -> None:
+    reader, other = claims(1, 2, mode=Mode.SHARED)
+    fellow, further = claims(3, 4, owner="ann \u00e4")
+    companies = {
+        "": (),
+        "e": claims(5),
+        "s": (reader, other),
+        "p": claims(6, 7, mode=Mode.PERMIT),
+        'e"ann \\u00e4"': (fellow, further),
+        's"ann \\u00e4"': (fellow._replace(mode=Mode.SHARED),),
+    }
+    for company, holders in companies.items():
+        assert lock_state.written(_state(*holders), 1).company == company
+    mixed = _state(fellow)
+    mixed.enter(further._replace(mode=Mode.SHARED), PLACE)
+    assert lock_state.written(mixed, 1).company == 'e"ann \\u00e4"'
+    mixed.enter(reader, PLACE)
+    assert lock_state.written(mixed, 1).company == "e"
+
+
+def test_a_row_says_until_when_it_matters() -> None:
     one, other = claims(1, 2, mode=Mode.SHARED)
     state = _state(one)
-    assert lock_state.written(state, 1).holder == one.id
     state.now += US
     state.enter(other, PLACE)
-    assert lock_state.written(state, 1).holder == ""
-    del state.holders[other.id]
+    del state.holders[one.id]
+    state.bury("dead", 90.0)
+    state.notes["broken"] = "why", NOW + 60 * US
     row = lock_state.written(state, 1)
-    assert row.holder == ""  # the column has the other's number
-    assert lock_state.read("a:x", row, NOW).holders[one.id].raw < row.fence
+    assert row.expires == NOW + 61 * US
+    assert row.others.startswith(f"{NOW + 91 * US} ")
 
 
 def test_a_lock_and_a_semaphore_of_one_name_are_two_rows() -> None:
@@ -252,10 +269,10 @@ def test_rows_of_a_later_version_are_read_by_this_one() -> None:
     """It may say more of a holder or a waiter than we know of."""
     one, other = claims(1, 2)
     facts = json.dumps([*json.loads(lock_state.facts_of(one, "client")), "more"])
-    others = json.dumps(
-        {"holders": [[other.id, 7, NOW + US, False, json.loads(facts), "more"]], "more": {}}
-    )
-    row = Row(7, 1, one.id, NOW + US, facts, f"3 {NOW} {facts}\n", others)
+    records = [HoldRecord(each.id, NOW + US, 7, facts) for each in (one, other)]
+    others = f"{NOW + US} " + json.dumps({"graves": {"4": NOW + US}, "more": {}})
+    row = Row(7, 1, hold_records.written(records), "e", NOW + US, f"3 {NOW} {facts}\n", others)
     state = lock_state.read("a:x", row, NOW)
     assert set(state.holders) == {one.id, other.id}
     assert set(state.line) == {"3"}
+    assert set(state.graves) == {"4"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from locknut.backends.sql import hold_records
 from locknut.backends.sql.table_port import LOCK, US, Extension, Take
 from locknut.core.values import Mode, Renewal
 from locknut.runtimes.threads import run
@@ -24,7 +25,8 @@ def test_one_that_waited_for_the_row_comes_last(by: str) -> None:
         store.take(Take(KEY, "me", 3 * US, "[]", queue=True, stamp=3), NOW + US // 2)
     else:
         assert store.extend([Extension(KEY, "me", 3 * US, 3)], NOW + US // 2) == [True]
-    assert store.rows[KEY].expires == NOW + 4 * US
+    (record,) = hold_records.read(store.rows[KEY].holders)
+    assert store.rows[KEY].expires == record.expires == NOW + 4 * US
 
 
 def test_so_does_one_that_was_decided_by_an_earlier_clock() -> None:

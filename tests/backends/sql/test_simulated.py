@@ -139,5 +139,5 @@ def test_the_command_line_runs_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--seeds", "0", "--engine", "sql", "--bug", "sql-affected-rows-believed"]) == 0
     told = capsys.readouterr().out
     assert "again by --seeds 0 --engine sql --bug sql-affected-rows-believed" in told
-    with pytest.raises(SystemExit, match="sql-stamp-that-counts"):
+    with pytest.raises(SystemExit, match="sql-swap-without-comparing"):
         main(["--engine", "sql", "--bug", "no such"])

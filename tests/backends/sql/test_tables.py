@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
+from locknut.backends.sql.hold_records import HoldRecord
 from locknut.backends.sql.sql_table import SqlTable
 from locknut.backends.sql.sqlite.settings import Settings
 from locknut.backends.sql.sqlite.sqlite_file import SqliteFile
@@ -87,39 +88,69 @@ class CountBelieved(SqlTable):
         seen = await super().take(wanted)
         if seen.row is None or [seen.row] == before:
             return seen
-        return Seen(
-            seen.row._replace(holder=wanted.claim_id, expires=seen.now + wanted.ttl), seen.now
-        )
+        record = HoldRecord(wanted.claim_id, seen.now + wanted.ttl, seen.row.fence, wanted.facts)
+        return Seen(seen.row._replace(holders=str(record)), seen.now)
 
 
+OWN = "instr(char(10) || holders, char(10) || :claim_id || ' ')"
+ENDS = f"substr(holders, {OWN} + length(:claim_id) + 1, 16)"
 SEARCH = (Phase.explicit, Phase.generate)
 """Any failure will do: it need not be made short. What is rare has an example."""
 MISTAKES = {
-    "expires assigned first": (
-        "max(expires, :now + :ttl) ELSE expires END",
-        ":now + :ttl ELSE :now + :ttl END",
+    "the end of the lock is not moved": ("WHEN held THEN max(expires, :now + :ttl)", ""),
+    "expires assigned first": ("expires > :now AS held", "expires + :ttl > :now AS held"),
+    "a renewal cuts the hold": (
+        f"max({ENDS}, printf('%016d', :now + :ttl))",
+        "printf('%016d', :now + :ttl)",
     ),
-    "a renewal cuts the hold": ("max(expires, :now + :ttl)", ":now + :ttl"),
+    "a renewal cuts the lock": ("expires = max(expires, :now + :ttl)", "expires = :now + :ttl"),
     "fence not raised": ("max(fence + 1, :now / 32)", "max(fence, :now / 32)"),
+    "a fellow gets a new fence": ("held AND :mode = 'e' THEN CAST", "0 THEN CAST"),
     "own retry gets a new fence": ("THEN 'again'", "THEN 'enter'"),
-    "joins twice": ("AND instr(char(10) || line, char(10) || :claim_id || ' ') = 0 THEN", "THEN"),
-    "overtakes the line": ("AND (line = '' OR substr(line, 1, 33) = :claim_id || ' ')", ""),
-    "a tombstone is not obeyed": ("AND instr(others, :claim_id) = 0", ""),
-    "others are overrun": ("AND others = ''\n", "\n"),
+    "joins twice": ("AND instr(char(10) || line, char(10) || :claim_id || ' ') = 0\n", "\n"),
+    "overtakes the line": ("ELSE ahead = '' END", "ELSE 1 END"),
+    "a reader overtakes writers": ("AND instr(ahead, ' [\"e\",') = 0", ""),
+    "a permit overtakes the line": ("+ length(ahead) - length(replace(ahead, char(10), ''))", ""),
+    "a tombstone is not obeyed": ("instr(others, :claim_id) = 0 AND NOT", "NOT"),
+    "a tombstone joins": (":queue AND instr(others, :claim_id) = 0", ":queue"),
+    "readers beside anybody": ("(NOT held OR substr(company, 1, 1) = 's')", "1"),
+    "owners beside anybody": ("AND substr(company, 2) = :owner", ""),
+    "nobody's beside nobody's": (":owner <> '' AND substr(company, 2)", "substr(company, 2)"),
+    "a permit too many": ("< :permits", "<= :permits"),
+    "company keeps its mode": ("CASE substr(company, 1, 1) WHEN :mode", "CASE :mode WHEN :mode"),
+    "company keeps its owner": ("CASE substr(company, 2) WHEN :owner", "CASE :owner WHEN :owner"),
+    "company is overrun": ("CASE WHEN held THEN holders ELSE '' END", "''"),
+    "what is left of a lock stays": ("CASE WHEN held THEN holders ELSE '' END", "holders"),
+    "a hold twice": ("AND NOT (held AND instr(holders, :claim_id) > 0)", ""),
     "a hold that ran out is extended": (
-        "AND holder = :claim_id AND expires > :now RETURNING",
-        "AND holder = :claim_id RETURNING",
+        f" AND {ENDS} > printf('%016d', :now) RETURNING",
+        " RETURNING",
+    ),
+    "a hold that lasts is swept": (f"AND NOT ({OWN} > 0 AND {ENDS} > printf('%016d', :now))", ""),
+    "what has run out is given back": (
+        f"AND {OWN} > 0 AND {ENDS} > printf('%016d', :now)\nRETURNING",
+        f"AND {OWN} > 0\nRETURNING",
     ),
     "a swap without looking": ("AND stamp = :known", "AND :known = :known"),
     "pruned while held": ("AND expires < :now - 86400000000", ""),
     "pruned with a number of today": ("AND fence * 32 < :now - 86400000000", ""),
+    "pruned with a tombstone": ("AND others < printf('%016d', :now)", ""),
+    "never pruned with an old tombstone": ("AND others < printf('%016d', :now)", "AND others = ''"),
 }
+
+
+IDLE = Move("swap", lasting=False, queue=False, age=1, known=1)
+LINED_UP = (Move("take"), Move("take", claim=1), Move("give_back"))
 
 
 def _finds(table: SqlTable) -> None:
     @settings(thorough, max_examples=1000, derandomize=True, phases=SEARCH)
-    @example(NAMES[:3], [Move("swap", lasting=False, queue=False, age=1, known=1), Move("prune")])
-    @example(NAMES[:3], [Move("swap", lasting=False, text=1, known=1), Move("take", claim=1)])
+    @example(NAMES[:3], [IDLE, Move("prune")])
+    @example(NAMES[:3], [IDLE._replace(text=1, age=0, lasting=True), Move("prune")])
+    @example(NAMES[:3], [IDLE._replace(text=1, queue=True), Move("prune")])
+    @example(NAMES[:3], [IDLE._replace(text=1, queue=True, claim=1), Move("prune")])
+    @example(NAMES[:3], [IDLE._replace(text=1, queue=True), Move("take", claim=1)])
+    @example(NAMES[:3], [*LINED_UP, Move("take", claim=2, queue=False)])
     @given(names=_names, do=moves())
     def search(names: tuple[str, ...], do: list[Move]) -> None:
         compare(table, lambda: next(_unused), names, do)

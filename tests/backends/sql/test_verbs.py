@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 import pytest
 
 from locknut.backends.sql import lock_views
-from locknut.backends.sql.table_port import LOCK
+from locknut.backends.sql.table_port import LOCK, Swap
 from locknut.backends.sql.waiting_claims import BEAT, NEAR, SILENCE
 from locknut.core.values import Busy, Claim, Granted, Mode, Renewal
 from locknut.errors import BackendUnavailable
@@ -114,31 +115,27 @@ def test_doubt_leaves_a_tombstone(several: bool) -> None:
     assert isinstance(run(client.attempt(one, 0.0)), Busy)
     assert isinstance(run(client.attempt_all([one])), Busy)
     assert not scene.place.store.rows[KEY].line
-    assert not scene.place.store.rows[KEY].holder
+    assert not scene.place.store.rows[KEY].holders
 
 
 def test_what_is_not_known_of_one_renewal_spoils_no_other() -> None:
     scene = Scene()
     client = scene.client()
-    readers = claims(0, 1, mode=Mode.SHARED)
+    holder, *waiters = claims(0, 1, 2)
     alone = Claim("a:y", f"{9:032x}", 60.0)
-    for claim in (*readers, alone):
+    for claim in (holder, *waiters, alone):
         run(client.attempt(claim, 0.0))
-    scene.unanswered.append("swap")
-    answers = run(client.renew([alone, *readers]))
-    assert answers == [Renewal.HELD, Renewal.UNKNOWN, Renewal.HELD]
+    scene.unanswered.append("swap")  # who lost its hold, and waits again, leaves the line
+    answers = run(client.renew([alone, *waiters]))
+    assert answers == [Renewal.HELD, Renewal.UNKNOWN, Renewal.LOST]
 
 
-def test_a_change_is_made_anew_when_somebody_wrote_meanwhile() -> None:
-    scene = Scene()
-    client = scene.client()
-    readers = claims(0, 1, 2, mode=Mode.SHARED)
-    for reader in readers[:2]:
-        run(client.attempt(reader, 0.0))
-    swaps = []
+def _interrupted(scene: Scene) -> list[object]:
+    """Somebody else writes before the next swap; returned is what all swaps wanted."""
+    swaps: list[object] = []
     swap = scene.place.store.swap
 
-    def interrupted(wanted: list) -> bool:  # type: ignore[type-arg]
+    def interrupted(wanted: Sequence[Swap]) -> bool:
         swaps.append(wanted)
         if len(swaps) == 1:
             row = scene.place.store.rows[KEY]
@@ -146,12 +143,58 @@ def test_a_change_is_made_anew_when_somebody_wrote_meanwhile() -> None:
         return swap(wanted)
 
     scene.place.store.swap = interrupted  # type: ignore[method-assign, assignment]
-    assert isinstance(run(client.attempt(readers[2], 0.0)), Granted)
+    return swaps
+
+
+def test_a_change_is_made_anew_when_somebody_wrote_meanwhile() -> None:
+    scene = Scene()
+    client = scene.client()
+    readers = claims(0, 1, mode=Mode.SHARED)
+    for reader in readers:
+        run(client.attempt(reader, 0.0))
+    swaps = _interrupted(scene)
+    assert run(client.detach(readers[0], 90.0))
     assert len(swaps) == 2
-    swaps.clear()
-    assert isinstance(run(client.attempt_all(claims(3, mode=Mode.SHARED))), list)
-    assert len(swaps) == 2
-    assert run(client.renew(claims(3, mode=Mode.SHARED))) == [Renewal.HELD]
+    assert "=" in scene.place.store.rows[KEY].holders
+
+
+def test_no_stamp_comes_again_after_an_older_state() -> None:
+    """Else a change that was decided by the newer state would be written into the older one."""
+    scene = Scene()
+    client = scene.client()
+    (one,) = claims(0)
+    run(client.attempt(one, 0.0))
+    older, stamps = dict(scene.place.store.rows), set()
+    for _ in range(2):
+        scene.place.store.rows.update(older)
+        for _ in range(3):
+            run(client.renew([one]))
+            stamps.add(scene.place.store.rows[KEY].stamp)
+    assert len(stamps) == 6
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("disturbed", [False, True])
+def test_company_that_has_left_keeps_no_reader_out(several: bool, disturbed: bool) -> None:
+    """A hold was downgraded, and one more of its owner came and went. Of those who hold, none keeps
+    readers out any more; but in the row that stands only after somebody has looked.
+    """
+    scene = Scene()
+    client = scene.client()
+    was_writer, writer = claims(0, 1, owner="ann")
+    (reader,) = claims(2, mode=Mode.SHARED, waits=False)
+    run(client.attempt(was_writer, 0.0))
+    assert run(client.downgrade(was_writer))
+    assert isinstance(run(client.attempt(writer, 0.0)), Granted)
+    assert isinstance(run(client.attempt(reader, 0.0)), Busy)
+    assert run(client.release(writer))
+    swaps = _interrupted(scene) if disturbed else []
+    if several:
+        assert isinstance(run(client.attempt_all([reader])), list)
+    else:
+        assert isinstance(run(client.attempt(reader, 0.0)), Granted)
+    assert len(swaps) == (2 if disturbed else 0)
+    assert run(client.renew([was_writer, reader])) == [Renewal.HELD, Renewal.HELD]
 
 
 def test_a_release_is_done_though_nobody_can_be_rung() -> None:

@@ -8,13 +8,13 @@ from functools import partial
 from itertools import count
 
 from locknut.backends.sql import backend
+from locknut.backends.sql.hold_records import number_of
 from locknut.backends.sql.table_port import US, Seen, Take
 from locknut.backends.sql.waiting_claims import WaitingClaims
-from locknut.core.values import Claim
 from tests.simulation.bugs import Bug
 from tests.simulation.process import Process, SimRuntime
 from tests.simulation.sizes import BOUT, DUEL, FULL, Size
-from tests.simulation.sql import table_bugs
+from tests.simulation.sql import company_bugs, table_bugs
 from tests.simulation.sql.backend import SimSql
 from tests.simulation.sql.database import Database
 from tests.simulation.sql.engine import ASSUMED, SQL
@@ -75,13 +75,15 @@ class Prefixes(SimRuntime):
         return f"{self._process.name[1:]:0>15}" + "f" * next(self._lengths)
 
 
-def anything_that_was_changed(_: object) -> Callable[[Seen, Claim], bool]:
+def anything_that_was_changed(_: object) -> Callable[[Seen, str], int | None]:
     """A row was affected, so the claim has it."""
 
-    def affected(seen: Seen, claim: Claim) -> bool:
-        row = seen.row
-        joined = f"{claim.id} {seen.now} "
-        return row is not None and (row.holder == claim.id or joined in row.line)
+    def affected(seen: Seen, claim_id: str) -> int | None:
+        joined = f"{claim_id} {seen.now} "
+        found = number_of(seen, claim_id)
+        if found is None and seen.row is not None and joined in seen.row.line:
+            return seen.row.fence
+        return found
 
     return affected
 
@@ -96,13 +98,14 @@ _LOSSY = SqlFaults(request_lost=0.05, reply_lost=0.08, late=0.02, slow=0.1)
 _STOPS = SqlFaults(processes_stop=0.8, slow=0.2)
 _CRASHES = SqlFaults(processes_crash=1.0)
 _NAMED = replace(SQL, runtime=Prefixes)
+_BY_SWAP = replace(SQL, node=partial(Database, table=table_bugs.Hesitant))
 _IN_ORDER = replace(SQL, assumptions=replace(ASSUMED, fifo_amid_faults=True))
 """Where nothing but a prune disturbs them, the fair are served in order all the time."""
 
 BUGS: dict[str, Bug] = {
-    "sql-expiry-assigned-first": stored(table_bugs.ExpiryFirst, "e", _STOPS),
+    "sql-expiry-assigned-first": stored(table_bugs.ExpiryFirst, "b", _STOPS),
     "sql-affected-rows-believed": believed(
-        Patch(backend, "_holds", anything_that_was_changed), rules="a"
+        Patch(backend, "number_of", anything_that_was_changed), rules="a"
     ),
     "sql-number-kept-on-take-over": stored(table_bugs.KeepsTheNumber, "b", _STOPS),
     "sql-number-rolled-back": stored(table_bugs.NumbersOfTheSession, "b"),
@@ -130,14 +133,8 @@ BUGS: dict[str, Bug] = {
         SqlFaults(pruned=5.0, clock_set_back=0.5),
         size=BOUT,
     ),
-    "sql-stamp-that-counts": stored(
-        table_bugs.StampsThatCount,
-        "abdeg",
-        SqlFaults(lagging_replica=1.0, processes_stop=4.0, slow=0.5),
-        ("shelf",),
-    ),
     "sql-swap-without-comparing": stored(
-        table_bugs.SwapsBlindly, "abdeg", SqlFaults(slow=0.3), ("shelf",)
+        table_bugs.SwapsBlindly, "abdeg", SqlFaults(slow=0.3), ("shelf",), sound=_BY_SWAP
     ),
     "sql-grant-over-a-tombstone": stored(table_bugs.GrantsOverTombstones, "g", _LATE),
     "sql-line-over-a-tombstone": stored(table_bugs.QueuesOverTombstones, "g", _LATE),
@@ -154,6 +151,10 @@ BUGS: dict[str, Bug] = {
     "sql-renew-anybody": stored(table_bugs.RenewsAnybody, "ae", _STOPS),
     "sql-retry-keeps-expiry": stored(table_bugs.KeepsTheFirstExpiry, "ad", _LOSSY),
     "sql-frees-anybody": stored(table_bugs.FreesAnybody, "ae", _STOPS),
+    "sql-reader-beside-anybody": stored(company_bugs.EntersBesideAnybody, "ad", only=("shelf",)),
+    "sql-any-owner": stored(company_bugs.OwnersAreNotTold, "ad", only=("owned",)),
+    "sql-one-permit-too-many": stored(company_bugs.OneTooMany, "ad", only=("permits",)),
+    "sql-company-is-forgotten": stored(company_bugs.ForgetsCompany, "ade", only=("shelf",)),
     "sql-leave-by-prefix": stored(table_bugs.LeavesByPrefix, "f", only=("fair",), sound=_NAMED),
     "sql-dead-by-age": stored(table_bugs.DeadSinceTheyCame, "f", only=("fair",)),
     "sql-never-dead": stored(table_bugs.NeverDead, "fg", _CRASHES, ("fair",)),

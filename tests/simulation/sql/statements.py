@@ -123,11 +123,18 @@ class SimTable:
         )
         return cast("list[Seen]", found)
 
-    async def leave(self, key: bytes, claim_id: str, stamp: int) -> Seen:
+    async def sweep(self, holds: Sequence[GiveBack]) -> list[Seen]:
+        keys = [each.key for each in holds]
+        found = await self.send(lambda store, now: store.sweep(holds, now), *keys)
+        return cast("list[Seen]", found)
+
+    async def leave(self, places: Sequence[GiveBack]) -> list[Seen]:
+        keys = [each.key for each in places]
+        leavers = tuple(each.claim_id for each in places)
         found = await self.send(
-            lambda store, now: store.leave(key, claim_id, stamp, now), key, withdraws=True
+            lambda store, now: store.leave(places, now), *keys, withdraws=leavers == self._actors
         )
-        return cast("Seen", found)
+        return cast("list[Seen]", found)
 
     async def read(self, keys: Sequence[bytes]) -> tuple[list[Row | None], int]:
         rows, now = await self.send(lambda store, now: store.read(keys, now))

@@ -5,26 +5,53 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from locknut.backends.sql import hold_records
 from locknut.backends.sql.table_port import RAW_STEP, US, Extension, GiveBack, Row, Seen, Swap, Take
 from tests.simulation.sql.database import PrunedSoon
+from tests.simulation.sql.table_store import TableStore
 
-_ONLY_GRAVES = '{"graves"'
+
+def _numbered(store: TableStore, wanted: Take, before: Row, seen: Seen, raw: int) -> Seen:
+    """The answer, with another number in place of one that was given for the first time."""
+    if seen.row is None or seen.row.fence == before.fence:
+        return seen
+    records = [
+        each._replace(raw=raw) if each.head == wanted.claim_id else each
+        for each in hold_records.read(seen.row.holders)
+    ]
+    row = seen.row._replace(fence=raw, holders=hold_records.written(records))
+    store.rows[wanted.key] = row
+    return Seen(row, seen.now)
+
+
+def _first(row: Row | None) -> str:
+    """Who holds."""
+    return next((each.head for each in hold_records.read(row.holders if row else "")), "")
+
+
+class Hesitant(PrunedSoon):
+    """No bug: its statements do nothing for readers, so that they do everything by swaps."""
+
+    def _may_enter(self, row: Row, wanted: Take, now: int) -> bool:
+        return wanted.mode != "s" and super()._may_enter(row, wanted, now)
+
+    def _extend(self, hold: Extension, now: int) -> bool:
+        return not self._is_read(hold.key) and super()._extend(hold, now)
+
+    def _give_back(self, hold: GiveBack, now: int) -> Seen:
+        return Seen(None, now) if self._is_read(hold.key) else super()._give_back(hold, now)
+
+    def _is_read(self, key: bytes) -> bool:
+        return key in self.rows and self.rows[key].company[:1] == "s"
 
 
 class ExpiryFirst(PrunedSoon):
-    """The upsert assigns the expiry first: the CASEs after it see a hold that has not run out
-    (S14).
+    """The upsert assigns the expiry first: the CASEs after it see a lock that is held, and give the
+    number of who held it (S14).
     """
 
-    def take(self, wanted: Take, now: int) -> Seen:
-        row = self.rows.get(wanted.key)
-        before = row.holder if row is not None else ""
-        seen = super().take(wanted, now)
-        if row is None or seen.row is None or not before or seen.row.holder == before:
-            return seen
-        late = row._replace(expires=seen.row.expires, stamp=wanted.stamp)
-        self.rows[wanted.key] = late
-        return Seen(late, now)
+    def _entered(self, row: Row, wanted: Take, now: int) -> Row:
+        return super()._entered(row._replace(expires=now + wanted.ttl), wanted, now)
 
 
 class KeepsTheNumber(PrunedSoon):
@@ -33,10 +60,9 @@ class KeepsTheNumber(PrunedSoon):
     def take(self, wanted: Take, now: int) -> Seen:
         row = self.rows.get(wanted.key)
         seen = super().take(wanted, now)
-        if row is None or seen.row is None or not row.holder or seen.row.fence == row.fence:
+        if row is None or not row.holders:
             return seen
-        kept = self.rows[wanted.key] = seen.row._replace(fence=row.fence)
-        return Seen(kept, now)
+        return _numbered(self, wanted, row, seen, row.fence)
 
 
 class NumbersOfTheSession(PrunedSoon):
@@ -45,11 +71,8 @@ class NumbersOfTheSession(PrunedSoon):
     def take(self, wanted: Take, now: int) -> Seen:
         row = self.rows.get(wanted.key) or Row()
         seen = super().take(wanted, now)
-        if seen.row is None or seen.row.fence == row.fence:
-            return seen
         raw = row.fence + 1 if row.fence else now // RAW_STEP
-        counted = self.rows[wanted.key] = seen.row._replace(fence=raw)
-        return Seen(counted, now)
+        return _numbered(self, wanted, row, seen, raw)
 
     def _give_back(self, hold: GiveBack, now: int) -> Seen:
         seen = super()._give_back(hold, now)
@@ -65,10 +88,7 @@ class CountsWithoutAClock(PrunedSoon):
     def take(self, wanted: Take, now: int) -> Seen:
         row = self.rows.get(wanted.key) or Row()
         seen = super().take(wanted, now)
-        if seen.row is None or seen.row.fence == row.fence:
-            return seen
-        counted = self.rows[wanted.key] = seen.row._replace(fence=row.fence + 1)
-        return Seen(counted, now)
+        return _numbered(self, wanted, row, seen, row.fence + 1)
 
 
 class NumberIsTheClock(PrunedSoon):
@@ -77,10 +97,7 @@ class NumberIsTheClock(PrunedSoon):
     def take(self, wanted: Take, now: int) -> Seen:
         row = self.rows.get(wanted.key) or Row()
         seen = super().take(wanted, now)
-        if seen.row is None or seen.row.fence == row.fence:
-            return seen
-        counted = self.rows[wanted.key] = seen.row._replace(fence=now // RAW_STEP)
-        return Seen(counted, now)
+        return _numbered(self, wanted, row, seen, now // RAW_STEP)
 
 
 class PrunesWhoWaits(PrunedSoon):
@@ -89,64 +106,24 @@ class PrunesWhoWaits(PrunedSoon):
     unused = 0
 
     def _is_idle(self, row: Row, now: int) -> bool:
-        return '"holders"' not in row.others and (not row.holder or row.expires <= now)
+        return not row.holders or row.expires <= now
 
 
 class PrunesTombstones(PrunedSoon):
     """A row is deleted as soon as nobody holds or waits, with its tombstones."""
 
     def _is_idle(self, row: Row, now: int) -> bool:
-        return not row.line and '"holders"' not in row.others and not row.holder
+        return not row.line and not row.holders
 
 
 class PrunesGreaterNumbers(PrunedSoon):
     """A row is deleted although its number is above the clock: the next one is smaller."""
 
     def _is_idle(self, row: Row, now: int) -> bool:
-        return not row.line and not row.others and not row.holder
+        return not row.line and not row.others and not row.holders
 
 
-class StampsThatCount(PrunedSoon):
-    """Each write counts on: after a failover another write may come to the same number."""
-
-    def _write(self, key: bytes, before: Row | None) -> None:
-        row = self.rows.get(key)
-        if row is not None and row is not before:
-            self.rows[key] = row._replace(stamp=1 + (before.stamp if before else 0))
-
-    def take(self, wanted: Take, now: int) -> Seen:
-        before = self.rows.get(wanted.key)
-        super().take(wanted, now)
-        self._write(wanted.key, before)
-        return Seen(self.rows.get(wanted.key), now)
-
-    def _extend(self, hold: Extension, now: int) -> bool:
-        before = self.rows.get(hold.key)
-        done = super()._extend(hold, now)
-        self._write(hold.key, before)
-        return done
-
-    def _give_back(self, hold: GiveBack, now: int) -> Seen:
-        before = self.rows.get(hold.key)
-        seen = super()._give_back(hold, now)
-        self._write(hold.key, before)
-        return seen if seen.row is None else Seen(self.rows[hold.key], now)
-
-    def leave(self, key: bytes, claim_id: str, stamp: int, now: int) -> Seen:
-        before = self.rows.get(key)
-        seen = super().leave(key, claim_id, stamp, now)
-        self._write(key, before)
-        return seen if seen.row is None else Seen(self.rows[key], now)
-
-    def swap(self, swaps: Sequence[Swap]) -> bool:
-        before = {each.key: self.rows.get(each.key) for each in swaps}
-        done = super().swap(swaps)
-        for key, row in before.items():
-            self._write(key, row)
-        return done
-
-
-class SwapsBlindly(PrunedSoon):
+class SwapsBlindly(Hesitant):
     """A swap does not compare."""
 
     def swap(self, swaps: Sequence[Swap]) -> bool:
@@ -159,7 +136,7 @@ class GrantsOverTombstones(PrunedSoon):
 
     def take(self, wanted: Take, now: int) -> Seen:
         row = self.rows.get(wanted.key)
-        if row is None or not row.others.startswith(_ONLY_GRAVES):
+        if row is None or not row.others:
             return super().take(wanted, now)
         self.rows[wanted.key] = row._replace(others="")
         seen = super().take(wanted, now)
@@ -186,9 +163,9 @@ class Revives(PrunedSoon):
 
     def _extend(self, hold: Extension, now: int) -> bool:
         row = self.rows.get(hold.key)
-        if row is None or row.holder != hold.claim_id:
+        if row is None or self._number(row, hold.claim_id, 0) is None:
             return False
-        self.rows[hold.key] = row._replace(expires=now + hold.ttl, stamp=hold.stamp)
+        self.rows[hold.key] = self._prolonged(row, hold.claim_id, now + hold.ttl)
         return True
 
 
@@ -199,7 +176,12 @@ class LastRenewalCounts(PrunedSoon):
         done = super()._extend(hold, now)
         if done:
             row = self.rows[hold.key]
-            self.rows[hold.key] = row._replace(expires=now + hold.ttl)
+            records = [
+                each._replace(expires=now + hold.ttl) if each.head == hold.claim_id else each
+                for each in hold_records.read(row.holders)
+            ]
+            ends = max(each.expires for each in records)
+            self.rows[hold.key] = row._replace(holders=hold_records.written(records), expires=ends)
         return done
 
 
@@ -208,7 +190,7 @@ class RenewsAnybody(PrunedSoon):
 
     def _extend(self, hold: Extension, now: int) -> bool:
         row = self.rows.get(hold.key)
-        return super()._extend(hold._replace(claim_id=row.holder if row else ""), now)
+        return super()._extend(hold._replace(claim_id=_first(row)), now)
 
 
 class KeepsTheFirstExpiry(PrunedSoon):
@@ -216,7 +198,7 @@ class KeepsTheFirstExpiry(PrunedSoon):
 
     def take(self, wanted: Take, now: int) -> Seen:
         row = self.rows.get(wanted.key)
-        if row is not None and row.holder == wanted.claim_id and row.expires > now:
+        if row is not None and self._number(row, wanted.claim_id, now) is not None:
             return Seen(row, now)
         return super().take(wanted, now)
 
@@ -226,19 +208,19 @@ class FreesAnybody(PrunedSoon):
 
     def _give_back(self, hold: GiveBack, now: int) -> Seen:
         row = self.rows.get(hold.key)
-        return super()._give_back(hold._replace(claim_id=row.holder if row else ""), now)
+        return super()._give_back(hold._replace(claim_id=_first(row)), now)
 
 
 class LeavesByPrefix(PrunedSoon):
     """`leave` takes everybody out of the line whose id begins like this one."""
 
-    def leave(self, key: bytes, claim_id: str, stamp: int, now: int) -> Seen:
-        seen = super().leave(key, claim_id, stamp, now)
+    def _leave(self, place: GiveBack, now: int) -> Seen:
+        seen = super()._leave(place, now)
         if seen.row is None:
             return seen
         texts = [text for text in seen.row.line.split("\n") if text]
-        line = "".join(f"{text}\n" for text in texts if not text.startswith(claim_id))
-        row = self.rows[key] = seen.row._replace(line=line)
+        line = "".join(f"{text}\n" for text in texts if not text.startswith(place.claim_id))
+        row = self.rows[place.key] = seen.row._replace(line=line)
         return Seen(row, now)
 
 

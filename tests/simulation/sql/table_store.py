@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from locknut.backends.sql import hold_records
+from locknut.backends.sql.hold_records import DIGITS, HoldRecord
 from locknut.backends.sql.table_port import (
     RAW_STEP,
     US,
@@ -33,32 +35,78 @@ class TableStore:
         self.clients: dict[str, int] = {}
 
     def take(self, wanted: Take, now: int) -> Seen:
-        row = self.rows.get(wanted.key)
-        if row is None:
-            row = Row()
-        place = _place(row.line, wanted.claim_id)
-        held = bool(row.holder) and row.expires > now
-        if held and row.holder == wanted.claim_id:
-            ends = max(row.expires, now + wanted.ttl)
-            row = row._replace(expires=ends, stamp=wanted.stamp)
-        elif not held and not row.others and (not row.line or place == 0):
-            raw = max(row.fence + 1, now // RAW_STEP)
-            line = row.line.partition("\n")[2]
-            row = Row(raw, wanted.stamp, wanted.claim_id, now + wanted.ttl, wanted.facts, line)
-        elif wanted.queue and place is None and wanted.claim_id not in row.others:
-            line = f"{row.line}{wanted.claim_id} {now} {wanted.facts}\n"
-            row = row._replace(line=line, stamp=wanted.stamp)
+        row = self.rows.get(wanted.key) or Row()
+        if self._number(row, wanted.claim_id, now) is not None:
+            row = self._prolonged(row, wanted.claim_id, now + wanted.ttl)
+        elif self._may_enter(row, wanted, now):
+            row = self._entered(row, wanted, now)
+        elif wanted.queue and self._may_join(row, wanted):
+            row = row._replace(line=f"{row.line}{wanted.claim_id} {now} {wanted.facts}\n")
         else:
             return Seen(self.rows.get(wanted.key), now)
-        self.rows[wanted.key] = row
+        row = self.rows[wanted.key] = row._replace(stamp=wanted.stamp)
         return Seen(row, now)
+
+    def _number(self, row: Row, claim_id: str, now: int) -> int | None:
+        """Of the claim's own hold, if it has one that has not run out."""
+        for record in hold_records.read(row.holders):
+            if record.head == claim_id and record.expires > now:
+                return record.raw
+        return None
+
+    def _prolonged(self, row: Row, claim_id: str, end: int) -> Row:
+        records = [
+            each._replace(expires=max(each.expires, end)) if each.head == claim_id else each
+            for each in hold_records.read(row.holders)
+        ]
+        return row._replace(holders=hold_records.written(records), expires=max(row.expires, end))
+
+    def _may_enter(self, row: Row, wanted: Take, now: int) -> bool:
+        held = _held(row, now)
+        if wanted.claim_id in row.others or (held and wanted.claim_id in row.holders):
+            return False
+        place, texts = _place(row.line, wanted.claim_id), _lines(row.line)
+        ahead = texts if place is None else texts[:place]
+        if wanted.mode == "p":
+            holders = len(_lines(row.holders)) if held else 0
+            return holders + len(ahead) < wanted.permits
+        if wanted.mode == "s":
+            return (not held or row.company[:1] == "s") and not any(
+                text.split(" ", 2)[2].startswith('["e",') for text in ahead
+            )
+        if held:
+            return wanted.owner != "" and row.company[1:] == wanted.owner
+        return not ahead
+
+    def _entered(self, row: Row, wanted: Take, now: int) -> Row:
+        held = _held(row, now)
+        records = list(hold_records.read(row.holders)) if held else []
+        raw = max(row.fence + 1, now // RAW_STEP)
+        if held and wanted.mode == "e":
+            raw = records[0].raw
+        company, end = wanted.mode + wanted.owner, now + wanted.ttl
+        if held:
+            mode = wanted.mode if row.company[:1] == wanted.mode else "e"
+            company = mode + (wanted.owner if row.company[1:] == wanted.owner else "")
+            end = max(end, row.expires)
+        records.append(HoldRecord(wanted.claim_id, now + wanted.ttl, raw, wanted.facts))
+        line = _without(row.line, wanted.claim_id)
+        holders = hold_records.written(records)
+        return Row(max(row.fence, raw), 0, holders, company, end, line, row.others)
+
+    def _may_join(self, row: Row, wanted: Take) -> bool:
+        own = any(each.head == wanted.claim_id for each in hold_records.read(row.holders))
+        return (
+            _place(row.line, wanted.claim_id) is None
+            and wanted.claim_id not in row.others
+            and (own or wanted.claim_id not in row.holders)
+        )
 
     def take_all(self, wanted: Sequence[Take], now: int) -> list[Seen] | None:
         before = dict(self.rows)
         found = [self.take(each, now) for each in wanted]
         for each, seen in zip(wanted, found, strict=True):
-            row = seen.row
-            if row is None or row.holder != each.claim_id or row.expires <= now:
+            if hold_records.number_of(seen, each.claim_id) is None:
                 self.rows = before
                 return None
         return found
@@ -68,10 +116,10 @@ class TableStore:
 
     def _extend(self, hold: Extension, now: int) -> bool:
         row = self.rows.get(hold.key)
-        if row is None or row.holder != hold.claim_id or row.expires <= now:
+        if row is None or self._number(row, hold.claim_id, now) is None:
             return False
-        ends = max(row.expires, now + hold.ttl)
-        self.rows[hold.key] = row._replace(expires=ends, stamp=hold.stamp)
+        row = self._prolonged(row, hold.claim_id, now + hold.ttl)
+        self.rows[hold.key] = row._replace(stamp=hold.stamp)
         return True
 
     def give_back(self, holds: Sequence[GiveBack], now: int) -> list[Seen]:
@@ -79,18 +127,35 @@ class TableStore:
 
     def _give_back(self, hold: GiveBack, now: int) -> Seen:
         row = self.rows.get(hold.key)
-        if row is None or row.holder != hold.claim_id:
+        if row is None or self._number(row, hold.claim_id, now) is None:
             return Seen(None, now)
-        row = self.rows[hold.key] = row._replace(holder="", facts="", stamp=hold.stamp)
+        return self._taken_out(row, hold, now)
+
+    def sweep(self, holds: Sequence[GiveBack], now: int) -> list[Seen]:
+        return [self._sweep(hold, now) for hold in holds]
+
+    def _sweep(self, hold: GiveBack, now: int) -> Seen:
+        row = self.rows.get(hold.key) or Row()
+        records = hold_records.read(row.holders)
+        ends = [each.expires for each in records if each.head == hold.claim_id]
+        if not ends or max(ends) > now:
+            return Seen(None, now)
+        return self._taken_out(row, hold, now)
+
+    def _taken_out(self, row: Row, hold: GiveBack, now: int) -> Seen:
+        holders = _without(row.holders, hold.claim_id)
+        row = self.rows[hold.key] = row._replace(holders=holders, stamp=hold.stamp)
         return Seen(row, now)
 
-    def leave(self, key: bytes, claim_id: str, stamp: int, now: int) -> Seen:
-        row = self.rows.get(key)
-        if row is None or _place(row.line, claim_id) is None:
+    def leave(self, places: Sequence[GiveBack], now: int) -> list[Seen]:
+        return [self._leave(place, now) for place in places]
+
+    def _leave(self, place: GiveBack, now: int) -> Seen:
+        row = self.rows.get(place.key)
+        if row is None or _place(row.line, place.claim_id) is None:
             return Seen(None, now)
-        texts = [text for text in row.line.split("\n") if text]
-        line = "".join(f"{text}\n" for text in texts if not text.startswith(f"{claim_id} "))
-        row = self.rows[key] = row._replace(line=line, stamp=stamp)
+        line = _without(row.line, place.claim_id)
+        row = self.rows[place.key] = row._replace(line=line, stamp=place.stamp)
         return Seen(row, now)
 
     def read(self, keys: Sequence[bytes], now: int) -> tuple[list[Row | None], int]:
@@ -125,12 +190,25 @@ class TableStore:
 
     def _is_idle(self, row: Row, now: int) -> bool:
         """Nobody holds or waits, and its number is old: the next one will be greater."""
-        empty = not row.line and not row.others and (not row.holder or row.expires <= now)
+        empty = not row.line and not _held(row, now) and row.others < f"{now:0{DIGITS}}"
         old = now - self.unused
         return empty and row.fence * RAW_STEP < old and row.expires < old
 
 
+def _held(row: Row, now: int) -> bool:
+    return row.holders != "" and row.expires > now
+
+
+def _lines(text: str) -> list[str]:
+    return [each for each in text.split("\n") if each]
+
+
 def _place(line: str, claim_id: str) -> int | None:
     """How many stand before this claim; None if it is not in line."""
-    ids = [text.split(" ", 1)[0] for text in line.split("\n") if text]
+    ids = [text.split(" ", 1)[0] for text in _lines(line)]
     return ids.index(claim_id) if claim_id in ids else None
+
+
+def _without(text: str, head: str) -> str:
+    """Without the line that begins so."""
+    return "".join(f"{each}\n" for each in _lines(text) if not each.startswith(f"{head} "))

@@ -1,8 +1,9 @@
 """The SQL engines behind the core's port: the verbs, the same in both colours and on all databases.
 
-A verb tries the one statement that decides the common case. Where that cannot decide, the row is
-read, changed by the recipe and swapped for the changed one, and if somebody wrote meanwhile, read
-again. Whoever gives something up rings those whose turn it is; they take the lock themselves.
+Each of the common verbs is one statement. Where that did nothing and the row tells that something
+is to be done, holds that have run out and dead waiters are taken out of the way, and it is asked
+again. Rare verbs read the row, change it by the recipe, and swap it for the changed one. Whoever
+gives something up rings those whose turn it is; they take the lock themselves.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
 from typing import Final
 
 from locknut.backends.sql import lock_state, lock_views, recipe
-from locknut.backends.sql.lock_state import LockState, Place, Waiting
-from locknut.backends.sql.row_changes import Refused, RowChanges, key_of
+from locknut.backends.sql.hold_records import number_of
+from locknut.backends.sql.lock_state import LockState, Place
+from locknut.backends.sql.obstacles import Obstacles
+from locknut.backends.sql.row_changes import RowChanges, key_of
 from locknut.backends.sql.table_port import (
     US,
     Bells,
@@ -47,6 +49,8 @@ CAPABILITIES: Final = frozenset(Capability) - {
     Capability.WAKE_UP,
 }
 NET: Final = 1.0
+ROUNDS: Final = 3
+"""So often a claim asks in one go, while something can be taken out of its way."""
 PRUNED: Final = 200
 """Rows that are deleted at a time."""
 
@@ -74,44 +78,48 @@ class SqlBackend(BaseBackend):
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002 -- `watch` waits
         waiting = self._waiting.by_id.get(claim.id)
+        alarmed = True
         if waiting is not None:
-            await (
-                self._beat()
-            )  # also before a question: one that asks every second would not come to it
+            # Also before a question: one that asks every second would not come to it.
+            await self._beat()
             if not self._waiting.is_due(waiting):
                 return Busy(self._waiting.retry_in(waiting))
-            waiting.rung = False  # before the question: a ring from here on is about what comes
+            # Before the question: a ring from here on is about what comes.
+            alarmed, waiting.rung = waiting.rung, False
         try:
-            return await self._ask(claim)
+            return await self._ask(claim, alarmed=alarmed)
         except BaseException:
             if waiting is not None:
                 waiting.rung = True  # it was not answered, and may have been granted: ask again
             raise
 
-    async def _ask(self, claim: Claim) -> Answer:
-        seen = await self._table.take(self._take(claim, queue=claim.waits))
-        if _holds(seen, claim):
-            return self._granted(claim, seen.row.fence if seen.row else 0)
-        return await self._consider(claim, seen)
+    async def _ask(self, claim: Claim, *, alarmed: bool) -> Answer:
+        """Who came without a ring calls the others: theirs may be missing, too."""
+        state = LockState(claim.key, 0)
+        for _ in range(ROUNDS):
+            seen = await self._table.take(self._take(claim, queue=claim.waits))
+            raw = number_of(seen, claim.id)
+            if raw is not None:
+                if not alarmed:
+                    await self._ring_next(claim, seen)
+                return self._granted(claim, raw)
+            state = lock_state.read(claim.key, seen.row, seen.now)
+            if await self._obstacles().remove(claim, state):
+                continue
+            enter = recipe.enter(claim, self._place())
+            entered = await self._rows.change_once(claim, enter, seen)
+            if entered is None:
+                continue  # the row tells that it may enter, but of a moment that is over
+            granted, state = entered
+            if granted is not None:
+                return self._granted(claim, granted.raw)
+            break
+        return self._refused(claim, state) if claim.waits else Busy(NET, queued=False)
 
     def _granted(self, claim: Claim, raw: int) -> Granted:
         if self._waiting.forget(claim.id) is not None:
             self._bells.forget(claim.id)
         return Granted(raw)
-
-    async def _consider(self, claim: Claim, seen: Seen) -> Answer:
-        """What one statement could not decide: the claim may fit beside others, or behind dead
-        ones.
-        """
-        enter = partial(recipe.enter, claim, self._place())
-        granted, state = await self._rows.change(claim, enter(frozenset()), seen)
-        if granted is None and (dead := await self._dead_ahead(claim, state)):
-            granted, state = await self._rows.change(claim, enter(dead))
-        if granted is not None:
-            return self._granted(claim, granted.raw)
-        if not claim.waits:
-            return Busy(NET, queued=False)
-        return self._refused(claim, state)
 
     def _refused(self, claim: Claim, state: LockState) -> Busy:
         """Where it stands, and when to look again."""
@@ -121,22 +129,6 @@ class SqlBackend(BaseBackend):
         before = ahead[-1].claim.id if ahead else next(iter(state.holders), "")
         self._bells.expect(key_of(claim), claim.id, before, waiting.ring)
         return Busy(self._waiting.retry_in(waiting))
-
-    async def _dead_ahead(self, claim: Claim, state: LockState) -> frozenset[str]:
-        """Those before it in line whose clients are gone; asked only if it matters: the lock has
-        room, and they do not come.
-        """
-        if not state.entering():
-            return frozenset()
-        silent = lock_views.silent(state, state.ahead(claim))
-        others = {each.place.client for each in silent} - {self._client}
-        living = await self._table.living(sorted(others)) if others else set()
-        return frozenset(each.claim.id for each in silent if not self._lives(each, living))
-
-    def _lives(self, waiting: Waiting, living: set[str]) -> bool:
-        if waiting.place.client == self._client:
-            return waiting.claim.id in self._waiting.by_id
-        return waiting.place.client in living
 
     async def _beat(self) -> None:
         if not self._waiting.beat_is_due():
@@ -149,28 +141,23 @@ class SqlBackend(BaseBackend):
 
     async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy | None:
         in_order = sorted(claims, key=key_of)
-        wanted = [self._take(claim, queue=False) for claim in in_order]
-        found = await self._table.take_all(wanted)
-        if found is None:
-            granted = await self._enter_all(in_order)
-        else:
-            rows = zip(in_order, (seen.row for seen in found), strict=True)
-            granted = {claim.id: Granted(row.fence) for claim, row in rows if row is not None}
-        return Busy(0.0) if granted is None else [granted[claim.id] for claim in claims]
-
-    async def _enter_all(self, claims: Sequence[Claim]) -> dict[str, Granted] | None:
-        """What one statement could not decide: all of them may fit beside others, or behind dead
-        ones.
-        """
-        dead: frozenset[str] = frozenset()
-        while True:
-            granted = await self._rows.enter_all(claims, self._place(), dead)
-            if not isinstance(granted, Refused):
-                return granted
-            found = dead | await self._dead_ahead(granted.claim, granted.state)
-            if found == dead:
-                return None
-            dead = found
+        for _ in range(ROUNDS):
+            found = await self._table.take_all([self._take(each, queue=False) for each in in_order])
+            if found is not None:
+                numbers = {
+                    each.id: number_of(seen, each.id) or 0
+                    for each, seen in zip(in_order, found, strict=True)
+                }
+                return [Granted(numbers[claim.id]) for claim in claims]
+            rows, now = await self._table.read([key_of(each) for each in in_order])
+            if await self._obstacles().remove_all(in_order, rows, now):
+                continue
+            granted = await self._rows.enter_all_once(in_order, self._place(), rows, now)
+            if granted is None:
+                break
+            if granted:
+                return [granted[claim.id] for claim in claims]
+        return Busy(0.0)
 
     async def renew(self, claims: Sequence[Claim]) -> list[Notice]:
         holds = [
@@ -196,13 +183,12 @@ class SqlBackend(BaseBackend):
         if outcome_unknown:
             return await self._release(claim, outcome_unknown=True)
         if waited is not None:
-            seen = await self._table.leave(key_of(claim), claim.id, self._rows.stamp())
-        else:
-            (seen,) = await self._table.give_back([self._give_back(claim)])
-        if seen.row is None:
-            return await self._release(claim, outcome_unknown=False)
-        await self._ring_next(claim, seen)
-        return waited is None and seen.row.expires > seen.now
+            (left,) = await self._table.leave([self._give_back(claim)])
+            if left.row is not None:
+                await self._ring_next(claim, left)
+                return False
+        (seen,) = await self._table.give_back([self._give_back(claim)])
+        return await self._released(claim, seen)
 
     async def release_all(
         self, claims: Sequence[Claim], *, outcome_unknown: bool = False
@@ -212,14 +198,20 @@ class SqlBackend(BaseBackend):
         if outcome_unknown:
             return await super().release_all(claims, outcome_unknown=True)
         answers = await self._table.give_back([self._give_back(claim) for claim in claims])
-        released = []
-        for claim, seen in zip(claims, answers, strict=True):
-            if seen.row is None:
-                released.append(await self._release(claim, outcome_unknown=False))
-            else:
-                await self._ring_next(claim, seen)
-                released.append(seen.row.expires > seen.now)
-        return released
+        return [
+            await self._released(claim, seen) for claim, seen in zip(claims, answers, strict=True)
+        ]
+
+    async def _released(self, claim: Claim, seen: Seen) -> bool:
+        """Whether it was. If not, it may have run out, or be detached, or wait."""
+        if seen.row is not None:
+            await self._ring_next(claim, seen)
+            return True
+        (swept,) = await self._table.sweep([self._give_back(claim)])
+        if swept.row is None:
+            return await self._release(claim, outcome_unknown=False)
+        await self._ring_next(claim, swept)
+        return False
 
     async def _release(self, claim: Claim, *, outcome_unknown: bool) -> bool:
         change = recipe.release(claim, outcome_unknown=outcome_unknown)
@@ -297,18 +289,23 @@ class SqlBackend(BaseBackend):
             await self._rows.ring(state.entering())
 
     def _take(self, claim: Claim, *, queue: bool) -> Take:
-        facts = lock_state.facts_of(claim, self._client)
-        ttl = lock_state.microseconds(claim)
-        return Take(key_of(claim), claim.id, ttl, facts, queue, self._rows.stamp())
+        return Take(
+            key_of(claim),
+            claim.id,
+            lock_state.microseconds(claim),
+            lock_state.facts_of(claim, self._client),
+            queue,
+            self._rows.stamp(),
+            lock_state.mode_of(claim),
+            lock_state.owner_of(claim),
+            claim.permits,
+        )
 
     def _give_back(self, claim: Claim) -> GiveBack:
         return GiveBack(key_of(claim), claim.id, self._rows.stamp())
 
+    def _obstacles(self) -> Obstacles:
+        return Obstacles(self._table, self._rows, self._waiting, self._client)
+
     def _place(self) -> Place:
         return lock_state.here(self._client, os.getpid())
-
-
-def _holds(seen: Seen, claim: Claim) -> bool:
-    """Whether the claim holds: read back, never believed from a count (S14)."""
-    row = seen.row
-    return row is not None and row.holder == claim.id and row.expires > seen.now

@@ -1,8 +1,6 @@
 """One lock as its row tells it: holders, line, tombstones and notes; read, changed, written back.
 
-A hold that has run out is not there, and neither is a tombstone or a note: reading drops them. The
-only hold of a lock stands in the row's own columns, so that its holder can renew and release it by
-one statement; several holds, and one that was detached, stand in `others`.
+A hold that has run out is not there, and neither is a tombstone or a note: reading drops them.
 """
 
 from __future__ import annotations
@@ -10,10 +8,13 @@ from __future__ import annotations
 import json
 import os
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from locknut.backends.sql import hold_records
+from locknut.backends.sql.hold_records import DETACHED, DIGITS, HoldRecord
 from locknut.backends.sql.table_port import RAW_STEP, US, Row
 from locknut.core import admission
 from locknut.core.values import Claim, Holder, LockInfo, Mode
@@ -67,9 +68,9 @@ class LockState:
     """Claim ids that must not get in any more, and until when."""
     notes: dict[str, tuple[str, int]] = field(default_factory=dict)
     """By claim id: who broke the hold and why, and until when that is kept."""
-    over: set[str] = field(default_factory=set)
-    """Holds that have run out and still stand in the row: if the clock is set back, they are there
-    again."""
+    over: list[str] = field(default_factory=list)
+    """Holds that have run out and still stand in the row, by the heads of their records: if the
+    clock is set back, they are there again."""
 
     def enter(self, claim: Claim, place: Place) -> Held:
         """The claim becomes a holder, and leaves the line. A fellow's number stays an owner's."""
@@ -141,13 +142,15 @@ def read(key: str, row: Row | None, now: int) -> LockState:
     if row is None:
         return state
     state.fence = row.fence
-    if row.holder and row.expires > now:
-        claim, place = _unpacked(key, row.holder, json.loads(row.facts))
-        state.holders[row.holder] = Held(claim, row.fence, row.expires, place)
-    elif row.holder:
-        state.over.add(row.holder)
+    for record in hold_records.read(row.holders):
+        if record.expires > now:
+            claim, place = _unpacked(key, record.claim_id, json.loads(record.facts))
+            held = Held(claim, record.raw, record.expires, place, record.detached)
+            state.holders[record.claim_id] = held
+        else:
+            state.over.append(record.head)
     if row.others:
-        _read_others(state, json.loads(row.others))
+        _read_others(state, json.loads(row.others.partition(" ")[2]))
     for text in filter(None, row.line.split("\n")):
         claim_id, joined, facts = text.split(" ", 2)
         claim, place = _unpacked(key, claim_id, json.loads(facts))
@@ -156,12 +159,6 @@ def read(key: str, row: Row | None, now: int) -> LockState:
 
 
 def _read_others(state: LockState, others: dict[str, Any]) -> None:
-    for claim_id, raw, expires, detached, facts, *_ in others.get("holders", ()):
-        if expires > state.now:
-            claim, place = _unpacked(state.key, claim_id, facts)
-            state.holders[claim_id] = Held(claim, raw, expires, place, detached)
-        else:
-            state.over.add(claim_id)
     for who, until in others.get("graves", {}).items():
         if until > state.now:
             state.graves[who] = until
@@ -173,32 +170,51 @@ def _read_others(state: LockState, others: dict[str, Any]) -> None:
 def written(state: LockState, stamp: int) -> Row:
     """The row that says it."""
     line = "".join(f"{waiting.text}\n" for waiting in state.line.values())
-    holders = list(state.holders.values())
-    only = holders[0] if len(holders) == 1 and _is_plain(holders[0], state) else None
-    others: dict[str, Any] = {}
-    if only is None and holders:
-        others["holders"] = [
-            [each.claim.id, each.raw, each.expires, each.detached, _listed(each.claim, each.place)]
-            for each in holders
-        ]
-    if state.graves:
-        others["graves"] = state.graves
-    if state.notes:
-        others["notes"] = state.notes
-    rest = json.dumps(others, separators=(",", ":")) if others else ""
-    if only is None:
-        return Row(state.fence, stamp, "", 0, "", line, rest)
-    facts = _packed(only.claim, only.place)
-    return Row(state.fence, stamp, only.claim.id, only.expires, facts, line, rest)
+    everybody = state.holders.values()
+    return Row(
+        state.fence,
+        stamp,
+        hold_records.written(map(_record, everybody)),
+        _company([held.claim for held in everybody]),
+        max((held.expires for held in everybody), default=0),
+        line,
+        _others(state),
+    )
 
 
-def _is_plain(held: Held, state: LockState) -> bool:
-    """Whether the row's own columns can say it: they have one number, the latest."""
-    return not held.detached and held.raw == state.fence
+def _others(state: LockState) -> str:
+    """Tombstones and notes, after when the last of them is over."""
+    if not state.graves and not state.notes:
+        return ""
+    until = max([*state.graves.values(), *(until for _, until in state.notes.values())])
+    rest = json.dumps({"graves": state.graves, "notes": state.notes}, separators=(",", ":"))
+    return f"{until:0{DIGITS}} {rest}"
+
+
+def _record(held: Held) -> HoldRecord:
+    head = (DETACHED if held.detached else "") + held.claim.id
+    return HoldRecord(head, held.expires, held.raw, _packed(held.claim, held.place))
+
+
+def _company(claims: Sequence[Claim]) -> str:
+    """Who may come in beside these."""
+    modes, owners = {mode_of(claim) for claim in claims}, {owner_of(claim) for claim in claims}
+    mode = modes.pop() if len(modes) == 1 else "e"
+    return mode + (owners.pop() if len(owners) == 1 else "") if claims else ""
+
+
+def mode_of(claim: Claim) -> str:
+    """How it holds, in one letter."""
+    return claim.mode.value[0]
+
+
+def owner_of(claim: Claim) -> str:
+    """Whose it is, in ASCII, and never the same for two; empty: nobody's."""
+    return "" if claim.owner is None else json.dumps(claim.owner)
 
 
 def _listed(claim: Claim, place: Place) -> list[Any]:
-    shares = [claim.mode.value[0], claim.permits, claim.owner]
+    shares = [mode_of(claim), claim.permits, claim.owner]
     return [*shares, claim.who, claim.label, place.client, place.host, place.pid]
 
 

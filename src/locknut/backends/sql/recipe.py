@@ -32,8 +32,8 @@ class Outcome(NamedTuple, Generic[T]):
 Change = Callable[[LockState], Outcome[T]]
 
 
-def enter(claim: Claim, place: Place, dead: frozenset[str]) -> Change[Granted | None]:
-    """Let the claim in beside the holders, if it fits and only dead waiters are before it."""
+def enter(claim: Claim, place: Place) -> Change[Granted | None]:
+    """Let the claim in beside the holders, if it fits."""
 
     def change(state: LockState) -> Outcome[Granted | None]:
         if claim.id in state.graves:
@@ -42,13 +42,10 @@ def enter(claim: Claim, place: Place, dead: frozenset[str]) -> Change[Granted | 
         if held is not None:
             state.prolong(held, claim)
             return Outcome(Granted(held.raw))
-        dropped = [each for each in state.ahead(claim) if each.claim.id in dead]
-        for waiting in dropped:
-            del state.line[waiting.claim.id]
-        if state.may_enter(claim):
-            raw = state.enter(claim, place).raw
-            return Outcome(Granted(raw), ring=tuple(state.entering()))
-        return Outcome(None, bool(dropped), tuple(state.entering()) if dropped else ())
+        if not state.may_enter(claim):
+            return Outcome(None, changed=False)
+        raw = state.enter(claim, place).raw
+        return Outcome(Granted(raw), ring=tuple(state.entering()))
 
     return change
 
@@ -81,7 +78,7 @@ def release(claim: Claim, *, outcome_unknown: bool) -> Change[bool]:
         waited = state.line.pop(claim.id, None)
         left = held is not None or waited is not None
         ring = tuple(state.entering()) if left else ()
-        return Outcome(held is not None, left or outcome_unknown or claim.id in state.over, ring)
+        return Outcome(held is not None, left or outcome_unknown, ring)
 
     return change
 

@@ -1,18 +1,18 @@
 """Changes to the whole state of a lock: read its row, change it, swap it if nobody wrote meanwhile.
 
-Each conflict means that somebody else has got on, so all of them together do. Nothing is believed
-that was not written.
+Only what is rare is done like this. Each conflict means that somebody else has got on, so all of
+them together do; but a slow one might never. Nothing is believed that was not written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 from locknut.backends.sql import lock_state, recipe
 from locknut.backends.sql.lock_state import LockState, Place, Waiting
-from locknut.backends.sql.table_port import LOCK, PERMITS, Bells, Seen, Swap, Table
+from locknut.backends.sql.table_port import LOCK, PERMITS, Bells, Row, Seen, Swap, Table
 from locknut.core.ports import Runtime
 from locknut.core.values import Claim, Granted, Mode
 from locknut.errors import BackendUnavailable, LocknutError
@@ -25,13 +25,6 @@ CONFLICTS: Final = 200
 def key_of(claim: Claim) -> bytes:
     """The key of the claim's row."""
     return (PERMITS if claim.mode is Mode.PERMIT else LOCK) + claim.key.encode()
-
-
-class Refused(NamedTuple):
-    """One of several claims that does not get in, and what its lock is then."""
-
-    claim: Claim
-    state: LockState
 
 
 class RowChanges:
@@ -53,50 +46,50 @@ class RowChanges:
         """Change the claim's lock, as it was seen or as it is; return the answer, and what the lock
         is then.
         """
-        key = key_of(claim)
         for _ in range(CONFLICTS):
             if seen is None:
-                (row,), now = await self._table.read([key])
+                (row,), now = await self._table.read([key_of(claim)])
                 seen = Seen(row, now)
-            state = lock_state.read(claim.key, seen.row, seen.now)
-            outcome = change(state)
-            if not outcome.changed:
-                return outcome.answer, state
-            stamp = None if seen.row is None else seen.row.stamp
-            swap = Swap(key, stamp, lock_state.written(state, self.stamp()))
-            if await self._table.swap([swap]):
-                await self.ring(outcome.ring)
-                return outcome.answer, state
+            done = await self.change_once(claim, change, seen)
+            if done is not None:
+                return done
             seen = None
-        raise self._restless(claim)
+        message = "the lock's row changed again and again while it was to be changed; try again"
+        raise BackendUnavailable(message, key=claim.key, backend=self._name)
 
-    async def enter_all(
-        self, claims: Sequence[Claim], place: Place, dead: frozenset[str]
-    ) -> dict[str, Granted] | Refused:
-        """Let all of them in, beside others where they fit and behind dead waiters, or none. They
-        come sorted by key.
+    async def change_once(
+        self, claim: Claim, change: recipe.Change[T], seen: Seen
+    ) -> tuple[T, LockState] | None:
+        """The same, of what was seen; None if that is not what stands there now."""
+        state = lock_state.read(claim.key, seen.row, seen.now)
+        outcome = change(state)
+        if outcome.changed:
+            if not await self._table.swap([self._swap(claim, seen.row, state)]):
+                return None
+            await self.ring(outcome.ring)
+        return outcome.answer, state
+
+    async def enter_all_once(
+        self, claims: Sequence[Claim], place: Place, rows: Sequence[Row | None], now: int
+    ) -> dict[str, Granted] | None:
+        """Let all of them in, by the rows that were read. None: one of them cannot; nobody is in
+        the answer if the rows are others by now.
         """
-        keys = [key_of(claim) for claim in claims]
-        for _ in range(CONFLICTS):
-            rows, now = await self._table.read(keys)
-            granted, swaps = {}, []
-            for claim, key, row in zip(claims, keys, rows, strict=True):
-                state = lock_state.read(claim.key, row, now)
-                outcome = recipe.enter(claim, place, dead)(state)
-                if outcome.answer is None:
-                    return Refused(claim, state)
-                granted[claim.id] = outcome.answer
-                stamp = None if row is None else row.stamp
-                swaps.append(Swap(key, stamp, lock_state.written(state, self.stamp())))
-            if await self._table.swap(swaps):
-                return granted
-        raise self._restless(claims[0])
+        granted, swaps = {}, []
+        for claim, row in zip(claims, rows, strict=True):
+            state = lock_state.read(claim.key, row, now)
+            outcome = recipe.enter(claim, place)(state)
+            if outcome.answer is None:
+                return None
+            granted[claim.id] = outcome.answer
+            swaps.append(self._swap(claim, row, state))
+        return granted if await self._table.swap(swaps) else {}
+
+    def _swap(self, claim: Claim, known: Row | None, state: LockState) -> Swap:
+        stamp = None if known is None else known.stamp
+        return Swap(key_of(claim), stamp, lock_state.written(state, self.stamp()))
 
     async def ring(self, waiting: Sequence[Waiting]) -> None:
         if waiting:
             with suppress(LocknutError):  # they look by themselves, later
                 await self._bells.ring([(each.place.client, each.claim.id) for each in waiting])
-
-    def _restless(self, claim: Claim) -> BackendUnavailable:
-        message = "the lock's row changed again and again while it was to be changed; try again"
-        return BackendUnavailable(message, key=claim.key, backend=self._name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from locknut.backends.sql.hold_records import number_of
 from locknut.backends.sql.statements import Statements
 from locknut.backends.sql.table_port import CLIENT, Extension, GiveBack, Row, Seen, Swap, Take
 
@@ -63,7 +64,8 @@ class SqlTable:
 
         def all_taken(answers: list[Rows]) -> bool:
             found[:] = [_seen(rows) for rows in answers]
-            return all(_holds(seen, each) for seen, each in zip(found, wanted, strict=True))
+            pairs = zip(found, wanted, strict=True)
+            return all(number_of(seen, each.claim_id) is not None for seen, each in pairs)
 
         taken = await self._connection.ask_all([self._take(each) for each in wanted], all_taken)
         return found if taken else None
@@ -81,13 +83,17 @@ class SqlTable:
         return [hold in extended for hold in holds]
 
     async def give_back(self, holds: Sequence[GiveBack]) -> list[Seen]:
-        calls = [Call(self._say.give_back, hold._asdict()) for hold in holds]
-        return [_seen(rows) for rows in await self._connection.ask(calls)]
+        return await self._each(self._say.give_back, holds)
 
-    async def leave(self, key: bytes, claim_id: str, stamp: int) -> Seen:
-        arguments = {"key": key, "claim_id": claim_id, "stamp": stamp}
-        (rows,) = await self._connection.ask([Call(self._say.leave, arguments)])
-        return _seen(rows)
+    async def sweep(self, holds: Sequence[GiveBack]) -> list[Seen]:
+        return await self._each(self._say.sweep, holds)
+
+    async def leave(self, places: Sequence[GiveBack]) -> list[Seen]:
+        return await self._each(self._say.leave, places)
+
+    async def _each(self, say: tuple[str, ...], wanted: Sequence[GiveBack]) -> list[Seen]:
+        answers = await self._connection.ask([Call(say, each._asdict()) for each in wanted])
+        return [_seen(rows) for rows in answers]
 
     async def read(self, keys: Sequence[bytes]) -> tuple[list[Row | None], int]:
         calls = [Call(self._say.read, {"key": key}) for key in keys]
@@ -143,11 +149,6 @@ def _seen(rows: Rows) -> Seen:
         return Seen(None, 0)
     *columns, now = rows[0]
     return Seen(None if columns[1] is None else Row(*columns), now)
-
-
-def _holds(seen: Seen, wanted: Take) -> bool:
-    row = seen.row
-    return row is not None and row.holder == wanted.claim_id and row.expires > seen.now
 
 
 def _end(prefix: bytes) -> bytes:

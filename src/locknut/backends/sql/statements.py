@@ -1,7 +1,8 @@
 """The statements of a dialect: a `.sql` file, in parts that begin with `-- its name`.
 
 A part may be several statements, which go out together; its answer is that of the first that
-returns a row. `{table}` is the table's name.
+returns a row. `{table}` is the table's name. A part whose name is in braces is no statement: it is
+what that word stands for in the parts after it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ class Statements(NamedTuple):
     take: tuple[str, ...]
     extend: tuple[str, ...]
     give_back: tuple[str, ...]
+    sweep: tuple[str, ...]
     leave: tuple[str, ...]
     read: tuple[str, ...]
     add: tuple[str, ...]
@@ -38,7 +40,8 @@ class Statements(NamedTuple):
         return "\n".join(f"{statement};" for statement in self.create)
 
 
-_PART = re.compile(r"^-- (\w+)\n", re.MULTILINE)
+_PART = re.compile(r"^-- (\w+|\{\w+\})\n", re.MULTILINE)
+_WORD = re.compile(r"\{\w+\}")
 
 
 @cache
@@ -47,7 +50,14 @@ def load(dialect: str, table: str) -> Statements:
     package = resources.files(f"locknut.backends.sql.{dialect}")
     text = package.joinpath("statements.sql").read_text("utf-8").replace("{table}", table)
     _, *parts = _PART.split(text)
-    found = dict(zip(parts[::2], map(_split, parts[1::2]), strict=True))
+    found: dict[str, tuple[str, ...]] = {}
+    words: dict[str, str] = {}
+    for name, part in zip(parts[::2], parts[1::2], strict=True):
+        said = _split(_WORD.sub(lambda word: words.get(word[0], word[0]), part))
+        if name.startswith("{"):
+            words[name] = said[0]
+        else:
+            found[name] = said
     return Statements(**found)
 
 

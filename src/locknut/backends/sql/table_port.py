@@ -1,11 +1,12 @@
 """The table of locks as the recipe sees it: a few statements, each atomic and one round trip.
 
-A lock is one row. What is decided in one statement, without looking first, is the common case: the
-lock is free and nobody waits, or the claim that asks is the first in line; the holder renews, or
-releases; a waiter joins the line or leaves it. Everything else (readers, permits, owners, detached
-holds, tombstones) is decided in Python: read the row, change it, and `swap` it if nobody wrote
-meanwhile. Each write gives the row a new random `stamp`, and that is what `swap` compares. A count
-would not do: a replica that was promoted with an older state could come to the same number.
+A lock is one row. Whoever asks, renews, releases or leaves the line does it by one statement, which
+decides without looking first: alone, or beside readers, holders of permits, or others of its owner.
+So each gets on whatever the others do meanwhile, however slow its own way to the database is. What
+is rare (tombstones, detached holds, a break) is decided in Python: read the row, change it, and
+`swap` it if nobody wrote meanwhile. Each write gives the row a new random `stamp`, and that is what
+`swap` compares. A count would not do: a replica that was promoted with an older state could come to
+the same number.
 
 A statement has one clock, the database's, read once when the statement begins and given back with
 its answer. A wait for the row's lock makes it too early, never too late: what has not run out by it
@@ -37,16 +38,19 @@ class Row(NamedTuple):
     """The raw number of the latest grant."""
     stamp: int = 0
     """Another one after each write."""
-    holder: str = ""
-    """The claim id of the only hold; empty if there is none, or if `others` has several."""
+    holders: str = ""
+    """Those who hold: a line of text each, in the order they came. See `hold_records`."""
+    company: str = ""
+    """Who may come in beside them: how all of them hold (e, s or p; e also if they differ), and
+    behind that their owner, if they have one and it is the same for all."""
     expires: int = 0
-    """When that hold ends. It stays after a release, and means nothing where `holder` is empty."""
-    facts: str = ""
-    """What is known of the holder: see `lock_state`."""
+    """None of these holds ends later. It stays after a release, and means nothing where there are
+    no holders."""
     line: str = ""
     """Those who wait: a line of text each, `claim id, joined at, facts`, in the order they came."""
     others: str = ""
-    """What is not simple: holds, tombstones, notes, as JSON; empty if there is none."""
+    """What is rare: tombstones and notes as JSON, and before that until when any of it matters, in
+    as many digits as in `holders`; empty if there is none."""
 
 
 class Seen(NamedTuple):
@@ -68,10 +72,16 @@ class Take(NamedTuple):
     """Whether it joins the line if it is refused."""
     stamp: int
     """The row's new one."""
+    mode: str = "e"
+    """How it holds: e (exclusive), s (shared) or p (a permit)."""
+    owner: str = ""
+    """Whose it is, as JSON; empty: nobody's."""
+    permits: int = 1
+    """So many may hold a permit."""
 
 
 class Extension(NamedTuple):
-    """A renewal of an only hold."""
+    """A renewal of a hold."""
 
     key: bytes
     claim_id: str
@@ -80,7 +90,7 @@ class Extension(NamedTuple):
 
 
 class GiveBack(NamedTuple):
-    """A release of an only hold."""
+    """A release of a hold, or of a place in line."""
 
     key: bytes
     claim_id: str
@@ -111,14 +121,27 @@ class Table(Protocol):
     async def take(self, wanted: Take) -> Seen:
         """Take the key, or join its line; return the row after that.
 
-        If the claim is the holder and its hold has not run out: set its full ttl again, unless it
-        ends later already, and keep the number. Else, if `others` is empty, no hold has not run
-        out, and the line is empty or begins with this claim: it becomes the holder, with its facts,
-        its full ttl, and the number max(fence + 1, now / RAW_STEP); its place in line goes. Else,
-        if it shall queue, is not in line yet, and its id stands nowhere in `others` (a tombstone):
-        append it to the line with the time. Else change nothing at all, not even the stamp.
+        The lock is held if there are holders and `expires` has not come. A holder's own end is
+        another matter: of several, some may have run out.
 
-        Without a row: make one and take it.
+        If the claim has a hold that has not run out: set its full ttl again, unless it ends later
+        already, and keep its number.
+
+        Else it enters if it may, if its id stands nowhere in `others` (a tombstone), nor among the
+        holders of a lock that is held. It may enter, where `ahead` are those before it in line, or
+        all of them if it is not in line:
+        * exclusive: if the lock is not held and nobody is ahead; or if it is held by its owner's;
+        * shared: if the lock is not held, or is by readers, and nobody but readers is ahead;
+        * with a permit: if holders and those ahead are fewer than the permits. Holders that have
+          run out count, as long as the lock is held: `sweep` removes them.
+        It gets the number max(fence + 1, now / RAW_STEP); beside others of its owner, that of the
+        first of them. What is left of a lock that is not held goes, and so does its place in line.
+
+        Else, if it shall queue, is not in line yet, and its id stands neither in `others` nor among
+        the holders (but for a hold of its own that has run out): append it to the line with the
+        time. Else change nothing at all, not even the stamp.
+
+        Without a row it is as if there were an empty one.
         """
 
     async def take_all(self, wanted: Sequence[Take]) -> list[Seen] | None:
@@ -129,19 +152,26 @@ class Table(Protocol):
         """
 
     async def extend(self, holds: Sequence[Extension]) -> list[bool]:
-        """Set the full ttl of each, where the claim is the holder and has not run out; what ends
+        """Set the full ttl of each, where the claim has a hold that has not run out; what ends
         later already stays so.
 
         One round trip, and in the order of their keys: two batches must not wait for each other.
         """
 
     async def give_back(self, holds: Sequence[GiveBack]) -> list[Seen]:
-        """Empty `holder`, where the claim is the holder; the row as it is then, or None where the
-        claim was not the holder. In one round trip.
+        """Take each out of the holders, where it has not run out; the row as it is then, or None
+        where nothing was found. In one round trip.
         """
 
-    async def leave(self, key: bytes, claim_id: str, stamp: int) -> Seen:
-        """Take the claim out of the line; the row as it is then, or None if it was not in line."""
+    async def sweep(self, holds: Sequence[GiveBack]) -> list[Seen]:
+        """Take each out of the holders, where it has run out, whosoever it was; the row as it is
+        then, or None where nothing was found. In one round trip.
+        """
+
+    async def leave(self, places: Sequence[GiveBack]) -> list[Seen]:
+        """Take each out of the line; the row as it is then, or None where it was not in line. In
+        one round trip.
+        """
 
     async def read(self, keys: Sequence[bytes]) -> tuple[list[Row | None], int]:
         """The rows, from the primary, and a moment no later than any of them was read at."""
@@ -165,9 +195,9 @@ class Table(Protocol):
     async def prune(self, limit: int) -> int:
         """Delete some rows of names that nobody has used for a day; return how many.
 
-        Only where nobody holds or waits, `others` is empty, and the number is below the clock: the
-        next grant must get a greater one (S11). By primary key, without waiting for rows that are
-        locked (L13). Notes of clients that have run out go as well.
+        Only where nobody holds or waits, nothing in `others` matters, and the number is below the
+        clock: the next grant must get a greater one (S11). By primary key, without waiting for
+        rows that are locked (L13). Notes of clients that have run out go as well.
         """
 
     async def version(self) -> str:

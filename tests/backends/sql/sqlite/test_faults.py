@@ -32,7 +32,7 @@ WRITER = """
 import sqlite3, sys, time
 file = sqlite3.connect(sys.argv[1], isolation_level=None)
 file.execute("BEGIN IMMEDIATE")
-file.execute("UPDATE locknut_locks SET fence = 0, stamp = 0, holder = 'nobody'")
+file.execute("UPDATE locknut_locks SET fence = 0, stamp = 0, holders = 'nobody'")
 print("writes", flush=True)
 time.sleep(600)
 """

@@ -17,7 +17,7 @@ CLOCK: Final = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 """Microseconds since the epoch when the statement began, whatever the time zone."""
 DAY: Final = 86_400_000_000
 IDLE: Final = (
-    "line = '' AND others = '' AND (holder = '' OR expires <= {now})"
+    "line = '' AND others < LPAD({now}, 16, '0') AND (holders = '' OR expires <= {now})"
     " AND (name < 'd' AND expires < {now}"
     f" OR name >= 'd' AND fence * 32 < {{now}} - {DAY} AND expires < {{now}} - {DAY})"
 )

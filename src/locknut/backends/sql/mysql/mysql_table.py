@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from locknut.backends.sql.hold_records import HoldRecord
 from locknut.backends.sql.sql_table import Call, Connection, Rows, SqlTable
 from locknut.backends.sql.statements import Statements
 from locknut.backends.sql.table_port import GiveBack, Row, Seen, Take
@@ -48,18 +49,12 @@ class MySqlTable(SqlTable):
         taken = await self._connection.ask_all([self._take(each) for each in wanted], all_taken)
         return found if taken else None
 
-    async def give_back(self, holds: Sequence[GiveBack]) -> list[Seen]:
-        calls = [Call(self._say.give_back, hold._asdict()) for hold in holds]
-        answers = await self._connection.ask(calls)
+    async def _each(self, say: tuple[str, ...], wanted: Sequence[GiveBack]) -> list[Seen]:
+        answers = await self._connection.ask([Call(say, each._asdict()) for each in wanted])
         return [
-            Seen(Row(stamp=hold.stamp, expires=rows[0][0] - 1) if rows else None, 0)
-            for hold, rows in zip(holds, answers, strict=True)
+            Seen(Row(stamp=each.stamp) if rows else None, 0)
+            for each, rows in zip(wanted, answers, strict=True)
         ]
-
-    async def leave(self, key: bytes, claim_id: str, stamp: int) -> Seen:
-        arguments = {"key": key, "claim_id": claim_id, "stamp": stamp}
-        (rows,) = await self._connection.ask([Call(self._say.leave, arguments)])
-        return Seen(Row(stamp=stamp) if rows else None, 0)
 
     async def prune(self, limit: int) -> int:
         look, *delete = self._say.prune
@@ -74,5 +69,6 @@ class MySqlTable(SqlTable):
 
 
 def _granted(wanted: Take, rows: Rows) -> Seen:
-    row = Row(rows[0][0], wanted.stamp, wanted.claim_id, wanted.ttl, wanted.facts)
-    return Seen(row, 0)
+    raw = rows[0][0]
+    record = HoldRecord(wanted.claim_id, wanted.ttl, raw, wanted.facts)
+    return Seen(Row(raw, wanted.stamp, str(record), expires=wanted.ttl), 0)

@@ -7,81 +7,140 @@ CREATE TABLE IF NOT EXISTS {table} (
     name VARBINARY(2560) NOT NULL PRIMARY KEY,
     fence BIGINT NOT NULL,
     stamp BIGINT NOT NULL,
-    holder VARCHAR(64) NOT NULL,
+    holders LONGTEXT NOT NULL,
+    company MEDIUMTEXT NOT NULL,
     expires BIGINT NOT NULL,
-    facts MEDIUMTEXT NOT NULL,
     line LONGTEXT NOT NULL,
     others LONGTEXT NOT NULL
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARACTER SET ascii COLLATE ascii_bin;
 
+-- {own}
+-- Where the claim's own record begins among the holders, or 0.
+LOCATE(CONCAT(CHAR(10), :claim_id, ' '), CONCAT(CHAR(10), holders))
+
+-- {end_at}
+-- Where it says when that hold ends, in 16 digits. In 16 more, after a space, is its number.
+{own} + LENGTH(:claim_id) + 1
+
+-- {holds}
+({own} > 0 AND SUBSTRING(holders, {end_at}, 16) > LPAD({now}, 16, '0'))
+
+-- {longer}
+-- The holders, with a new end of this hold, unless it ends later already: of two renewals that waited
+-- for the row, the earlier one may come last, and cuts nothing.
+INSERT(holders, {end_at}, 16,
+    GREATEST(SUBSTRING(holders, {end_at}, 16), LPAD({now} + :ttl, 16, '0')))
+
+-- {fewer}
+-- The holders without this record, from its beginning to the end of its line.
+INSERT(holders, {own}, LOCATE(CHAR(10), holders, {own}) + 1 - {own}, '')
+
+-- {place}
+-- Where the claim's own place in the line begins, or 0.
+LOCATE(CONCAT(CHAR(10), :claim_id, ' '), CONCAT(CHAR(10), line))
+
+-- {left}
+-- The line without it.
+INSERT(line, {place}, LOCATE(CHAR(10), line, {place}) + 1 - {place}, '')
+
+-- {ahead}
+-- Who is before it in line.
+IF({place} > 0, LEFT(line, {place} - 1), line)
+
+-- {held}
+(holders <> '' AND expires > {now})
+
+-- {enters}
+(LOCATE(:claim_id, others) = 0 AND NOT ({held} AND LOCATE(:claim_id, holders) > 0)
+    AND CASE :mode
+        WHEN 'e' THEN IF({held}, :owner <> '' AND SUBSTRING(company, 2) = :owner, {ahead} = '')
+        WHEN 's' THEN (NOT {held} OR LEFT(company, 1) = 's') AND LOCATE(' ["e",', {ahead}) = 0
+        ELSE IF({held}, LENGTH(holders) - LENGTH(REPLACE(holders, CHAR(10), '')), 0)
+            + LENGTH({ahead}) - LENGTH(REPLACE({ahead}, CHAR(10), '')) < :permits END)
+
+-- {joins}
+(:queue AND LOCATE(:claim_id, others) = 0 AND {place} = 0
+    AND ({own} > 0 OR LOCATE(:claim_id, holders) = 0))
+
 -- take
 -- Columns are assigned from left to right, and each sees what was assigned before it. So the verdict
--- comes first, by the row as it was, and stands in `stamp` until the end: -1: the holder asks again;
--- -2: the lock is free, and nobody is before the claim; -3: it joins the line. Stamps are not negative.
+-- comes first, by the row as it was, and stands in `stamp` until the end. Stamps are not negative.
+-- -1: the holder asks again; -2: it enters a lock that is not held; -3: it enters beside others, and
+-- -4: beside those of its owner, with their number; -5: it joins the line.
 -- The answer is the number of the grant, or 0.
-INSERT INTO {table} (name, fence, stamp, holder, expires, facts, line, others)
-VALUES (:key, LAST_INSERT_ID({now} DIV 32), :stamp, :claim_id, {now} + :ttl, :facts, '', '')
+INSERT INTO {table} (name, fence, stamp, holders, company, expires, line, others)
+VALUES (:key, LAST_INSERT_ID({now} DIV 32), :stamp,
+    CONCAT(:claim_id, ' ', LPAD({now} + :ttl, 16, '0'), ' ', LPAD({now} DIV 32, 16, '0'), ' ',
+        :facts, CHAR(10)),
+    CONCAT(:mode, :owner), {now} + :ttl, '', '')
 ON DUPLICATE KEY UPDATE
     stamp = CASE
-        WHEN holder = :claim_id AND expires > {now} THEN -1
-        WHEN (holder = '' OR expires <= {now}) AND others = ''
-            AND (line = '' OR LEFT(line, 33) = CONCAT(:claim_id, ' ')) THEN -2
-        WHEN :queue AND LOCATE(:claim_id, others) = 0
-            AND LOCATE(CONCAT(CHAR(10), :claim_id, ' '), CONCAT(CHAR(10), line)) = 0 THEN -3
+        WHEN {holds} THEN -1
+        WHEN {enters} THEN IF({held}, IF(:mode = 'e', -4, -3), -2)
+        WHEN {joins} THEN -5
         ELSE stamp END,
-    fence = IF(stamp = -2, GREATEST(fence + 1, {now} DIV 32), fence),
-    holder = IF(stamp = -2, :claim_id, holder),
-    facts = IF(stamp = -2, :facts, facts),
-    line = CASE stamp
-        WHEN -2 THEN SUBSTRING(line, LOCATE(CHAR(10), line) + 1)
-        WHEN -3 THEN CONCAT(line, :claim_id, ' ', {now}, ' ', :facts, CHAR(10))
+    fence = IF(stamp IN (-2, -3), GREATEST(fence + 1, {now} DIV 32), fence),
+    line = CASE
+        WHEN stamp IN (-2, -3, -4) AND {place} > 0 THEN {left}
+        WHEN stamp = -5 THEN CONCAT(line, :claim_id, ' ', {now}, ' ', :facts, CHAR(10))
         ELSE line END,
-    expires = CASE stamp
-        WHEN -1 THEN GREATEST(expires, {now} + :ttl)
-        WHEN -2 THEN {now} + :ttl
+    company = CASE
+        WHEN stamp = -2 THEN CONCAT(:mode, :owner)
+        WHEN stamp IN (-3, -4) THEN CONCAT(IF(LEFT(company, 1) = :mode, :mode, 'e'),
+            IF(SUBSTRING(company, 2) = :owner, :owner, ''))
+        ELSE company END,
+    holders = CASE
+        WHEN stamp = -1 THEN {longer}
+        WHEN stamp IN (-2, -3, -4) THEN CONCAT(IF(stamp = -2, '', holders), :claim_id, ' ',
+            LPAD({now} + :ttl, 16, '0'), ' ', IF(stamp = -4,
+                SUBSTRING(holders, LOCATE(' ', holders) + 18, 16), LPAD(fence, 16, '0')), ' ',
+            :facts, CHAR(10))
+        ELSE holders END,
+    expires = CASE
+        WHEN stamp = -2 THEN {now} + :ttl
+        WHEN stamp IN (-1, -3, -4) THEN GREATEST(expires, {now} + :ttl)
         ELSE expires END,
-    stamp = IF(LAST_INSERT_ID(IF(stamp IN (-1, -2), fence, 0)) >= 0 AND stamp < 0, :stamp, stamp);
+    stamp = IF(LAST_INSERT_ID(IF(stamp IN (-1, -2, -3, -4),
+        CAST(SUBSTRING(holders, {end_at} + 17, 16) AS UNSIGNED), 0)) >= 0 AND stamp < 0,
+        :stamp, stamp);
 
 -- extend
--- Of two that waited for the row, the earlier one may come last: it cuts nothing.
-UPDATE {table} SET expires = GREATEST(expires, {now} + :ttl), stamp = LAST_INSERT_ID(:stamp)
-WHERE name = :key AND holder = :claim_id AND expires > {now};
+UPDATE {table} SET holders = {longer}, expires = GREATEST(expires, {now} + :ttl),
+    stamp = LAST_INSERT_ID(:stamp)
+WHERE name = :key AND {holds};
 
 -- give_back
--- The answer is 2 if the hold had not run out, else 1.
-UPDATE {table} SET holder = '', facts = '',
-    stamp = IF(LAST_INSERT_ID(IF(expires > {now}, 2, 1)), :stamp, 0)
-WHERE name = :key AND holder = :claim_id;
+UPDATE {table} SET holders = {fewer}, stamp = LAST_INSERT_ID(:stamp) WHERE name = :key AND {holds};
+
+-- sweep
+UPDATE {table} SET holders = {fewer}, stamp = LAST_INSERT_ID(:stamp)
+WHERE name = :key AND {own} > 0 AND NOT {holds};
 
 -- leave
--- Out with its line of text, from its beginning to the end of that line.
-UPDATE {table} SET stamp = LAST_INSERT_ID(:stamp), line = INSERT(line,
-    LOCATE(CONCAT(CHAR(10), :claim_id, ' '), CONCAT(CHAR(10), line)),
-    LOCATE(CHAR(10), line, LOCATE(CONCAT(CHAR(10), :claim_id, ' '), CONCAT(CHAR(10), line))) + 1
-        - LOCATE(CONCAT(CHAR(10), :claim_id, ' '), CONCAT(CHAR(10), line)), '')
-WHERE name = :key AND LOCATE(CONCAT(CHAR(10), :claim_id, ' '), CONCAT(CHAR(10), line)) > 0;
+UPDATE {table} SET line = {left}, stamp = LAST_INSERT_ID(:stamp)
+WHERE name = :key AND {place} > 0;
 
 -- read
-SELECT fence, stamp, holder, expires, facts, line, others, {now}
+SELECT fence, stamp, holders, company, expires, line, others, {now}
 FROM (SELECT 1) AS always LEFT JOIN {table} ON name = :key;
 
 -- add
-INSERT INTO {table} (name, fence, stamp, holder, expires, facts, line, others)
-VALUES (:key, :fence, LAST_INSERT_ID(:stamp), :holder, :expires, :facts, :line, :others)
+INSERT INTO {table} (name, fence, stamp, holders, company, expires, line, others)
+VALUES (:key, :fence, LAST_INSERT_ID(:stamp), :holders, :company, :expires, :line, :others)
 ON DUPLICATE KEY UPDATE stamp = stamp + LAST_INSERT_ID(0);
 
 -- swap
-UPDATE {table} SET fence = :fence, stamp = LAST_INSERT_ID(:stamp), holder = :holder,
-    expires = :expires, facts = :facts, line = :line, others = :others
+UPDATE {table} SET fence = :fence, stamp = LAST_INSERT_ID(:stamp), holders = :holders,
+    company = :company, expires = :expires, line = :line, others = :others
 WHERE name = :key AND stamp = :known;
 
 -- scan
-SELECT name, fence, stamp, holder, expires, facts, line, others, {now} FROM {table}
+SELECT name, fence, stamp, holders, company, expires, line, others, {now} FROM {table}
 WHERE name >= :start AND name < :end AND name > :after ORDER BY name LIMIT :limit;
 
 -- beat
-INSERT INTO {table} (name, fence, stamp, holder, expires, facts, line, others)
-VALUES (:key, 0, 0, '', {now} + :ttl, '', '', '')
+INSERT INTO {table} (name, fence, stamp, holders, company, expires, line, others)
+VALUES (:key, 0, 0, '', '', {now} + :ttl, '', '')
 ON DUPLICATE KEY UPDATE expires = {now} + :ttl;
 
 -- living
@@ -100,7 +159,7 @@ SELECT ROW_COUNT();
 
 -- confirm
 -- In a transaction of the program's own: until it is over, nobody takes the lock away.
-SELECT fence, stamp, holder, expires, facts, line, others, {now}
+SELECT fence, stamp, holders, company, expires, line, others, {now}
 FROM {table} WHERE name = UNHEX(:hexed) FOR UPDATE;
 
 -- version

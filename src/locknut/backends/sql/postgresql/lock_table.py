@@ -5,9 +5,11 @@ What a statement did is read back from the row: a write leaves the stamp that it
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeVar
 
+from locknut.backends.sql.hold_records import number_of
 from locknut.backends.sql.postgresql.table_questions import Questions
 from locknut.backends.sql.statements import Statements
 from locknut.backends.sql.table_port import CLIENT, Extension, GiveBack, Row, Seen, Swap, Take
@@ -16,6 +18,7 @@ from locknut.drivers.postgresql.exchange import Call, Refused, statement
 from locknut.drivers.postgresql.settings import NAME
 from locknut.errors import BackendUnavailable
 
+W = TypeVar("W", Extension, GiveBack)
 TRIES: Final = 50
 """Each failure means that somebody else changed the row in the same millisecond."""
 _CHECK: Final = """
@@ -57,36 +60,47 @@ class LockTable:
         return Call(self._say["take"], wanted._asdict())
 
     async def extend(self, holds: Sequence[Extension]) -> list[bool]:
-        if not holds:
-            return []
-        in_order = sorted(holds, key=lambda hold: hold.key)
-        arguments = {
-            "keys": [hold.key for hold in in_order],
-            "claim_ids": [hold.claim_id for hold in in_order],
-            "ttls": [hold.ttl for hold in in_order],
-            "stamps": [hold.stamp for hold in in_order],
-        }
-        (rows,) = await self._ask([Call(self._say["extend"], arguments)])
-        extended = set(rows)
+        calls = [
+            Call(
+                self._say["extend"],
+                {
+                    "keys": [hold.key for hold in wave],
+                    "claim_ids": [hold.claim_id for hold in wave],
+                    "ttls": [hold.ttl for hold in wave],
+                    "stamps": [hold.stamp for hold in wave],
+                },
+            )
+            for wave in _waves(holds)
+        ]
+        answers = await self._ask(calls) if calls else []
+        extended = {row for rows in answers for row in rows}
         return [(hold.key, hold.claim_id) in extended for hold in holds]
 
     async def give_back(self, holds: Sequence[GiveBack]) -> list[Seen]:
-        if not holds:
-            return []
-        in_order = sorted(holds, key=lambda hold: hold.key)
-        arguments = {
-            "keys": [hold.key for hold in in_order],
-            "claim_ids": [hold.claim_id for hold in in_order],
-            "stamps": [hold.stamp for hold in in_order],
-        }
-        (rows,) = await self._ask([Call(self._say["give_back"], arguments)])
-        found = {(key, claim_id): _seen([rest]) for key, claim_id, *rest in rows}
-        return [found.get((hold.key, hold.claim_id), Seen(None, 0)) for hold in holds]
+        return await self._each("give_back", holds)
 
-    async def leave(self, key: bytes, claim_id: str, stamp: int) -> Seen:
-        arguments = {"key": key, "claim_id": claim_id, "stamp": stamp}
-        (rows,) = await self._ask([Call(self._say["leave"], arguments)])
-        return _seen(rows)
+    async def sweep(self, holds: Sequence[GiveBack]) -> list[Seen]:
+        return await self._each("sweep", holds)
+
+    async def leave(self, places: Sequence[GiveBack]) -> list[Seen]:
+        return await self._each("leave", places)
+
+    async def _each(self, verb: str, wanted: Sequence[GiveBack]) -> list[Seen]:
+        found: dict[tuple[object, object], Seen] = {}
+        calls = [
+            Call(
+                self._say[verb],
+                {
+                    "keys": [each.key for each in wave],
+                    "claim_ids": [each.claim_id for each in wave],
+                    "stamps": [each.stamp for each in wave],
+                },
+            )
+            for wave in _waves(wanted)
+        ]
+        for rows in await self._ask(calls) if calls else ():
+            found.update({(key, claim_id): _seen([rest]) for key, claim_id, *rest in rows})
+        return [found.get((each.key, each.claim_id), Seen(None, 0)) for each in wanted]
 
     async def read(self, keys: Sequence[bytes]) -> tuple[list[Row | None], int]:
         if not keys:
@@ -168,6 +182,19 @@ def _is_of_the_past(seen: Seen, wanted: Take) -> bool:
     """Whether the row shows the claim's own hold, and nothing was written: the hold was taken away
     while the statement ran.
     """
-    row = seen.row
-    holds = row is not None and row.holder == wanted.claim_id and row.expires > seen.now
-    return holds and row is not None and row.stamp != wanted.stamp
+    holds = number_of(seen, wanted.claim_id) is not None
+    return holds and seen.row is not None and seen.row.stamp != wanted.stamp
+
+
+def _waves(wanted: Sequence[W]) -> list[list[W]]:
+    """An UPDATE changes each row once: what is to be done to one row twice goes into the next. The
+    first wave has all the keys, in order, so that two batches cannot wait for each other.
+    """
+    waves: list[list[W]] = []
+    met: Counter[bytes] = Counter()
+    for each in sorted(wanted, key=lambda one: one.key):
+        if met[each.key] == len(waves):
+            waves.append([])
+        waves[met[each.key]].append(each)
+        met[each.key] += 1
+    return waves

@@ -8,127 +8,186 @@ CREATE TABLE IF NOT EXISTS {table} (
     name bytea PRIMARY KEY,
     fence bigint NOT NULL,
     stamp bigint NOT NULL,
-    holder text NOT NULL,
+    holders text NOT NULL,
+    company text NOT NULL,
     expires bigint NOT NULL,
-    facts text NOT NULL,
     line text NOT NULL,
     others text NOT NULL
 ) WITH (fillfactor = 50);
 
+-- The words stand for what they say of the columns `now` and `claim_id`, which come with the claim.
+
+-- {clock}
+(extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+
+-- {own}
+-- Where the claim's own record begins among the holders, or 0.
+strpos(chr(10) || holders, chr(10) || claim_id || ' ')
+
+-- {ends}
+-- When that hold ends, in 16 digits.
+substr(holders, {own} + length(claim_id) + 1, 16)
+
+-- {holds}
+({own} > 0 AND {ends} COLLATE "C" > lpad(now::text, 16, '0'))
+
+-- {longer}
+-- The holders, with a new end of this hold, unless it ends later already.
+overlay(holders PLACING greatest({ends}, lpad((now + ttl)::text, 16, '0') COLLATE "C")
+    FROM {own} + length(claim_id) + 1)
+
+-- {fewer}
+-- The holders without this record, from its beginning to the end of its line.
+left(holders, {own} - 1)
+    || substr(substr(holders, {own}), strpos(substr(holders, {own}), chr(10)) + 1)
+
+-- {place}
+-- Where the claim's own place in the line begins, or 0.
+strpos(chr(10) || line, chr(10) || claim_id || ' ')
+
+-- {ahead}
+-- Who is before it in line.
+CASE WHEN {place} > 0 THEN left(line, {place} - 1) ELSE line END
+
+-- {behind}
+substr(substr(line, {place}), strpos(substr(line, {place}), chr(10)) + 1)
+
+-- {held}
+(holders <> '' AND expires > now)
+
+-- {enters}
+(strpos(others, claim_id) = 0 AND NOT ({held} AND strpos(holders, claim_id) > 0)
+    AND CASE :mode
+        WHEN 'e' THEN CASE
+            WHEN {held} THEN :owner <> '' AND substr(company, 2) = :owner
+            ELSE {ahead} = '' END
+        WHEN 's' THEN (NOT {held} OR left(company, 1) = 's') AND strpos({ahead}, ' ["e",') = 0
+        ELSE CASE WHEN {held} THEN length(holders) - length(replace(holders, chr(10), ''))
+            ELSE 0 END + length({ahead}) - length(replace({ahead}, chr(10), '')) < :permits END)
+
+-- {joins}
+(:queue AND strpos(others, claim_id) = 0 AND {place} = 0
+    AND ({own} > 0 OR strpos(holders, claim_id) = 0))
+
 -- take
--- The holder asks again; or the lock is free, and nobody is before the claim; or it joins the line.
+-- The holder asks again; or there is room, and nobody before the claim is passed over; or it joins.
 -- Whoever is refused, and stands in line already, writes nothing, so that looking costs no commit.
-WITH clock AS NOT MATERIALIZED (
-    SELECT (extract(epoch FROM statement_timestamp()) * 1000000)::bigint AS now
+WITH asked AS NOT MATERIALIZED (
+    SELECT {clock} AS now, :claim_id::text AS claim_id, :ttl::bigint AS ttl
 ), changed AS (
-    UPDATE {table} SET
-        stamp = :stamp,
-        fence = CASE
-            WHEN (holder = '' OR expires <= now) AND others = ''
-                AND (line = '' OR left(line, 33) = :claim_id || ' ')
-                THEN greatest(fence + 1, now / 32)
-            ELSE fence END,
-        holder = CASE
-            WHEN (holder = '' OR expires <= now) AND others = ''
-                AND (line = '' OR left(line, 33) = :claim_id || ' ') THEN :claim_id
-            ELSE holder END,
-        expires = CASE
-            WHEN holder = :claim_id AND expires > now THEN greatest(expires, now + :ttl)
-            WHEN (holder = '' OR expires <= now) AND others = ''
-                AND (line = '' OR left(line, 33) = :claim_id || ' ') THEN now + :ttl
-            ELSE expires END,
-        facts = CASE
-            WHEN (holder = '' OR expires <= now) AND others = ''
-                AND (line = '' OR left(line, 33) = :claim_id || ' ') THEN :facts
-            ELSE facts END,
-        line = CASE
-            WHEN holder = :claim_id AND expires > now THEN line
-            WHEN (holder = '' OR expires <= now) AND others = ''
-                AND (line = '' OR left(line, 33) = :claim_id || ' ')
-                THEN substr(line, strpos(line, chr(10)) + 1)
-            ELSE line || :claim_id || ' ' || now || ' ' || :facts || chr(10) END
-    FROM clock
-    WHERE name = :key AND (
-        (holder = :claim_id AND expires > now)
-        OR ((holder = '' OR expires <= now) AND others = ''
-            AND (line = '' OR left(line, 33) = :claim_id || ' '))
-        OR (:queue AND strpos(others, :claim_id) = 0
-            AND strpos(chr(10) || line, chr(10) || :claim_id || ' ') = 0))
-    RETURNING fence, stamp, holder, expires, facts, line, others, now
+    UPDATE {table} SET (fence, stamp, holders, company, expires, line) = (
+        SELECT CASE verdict WHEN 'enter' THEN greatest(fence, number) ELSE fence END,
+            :stamp::bigint,
+            CASE verdict
+                WHEN 'again' THEN {longer}
+                WHEN 'enter' THEN CASE WHEN held THEN holders ELSE '' END || claim_id || ' '
+                    || lpad((now + ttl)::text, 16, '0') || ' ' || lpad(number::text, 16, '0')
+                    || ' ' || :facts || chr(10)
+                ELSE holders END,
+            CASE WHEN verdict <> 'enter' THEN company
+                WHEN held THEN CASE left(company, 1) WHEN :mode THEN :mode ELSE 'e' END
+                    || CASE substr(company, 2) WHEN :owner THEN :owner ELSE '' END
+                ELSE :mode || :owner END,
+            CASE WHEN verdict = 'join' THEN expires
+                WHEN held THEN greatest(expires, now + ttl)
+                ELSE now + ttl END,
+            CASE
+                WHEN verdict = 'enter' AND {place} > 0 THEN {ahead} || {behind}
+                WHEN verdict = 'join'
+                    THEN line || claim_id || ' ' || now || ' ' || :facts || chr(10)
+                ELSE line END
+        FROM (
+            -- With the offset it is computed once, and not at each mention.
+            SELECT CASE WHEN {holds} THEN 'again' WHEN {enters} THEN 'enter' ELSE 'join' END
+                    AS verdict,
+                CASE WHEN {held} AND :mode = 'e'
+                    THEN substr(holders, strpos(holders, ' ') + 18, 16)::bigint
+                    ELSE greatest(fence + 1, now / 32) END AS number,
+                {held} AS held
+            OFFSET 0) AS judged)
+    FROM asked
+    WHERE name = :key AND ({holds} OR {enters} OR {joins})
+    RETURNING fence, stamp, holders, company, expires, line, others, now
 ), made AS (
-    INSERT INTO {table} (name, fence, stamp, holder, expires, facts, line, others)
-    SELECT :key, now / 32, :stamp, :claim_id, now + :ttl, :facts, '', '' FROM clock
+    INSERT INTO {table} (name, fence, stamp, holders, company, expires, line, others)
+    SELECT :key, now / 32, :stamp, claim_id || ' ' || lpad((now + ttl)::text, 16, '0') || ' '
+        || lpad((now / 32)::text, 16, '0') || ' ' || :facts || chr(10),
+        :mode || :owner, now + ttl, '', ''
+    FROM asked
     WHERE NOT EXISTS (SELECT FROM {table} WHERE name = :key)
     ON CONFLICT (name) DO NOTHING
-    RETURNING fence, stamp, holder, expires, facts, line, others
+    RETURNING fence, stamp, holders, company, expires, line, others
 )
 SELECT * FROM changed
-UNION ALL SELECT made.*, now FROM made, clock
-UNION ALL SELECT fence, stamp, holder, expires, facts, line, others, now FROM {table}, clock
+UNION ALL SELECT made.*, now FROM made, asked
+UNION ALL SELECT fence, stamp, holders, company, expires, line, others, now FROM {table}, asked
 WHERE name = :key AND NOT EXISTS (SELECT FROM changed);
 
 -- extend
-UPDATE {table} AS lock SET expires = greatest(expires, now + wanted.ttl), stamp = wanted.stamp
-FROM unnest(:keys, :claim_ids, :ttls, :stamps) AS wanted (key, claim_id, ttl, stamp),
-    (SELECT (extract(epoch FROM statement_timestamp()) * 1000000)::bigint AS now) AS clock
-WHERE name = wanted.key AND holder = wanted.claim_id AND expires > now
-RETURNING name, wanted.claim_id;
+UPDATE {table} SET holders = {longer}, expires = greatest(expires, now + ttl), stamp = new_stamp
+FROM unnest(:keys, :claim_ids, :ttls, :stamps) AS wanted (key, claim_id, ttl, new_stamp),
+    (SELECT {clock} AS now) AS clock
+WHERE name = key AND {holds}
+RETURNING name, claim_id;
 
 -- give_back
-UPDATE {table} AS lock SET holder = '', facts = '', stamp = wanted.stamp
-FROM unnest(:keys, :claim_ids, :stamps) AS wanted (key, claim_id, stamp)
-WHERE name = wanted.key AND holder = wanted.claim_id
-RETURNING name, wanted.claim_id, fence, lock.stamp, holder, expires, facts, line, others,
-    (extract(epoch FROM statement_timestamp()) * 1000000)::bigint;
+UPDATE {table} SET holders = {fewer}, stamp = new_stamp
+FROM unnest(:keys, :claim_ids, :stamps) AS wanted (key, claim_id, new_stamp),
+    (SELECT {clock} AS now) AS clock
+WHERE name = key AND {holds}
+RETURNING name, claim_id, fence, stamp, holders, company, expires, line, others, now;
+
+-- sweep
+UPDATE {table} SET holders = {fewer}, stamp = new_stamp
+FROM unnest(:keys, :claim_ids, :stamps) AS wanted (key, claim_id, new_stamp),
+    (SELECT {clock} AS now) AS clock
+WHERE name = key AND {own} > 0 AND NOT {holds}
+RETURNING name, claim_id, fence, stamp, holders, company, expires, line, others, now;
 
 -- leave
-UPDATE {table} SET stamp = :stamp, line =
-    left(line, strpos(chr(10) || line, chr(10) || :claim_id || ' ') - 1)
-    || substr(substr(line, strpos(chr(10) || line, chr(10) || :claim_id || ' ')),
-        strpos(substr(line, strpos(chr(10) || line, chr(10) || :claim_id || ' ')), chr(10)) + 1)
-WHERE name = :key AND strpos(chr(10) || line, chr(10) || :claim_id || ' ') > 0
-RETURNING fence, stamp, holder, expires, facts, line, others,
-    (extract(epoch FROM statement_timestamp()) * 1000000)::bigint;
+UPDATE {table} SET line = left(line, {place} - 1) || {behind}, stamp = new_stamp
+FROM unnest(:keys, :claim_ids, :stamps) AS wanted (key, claim_id, new_stamp)
+WHERE name = key AND {place} > 0
+RETURNING name, claim_id, fence, stamp, holders, company, expires, line, others, {clock};
 
 -- read
-SELECT fence, stamp, holder, expires, facts, line, others,
-    (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+SELECT fence, stamp, holders, company, expires, line, others,
+    {clock}
 FROM unnest(:keys) WITH ORDINALITY AS wanted (key, place)
 LEFT JOIN {table} ON name = wanted.key
 ORDER BY place;
 
 -- add
-INSERT INTO {table} (name, fence, stamp, holder, expires, facts, line, others)
-VALUES (:key, :fence, :stamp, :holder, :expires, :facts, :line, :others)
+INSERT INTO {table} (name, fence, stamp, holders, company, expires, line, others)
+VALUES (:key, :fence, :stamp, :holders, :company, :expires, :line, :others)
 ON CONFLICT (name) DO NOTHING RETURNING stamp;
 
 -- swap
-UPDATE {table} SET fence = :fence, stamp = :stamp, holder = :holder, expires = :expires,
-    facts = :facts, line = :line, others = :others
+UPDATE {table} SET fence = :fence, stamp = :stamp, holders = :holders, company = :company,
+    expires = :expires, line = :line, others = :others
 WHERE name = :key AND stamp = :known RETURNING stamp;
 
 -- scan
-SELECT name, fence, stamp, holder, expires, facts, line, others,
-    (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+SELECT name, fence, stamp, holders, company, expires, line, others,
+    {clock}
 FROM {table} WHERE name >= :start AND name < :end AND name > :after ORDER BY name LIMIT :limit;
 
 -- beat
 -- Nobody's lock depends on it, so it does not wait for the disk.
-INSERT INTO {table} (name, fence, stamp, holder, expires, facts, line, others)
-SELECT :key, 0, 0, '',
-    (extract(epoch FROM statement_timestamp()) * 1000000)::bigint + :ttl, '', '', ''
+INSERT INTO {table} (name, fence, stamp, holders, company, expires, line, others)
+SELECT :key, 0, 0, '', '', {clock} + :ttl, '', ''
 FROM (SELECT set_config('synchronous_commit', 'off', true)) AS quick
 ON CONFLICT (name) DO UPDATE SET expires = excluded.expires;
 
 -- living
 SELECT name FROM {table}
 WHERE name = ANY (:keys)
-    AND expires > (extract(epoch FROM statement_timestamp()) * 1000000)::bigint;
+    AND expires > {clock};
 
 -- prune
 -- Of the next so many rows in the order of their keys: which was the last, and what was deleted.
 WITH clock AS NOT MATERIALIZED (
-    SELECT (extract(epoch FROM statement_timestamp()) * 1000000)::bigint AS now
+    SELECT {clock} AS now
 ), looked_at AS MATERIALIZED (
     SELECT name FROM {table} WHERE name > :after ORDER BY name LIMIT :limit
 ), deleted AS (
@@ -136,7 +195,8 @@ WITH clock AS NOT MATERIALIZED (
         SELECT idle.name FROM {table} AS idle, clock
         WHERE idle.name > :after
             AND idle.name <= (SELECT name FROM looked_at ORDER BY name DESC LIMIT 1)
-            AND line = '' AND others = '' AND (holder = '' OR expires <= now)
+            AND line = '' AND others COLLATE "C" < lpad(now::text, 16, '0')
+            AND (holders = '' OR expires <= now)
             AND ((name >= '\x6c' AND name < '\x6d' OR name >= '\x70' AND name < '\x71')
                     AND fence < (now - 86400000000) / 32 AND expires < now - 86400000000
                 OR name >= '\x63' AND name < '\x64' AND expires < now)
@@ -148,7 +208,7 @@ FROM looked_at ORDER BY name DESC LIMIT 1;
 
 -- confirm
 -- In a transaction of the program's own: until it is over, nobody takes the lock away.
-SELECT fence, stamp, holder, expires, facts, line, others,
+SELECT fence, stamp, holders, company, expires, line, others,
     (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
 FROM {table} WHERE name = :name FOR UPDATE;
 

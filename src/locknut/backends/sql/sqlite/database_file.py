@@ -15,7 +15,7 @@ from locknut.errors import ConfigurationError
 from locknut.runtimes import file_systems
 from locknut.runtimes.descriptors import away_from_standard
 
-COLUMNS: Final = ("name", "fence", "stamp", "holder", "expires", "facts", "line", "others")
+COLUMNS: Final = ("name", "fence", "stamp", "holders", "company", "expires", "line", "others")
 _SHORT: Final = 0.005
 """Seconds between two attempts to open what others are just making."""
 

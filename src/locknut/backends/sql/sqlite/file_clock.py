@@ -18,16 +18,16 @@ from locknut.backends.sql.table_port import RAW_STEP, US
 from locknut.runtimes import this_boot
 
 NAME: Final = b"m"
-"""The key of the row: `facts` is the boot's id, `stamp` the offset, and `expires` the latest time
+"""The key of the row: `others` is the boot's id, `stamp` the offset, and `expires` the latest time
 at which numbers were forgotten (`prune`)."""
-_KNOWN: Final = "SELECT stamp FROM {table} WHERE name = :key AND facts = :boot"
+_KNOWN: Final = "SELECT stamp FROM {table} WHERE name = :key AND others = :boot"
 _LATEST: Final = (
     "SELECT max(max(fence) * :step, max(CASE name WHEN :key THEN expires ELSE 0 END)) FROM {table}"
 )
 _DECIDE: Final = (
-    "INSERT INTO {table} (name, fence, stamp, holder, expires, facts, line, others)"
-    " VALUES (:key, 0, :offset, '', :latest, :boot, '', '') ON CONFLICT (name) DO UPDATE"
-    " SET stamp = excluded.stamp, expires = excluded.expires, facts = excluded.facts"
+    "INSERT INTO {table} (name, fence, stamp, holders, company, expires, line, others)"
+    " VALUES (:key, 0, :offset, '', '', :latest, '', :boot) ON CONFLICT (name) DO UPDATE"
+    " SET stamp = excluded.stamp, expires = excluded.expires, others = excluded.others"
 )
 
 
