@@ -24,7 +24,7 @@ from tests.servers.databases import Database
 
 pytestmark = pytest.mark.postgresql
 TYPES = {
-    **dict.fromkeys(("key", "start", "end", "after"), ("bytea", "'\\x6c'")),
+    **dict.fromkeys(("key", "name", "start", "end", "after"), ("bytea", "'\\x6c'")),
     **dict.fromkeys(("claim_id", "facts", "holders", "company", "line", "others"), ("text", "'x'")),
     **dict.fromkeys(("mode", "owner"), ("text", "'e'")),
     **dict.fromkeys(
@@ -49,7 +49,7 @@ def test_every_statement_goes_by_the_primary_key(database: Database, many: int) 
     with closing(psycopg.connect(database.url, autocommit=True)) as session:
         session.execute(server_session._PLANS)
         for name, text in STATEMENTS.items():
-            if name != "create":
+            if name not in {"create", "version"}:
                 plan = explained(session, name, exchange.statement(text))
                 assert "Seq Scan" not in plan, (name, plan)
 
