@@ -103,7 +103,7 @@ class Connection:
         return reply
 
     async def ask_list(self, packed: bytes) -> list[Reply]:
-        raise NotImplementedError(packed)  # nobody lists in the simulator
+        raise AssertionError(f"nobody lists in the simulator: {packed!r}")
 
     async def _greet(self) -> Greeted:
         link, server = self._link, self.server
