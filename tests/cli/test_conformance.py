@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -83,7 +84,7 @@ def test_a_rule_that_fails_says_in_which_colour_and_why() -> None:
         assert (code, err) == (1, "")
         assert f"  FAILS         {only}\n" in out
         assert "  asyncio: reason 1: BackendError: the server's ACL forbids" in out
-        assert "\nreason 1, in 1 rules: BackendError: the server's ACL forbids" in out
+        assert "\nreason 1, in 1 rule: BackendError: the server's ACL forbids" in out
         assert "it needs the permission &locknut:*" in out
         assert "blocking: " not in out
         assert ": 1 hold, 1 fail, 0 not declared, 0 not tried" in out
@@ -139,6 +140,17 @@ def test_a_run_that_is_cut_off_in_the_middle_leaves_no_lock(tmp_path: Path) -> N
         check=True,
     )
     assert json.loads(done.stdout) == []
+
+
+def test_an_interrupt_ends_it_and_leaves_no_lock(shell: Shell) -> None:
+    running = shell.start("conformance", stdin=subprocess.DEVNULL)
+    while "queues and timeouts" not in running.line():
+        assert running.process.poll() is None
+    running.send(signal.SIGINT)
+    code, out, err = running.finish()
+    assert (code, err) == (130, "")
+    assert "Nothing failed before it was interrupted." in out
+    assert json.loads(shell.run("ls", "--json")[1]) == []
 
 
 def test_an_engine_out_of_reach_is_69() -> None:

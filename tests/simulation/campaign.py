@@ -82,7 +82,19 @@ def _sql() -> tuple[Setting, dict[str, Bug]]:
     return Setting(engine.SQL), bugs.BUGS
 
 
-ENGINES = {"core": _core, "redis": _redis, "redlock": _redlock, "sql": _sql}
+def _memcached() -> tuple[Setting, dict[str, Bug]]:
+    from tests.simulation.memcached import bugs, engine
+
+    return Setting(engine.MEMCACHED), bugs.BUGS
+
+
+ENGINES = {
+    "core": _core,
+    "redis": _redis,
+    "redlock": _redlock,
+    "sql": _sql,
+    "memcached": _memcached,
+}
 
 
 class Chosen(NamedTuple):

@@ -50,7 +50,12 @@ class Parcel(NamedTuple):
     """Of whoever had it."""
 
 
-_NEEDED = {"fair": Capability.FAIR, "permits": Capability.PERMITS}
+_NEEDED = {
+    "fair": Capability.FAIR,
+    "permits": Capability.PERMITS,
+    "shelf": Capability.SHARED,
+    "owned": Capability.OWNERS,
+}
 Give = Callable[[Parcel], None]
 
 

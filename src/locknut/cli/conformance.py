@@ -55,6 +55,10 @@ def _reason(failure: Failure) -> str:
     return plain(_cut(said if bracket and rest.endswith("]") else failure.message))
 
 
+def _rules(some: Sequence[Rule]) -> str:
+    return f"{len(some)} rule{'s' if len(some) != 1 else ''}"
+
+
 def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
@@ -107,7 +111,7 @@ class _Report:
                 self._line(f"  {capability.value:<{_WIDTH}}{self._of(capability)}")
         for reason, number in self._reasons.items():
             rules = [rule for rule in self._trial.rules if reason in map(_reason, rule.failures)]
-            self._line(f"\nreason {number}, in {len(rules)} rules: {reason}")
+            self._line(f"\nreason {number}, in {_rules(rules)}: {reason}")
         self._line(f"\n{self._counts()}, in {span(seconds)}")
         if self._trial.left_behind:
             count = self._trial.left_behind
@@ -123,8 +127,8 @@ class _Report:
         if not about:
             return "declared; no rule that was chosen is about it"
         if failed:
-            return f"FAILS in {failed} of {len(tried)} rules"
-        return f"holds in {len(tried)} rules" if tried else "not tried"
+            return f"FAILS in {failed} of {_rules(tried)}"
+        return f"holds in {_rules(tried)}" if tried else "not tried"
 
     def _counts(self) -> str:
         verdicts = [rule.verdict for rule in self._trial.rules]
@@ -135,7 +139,7 @@ class _Report:
             "not tried": Verdict.NOT_TRIED,
         }
         counts = [f"{verdicts.count(each)} {word}" for word, each in named.items()]
-        return f"{len(verdicts)} rules: {', '.join(counts)}"
+        return f"{_rules(self._trial.rules)}: {', '.join(counts)}"
 
     def _conclusion(self) -> str:
         verdicts = {rule.verdict for rule in self._trial.rules}
@@ -143,6 +147,8 @@ class _Report:
             return "Locknut does not work there, so the other rules were not tried."
         if Verdict.FAILS in verdicts:
             return "Locknut is not safe there: a rule that it relies on does not hold."
+        if self._trial.interrupted:
+            return "Nothing failed before it was interrupted."
         if Verdict.NOT_TRIED in verdicts:
             return "Nothing failed, but not everything was tried: give it more time."
         return (

@@ -6,10 +6,11 @@ import re
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
+import locknut
 from tests.backends.redis.test_permissions import exercise
 from tests.cli.harness import Shell
 from tests.contracts.sources import ROOT
@@ -45,7 +46,7 @@ class Seen:
         if name == "evalsha":
             self._given = words[3 : 3 + int(words[2])]
         elif who == b"lua" and name not in _KEYLESS and words[1] not in self._given:
-            self.undeclared.add(re.sub(r"^.*\}(:[a-z]+)(?::\w+)?$", r"\1", words[1]))
+            self.undeclared.add(re.sub(r"^.*\}(?::permits)?(:[a-z]+)(?::\w+)?$", r"\1", words[1]))
 
 
 @contextmanager
@@ -87,11 +88,21 @@ def test_the_page_names_what_is_sent(flavour: str) -> None:
     with RedisServer(flavour=flavour) as server:
         with watched(server) as seen:
             exercise(server.url.replace("/0", "/1"))
+            _break_for_a_reason(server.url.replace("/0", "/1"))
         judge(seen)
         assert server.ask("CONFIG", "GET", "notify-keyspace-events") == [
             b"notify-keyspace-events",
             b"",
         ]
+
+
+def _break_for_a_reason(url: str) -> None:
+    with locknut.connect(url, namespace="t") as locks:
+        lease = locks.lock("broken", ttl=30).acquire()
+        assert lease is not None
+        assert locks.force_release("broken", reason="to see what that sends")
+        with suppress(locknut.LocknutError):
+            lease.renew()
 
 
 @pytest.mark.slow

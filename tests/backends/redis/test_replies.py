@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from locknut.drivers.redis import wire
-from locknut.drivers.redis.inline_future import InlineFuture
 from locknut.drivers.redis.links import LoopDial
 from locknut.drivers.redis.settings import read
 from locknut.drivers.redis.streams import Stream
 from locknut.errors import BackendUnavailable
+from locknut.runtimes.inline_future import InlineFuture
 from locknut.urls import parse
 from tests.servers.redis import RedisServer
 

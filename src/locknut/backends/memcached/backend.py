@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from locknut.backends.memcached import recipe
+from locknut.backends.memcached import item_dump, recipe
 from locknut.backends.memcached.handles import Handle, Handles, Instance
-from locknut.backends.memcached.item_keys import dumped, key_of, may_begin
+from locknut.backends.memcached.item_keys import key_of
 from locknut.backends.memcached.recipe import Item
 from locknut.core.base import BaseBackend
 from locknut.core.ports import Runtime
@@ -35,8 +35,6 @@ PACE: Final = 0.05
 """Seconds between two looks of a waiter; there is one for each name in a process."""
 CONFLICTS: Final = 50
 """Each means that somebody else changed the item first."""
-AT_ONCE: Final = 100
-"""Items that are looked at in one round trip."""
 DAY: Final = 86400.0
 
 
@@ -88,9 +86,8 @@ class MemcachedBackend(BaseBackend):
                 return self._granted(claim, taken)
         for _ in range(CONFLICTS):
             item, server = await self._look_or_make(key)
-            if (young := self._delay - server.age(self._runtime.now())) > 0:
-                # Its start is known to the second only; and what it held before, it has forgotten.
-                return Busy(min(young, 1.0), queued=False)
+            if (wait := self._too_young(server)) > 0:
+                return Busy(min(wait, 1.0), queued=False)
             handle = Handle(item.cas, server.instance, item.number(server))
             if item.claim_id == claim.id:
                 return await self._again(claim, key, item, handle)
@@ -100,6 +97,12 @@ class MemcachedBackend(BaseBackend):
             if taken is not None:
                 return self._granted(claim, taken)
         raise self._restless(claim.key)
+
+    def _too_young(self, server: Greeted) -> float:
+        """Seconds for which it gives no lock out: its start is known to the second only, and what
+        it held before, it has forgotten.
+        """
+        return self._delay - server.age(self._runtime.now())
 
     def _granted(self, claim: Claim, taken: Handle) -> Granted:
         raw = recipe.raw_of(taken.instance[0], taken.cas)
@@ -188,7 +191,8 @@ class MemcachedBackend(BaseBackend):
                 # (L3).
                 freed = await self._replace(key, handle, recipe.FREE, recipe.FREE_FOR)
                 if freed is not None:
-                    self._handles.free(key, freed)
+                    if self._too_young(server) <= 0:  # who knows a free item does not look again
+                        self._handles.free(key, freed)
                     return bool(item.claim_id)
             elif outcome_unknown and item.barred is not None:
                 if await self._bar(claim, key, item, handle):
@@ -258,20 +262,7 @@ class MemcachedBackend(BaseBackend):
         return [LockInfo(key, (item.holder(server),))]
 
     async def inspect_all(self, prefix: str) -> list[LockInfo]:
-        """Every item of the server is listed: there is no other way to find ours."""
-        lines = await self._server.ask_list(b"lru_crawler metadump all\r\n")
-        every = [dumped(line.code) for line in lines if line.code.startswith(b"key=")]
-        keys = [key for key in every if may_begin(key, prefix)]
-        found: list[LockInfo] = []
-        for start in range(0, len(keys), AT_ONCE):
-            looks = [recipe.look(key) for key in keys[start : start + AT_ONCE]]
-            replies, server = await self._server.ask(looks)
-            found += [
-                LockInfo(item.name, (item.holder(server),))
-                for item in map(recipe.read, replies)
-                if item is not None and item.name and item.name.startswith(prefix)
-            ]
-        return found
+        return await item_dump.held(self._server, prefix)
 
     async def server(self) -> str:
         (reply,), _ = await self._server.ask([VERSION])

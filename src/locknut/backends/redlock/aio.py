@@ -16,8 +16,8 @@ from locknut.backends.redlock.questions import Question, nobody_waits
 from locknut.backends.redlock.recipe import Recipe
 from locknut.backends.redlock.rounds import Heard, Until
 from locknut.core.ports import Runtime, Signal
-from locknut.drivers.redis.inline_future import InlineFuture
 from locknut.drivers.redis.links import drop
+from locknut.runtimes.inline_future import InlineFuture
 
 
 class AsyncioBackend(RedlockBackend):

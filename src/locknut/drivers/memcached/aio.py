@@ -22,6 +22,7 @@ from locknut.drivers.memcached.settings import Settings
 from locknut.errors import BackendUnavailable
 from locknut.runtimes import sockets
 from locknut.runtimes.clock import now
+from locknut.runtimes.inline_future import InlineFuture
 
 
 class _Asked:
@@ -29,7 +30,7 @@ class _Asked:
 
     __slots__ = ("answered", "count", "due", "replies")
 
-    def __init__(self, count: int, due: float, answered: asyncio.Future[list[Reply]]):
+    def __init__(self, count: int, due: float, answered: InlineFuture):
         self.count = count
         """How many replies it takes; 0: up to the end of a list."""
         self.due = due
@@ -39,10 +40,7 @@ class _Asked:
     def take(self, reply: Reply) -> bool:
         """Whether that was its last one."""
         self.replies.append(reply)
-        done = is_last(reply) if self.count == 0 else len(self.replies) == self.count
-        if done and not self.answered.done():
-            self.answered.set_result(self.replies)
-        return done
+        return is_last(reply) if self.count == 0 else len(self.replies) == self.count
 
 
 class Stream(asyncio.Protocol):
@@ -69,7 +67,9 @@ class Stream(asyncio.Protocol):
         try:
             while self._asked and (reply := self._replies.next()) is not None:
                 if self._asked[0].take(reply):
-                    self._asked.popleft()
+                    done = self._asked.popleft()  # before its task goes on: that may ask, or abort
+                    if not done.answered.done():
+                        done.answered.set_result(done.replies)
         except (ValueError, OSError) as error:
             self.abort(error)
 
@@ -94,13 +94,14 @@ class Stream(asyncio.Protocol):
     async def ask(self, packed: bytes, count: int) -> list[Reply]:
         if self.closed or self._transport is None:
             raise unreachable(self._settings, ConnectionResetError("the connection is closed"))
-        answered: asyncio.Future[list[Reply]] = self.loop.create_future()
+        answered = InlineFuture(self.loop)
         due = self.loop.time() + self._settings.limit
         self._asked.append(_Asked(count, due, answered))
         self._transport.write(packed)
         if self._watch is None:
             self._watch = self.loop.call_at(due, self._look)
-        return await answered
+        found: list[Reply] = await answered
+        return found
 
     def _look(self) -> None:
         """End the connection if the oldest question is overdue; else look when it will be."""

@@ -19,11 +19,11 @@ from locknut.drivers.redis.endpoints import (
     Endpoint,
     overtaken,
 )
-from locknut.drivers.redis.inline_future import InlineFuture
 from locknut.drivers.redis.recovery import Recovery
 from locknut.drivers.redis.settings import Settings
 from locknut.drivers.redis.streams import Stream
 from locknut.errors import BackendUnavailable
+from locknut.runtimes.inline_future import InlineFuture
 
 T = TypeVar("T")
 

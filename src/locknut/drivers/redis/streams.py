@@ -17,10 +17,10 @@ from hiredis import HiredisError, PushNotification, ReplyError
 
 from locknut.drivers.redis import wire
 from locknut.drivers.redis.endpoints import MACHINE
-from locknut.drivers.redis.inline_future import InlineFuture
 from locknut.drivers.redis.recovery import keep_alive
 from locknut.drivers.redis.settings import Settings
 from locknut.runtimes import sockets
+from locknut.runtimes.inline_future import InlineFuture
 
 UNASKED: Final = frozenset({b"message", b"smessage", b"unsubscribe", b"sunsubscribe"})
 """Pushes that are nobody's answer. A slot that leaves its node ends the subscriptions in it."""

@@ -14,10 +14,10 @@ from locknut.backends.redis.recipe import BROKEN
 from locknut.core.ports import Signal
 from locknut.drivers.redis import wire
 from locknut.drivers.redis.endpoints import Clock, Endpoint
-from locknut.drivers.redis.inline_future import InlineFuture
 from locknut.drivers.redis.links import Link, LoopDial
 from locknut.drivers.redis.streams import Stream
 from locknut.errors import BackendError
+from locknut.runtimes.inline_future import InlineFuture
 
 
 def asyncio_foreign_backend(endpoint: Endpoint, layout: Layout, clock: Clock) -> ForeignBackend:

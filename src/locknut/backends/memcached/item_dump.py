@@ -1,0 +1,40 @@
+"""All locks of a namespace: the server has no list of ours, so every item of it is listed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from locknut.backends.memcached import recipe
+from locknut.backends.memcached.item_keys import dumped, may_begin
+from locknut.core.values import LockInfo
+from locknut.drivers.memcached.replies import Reply
+from locknut.drivers.memcached.server_identity import Greeted
+
+AT_ONCE: Final = 100
+"""Items that are looked at in one round trip."""
+_DUMP: Final = b"lru_crawler metadump all\r\n"
+
+
+class Asked(Protocol):
+    """What is needed of a server."""
+
+    async def ask(self, packed: Sequence[bytes]) -> tuple[list[Reply], Greeted]: ...
+
+    async def ask_list(self, packed: bytes) -> list[Reply]: ...
+
+
+async def held(server: Asked, prefix: str) -> list[LockInfo]:
+    """Those whose name begins so."""
+    every = [dumped(line.code) for line in await server.ask_list(_DUMP) if line.code[:4] == b"key="]
+    keys = [key for key in every if may_begin(key, prefix)]
+    found: list[LockInfo] = []
+    for start in range(0, len(keys), AT_ONCE):
+        looks = [recipe.look(key) for key in keys[start : start + AT_ONCE]]
+        replies, greeted = await server.ask(looks)
+        found += [
+            LockInfo(item.name, (item.holder(greeted),))
+            for item in map(recipe.read, replies)
+            if item is not None and item.name and item.name.startswith(prefix)
+        ]
+    return found

@@ -1,0 +1,1 @@
+"""memcached, simulated: its commands, its whole seconds, and all that it forgets."""

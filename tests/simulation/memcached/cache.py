@@ -1,0 +1,81 @@
+"""The commands of memcached that the engine sends, in plain Python: a reference to compare with.
+
+Time goes in whole seconds, and an item is gone when its second has come: so it lives for up to a
+second less than was asked for. CAS ids are counted for all items together, from 1.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Stored(NamedTuple):
+    """One item."""
+
+    value: bytes
+    cas: int
+    ends: int
+    """The second in which it is gone."""
+
+
+class Cache:
+    """What one instance of the server has."""
+
+    def __init__(self) -> None:
+        self.items: dict[bytes, Stored] = {}
+        self.last = 0
+        """The greatest CAS id."""
+
+    def run(self, packed: bytes, second: int) -> bytes:
+        """The answer to one command, in this second of the server's life."""
+        line, _, rest = packed.partition(b"\r\n")
+        verb, key, *flags = line.split(b" ")
+        found = self.items.get(key)
+        if found is not None and found.ends <= second:
+            del self.items[key]
+            found = None
+        if verb == b"ms":
+            size, *flags = flags
+            return self._set(key, rest[: int(size)], flags, found, second)
+        if verb == b"md":
+            return self._delete(key, flags, found)
+        return self._get(key, flags, found, second)
+
+    def _set(
+        self, key: bytes, value: bytes, flags: list[bytes], found: Stored | None, second: int
+    ) -> bytes:
+        wanted = _number(flags, b"C")
+        if wanted is not None and found is None:
+            return b"NF\r\n"
+        if wanted is not None and found is not None and found.cas != wanted:
+            return b"EX\r\n"
+        if b"ME" in flags and found is not None:
+            return b"NS\r\n"
+        self.last += 1
+        self.items[key] = Stored(value, self.last, second + (_number(flags, b"T") or 0))
+        return b"HD c%d\r\n" % self.last if b"c" in flags else b"HD\r\n"
+
+    def _delete(self, key: bytes, flags: list[bytes], found: Stored | None) -> bytes:
+        wanted = _number(flags, b"C")
+        if found is None:
+            return b"NF\r\n"
+        if wanted is not None and found.cas != wanted:
+            return b"EX\r\n"
+        del self.items[key]
+        return b"HD\r\n"
+
+    def _get(self, key: bytes, flags: list[bytes], found: Stored | None, second: int) -> bytes:
+        if found is None:
+            return b"EN\r\n"
+        touched = _number(flags, b"T")
+        if touched is not None:  # whatever is there: no CAS id keeps it from that
+            found = self.items[key] = found._replace(ends=second + touched)
+        told = {b"c": b" c%d" % found.cas, b"t": b" t%d" % (found.ends - second)}
+        words = b"".join(told[flag] for flag in flags if flag in told)
+        if b"v" not in flags:
+            return b"HD%b\r\n" % words
+        return b"VA %d%b\r\n%b\r\n" % (len(found.value), words, found.value)
+
+
+def _number(flags: list[bytes], letter: bytes) -> int | None:
+    return next((int(flag[1:]) for flag in flags if flag[:1] == letter and flag[1:]), None)
