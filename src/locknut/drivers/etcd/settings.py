@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 NAME: Final = "etcd"
 PORT: Final = 2379
 COMMAND_LIMIT: Final = 2.0
-"""Seconds after which a command counts as unanswered. A member without a leader would take seven."""
+"""Seconds after which a command counts as unanswered. A member without a leader takes seven."""
 _TLS: Final = (
     "ssl_ca_certs",
     "ssl_certfile",
