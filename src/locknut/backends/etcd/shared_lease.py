@@ -1,0 +1,172 @@
+"""One lease of the cluster, shared by the backends of an engine, and the claims that stand with it.
+
+Every key of ours belongs to this lease, so nothing of a process that died is left. This file does
+no I/O: `leased_link` does, in the colour of each backend. Watches call in here from any thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+from locknut.backends.etcd.claim_key import ClaimState
+from locknut.backends.etcd.lease_proof import LeaseProof
+from locknut.backends.etcd.settings import Settings
+from locknut.core.values import Claim, Notice, Renewal
+from locknut.drivers.etcd.requests import Lease
+
+
+class Aside(NamedTuple):
+    """A lease that nobody keeps alive, for what goes away by itself."""
+
+    id: int
+    until: float
+    """What is put with it before then stays long enough."""
+
+
+class SharedLease:
+    """The lease, and everything that is true only as long as it lives."""
+
+    def __init__(self, settings: Settings):
+        self.settings = settings
+        self.states: dict[str, ClaimState] = {}
+        self.id = 0
+        """The cluster's number of it; 0 while there is none."""
+        self.key = b""
+        """The key that is there as long as the lease is."""
+        self.proof = LeaseProof(float("-inf"), settings.session_ttl)
+        self.aside: Aside | None = None
+        self.closed = False
+        self._mutex = threading.RLock()  # a destructor may leave at any moment
+        self._users = 0
+        self._opening = False
+        self._gate: list[Callable[[], None]] = []
+        self._listeners: list[Callable[[str | None, Notice], None]] = []
+        self.end_watch: Callable[[], None] | None = None
+        """Ends the watch on `key`."""
+
+    def listen(self, on_notice: Callable[[str | None, Notice], None]) -> None:
+        """Call this for every notice."""
+        self._listeners.append(on_notice)
+
+    def notify(self, claim_id: str | None, what: Notice) -> None:
+        for on_notice in list(self._listeners):
+            on_notice(claim_id, what)
+
+    def state_of(self, claim: Claim) -> ClaimState:
+        """Return what is known of a claim. If there is a lease, its key is to belong to it."""
+        known = self.states.get(claim.id)
+        if known is None:
+            known = self.states[claim.id] = ClaimState(claim, self.settings.root)
+        with self._mutex:
+            if self.id and known.lease != self.id:
+                known.begin(self.id, self.key)
+        return known
+
+    def holds(self, claim: Claim) -> ClaimState | None:
+        """What is known of a claim that was granted and has not ended, as far as we know."""
+        state = self.states.get(claim.id)
+        return state if state is not None and state.granted and self.lives(state) else None
+
+    def lives(self, state: ClaimState) -> bool:
+        """Whether its lease is there, as far as we know."""
+        return state.lease == self.id != 0
+
+    # What answers prove.
+
+    def until(self) -> float:
+        return self.proof.until()
+
+    def asks(self, now: float) -> bool:
+        with self._mutex:
+            return self.proof.asks(now)
+
+    def hurry(self) -> None:
+        with self._mutex:
+            self.proof.hurry()
+
+    def kept(self, lease: Lease, sent: float, at: float) -> None:
+        with self._mutex:
+            if lease.id == self.id:
+                self.proof.kept(sent, at, lease.ttl, lease.term)
+
+    def committed(self, sent: float, term: int) -> None:
+        with self._mutex:
+            self.proof.committed(sent, term)
+
+    # Its life.
+
+    def begins_to_open(self, call: Callable[[], None]) -> bool:
+        """Whether the caller is the one to ask for a lease; or else it is called when that is
+        done, in vain or not.
+        """
+        with self._mutex:
+            if self._opening:
+                self._gate.append(call)
+                return False
+            self._opening = True
+            return True
+
+    def opened(self, lease: Lease, sent: float, key: bytes) -> bool:
+        """From now on this is the lease; False if nobody wants one any more."""
+        with self._mutex:
+            if self.closed:
+                return False
+            self.key = key
+            self.proof = LeaseProof(sent, lease.ttl)
+            self.id = lease.id
+            return True
+
+    def ends_to_open(self) -> None:
+        with self._mutex:
+            self._opening = False
+            waiting, self._gate = self._gate, []
+        for call in waiting:
+            call()
+
+    def run_out(self, now: float) -> bool:
+        """Whether the lease is over by our own clock and nobody stands with it: then a new one is
+        as good.
+        """
+        return now >= self.proof.until() and not any(
+            state.created and self.lives(state) for state in list(self.states.values())
+        )
+
+    def lost(self, lease: int) -> None:
+        """The cluster says, by a majority, that this lease is gone. From any thread."""
+        with self._mutex:
+            if lease != self.id or not lease:
+                return
+            self.id = 0
+            end_watch, self.end_watch = self.end_watch, None
+        if end_watch is not None:
+            end_watch()
+        self.notify(None, Renewal.LOST)
+        for state in list(self.states.values()):
+            state.ring()
+
+    def join(self) -> None:
+        """One more backend uses it."""
+        with self._mutex:
+            self._users += 1
+
+    def leave(self) -> bool:
+        """True for the last backend: it ends the lease."""
+        with self._mutex:
+            self._users -= 1
+            if self._users > 0 or self.closed:
+                return False
+            self.closed = True
+            self._listeners.clear()
+            return True
+
+    def forked(self) -> None:
+        """Let go in a forked child: the lease is the parent's, so nothing is sent."""
+        self._mutex = threading.RLock()
+        self.closed = True
+        self.id = 0
+        self.aside = self.end_watch = None
+        self.states.clear()
+        self._gate.clear()
+        self._listeners.clear()
