@@ -82,7 +82,13 @@ def _sql() -> tuple[Setting, dict[str, Bug]]:
     return Setting(engine.SQL), bugs.BUGS
 
 
-ENGINES = {"core": _core, "redis": _redis, "redlock": _redlock, "sql": _sql}
+def _etcd() -> tuple[Setting, dict[str, Bug]]:
+    from tests.simulation.etcd import bugs, engine
+
+    return Setting(engine.ETCD), bugs.BUGS
+
+
+ENGINES = {"core": _core, "etcd": _etcd, "redis": _redis, "redlock": _redlock, "sql": _sql}
 
 
 class Chosen(NamedTuple):

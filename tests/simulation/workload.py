@@ -50,7 +50,11 @@ class Parcel(NamedTuple):
     """Of whoever had it."""
 
 
-_NEEDED = {"fair": Capability.FAIR, "permits": Capability.PERMITS}
+_NEEDED = {
+    "fair": Capability.FAIR,
+    "permits": Capability.PERMITS,
+    "owned": Capability.OWNERS,
+}
 Give = Callable[[Parcel], None]
 
 

@@ -126,12 +126,10 @@ class SharedLease:
             call()
 
     def run_out(self, now: float) -> bool:
-        """Whether the lease is over by our own clock and nobody stands with it: then a new one is
-        as good.
+        """Whether the lease is over by our own clock and no claim stands, or may stand, with it:
+        then a new one is as good.
         """
-        return now >= self.proof.until() and not any(
-            state.created and self.lives(state) for state in list(self.states.values())
-        )
+        return now >= self.proof.until() and not any(map(self.lives, list(self.states.values())))
 
     def lost(self, lease: int) -> None:
         """The cluster says, by a majority, that this lease is gone. From any thread."""
