@@ -6,7 +6,7 @@ import ssl
 from typing import Final
 from urllib.parse import unquote
 
-from locknut.drivers.etcd import messages
+from locknut.drivers.etcd import rpc_messages as messages
 from locknut.drivers.etcd.calls import Answer
 from locknut.drivers.etcd.http2 import UNTOUCHED
 from locknut.drivers.etcd.requests import LeaseGone

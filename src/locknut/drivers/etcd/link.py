@@ -10,7 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
-from locknut.drivers.etcd import grpc_errors, messages
+from locknut.drivers.etcd import grpc_errors
+from locknut.drivers.etcd import rpc_messages as messages
 from locknut.drivers.etcd.calls import Answer
 from locknut.drivers.etcd.members import Host, Members
 from locknut.drivers.etcd.requests import Compare, Event, Lease, LeaseGone, Operation, Reply, Watch

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from locknut.drivers.etcd import messages
+from locknut.drivers.etcd import rpc_messages as messages
 from locknut.drivers.etcd.blocking_connection import Connection
 from locknut.drivers.etcd.calls import Stream
 from locknut.drivers.etcd.requests import Event, What

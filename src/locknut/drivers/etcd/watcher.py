@@ -10,7 +10,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from locknut.drivers.etcd import grpc_errors, messages
+from locknut.drivers.etcd import grpc_errors
+from locknut.drivers.etcd import rpc_messages as messages
 from locknut.drivers.etcd.blocking_connection import Connection
 from locknut.drivers.etcd.members import Members
 from locknut.drivers.etcd.requests import Event
