@@ -207,7 +207,7 @@ class LoopLink(BaseLink[Connection]):
                     make, *host, ssl=settings.tls, server_hostname=name
                 )
         except OSError as error:
-            grpc_errors.doubt(settings, error)
+            grpc_errors.doubt(settings, error, connected=False)
             raise
         self._open.add(connection)
         connection.ended.add_done_callback(lambda _: self._open.discard(connection))

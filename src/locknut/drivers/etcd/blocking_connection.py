@@ -98,5 +98,5 @@ def _opened(settings: Settings, host: Host, limit: float) -> socket.socket:
     except BaseException as error:
         made.close()
         if isinstance(error, OSError):
-            grpc_errors.doubt(settings, error)
+            grpc_errors.doubt(settings, error, connected=False)
         raise

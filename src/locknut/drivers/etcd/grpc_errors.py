@@ -29,6 +29,8 @@ _WRONG_LOGIN: Final = "authentication failed"
 _FULL: Final = "database space exceeded"
 _BUSY: Final = "too many requests"
 _NO_LEADER: Final = "etcdserver: no leader"
+_OURS_WANTED: Final = ("CERTIFICATE_REQUIRED", "ALERT_BAD_CERTIFICATE")
+"""What the server says to a client without a certificate, or with one that it does not trust."""
 
 
 def untouched(status: int, text: str) -> bool:
@@ -105,7 +107,7 @@ def unreachable(settings: Settings, error: BaseException) -> LocknutError:
             "ssl_ca_certs names the authorities to trust"
         )
         return BackendError(message, backend=NAME)
-    if isinstance(error, ssl.SSLError) and "CERTIFICATE_REQUIRED" in (error.reason or ""):
+    if isinstance(error, ssl.SSLError) and (error.reason or "").endswith(_OURS_WANTED):
         message = f"{place} wants a certificate of ours: ssl_certfile and ssl_keyfile"
         return BackendError(message, backend=NAME)
     why = str(error) or type(error).__name__
@@ -116,13 +118,14 @@ def unreachable(settings: Settings, error: BaseException) -> LocknutError:
     return BackendUnavailable(f"no answer from the etcd at {place}: {why}{hint}", backend=NAME)
 
 
-def doubt(settings: Settings, error: BaseException) -> None:
+def doubt(settings: Settings, error: BaseException, *, connected: bool = True) -> None:
     """Say what may be behind it that a connection was not even greeted."""
     if isinstance(error, ConnectionRefusedError | LocknutError):
         return
     if settings.tls is None:
-        error.add_note("does it want TLS? Then the URL begins with etcd+tls://")
-    elif isinstance(error, ssl.SSLError):
+        if connected:
+            error.add_note("does it want TLS? Then the URL begins with etcd+tls://")
+    elif not connected:
         error.add_note("does it speak TLS at this port?")
     else:  # it hung up right behind the handshake
         error.add_note("it may want a certificate of ours: ssl_certfile and ssl_keyfile")

@@ -64,15 +64,15 @@ class Http2:
         self._window = 65535
         self._received = 0
         self._blocked: list[Stream] = []
-        self._thanks: list[bytes] = []
-        """What goes first, but need not go at once."""
+        self._output: list[bytes] = []
         settings = _SETTING.pack(1, 0) + _SETTING.pack(2, 0)
         settings += _SETTING.pack(_FIRST_WINDOW, _WIDEST)
-        self._output = [
+        self._thanks = [
             _PREFACE,
             frame(_SETTINGS, 0, 0, settings),
             frame(_WINDOW, 0, 0, _NUMBER.pack(_WIDEST - 65535)),
         ]
+        """What goes before all requests, but need not go at once."""
 
     def take_output(self) -> bytes:
         """What is to be sent now."""
