@@ -1,33 +1,61 @@
-"""Which member of the cluster is spoken to, as all links of an engine know it."""
+"""The members of a cluster as all links of an engine know them: whom to ask, and as whom.
+
+Callers and the keeper have links of their own. A member that was silent to one of them is not asked
+by the other either, and a login serves both.
+"""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from typing import Final
+from weakref import WeakMethod
 
-from locknut.drivers.etcd.settings import Settings
+from locknut.drivers.etcd import hpack
+from locknut.drivers.etcd.settings import Settings, shown
+
+Host = tuple[str, int]
+_MOST_HEADS: Final = 64
 
 
 class Members:
-    """The hosts of a URL, and the one that commands go to now."""
+    """The hosts of a URL, the one that commands go to now, and the login."""
 
     def __init__(self, settings: Settings):
         self.hosts = settings.hosts
         self._mutex = threading.RLock()  # a finalizer may come in
         self._chosen = 0
-        self._ids: dict[int, tuple[str, int]] = {}
+        self._ids: dict[int, Host] = {}
         """Which member answered at which host."""
+        self._on_change: list[WeakMethod[Callable[[], None]]] = []
+        self._scheme = b"https" if settings.tls else b"http"
+        self._heads: dict[tuple[str, bytes, Host], bytes] = {}
+        self.login_wanted = bool(settings.username)
+        self.ticket: bytes | None = None
+        """What the last login was answered by; None: log in first. Empty: nobody need log in."""
 
     @property
-    def chosen(self) -> tuple[str, int]:
+    def chosen(self) -> Host:
         return self.hosts[self._chosen]
 
-    def leave(self, host: tuple[str, int]) -> None:
+    def follow(self, changed: Callable[[], None]) -> None:
+        """Have this bound method called, on any thread, when another member is chosen."""
+        with self._mutex:
+            self._on_change = [each for each in self._on_change if each() is not None]
+            self._on_change.append(WeakMethod(changed))
+
+    def leave(self, host: Host) -> None:
         """It was silent, or said that it cannot answer: from now on the next one is asked."""
         with self._mutex:
-            if self.hosts[self._chosen] == host:
-                self._chosen = (self._chosen + 1) % len(self.hosts)
+            if self.hosts[self._chosen] != host or len(self.hosts) == 1:
+                return
+            self._chosen = (self._chosen + 1) % len(self.hosts)
+        for each in list(self._on_change):
+            changed = each()
+            if changed is not None:
+                changed()
 
-    def answered(self, host: tuple[str, int], member: int) -> None:
+    def answered(self, host: Host, member: int) -> None:
         """Note which member it is: `move_on` names members."""
         if self._ids.get(member) != host:
             self._ids[member] = host
@@ -36,3 +64,33 @@ class Members:
         host = self._ids.get(member)
         if host is not None:
             self.leave(host)
+
+    def logged_out(self, ticket: bytes) -> None:
+        """The cluster knows it no more."""
+        if self.ticket == ticket:
+            self.ticket = None
+
+    def head(self, path: str, host: Host, ticket: bytes) -> bytes:
+        """What a request to this host begins with."""
+        found = self._heads.get((path, ticket, host))
+        if found is None:
+            if len(self._heads) >= _MOST_HEADS:  # of logins that have run out
+                self._heads.clear()
+            found = self._packed(path, host, ticket)
+            self._heads[path, ticket, host] = found
+        return found
+
+    def _packed(self, path: str, host: Host, ticket: bytes) -> bytes:
+        headers = [
+            (b":method", b"POST"),
+            (b":scheme", self._scheme),
+            (b":path", path.encode()),
+            (b":authority", shown(host).encode()),
+            (b"te", b"trailers"),
+            (b"content-type", b"application/grpc"),
+            (b"user-agent", b"locknut"),
+            (b"hasleader", b"true"),  # or a member that was cut off would not say so for long
+        ]
+        if ticket:
+            headers.append((b"token", ticket))
+        return hpack.packed(headers)

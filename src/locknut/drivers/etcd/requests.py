@@ -8,7 +8,8 @@ blocking one ends in its first step. A command
 * is sent once: what was sent and not answered raises BackendUnavailable, its outcome is unknown,
   and the next command goes to another member. Only what was surely not done (no connection could be
   made, a login had run out) is tried again, at the next member or with a new login;
-* raises BackendError if the cluster said no, ConfigurationError if the login or a right is missing.
+* raises BackendError if the cluster said no (LeaseGone if it was because of the lease of a put),
+  ConfigurationError if the login or a right is missing.
 """
 
 from __future__ import annotations
@@ -16,6 +17,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
+
+from locknut.errors import BackendError
+
+
+class LeaseGone(BackendError):
+    """Nothing was done: the lease of a put has run out, or was revoked."""
 
 
 class KeyValue(NamedTuple):
@@ -213,9 +220,9 @@ class Link(Protocol):
         *,
         end: bytes = b"",
     ) -> Watch:
-        """Call `on_event` for each change from this revision on, once and in order, from any
-        thread. It must not block. A connection that is lost is made again and goes on where the
-        last one ended. All watches share one connection.
+        """Call `on_event` for each change from this revision (1 or more) on, once and in order,
+        from any thread. It must not block. A connection that is lost is made again, and goes on
+        where the last one ended. All watches share one connection.
         """
 
     def move_on(self, member: int) -> None:
