@@ -17,13 +17,13 @@ from tests.simulation.memory.node import bare
 from tests.simulation.process import Process, SimRuntime
 
 SESSION_TTL = 3.0
-SETTINGS = Settings(settings.Settings(tuple(("m", n) for n in range(MEMBERS))), b"", SESSION_TTL)
+HOSTS = settings.Settings(tuple(("m", n) for n in range(MEMBERS)))
 
 
 class SimEtcd(EtcdBackend):
     """One client's backend."""
 
-    link_type: ClassVar[type[SimLink]] = SimLink
+    session_ttl: ClassVar[float] = SESSION_TTL
     capabilities = CLUSTER
     min_ttl = 0.001
 
@@ -32,9 +32,9 @@ class SimEtcd(EtcdBackend):
         self._cluster = cluster
         shared = cluster.shared.get(process.name)
         if shared is None:
-            shared = cluster.shared[process.name] = SharedLease(SETTINGS)
+            shared = cluster.shared[process.name] = SharedLease(Settings(HOSTS, b"", self.session_ttl))
         first = cluster.world.random.randrange(MEMBERS)
-        super().__init__(self.link_type(process, cluster, [first]), shared, SimRuntime(process))
+        super().__init__(SimLink(process, cluster, [first]), shared, SimRuntime(process))
         cluster.backends.append(self)
 
     def _by(self, *claims: Claim, breaks: str = "") -> SimEtcd:
@@ -93,3 +93,9 @@ class SimEtcd(EtcdBackend):
         if not self._process.dead:
             for claim_id, state in self.shared.states.items():
                 yield bare(state.claim.key), claim_id, "a claim in the client"
+
+
+class Brief(SimEtcd):
+    """With a lease that most holds outlast, if nobody keeps it alive."""
+
+    session_ttl = 1.0

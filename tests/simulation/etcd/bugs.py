@@ -16,7 +16,7 @@ from locknut.core import pacing
 from locknut.core.values import Answer, Claim, Granted, Mode, Renewal, Renewed
 from locknut.drivers.etcd.requests import Compare
 from tests.simulation.bugs import Bug
-from tests.simulation.etcd.backend import SESSION_TTL, SimEtcd
+from tests.simulation.etcd.backend import SESSION_TTL, Brief, SimEtcd
 from tests.simulation.etcd.cluster import Cluster
 from tests.simulation.etcd.engine import ETCD
 from tests.simulation.etcd.faults import EtcdFaults
@@ -45,10 +45,11 @@ def behaves(
     size: Size = FULL,
 ) -> Bug:
     """The client does something else."""
-    return Bug(replace(ETCD, backend=backend), rules, faults, only, sound=ETCD, size=size)
+    sound = _BRIEF if issubclass(backend, Brief) else ETCD
+    return Bug(replace(sound, backend=backend), rules, faults, only, sound=sound, size=size)
 
 
-class KeepsAliveOnly(SimEtcd):
+class KeepsAliveOnly(Brief):
     """A keep-alive that is answered is a renewal, as in most clients of etcd."""
 
     async def renew(self, claims: Sequence[Claim]) -> list[Renewed]:
@@ -175,10 +176,11 @@ def beside_writers(verdict: Any) -> Callable[[Sequence[Contender], Mode, int], V
     return nearest
 
 
-_CUT_OFF = EtcdFaults(leader_cut_off=0.4, processes_stop=0.3)
+_CUT_OFF = EtcdFaults(leader_cut_off=0.4)
 _LATE = EtcdFaults(late=0.1, slow=0.1)
 _STOPS = EtcdFaults(processes_stop=1.0, slow=0.2)
 _STINGY = replace(ETCD, node=Stingy)
+_BRIEF = replace(ETCD, backend=Brief, ttls=(0.3, 0.5))
 
 BUGS: dict[str, Bug] = {
     "etcd-keep-alive-believed": behaves(KeepsAliveOnly, "ad", _CUT_OFF),
@@ -190,7 +192,8 @@ BUGS: dict[str, Bug] = {
     "etcd-from-the-answer": believed(
         Patch(LeaseProof, "kept", from_the_answer),
         rules="ad",
-        faults=EtcdFaults(processes_stop=3.0, slow=0.3),
+        faults=EtcdFaults(processes_stop=4.0, slow=0.8),
+        sound=_BRIEF,
     ),
     "etcd-requested-ttl": believed(
         Patch(SharedLease, "opened", as_requested),
