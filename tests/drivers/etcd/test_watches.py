@@ -124,14 +124,9 @@ def test_many_watches_share_one_connection(
         assert proxy.accepted == 2, "one for the commands, one for the watches"
         proxy.cut()
         for name, each in heard.items():
-            told = put_patiently_at(colour, link, name)
-            assert each.next().key == name
-        assert told
-
-
-def put_patiently_at(colour: Colour, link: Link, key: bytes) -> int:
-    put_patiently(colour, link)
-    return put(colour, link, key)
+            put_patiently(colour, link)
+            told = put(colour, link, name)
+            assert each.next() == Event(What.CHANGED, name, told)
 
 
 @pytest.mark.faults

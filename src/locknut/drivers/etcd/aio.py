@@ -116,24 +116,22 @@ class Connection(asyncio.Protocol):
         self._transport.write(self._http2.take_output())
         if self._timer is None:
             self._timer = self.loop.call_at(due, self._look)
-        try:
-            await asyncio.shield(answer.answered)
-        finally:
-            self._asked.pop(answer, None)
+        await asyncio.shield(answer.answered)
+        self._asked.pop(answer, None)  # not before: a caller that is cancelled still waits for it
         return answer, sent
 
     def _look(self) -> None:
         """Give up what is overdue; look again when the next one will be."""
         self._timer = None
         for answer in list(self._asked):
-            if answer.answered.done():
-                continue
-            if answer.due > self.loop.time():
-                self._timer = self.loop.call_at(answer.due, self._look)
-                break
-            self.leaving = True
-            self._http2.cancel(answer)
-            answer.fail(TimeoutError())
+            if not answer.answered.done():
+                if answer.due > self.loop.time():
+                    self._timer = self.loop.call_at(answer.due, self._look)
+                    break
+                self.leaving = True
+                self._http2.cancel(answer)
+                answer.fail(TimeoutError())
+            self._asked.pop(answer)
         self._acknowledge()
         self._close_when_done()
 

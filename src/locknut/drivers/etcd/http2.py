@@ -246,10 +246,10 @@ class Http2:
     def _go_away(self, _: int, __: int, payload: bytes) -> None:
         last = _NUMBER.unpack_from(payload)[0] & _WIDEST
         self.leaving = True
+        while self.waiting:  # first, or the end of another would open them
+            self.waiting.popleft()[0].end(UNTOUCHED, "the server is leaving")
         for number in [number for number in self.streams if number > last]:
             self._ended(number, UNTOUCHED, "the server is leaving")
-        while self.waiting:
-            self.waiting.popleft()[0].end(UNTOUCHED, "the server is leaving")
 
     def _ended(self, number: int, status: int, text: str) -> None:
         stream = self.streams.pop(number, None)

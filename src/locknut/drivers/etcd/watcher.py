@@ -57,9 +57,11 @@ class Watcher:
             self._changed.append(watch.number)
             starts = self._bell is None and not self._stopped
             if starts:
-                self._bell, woken = sockets.open_pair()
-                self._bell.setblocking(False)
-                self._start(self._bell, woken)
+                try:
+                    self._start()
+                except BaseException:  # an interrupt: without a bell the thread ends, if it began
+                    self._bell = None
+                    raise
         if not starts:
             self._wake()
         return watch
@@ -87,10 +89,12 @@ class Watcher:
             with suppress(OSError):  # it is awake anyway, or over
                 bell.send(b"x")
 
-    def _start(self, bell: socket.socket, woken: socket.socket) -> None:
-        run = self._run
+    def _start(self) -> None:
+        bell, woken = sockets.open_pair()
+        bell.setblocking(False)
+        self._bell = bell
         thread = threading.Thread(
-            target=run, args=(bell, woken), name="locknut-etcd-watches", daemon=True
+            target=self._run, args=(bell, woken), name="locknut-etcd-watches", daemon=True
         )
         try:
             thread.start()
@@ -111,6 +115,9 @@ class Watcher:
                     self._members.leave(host)
                     _spoke(None, woken, PAUSE)
         finally:
+            with self.guard:
+                if self._bell is bell:  # an error of another's: the next watch begins anew
+                    self._bell = None
             bell.close()
             woken.close()
 
