@@ -32,7 +32,9 @@ class SimEtcd(EtcdBackend):
         self._cluster = cluster
         shared = cluster.shared.get(process.name)
         if shared is None:
-            shared = cluster.shared[process.name] = SharedLease(Settings(HOSTS, b"", self.session_ttl))
+            shared = cluster.shared[process.name] = SharedLease(
+                Settings(HOSTS, b"", self.session_ttl)
+            )
         first = cluster.world.random.randrange(MEMBERS)
         super().__init__(SimLink(process, cluster, [first]), shared, SimRuntime(process))
         cluster.backends.append(self)

@@ -8,13 +8,11 @@ from typing import Any
 
 from locknut.backends.etcd import key_names, key_swaps, recipe
 from locknut.backends.etcd.backend import EtcdBackend
-from locknut.backends.etcd.lease_proof import LeaseProof
 from locknut.backends.etcd.leased_link import LeasedLink
 from locknut.backends.etcd.recipe import Contender, Verdict
 from locknut.backends.etcd.shared_lease import SharedLease
-from locknut.core import pacing
 from locknut.core.values import Answer, Claim, Granted, Mode, Renewal, Renewed
-from locknut.drivers.etcd.requests import Compare
+from locknut.drivers.etcd.requests import Compare, Relation, Target
 from tests.simulation.bugs import Bug
 from tests.simulation.etcd.backend import SESSION_TTL, Brief, SimEtcd
 from tests.simulation.etcd.cluster import Cluster
@@ -65,10 +63,10 @@ class BelievesTheRing(SimEtcd):
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:
         state = self.shared.states.get(claim.id)
-        if state is not None and state.created and state.signal is not None:
-            if state.look is None:
-                state.granted = True
-                return Granted(state.created, claim.ttl)
+        waited = state is not None and state.created and state.signal is not None
+        if state is not None and waited and state.look is None:
+            state.granted = True
+            return Granted(state.created, claim.ttl)
         return await super().attempt(claim, patience)
 
 
@@ -86,26 +84,6 @@ class Stingy(Cluster):
 
     def granted(self, ttl: int, lease: int) -> tuple[int, int]:
         return super().granted(max(1, ttl - 1), lease)
-
-
-def any_term(_: Any) -> Callable[[LeaseProof, float, int], None]:
-    """Whatever was committed after a keep-alive proves it, in whichever term."""
-
-    def committed(proof: LeaseProof, sent: float, term: int) -> None:  # noqa: ARG001
-        for kept in [each for each in proof._kept if each.at <= sent]:
-            proof._until = max(proof._until, pacing.validity(kept.sent, kept.ttl))
-            proof._kept.remove(kept)
-
-    return committed
-
-
-def from_the_answer(kept: Any) -> Callable[..., None]:
-    """The time of a lease counts from when the keep-alive was answered."""
-
-    def answered(proof: LeaseProof, sent: float, at: float, ttl: float, term: int) -> None:  # noqa: ARG001
-        kept(proof, at, at, ttl, term)
-
-    return answered
 
 
 def as_requested(opened: Any) -> Callable[..., bool]:
@@ -127,11 +105,11 @@ def kept_as_requested(kept: Any) -> Callable[..., None]:
 
 def lease_alone(_: Any) -> Callable[[bytes, int, str], bytes]:
     """The name of a key is that of its lease, as in etcd's own clients."""
-    return lambda prefix, lease, claim_id: b"%s%x" % (prefix, lease)  # noqa: ARG005
+    return lambda prefix, lease, claim_id: b"%s%x" % (prefix, lease)
 
 
 def anybodys(_: Any) -> Callable[[bytes], str]:
-    return lambda key: "0" * 32  # noqa: ARG005
+    return lambda key: "0" * 32
 
 
 def with_its_id(shown: Any) -> Callable[..., bytes]:
@@ -143,17 +121,7 @@ def with_its_id(shown: Any) -> Callable[..., bytes]:
 
 
 def nothing_compared(_: Any) -> Callable[[Any], list[Compare]]:
-    return lambda state: []  # noqa: ARG005
-
-
-def last_permit_only(verdict: Any) -> Callable[[Sequence[Contender], Mode, int], Verdict]:
-    """Who waits for a permit watches whoever came last before it."""
-
-    def watches_one(ahead: Sequence[Contender], mode: Mode, permits: int) -> Verdict:
-        found: Verdict = verdict(ahead, mode, permits)
-        return found._replace(behind=found.behind[-1:])
-
-    return watches_one
+    return lambda state: []
 
 
 def successor(verdict: Any) -> Callable[[Sequence[Contender], Mode, int], Verdict]:
@@ -164,6 +132,11 @@ def successor(verdict: Any) -> Callable[[Sequence[Contender], Mode, int], Verdic
         return found
 
     return first_only
+
+
+def whatever_it_is(_: Any) -> Callable[[bytes, int], Compare]:
+    """A detached key is taken over without a look at whether somebody else was faster."""
+    return lambda key, _: Compare(key, Target.VERSION, Relation.GREATER, 0)
 
 
 def beside_writers(verdict: Any) -> Callable[[Sequence[Contender], Mode, int], Verdict]:
@@ -184,17 +157,6 @@ _BRIEF = replace(ETCD, backend=Brief, ttls=(0.3, 0.5))
 
 BUGS: dict[str, Bug] = {
     "etcd-keep-alive-believed": behaves(KeepsAliveOnly, "ad", _CUT_OFF),
-    "etcd-any-term": believed(
-        Patch(LeaseProof, "committed", any_term),
-        rules="ad",
-        faults=EtcdFaults(leader_cut_off=0.6, processes_stop=2.0),
-    ),
-    "etcd-from-the-answer": believed(
-        Patch(LeaseProof, "kept", from_the_answer),
-        rules="ad",
-        faults=EtcdFaults(processes_stop=4.0, slow=0.8),
-        sound=_BRIEF,
-    ),
     "etcd-requested-ttl": believed(
         Patch(SharedLease, "opened", as_requested),
         Patch(SharedLease, "kept", kept_as_requested),
@@ -212,11 +174,14 @@ BUGS: dict[str, Bug] = {
         faults=_LATE,
     ),
     "etcd-no-tombstone": behaves(LeavesNoTombstone, "g", EtcdFaults(late=0.2)),
-    "etcd-one-permit-watched": believed(
-        Patch(recipe, "verdict", last_permit_only), rules="f", only=("permits",)
-    ),
     "etcd-wrong-predecessor": believed(
         Patch(recipe, "verdict", successor), rules="abdefg", only=("fair",), size=BOUT
+    ),
+    "etcd-swap-without-comparing": believed(
+        Patch(key_swaps, "modified", whatever_it_is),
+        rules="abde",
+        faults=EtcdFaults(slow=0.3),
+        only=("parcel",),
     ),
     "etcd-reader-beside-writer": believed(
         Patch(recipe, "verdict", beside_writers), rules="a", only=("shelf",)

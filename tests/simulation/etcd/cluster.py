@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from locknut.core.values import LockInfo
 from locknut.drivers.etcd.requests import Event
+from locknut.errors import BackendError
 from tests.simulation.checker.history import Kind
 from tests.simulation.etcd.faults import EtcdFaults
 from tests.simulation.etcd.line_holds import LineView
@@ -79,7 +80,10 @@ class Cluster(Node):
         member = self.members[question.member]
         if member.cut_off or self.leader is None or self.leader.cut_off or not self.up:
             return
-        question.answered(self._do(question), member.term)
+        try:
+            question.answered(self._do(question), member.term)
+        except BackendError as refused:
+            question.refused(refused)
 
     def _do(self, question: Question) -> Any:
         answer = question.run(self)
@@ -96,7 +100,7 @@ class Cluster(Node):
         if not self.up:
             return
         if member.leads and (member.cut_off or member is not self.leader):
-            self.world.faults["deposed_leader_believed_asked"] += 1
+            self.world.faults["deposed_leader_asked"] += 1
             question.answered(member.leases.get(lease, 0), term)
         elif not member.cut_off and self.leader is not None and not self.leader.cut_off:
             ttl = self.agreed.leases.get(lease, 0)

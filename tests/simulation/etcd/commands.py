@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from locknut.drivers.etcd.requests import Compare, Event, Lease, Operation, Reply, What
-from locknut.errors import BackendUnavailable
+from locknut.errors import BackendError, BackendUnavailable
 from tests.simulation.coroutines import Died, Future
 from tests.simulation.etcd.cluster import MEMBERS
 from tests.simulation.etcd.store import within
@@ -58,6 +58,10 @@ class Question:
     def answered(self, what: Any, term: int) -> None:
         process, network = self._link.process, self._link.cluster.network
         network.reply(lambda: process.soon(lambda: self._answer.resolve((what, term))))
+
+    def refused(self, error: BackendError) -> None:
+        process, network = self._link.process, self._link.cluster.network
+        network.reply(lambda: process.soon(lambda: self._answer.fail(error)))
 
     def _unanswered(self) -> None:
         if not self._answer.done:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import lru_cache
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -50,10 +51,13 @@ class LineView(SimStore):
         for found in self._cluster.agreed.keys.values():
             place = key_names.place(b"", found.key)
             if place is not None:
-                lines[place].append(recipe.contender(found))
+                lines[place].append(_read(found))
         for place, line in lines.items():
             line.sort(key=lambda each: each.created)
             yield place.key, line
+
+
+_read = lru_cache(1024)(recipe.contender)
 
 
 def _nothing(*_: object) -> None:

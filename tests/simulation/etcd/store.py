@@ -13,6 +13,7 @@ from locknut.drivers.etcd.requests import (
     Delete,
     Event,
     KeyValue,
+    LeaseGone,
     Operation,
     Put,
     Range,
@@ -63,7 +64,7 @@ class Store:
             raise BackendError("duplicate key given in txn request", backend="etcd")
         for each in chosen:
             if isinstance(each, Put) and each.lease and each.lease not in self.leases:
-                raise BackendError("requested lease not found", backend="etcd")
+                raise LeaseGone("requested lease not found", backend="etcd")
         after = self.revision + 1
         changes: list[Event] = []
         answers = [self._do(each, after, changes) for each in chosen]

@@ -102,11 +102,12 @@ class EtcdBackend(LeasedLink, BaseBackend):
     async def granted(self, state: ClaimState) -> Answer:
         """Grant for as long as the lease is proven to live; Busy if that is not long enough."""
         claim = state.claim
-        if not await self.prove(self.enough(claim)) or not self.shared.lives(state):
+        until = self.shared.vouches(state) if await self.prove(self.enough(claim)) else 0.0
+        if until <= self.now():
             return Busy(SOON)
         state.granted = True
         state.forget_watches()
-        return Granted(state.created, claim.ttl or self.max_ttl, None, self.shared.until())
+        return Granted(state.created, claim.ttl or self.max_ttl, None, until)
 
     def enough(self, claim: Claim) -> float:
         """For how long the lease must be proven to live for a grant to be worth something."""
@@ -136,7 +137,7 @@ class EtcdBackend(LeasedLink, BaseBackend):
     async def _read(self, held: list[ClaimState]) -> set[str] | None:
         """Which of these have their keys still; None if the lease is gone, which is told to all."""
         there: set[str] = set()
-        lease, key = self.shared.id, self.shared.key
+        lease, key = self.shared.session
         for start in range(0, len(held), CHUNK):
             chunk = held[start : start + CHUNK]
             keys = [Range(each.key, keys_only=True) for each in chunk]
@@ -159,11 +160,13 @@ class EtcdBackend(LeasedLink, BaseBackend):
         self, claim: Claim, held: dict[str, ClaimState], there: set[str], sent: float
     ) -> Renewed:
         state = held.get(claim.id)
-        if state is not None and not self.shared.lives(state):
-            return Renewal.UNKNOWN  # the end of a lease is told to all, and not as a break
-        if state is None or claim.id not in there:
+        if state is None:
             return Renewal.LOST
-        until = self.shared.until()
+        until = self.shared.vouches(state)
+        if until == 0:
+            return Renewal.UNKNOWN  # the end of a lease is told to all, and not as a break
+        if claim.id not in there:
+            return Renewal.LOST
         if until <= self.now():
             return Renewal.UNKNOWN
         full = pacing.validity(sent, claim.ttl or self.max_ttl)

@@ -22,7 +22,6 @@ from locknut.drivers.etcd.requests import (
     Range,
     after,
     created,
-    leased,
     modified,
 )
 from locknut.errors import LocknutError
@@ -33,8 +32,10 @@ if TYPE_CHECKING:
 
 
 def still_ours(state: ClaimState) -> list[Compare]:
-    """The key is the one that we made or took over, and nobody else has it since."""
-    return [created(state.key, state.created), leased(state.key, state.lease)]
+    """The key is the one that we made or took over. Its lease may be another one, if the answer to
+    a detach was lost; nobody else can have it, because nobody was given the text.
+    """
+    return [created(state.key, state.created)]
 
 
 async def downgrade(link: LeasedLink, claim: Claim) -> bool:

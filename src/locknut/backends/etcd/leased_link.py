@@ -15,12 +15,13 @@ from contextlib import suppress
 from typing import Any, Final
 
 from locknut.backends.etcd import key_names
-from locknut.backends.etcd.shared_lease import Aside, SharedLease
+from locknut.backends.etcd.shared_lease import NONE, Aside, SharedLease
 from locknut.core.ports import Runtime
 from locknut.core.values import Claim, Mode
 from locknut.drivers.etcd.requests import (
     Compare,
     Event,
+    LeaseGone,
     Link,
     Operation,
     Put,
@@ -55,8 +56,15 @@ class LeasedLink:
         then: Sequence[Operation],
         otherwise: Sequence[Operation] = (),
     ) -> Reply:
+        """As that of the link. A lease of ours that is gone before anything was put with it counts
+        as no answer: the core asks again, with another one.
+        """
         sent = self.now()
-        reply = await self.link.transact(compares, then, otherwise)
+        try:
+            reply = await self.link.transact(compares, then, otherwise)
+        except LeaseGone as error:
+            self.shared.aside = None
+            raise self.unavailable() from error
         self.shared.committed(sent, reply.term)
         return reply
 
@@ -83,10 +91,11 @@ class LeasedLink:
         It may be a leader of the past, so that alone is no proof either.
         """
         shared, sent = self.shared, self.now()
-        if not shared.asks(sent):
+        ours = shared.id
+        if not ours or not shared.asks(sent):
             return True
         try:
-            lease = await self.link.keep_alive(shared.id)
+            lease = await self.link.keep_alive(ours)
         except BaseException:
             shared.hurry()
             raise
@@ -105,9 +114,12 @@ class LeasedLink:
                 return True
             shared.hurry()
             await self.keep_alive()
-            reply = await self.transact([], [Range(shared.key, keys_only=True)])
+            lease, key = shared.session
+            if not lease:
+                return False
+            reply = await self.transact([], [Range(key, keys_only=True)])
             if not reply.answers[0]:
-                shared.lost(shared.id)
+                shared.lost(lease)
                 return False
             if shared.until() - self.now() < enough:
                 self.link.move_on(reply.member)
@@ -138,9 +150,9 @@ class LeasedLink:
         lease = await link.grant(math.ceil(shared.settings.session_ttl))
         key = key_names.session(shared.settings.root, claim, lease.id)
         try:
-            reply = await link.transact([created(key, 0)], [Put(key, b"", lease.id)])
+            reply = await self.transact([created(key, 0)], [Put(key, b"", lease.id)])
             opened = shared.opened(lease, sent, key)
-        except BaseException:
+        except LocknutError:
             with suppress(LocknutError):
                 await link.revoke(lease.id)
             raise
@@ -152,19 +164,19 @@ class LeasedLink:
     def watch_lease(self, revision: int) -> None:
         """Be told at once when the lease is revoked or runs out."""
         shared = self.shared
-        lease = shared.id
+        lease, key = shared.session
 
         def ended(event: Event) -> None:
             if event.what is What.DELETED:
                 shared.lost(lease)
 
-        shared.end_watch = self.link.watch(shared.key, revision + 1, ended).close
+        shared.end_watch = self.link.watch(key, revision + 1, ended).close
 
     async def end(self) -> None:
         """The last backend closes: nothing of ours stays there."""
         shared = self.shared
         lease, aside = shared.id, shared.aside
-        shared.id, shared.aside = 0, None
+        shared.session, shared.aside = NONE, None
         if lease:
             with suppress(LocknutError):  # or else it ends by itself
                 await self.link.revoke(lease)

@@ -6,15 +6,26 @@ no I/O: `leased_link` does, in the colour of each backend. Watches call in here 
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from locknut.backends.etcd.claim_key import ClaimState
 from locknut.backends.etcd.lease_proof import LeaseProof
 from locknut.backends.etcd.settings import Settings
 from locknut.core.values import Claim, Notice, Renewal
 from locknut.drivers.etcd.requests import Lease
+
+
+class Session(NamedTuple):
+    """A lease of ours, and the key that is there as long as the lease is."""
+
+    lease: int
+    key: bytes
+
+
+NONE: Final = Session(0, b"")
 
 
 class Aside(NamedTuple):
@@ -31,10 +42,8 @@ class SharedLease:
     def __init__(self, settings: Settings):
         self.settings = settings
         self.states: dict[str, ClaimState] = {}
-        self.id = 0
-        """The cluster's number of it; 0 while there is none."""
-        self.key = b""
-        """The key that is there as long as the lease is."""
+        self.session = NONE
+        """In one piece, because several threads look at it and replace it."""
         self.proof = LeaseProof(float("-inf"), settings.session_ttl)
         self.aside: Aside | None = None
         self.closed = False
@@ -44,7 +53,12 @@ class SharedLease:
         self._gate: list[Callable[[], None]] = []
         self._listeners: list[Callable[[str | None, Notice], None]] = []
         self.end_watch: Callable[[], None] | None = None
-        """Ends the watch on `key`."""
+        """Ends the watch on the key of the session."""
+
+    @property
+    def id(self) -> int:
+        """The cluster's number of the lease; 0 while there is none."""
+        return self.session.lease
 
     def listen(self, on_notice: Callable[[str | None, Notice], None]) -> None:
         """Call this for every notice."""
@@ -60,8 +74,8 @@ class SharedLease:
         if known is None:
             known = self.states[claim.id] = ClaimState(claim, self.settings.root)
         with self._mutex:
-            if self.id and known.lease != self.id:
-                known.begin(self.id, self.key)
+            if self.session.lease not in (0, known.lease):
+                known.begin(*self.session)
         return known
 
     def holds(self, claim: Claim) -> ClaimState | None:
@@ -78,6 +92,11 @@ class SharedLease:
     def until(self) -> float:
         return self.proof.until()
 
+    def vouches(self, state: ClaimState) -> float:
+        """Until when the key of this claim is sure to stand, if it stands now; 0: it does not."""
+        with self._mutex:  # or else a new lease might vouch for a key of the old one
+            return self.proof.until() if self.lives(state) else 0.0
+
     def asks(self, now: float) -> bool:
         with self._mutex:
             return self.proof.asks(now)
@@ -89,7 +108,7 @@ class SharedLease:
     def kept(self, lease: Lease, sent: float, at: float) -> None:
         with self._mutex:
             if lease.id == self.id:
-                self.proof.kept(sent, at, lease.ttl, lease.term)
+                self.proof.kept(sent, at, self._counted(lease), lease.term)
 
     def committed(self, sent: float, term: int) -> None:
         with self._mutex:
@@ -113,10 +132,15 @@ class SharedLease:
         with self._mutex:
             if self.closed:
                 return False
-            self.key = key
-            self.proof = LeaseProof(sent, lease.ttl)
-            self.id = lease.id
+            self.proof = LeaseProof(sent, self._counted(lease))
+            self.session = Session(lease.id, key)
             return True
+
+    def _counted(self, lease: Lease) -> float:
+        """The time that is counted on: what was granted, if it is less than was asked for. A member
+        may grant more because of its own settings, and the next leader may not know of that.
+        """
+        return min(lease.ttl, math.ceil(self.settings.session_ttl))
 
     def ends_to_open(self) -> None:
         with self._mutex:
@@ -136,7 +160,7 @@ class SharedLease:
         with self._mutex:
             if lease != self.id or not lease:
                 return
-            self.id = 0
+            self.session = NONE
             end_watch, self.end_watch = self.end_watch, None
         if end_watch is not None:
             end_watch()
@@ -163,7 +187,7 @@ class SharedLease:
         """Let go in a forked child: the lease is the parent's, so nothing is sent."""
         self._mutex = threading.RLock()
         self.closed = True
-        self.id = 0
+        self.session = NONE
         self.aside = self.end_watch = None
         self.states.clear()
         self._gate.clear()
