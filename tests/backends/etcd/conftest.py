@@ -1,4 +1,4 @@
-"""What the tests of the etcd engine share: addresses, claims, `etcdctl lock` beside us, patience."""
+"""What the tests of the etcd engine share: places, claims, `etcdctl lock` beside us, patience."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from functools import partial
 
 import pytest
 
@@ -81,8 +82,8 @@ def test_we_are_woken_on_a_loop(server: EtcdServer, url: str, path: str) -> None
             with etcdctl_lock(server, f"{path}/locknut/x") as other:
                 await asyncio.to_thread(other.key)
                 waiter = asyncio.create_task(locks.lock("x").acquire(timeout=PATIENCE))
-                while len(await asyncio.to_thread(line, server, path)) < 2:
-                    await asyncio.sleep(0.01)
+                stands = partial(eventually, lambda: len(line(server, path)) == 2, "in line")
+                await asyncio.to_thread(stands)
                 await asyncio.to_thread(other.let_go)
                 lease = await asyncio.wait_for(waiter, AT_ONCE)
                 assert lease is not None
@@ -124,11 +125,14 @@ def test_all_stand_in_one_line(server: EtcdServer, url: str, path: str) -> None:
 
 
 def test_a_name_is_never_the_beginning_of_another(server: EtcdServer, url: str, path: str) -> None:
-    with locknut.connect(url) as locks, locks.lock("a"), locks.lock("a/b", timeout=0):
-        with etcdctl_lock(server, f"{path}/locknut/a/c") as other:
-            other.key()  # it holds something below the prefix of `a`, which is not ours
-            assert locks.lock("a%2Fb").acquire(timeout=0) is not None
-            other.let_go()
+    with (
+        locknut.connect(url) as locks,
+        locks.lock("a"),
+        locks.lock("a/b", timeout=0),
+        locks.lock("a%2Fb", timeout=0),
+    ):
+        assert len(line(server, path, "a")) == 1
+        assert len(line(server, path, "a%2Fb")) == 1
 
 
 def test_a_hold_of_it_can_be_broken(server: EtcdServer, url: str, path: str) -> None:

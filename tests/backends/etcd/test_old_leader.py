@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.etcd, pytest.mark.faults, pytest.mark.slow]
 
 SESSION = 3
 BELIEVES = 20_000
-"""Milliseconds for which the old leader goes on alone: longer than the new one lets a lease live."""
+"""Milliseconds for which the old leader goes on alone: the new one ends leases before that."""
 
 
 class Deserted:

@@ -343,3 +343,13 @@ def test_no_lease_is_left_behind(lone: EtcdServer, path: str) -> None:
         attached.release()
     assert lone.leases == 0
     assert not lone.etcdctl("get", "--prefix", path, "--keys-only").split()
+
+
+def test_a_detached_hold_ends_by_itself(lone: EtcdServer, path: str) -> None:
+    """The cluster counts its time: nobody has to wait there for that."""
+    with locknut.connect(f"{lone.url}/{path}") as locks:
+        lease = locks.lock("x").acquire()
+        assert lease is not None
+        lease.detach(ttl=2)
+        assert len(line(lone, path)) == 1
+    eventually(lambda: not line(lone, path), "it is gone")

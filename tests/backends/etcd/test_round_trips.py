@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from locknut.core.values import Busy, Claim, Granted, Mode
@@ -60,7 +62,7 @@ def test_a_long_line_costs_one_question_each(cluster: LocalCluster) -> None:
     line = [claim() for _ in range(40)]
     for each in line:
         run(port.attempt(each, 0.0))
-    for first, second in zip(line, line[1:], strict=False):
+    for first, second in pairwise(line):
         assert run(port.release(first))
         before = cluster.asked
         state = port.shared.states[second.id]

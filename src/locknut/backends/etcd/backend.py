@@ -255,6 +255,11 @@ class EtcdBackend(LeasedLink, BaseBackend):
     def listen(self, on_notice: Callable[[str | None, Notice], None]) -> None:
         self.shared.listen(on_notice)
 
+    def held_key(self, claim: Claim) -> tuple[bytes, int] | None:
+        """The key of a hold and its create revision, for the guard; None if it is over."""
+        state = self.shared.holds(claim)
+        return None if state is None else (state.key, state.created)
+
     # Its life.
 
     async def close(self) -> None:
