@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from locknut.drivers.etcd.requests import Link, Put, Range, Watch, What
+from locknut.drivers.etcd.requests import Put, Range, Watch, What
 from locknut.drivers.etcd.settings import read
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
 from locknut.urls import parse
@@ -114,30 +114,38 @@ def test_a_login_where_none_is_needed(colour: Colour, etcd_server: EtcdServer) -
     ask(colour, f"etcd://somebody:secret@{etcd_server.address}")
 
 
-def test_a_login_that_the_server_forgot_is_made_again(colour: Colour) -> None:
-    """As after some minutes without a request: tickets are kept in memory."""
+OUTDATED = {
+    "the password was set again": "user passwd root --interactive=false",
+    "rights have changed": "role add other",
+}
+
+
+@pytest.mark.parametrize("how", OUTDATED)
+def test_a_login_that_is_over_is_made_again(how: str, colour: Colour) -> None:
+    """As after some minutes without a request."""
     with EtcdServer() as server:
         server.require_login("root:s3cret")
-        link = colour.open(server.url, limit=20.0)
-        heard = Heard()
-
-        async def put() -> int:
-            return (await link.transact([], [Put(b"x")])).revision
-
-        revision = colour.run(put())
-        link.watch(b"x", revision + 1, heard)
-        server.restart()
-        for _ in range(2):
-            assert colour.run(_put_patiently(link)) > revision
+        link, heard = colour.open(server.url), Heard()
+        revision = colour.run(link.transact([], [Put(b"x")])).revision
+        link.watch(b"x", revision, heard)
         assert heard.next().what is What.CHANGED
+        server.etcdctl(*OUTDATED[how].split(), typed="s3cret")
+        again = colour.run(link.transact([], [Put(b"x")])).revision
+        assert heard.next().revision == again
+        late, asked = Heard(), again
+        link.watch(b"x", again, late)  # on a stream whose login is over as well
+        while late.next().what is What.ASK_AGAIN:
+            asked = colour.run(link.transact([], [Put(b"x")])).revision
+            link.watch(b"x", asked, late)
+        assert asked - again <= 2, "who asks again has a new login, and so have the watches then"
 
 
-async def _put_patiently(link: Link) -> int:
-    """The first one after a restart may find the old connection."""
-    try:
-        return (await link.transact([], [Put(b"x")])).revision
-    except BackendUnavailable:
-        return (await link.transact([], [Put(b"x")])).revision
+def test_a_login_that_becomes_necessary_is_made(colour: Colour) -> None:
+    with EtcdServer() as server:
+        link = colour.open(f"etcd://root:s3cret@{server.address}")
+        colour.run(link.transact([], [Put(b"x")]))
+        server.require_login("root:s3cret")
+        colour.run(link.transact([], [Put(b"x")]))
 
 
 def test_a_full_one_says_so(colour: Colour) -> None:
