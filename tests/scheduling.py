@@ -46,6 +46,8 @@ SECONDS = {
     "tests/cli/test_contention.py": 25,
     "tests/cli/test_reasons.py": 25,
     "tests/conformance/test_valkey.py": 25,
+    "tests/drivers/etcd/test_hanging.py": 25,
+    "tests/drivers/etcd/test_watches.py": 25,
     "tests/faults/test_pinging_disturbed.py": 25,
     "tests/backends/redis/test_connections.py": 20,
     "tests/cli/test_run.py": 20,

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import socket
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from locknut.drivers.etcd.requests import Put, Range, Watch, What
+from locknut.drivers.etcd.requests import Link, Put, Range, Watch, What
 from locknut.drivers.etcd.settings import read
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
+from locknut.runtimes.threads import run
+from locknut.testing.proxy import FaultProxy
 from locknut.urls import parse
 from tests.drivers.etcd.conftest import Colour, Heard
 from tests.servers.certificates import Certificates, make_certificates
@@ -108,6 +112,28 @@ def test_who_may_do_what(colour: Colour, etcd_login_server: EtcdServer) -> None:
     heard = Heard()
     link.watch(b"yours/x", 1, heard)
     assert heard.next().what is What.ASK_AGAIN, "who asks then learns of it"
+
+
+def test_many_log_in_once(colour: Colour, etcd_login_server: EtcdServer) -> None:
+    """Checking a password is hard work for a server: it is meant to be."""
+    with FaultProxy((etcd_login_server.host, etcd_login_server.port)) as proxy:
+        link = colour.open(etcd_login_server.url_through(proxy.port), limit=30.0)
+        if colour.blocking:
+            with ThreadPoolExecutor(8) as threads:
+                asked = [threads.submit(run, _ask(link)) for _ in range(8)]
+                assert all(each.result() for each in asked)
+        else:
+            assert all(colour.run(_ask_together(link)))
+        assert proxy.requests.seen(b"/etcdserverpb.KV/Txn") == 8
+        assert proxy.requests.seen(b"/etcdserverpb.Auth/Authenticate") == 1
+
+
+async def _ask(link: Link) -> bool:
+    return (await link.transact([], [Range(b"x")])).succeeded
+
+
+async def _ask_together(link: Link) -> list[bool]:
+    return await asyncio.gather(*(_ask(link) for _ in range(8)))
 
 
 def test_a_login_where_none_is_needed(colour: Colour, etcd_server: EtcdServer) -> None:
