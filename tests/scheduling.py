@@ -42,6 +42,7 @@ SECONDS = {
     "tests/conformance/test_redis_cluster.py": 30,
     "tests/conformance/test_redis_sentinel.py": 30,
     "tests/plugin/test_real_locks.py": 30,
+    "tests/cli/test_conformance.py": 30,
     "tests/backends/file/test_waiting.py": 25,
     "tests/cli/test_contention.py": 25,
     "tests/cli/test_reasons.py": 25,
