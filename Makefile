@@ -12,7 +12,7 @@ SETUP  = $(FIND) "$$python" scripts/setup.py
 VENV   = .venv/bin
 # A server that cannot be had leaves its workloads out, by name; the others are measured.
 BENCH  = $(FIND) "$$python" scripts/setup.py .venv-bench bench --alone bench-alone --apart bench-apart && \
-         { .venv-bench/bin/python scripts/fetch_servers.py redis zookeeper mariadb mysql || true; } && \
+         { .venv-bench/bin/python scripts/fetch_servers.py redis zookeeper memcached mariadb mysql || true; } && \
          .venv-bench/bin/python -m benchmarks
 # How long the simulator looks for faults, and how long the real faults go on.
 SEEDS ?= 0:2000

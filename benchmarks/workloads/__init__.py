@@ -21,6 +21,7 @@ WORKLOADS = {
     "zookeeper.pairs": "zookeeper_pairs",
     "zookeeper.contention": "zookeeper_contention",
     "zookeeper.handover": "zookeeper_handover",
+    "memcached.pairs": "memcached_pairs",
     "mysql.pairs": "mysql_pairs",
     "mysql.handover": "mysql_handover",
     "postgresql.pairs": "postgresql_pairs",

@@ -48,6 +48,7 @@ def promising_pages() -> list[Path]:
         ROOT / "docs" / "choosing.md",
         ROOT / "docs" / "migrating.md",
         ROOT / "docs" / "recipes.md",
+        ROOT / "docs" / "redis-compatible.md",
         *sorted(ROOT.glob("docs/concepts/*.md")),
         *sorted(ROOT.glob("docs/engines/*.md")),
     ]

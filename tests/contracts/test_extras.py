@@ -67,7 +67,9 @@ def test_memcached_needs_nothing() -> None:
     assert {each.split(".")[0] for each in said.split()} == {"locknut"}
 
 
-@pytest.mark.parametrize("extra", sorted(set(PROJECT["optional-dependencies"]) - {"all"}))
+@pytest.mark.parametrize(
+    "extra", sorted(set(PROJECT["optional-dependencies"]) - {"all", "testing"})
+)
 def test_every_extra_is_for_an_engine_that_exists(extra: str) -> None:
     """A driver without an engine would be a promise that nobody keeps."""
     database = "/locks" if extra in {"mysql", "mariadb"} else ""

@@ -54,7 +54,7 @@ USERS = {
         "plugin",
         "proxy",
     ),
-    *("real_locks", "fake_engines"),
+    *("real_locks", "fake_engines", "trial"),
 }
 """The parts of `locknut.testing`: each helps to test somebody else's code or engine."""
 
@@ -82,7 +82,7 @@ def test_it_depends_on_nothing_unless_an_extra_is_asked_for(wheel: Path) -> None
     assert not [line for line in needed if "extra ==" not in line]
     extras = set(metadata.get_all("Provides-Extra") or [])
     engines = {"redis", "valkey", "zookeeper", "mysql", "mariadb", "postgresql"}
-    assert extras == engines | {"all"}
+    assert extras == engines | {"all", "testing"}
 
 
 def test_every_entry_point_leads_somewhere(wheel: Path, tmp_path: Path) -> None:

@@ -75,11 +75,12 @@ class EtcdServer(Server):
             options += f"&ssl_certfile={self._certificates.client}"
         return options
 
-    def etcdctl(self, *words: str, check: bool = True) -> str:
+    def etcdctl(self, *words: str, check: bool = True, typed: str = "") -> str:
         """What the command line of etcd says, in JSON if it is asked for by `-w json`."""
         done = subprocess.run(
             self.etcdctl_command(*words),
             env={**os.environ, "ETCDCTL_API": "3"},
+            input=typed,
             capture_output=True,
             text=True,
             check=False,

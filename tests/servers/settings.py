@@ -69,8 +69,10 @@ class Settings:
     def command(self, folder: Path, port: int) -> list[str]:
         words = [program("with-clock"), str(clock_in(folder))] if self.clock else []
         words.append(self.program)
-        for name, value in {**self._own(folder, port), **self.more}.items():
+        for name, value in self._own(folder, port).items():
             words += [f"--{name}", value]
+        for name, value in self.more.items():
+            words += [f"--{name}", *value.split(" ")]
         return words
 
     def _own(self, folder: Path, port: int) -> dict[str, str]:

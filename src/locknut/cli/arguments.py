@@ -59,6 +59,10 @@ class Options(argparse.Namespace):
     node: str | None
     force: bool
 
+    address: str | None
+    only: str
+    colour: str
+
 
 class _Formatter(argparse.HelpFormatter):
     """Of one width: argparse would ask for the terminal's, with modules that take long to import,
@@ -116,6 +120,9 @@ def parser_of(verb: str) -> _Parser:
     elif "PATTERN" in known.usage[0]:
         about = "list only names like this: order:*"
         parser.add_argument("pattern", metavar="PATTERN", nargs="?", help=about)
+    elif "URL" in known.usage[0]:
+        about = "the engine; a URL with a password is better given in $LOCKNUT_URL"
+        parser.add_argument("address", metavar="URL", nargs="?", help=about)
     for option in known.options:
         shown = option.help + (f" [${option.variable}]" if option.variable else "")
         if option.constant is None:

@@ -15,6 +15,8 @@ class Exit(enum.IntEnum):
     """Our own codes; whatever the child exits with is passed through unchanged."""
 
     OK = 0
+    BROKEN = 1
+    """A rule of the contract does not hold (`conformance`)."""
     USAGE = 64
     """The command line is wrong (EX_USAGE)."""
     UNAVAILABLE = 69

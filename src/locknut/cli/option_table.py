@@ -235,6 +235,32 @@ WAIT = (
     ),
 )
 
+CONFORMANCE = (
+    Option(
+        "only",
+        ("--only",),
+        "try only the rules with TEXT in their words, or in those of their group: semaphore",
+        str,
+        "TEXT",
+        default="",
+    ),
+    Option(
+        "colour",
+        ("--colour", "--color"),
+        "try the rules in one colour only: blocking or asyncio (default: both)",
+        option_values.colour,
+        "COLOUR",
+        default="",
+    ),
+    _duration(
+        "wait",
+        *("-w", "--wait", "--timeout"),
+        explain="stop after DURATION, and name what was not tried (default: 30m)",
+        variable="LOCKNUT_CONFORMANCE_WAIT",
+        default=1800.0,
+    ),
+)
+
 PING = (
     _duration(
         "wait",

@@ -71,6 +71,13 @@ def backend_error(text: str) -> str:
     return text
 
 
+def colour(text: str) -> str:
+    """One of the two ways to use Locknut."""
+    if text not in {"blocking", "asyncio"}:
+        raise ConfigurationError(f"expected blocking or asyncio, got {text!r}")
+    return text
+
+
 def on_lost(text: str) -> OnLost:
     """term, kill, warn or signal:NAME."""
     if text in _POLICIES:

@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from locknut.cli.option_table import BREAK, EVERYWHERE, LS, PING, REDLOCK, RUN, WAIT, Option
+from locknut.cli.option_table import (
+    BREAK,
+    CONFORMANCE,
+    EVERYWHERE,
+    LS,
+    PING,
+    REDLOCK,
+    RUN,
+    WAIT,
+    Option,
+)
 
 
 class Verb(NamedTuple):
@@ -74,6 +84,15 @@ VERBS = {
         ("[options]",),
         "Tell whether the engine works: take a lock and release it.",
         PING,
+    ),
+    "conformance": Verb(
+        "conformance",
+        "try every rule of the contract on a server",
+        ("[options] [URL]",),
+        "Try every rule that Locknut relies on at the engine of a URL, and print which of them "
+        "hold there. It needs pytest, takes minutes, and touches only locks in namespaces of its "
+        "own.",
+        CONFORMANCE,
     ),
     "schema": Verb(
         "schema",

@@ -17,6 +17,7 @@ from locknut.core.values import (
     Capability,
     Claim,
     Granted,
+    HoldCheck,
     KeyPolicy,
     LockInfo,
     Notice,
@@ -112,6 +113,12 @@ class BaseBackend(ABC):
 
     def hung_up(self) -> bool:
         return False
+
+    def hold_check(self, claim: Claim) -> HoldCheck:
+        self._lacks("keeps no hold where a transaction of yours could look for it", claim)
+
+    async def server(self) -> str:
+        return ""
 
     async def tidy(self) -> None:  # noqa: B027
         """Nothing gathers that somebody has to remove."""

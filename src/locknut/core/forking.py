@@ -72,4 +72,5 @@ class Elsewhere:
 
     attempt = attempt_all = renew = release = release_all = downgrade = _refuse
     detach = attach = undo_attach = break_hold = inspect = inspect_all = inspect_holders = _refuse
-    watch = listen = scatter = hung_up = tidy = close = dropped = _refuse
+    watch = listen = scatter = hung_up = hold_check = server = tidy = _refuse
+    close = dropped = _refuse

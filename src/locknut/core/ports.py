@@ -41,6 +41,7 @@ from locknut.core.values import (
     Claim,
     Event,
     Granted,
+    HoldCheck,
     KeyPolicy,
     LockInfo,
     Notice,
@@ -265,6 +266,12 @@ class Backend(Protocol):
         """Whether the engine has hung up since the last look, without asking it: then all holds are
         renewed at once. Called on the keeper's backend, once a second.
         """
+
+    def hold_check(self, claim: Claim) -> HoldCheck:
+        """What a transaction of the program's own, in the database that keeps this hold, asks."""
+
+    async def server(self) -> str:
+        """The product and version that answer there, for people; empty if that is not known."""
 
     async def tidy(self) -> None:
         """Put the engine's own things in order, a little at a time. Called on the keeper's backend,

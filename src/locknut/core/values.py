@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 DEFAULT_NAMESPACE = "locknut"
 FENCE_STEP = 32
@@ -136,6 +137,18 @@ class Broken(NamedTuple):
 Renewed = Renewal | HeldUntil | Broken
 Notice = Renewal | Broken
 """What an engine may say of a hold without being asked."""
+
+
+class HoldCheck(NamedTuple):
+    """How a transaction of the program's own makes sure of a hold that is kept in its database."""
+
+    look: str
+    """Asks for the hold as the transaction sees it; `:name` and `:hexed` stand for the name."""
+    keep: str
+    """Asks for the hold as it is now, and keeps it so until the transaction is over."""
+    name: bytes
+    holds: Callable[[Sequence[Sequence[Any]]], bool]
+    """Whether the rows of an answer say that it is held."""
 
 
 class State(enum.StrEnum, metaclass=_OwnNames):

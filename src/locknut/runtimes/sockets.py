@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -70,6 +71,16 @@ def encrypted(made: socket.socket, tls: ssl.SSLContext, host: str) -> ssl.SSLSoc
         wrapped.close()
         raise
     return wrapped
+
+
+def set_limit(made: socket.socket, limit: float) -> None:
+    """Let the kernel keep the time limit of one without TLS: Python's own costs a poll() before
+    every call. What takes longer raises BlockingIOError.
+    """
+    seconds = int(limit)
+    packed = struct.pack("ll", seconds, max(1, int((limit - seconds) * 1_000_000)))
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, packed)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, packed)
 
 
 def note(made: S) -> S:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from locknut.backends.memcached.item_keys import key_of
+from locknut.backends.memcached.item_keys import key_of, may_begin
+from locknut.backends.memcached.recipe import note_key
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=300)
 
@@ -31,3 +32,13 @@ def test_a_name_that_looks_like_a_hashed_one() -> None:
 
 def test_plain_names_stay_readable() -> None:
     assert key_of("locknut:invoice:42") == b"locknut:invoice:42"
+
+
+@settings(deadline=None)
+@given(NAMES, NAMES)
+def test_a_key_may_begin_as_every_beginning_of_its_name(prefix: str, rest: str) -> None:
+    """Or a lock would be missing from a list."""
+    assert may_begin(key_of(prefix + rest), prefix)
+    assert may_begin(key_of(f"shop:{rest}"), "shop:")
+    assert not may_begin(key_of(f"shop:{rest}"), "other:")
+    assert not may_begin(note_key(rest), "shop:")

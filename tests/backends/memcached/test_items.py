@@ -34,6 +34,10 @@ class Counting(Pool):
         self.trips += 1
         return await super().ask(packed, instance)
 
+    async def ask_one(self, packed: bytes, instance: Instance) -> Reply:
+        self.trips += 1
+        return await super().ask_one(packed, instance)
+
 
 def counted(server: MemcachedServer) -> tuple[MemcachedBackend, Counting]:
     pool = Counting(read(parse(server.url)))

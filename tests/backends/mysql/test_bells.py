@@ -122,7 +122,13 @@ def test_bells_that_are_cut_off_are_hung_up_again(database: Database) -> None:
         name = bell_of(database)
         eventually(lambda: is_hung(database, name), "the bell was not hung up again")
         lease.check()
-        lease.release()
+        try:
+            lease.release()
+        except locknut.LeaseLost as lost:
+            lost.add_note(
+                f"the table: {database.ask('SELECT *, UTC_TIMESTAMP(6) FROM locknut_locks')}"
+            )
+            raise
         (got,) = waiting()
         assert got is not None
         got.release()  # type: ignore[attr-defined]

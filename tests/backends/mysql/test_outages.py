@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import time
 from contextlib import suppress
 
@@ -60,26 +58,26 @@ def test_a_server_that_stands_still(database: Database, colour: str) -> None:
         async with aio.connect(database.url) as locks:
             async with locks.lock("x"):
                 pass
-            os.kill(database.server.pid, signal.SIGSTOP)
+            database.server.stop()
             begun = time.monotonic()
             try:
                 with suppress(BackendUnavailable):
                     assert await locks.lock("x").acquire(timeout=0.5) is None
                 return time.monotonic() - begun
             finally:
-                os.kill(database.server.pid, signal.SIGCONT)
+                database.server.cont()
 
     def on_a_thread() -> float:
         with locknut.connect(database.url) as locks:
             acquired(locks.lock("x")).release()
-            os.kill(database.server.pid, signal.SIGSTOP)
+            database.server.stop()
             begun = time.monotonic()
             try:
                 with suppress(BackendUnavailable):
                     assert locks.lock("x").acquire(timeout=0.5) is None
                 return time.monotonic() - begun
             finally:
-                os.kill(database.server.pid, signal.SIGCONT)
+                database.server.cont()
 
     took = on_a_thread() if colour == "blocking" else asyncio.run(on_a_loop())
     assert took < 0.5 + LATE
@@ -91,13 +89,13 @@ def test_closing_is_short_while_the_server_stands_still(database: Database) -> N
     locks = locknut.connect(database.url)
     leases = [acquired(locks.lock(f"x{number}", ttl=60)) for number in range(20)]
     assert all(leases)
-    os.kill(database.server.pid, signal.SIGSTOP)
+    database.server.stop()
     try:
         begun = time.monotonic()
         locks.close()
         assert time.monotonic() - begun < 10
     finally:
-        os.kill(database.server.pid, signal.SIGCONT)
+        database.server.cont()
 
 
 def test_answers_that_are_lost(database: Database) -> None:

@@ -85,6 +85,9 @@ class LocalTable:
         with self._mutex:
             return self._store.prune(limit, self._now())
 
+    async def version(self) -> str:
+        return "a table in Python"
+
     async def close(self) -> None: ...
 
     def forked(self) -> None: ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 import time
 from contextlib import suppress
@@ -216,6 +217,36 @@ def test_a_cancelled_task_takes_nothing_from_the_others(
         assert len(found.answers[0]) == 20
 
     colour.run(story())
+    colour.close()
+
+
+class Interrupted(Exception):
+    """Ctrl-C, as a test can bear it."""
+
+
+def test_an_interrupted_command_leaves_no_answer_to_the_next(
+    own_server: EtcdServer, key: bytes
+) -> None:
+    colour = Colour("blocking")
+    link = colour.open(own_server.url, limit=PATIENCE)
+    colour.run(link.transact([], [Put(key, b"value")]))
+
+    def interrupt(*_: object) -> None:
+        raise Interrupted
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    own_server.stop()
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with pytest.raises(Interrupted):
+            colour.run(link.transact([], [Put(b"other", b"v")]))
+    finally:
+        own_server.cont()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    for _ in range(3):
+        ((found,),) = colour.run(link.transact([], [Range(key)])).answers
+        assert found.value == b"value"
     colour.close()
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import socket
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from locknut.drivers.etcd.requests import Link, Put, Range, Watch, What
 from locknut.drivers.etcd.settings import read
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
+from locknut.runtimes.threads import run
+from locknut.testing.proxy import FaultProxy
 from locknut.urls import parse
 from tests.drivers.etcd.conftest import Colour, Heard
 from tests.servers.certificates import Certificates, make_certificates
@@ -110,34 +114,64 @@ def test_who_may_do_what(colour: Colour, etcd_login_server: EtcdServer) -> None:
     assert heard.next().what is What.ASK_AGAIN, "who asks then learns of it"
 
 
+def test_many_log_in_once(colour: Colour, etcd_login_server: EtcdServer) -> None:
+    """Checking a password is hard work for a server: it is meant to be."""
+    with FaultProxy((etcd_login_server.host, etcd_login_server.port)) as proxy:
+        link = colour.open(etcd_login_server.url_through(proxy.port), limit=30.0)
+        if colour.blocking:
+            with ThreadPoolExecutor(8) as threads:
+                asked = [threads.submit(run, _ask(link)) for _ in range(8)]
+                assert all(each.result() for each in asked)
+        else:
+            assert all(colour.run(_ask_together(link)))
+        assert proxy.requests.seen(b"/etcdserverpb.KV/Txn") == 8
+        assert proxy.requests.seen(b"/etcdserverpb.Auth/Authenticate") == 1
+
+
+async def _ask(link: Link) -> bool:
+    return (await link.transact([], [Range(b"x")])).succeeded
+
+
+async def _ask_together(link: Link) -> list[bool]:
+    return await asyncio.gather(*(_ask(link) for _ in range(8)))
+
+
 def test_a_login_where_none_is_needed(colour: Colour, etcd_server: EtcdServer) -> None:
     ask(colour, f"etcd://somebody:secret@{etcd_server.address}")
 
 
-def test_a_login_that_the_server_forgot_is_made_again(colour: Colour) -> None:
-    """As after some minutes without a request: tickets are kept in memory."""
+OUTDATED = {
+    "the password was set again": "user passwd root --interactive=false",
+    "rights have changed": "role add other",
+}
+
+
+@pytest.mark.parametrize("how", OUTDATED)
+def test_a_login_that_is_over_is_made_again(how: str, colour: Colour) -> None:
+    """As after some minutes without a request."""
     with EtcdServer() as server:
         server.require_login("root:s3cret")
-        link = colour.open(server.url, limit=20.0)
-        heard = Heard()
-
-        async def put() -> int:
-            return (await link.transact([], [Put(b"x")])).revision
-
-        revision = colour.run(put())
-        link.watch(b"x", revision + 1, heard)
-        server.restart()
-        for _ in range(2):
-            assert colour.run(_put_patiently(link)) > revision
+        link, heard = colour.open(server.url), Heard()
+        revision = colour.run(link.transact([], [Put(b"x")])).revision
+        link.watch(b"x", revision, heard)
         assert heard.next().what is What.CHANGED
+        server.etcdctl(*OUTDATED[how].split(), typed="s3cret")
+        again = colour.run(link.transact([], [Put(b"x")])).revision
+        assert heard.next().revision == again
+        late, asked = Heard(), again
+        link.watch(b"x", again, late)  # on a stream whose login is over as well
+        while late.next().what is What.ASK_AGAIN:
+            asked = colour.run(link.transact([], [Put(b"x")])).revision
+            link.watch(b"x", asked, late)
+        assert asked - again <= 2, "who asks again has a new login, and so have the watches then"
 
 
-async def _put_patiently(link: Link) -> int:
-    """The first one after a restart may find the old connection."""
-    try:
-        return (await link.transact([], [Put(b"x")])).revision
-    except BackendUnavailable:
-        return (await link.transact([], [Put(b"x")])).revision
+def test_a_login_that_becomes_necessary_is_made(colour: Colour) -> None:
+    with EtcdServer() as server:
+        link = colour.open(f"etcd://root:s3cret@{server.address}")
+        colour.run(link.transact([], [Put(b"x")]))
+        server.require_login("root:s3cret")
+        colour.run(link.transact([], [Put(b"x")]))
 
 
 def test_a_full_one_says_so(colour: Colour) -> None:

@@ -130,8 +130,11 @@ def test_many_watches_share_one_connection(
 
 
 @pytest.mark.faults
-def test_watches_follow_to_another_member(colour: Colour, cluster: EtcdCluster) -> None:
+def test_watches_follow_to_another_member(
+    colour: Colour, cluster: EtcdCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A member that hangs says nothing: a command finds out, and the watches go along."""
+    monkeypatch.setattr("locknut.drivers.etcd.watch_stream.PING_AFTER", 3600.0)
     heard = Heard()
     link = colour.open(cluster.url, limit=1.0)
     first = put_patiently(colour, link)

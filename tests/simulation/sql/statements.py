@@ -161,6 +161,9 @@ class SimTable:
         done = await self.send(lambda store, now: store.prune(limit, now))
         return cast("int", done)
 
+    async def version(self) -> str:
+        return "simulated"
+
     async def close(self) -> None:
         """Nothing to close: messages under way stay under way."""
 

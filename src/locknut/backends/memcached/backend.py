@@ -27,7 +27,7 @@ from locknut.core.values import (
     Renewed,
 )
 from locknut.drivers.memcached.replies import Reply
-from locknut.drivers.memcached.server_identity import Greeted, OtherInstance
+from locknut.drivers.memcached.server_identity import VERSION, Greeted, OtherInstance
 from locknut.errors import BackendUnavailable
 
 CAPABILITIES: Final = frozenset({Capability.FENCING, Capability.DETACHING, Capability.LEASE})
@@ -35,6 +35,8 @@ PACE: Final = 0.05
 """Seconds between two looks of a waiter; there is one for each name in a process."""
 CONFLICTS: Final = 50
 """Each means that somebody else changed the item first."""
+AT_ONCE: Final = 100
+"""Items that are looked at in one round trip."""
 DAY: Final = 86400.0
 
 
@@ -44,6 +46,8 @@ class Server(Protocol):
     async def ask(
         self, packed: Sequence[bytes], instance: Instance | None = None
     ) -> tuple[list[Reply], Greeted]: ...
+
+    async def ask_one(self, packed: bytes, instance: Instance) -> Reply: ...
 
     async def ask_list(self, packed: bytes) -> list[Reply]: ...
 
@@ -99,7 +103,7 @@ class MemcachedBackend(BaseBackend):
 
     def _granted(self, claim: Claim, taken: Handle) -> Granted:
         raw = recipe.raw_of(taken.instance[0], taken.cas)
-        self._handles.hold(claim.id, taken._replace(raw=raw))
+        self._handles.hold(claim.id, Handle(taken.cas, taken.instance, raw))
         return Granted(raw)
 
     def _busy(self) -> Busy:
@@ -256,14 +260,22 @@ class MemcachedBackend(BaseBackend):
     async def inspect_all(self, prefix: str) -> list[LockInfo]:
         """Every item of the server is listed: there is no other way to find ours."""
         lines = await self._server.ask_list(b"lru_crawler metadump all\r\n")
-        keys = [dumped(line.code) for line in lines if line.code.startswith(b"key=")]
-        found = []
-        for key in keys:
-            if may_begin(key, prefix):
-                item, server = await self._look(key)
-                if item is not None and item.name and item.name.startswith(prefix):
-                    found.append(LockInfo(item.name, (item.holder(server),)))
+        every = [dumped(line.code) for line in lines if line.code.startswith(b"key=")]
+        keys = [key for key in every if may_begin(key, prefix)]
+        found: list[LockInfo] = []
+        for start in range(0, len(keys), AT_ONCE):
+            looks = [recipe.look(key) for key in keys[start : start + AT_ONCE]]
+            replies, server = await self._server.ask(looks)
+            found += [
+                LockInfo(item.name, (item.holder(server),))
+                for item in map(recipe.read, replies)
+                if item is not None and item.name and item.name.startswith(prefix)
+            ]
         return found
+
+    async def server(self) -> str:
+        (reply,), _ = await self._server.ask([VERSION])
+        return f"memcached {b' '.join(reply.words).decode(errors='replace')}"
 
     async def close(self) -> None:
         await self._server.close()
@@ -293,10 +305,10 @@ class MemcachedBackend(BaseBackend):
         """What is known of the new item; None if the old one is not there any more."""
         packed = recipe.replace(key, handle.cas, value, lifetime)
         try:
-            (reply,), _ = await self._server.ask([packed], handle.instance)
+            reply = await self._server.ask_one(packed, handle.instance)
         except OtherInstance:
             return None
-        return handle._replace(cas=reply.cas) if reply.code == b"HD" else None
+        return Handle(reply.cas, handle.instance, handle.raw) if reply.code == b"HD" else None
 
     def _restless(self, key: str) -> BackendUnavailable:
         message = "the lock's item changed again and again while it was to be changed; try again"

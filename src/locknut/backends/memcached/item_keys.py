@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
@@ -14,13 +15,17 @@ _PLAIN: Final = re.compile(rb"[!-\"$-~]+")
 _KEPT: Final = 100
 
 
+@lru_cache(maxsize=4096)
 def key_of(name: str) -> bytes:
     """The same for the same name, and another for each other one."""
     encoded = name.encode()
     if len(encoded) <= LONGEST and _PLAIN.fullmatch(encoded):
         return encoded
-    readable = b"".join(_PLAIN.findall(encoded))[:_KEPT]
-    return readable + b"#" + hashlib.sha256(encoded).hexdigest().encode()
+    return _readable(encoded) + b"#" + hashlib.sha256(encoded).hexdigest().encode()
+
+
+def _readable(encoded: bytes) -> bytes:
+    return b"".join(_PLAIN.findall(encoded))[:_KEPT]
 
 
 def dumped(text: bytes) -> bytes:
@@ -29,5 +34,5 @@ def dumped(text: bytes) -> bytes:
 
 
 def may_begin(key: bytes, prefix: str) -> bool:
-    """Whether this may be the key of a name that begins so; a hashed one has to be looked at."""
-    return b"#" in key or key.startswith(prefix.encode())
+    """Whether this may be the key of a name that begins so: its item tells."""
+    return key.startswith(_readable(prefix.encode()))

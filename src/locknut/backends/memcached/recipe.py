@@ -20,12 +20,15 @@ import math
 import os
 import socket
 import time
+from functools import lru_cache
+from json.encoder import encode_basestring_ascii as _quoted
 from typing import Final, NamedTuple
 
 from locknut.core.values import Claim, Holder
 from locknut.drivers.memcached.replies import Reply
 from locknut.drivers.memcached.server_identity import Greeted
 
+_json: Final = json.JSONEncoder(separators=(",", ":")).encode
 STEPS: Final = 31250
 """Steps of 32 microseconds in a second: as many writes may a server do in each, on average."""
 FREE: Final = b"free"
@@ -69,15 +72,23 @@ def raw_of(start: int, cas: int) -> int:
 
 def claimed(claim: Claim, raw: int = 0, barred: tuple[str, ...] | None = None) -> bytes:
     """The value of an item that this claim holds; with `barred`, detached."""
-    facts = (claim.who, claim.label, socket.gethostname(), os.getpid(), time.time())
-    return json.dumps([claim.id, raw, claim.key, barred, *facts], separators=(",", ":")).encode()
+    given_up = "null" if barred is None else _json(barred)
+    told = _told(claim.key, claim.who, claim.label, os.getpid())
+    text = f"[{_quoted(claim.id)},{raw},{told[0]},{given_up},{told[1]},{time.time()}]"
+    return text.encode()
+
+
+@lru_cache(maxsize=1024)
+def _told(key: str, who: str, label: str, pid: int) -> tuple[str, str]:
+    """What stays the same from one hold of a lock to the next."""
+    return _quoted(key), _json([who, label, socket.gethostname(), pid])[1:-1]
 
 
 def kept(item: Item, barred: str) -> bytes:
     """The value of a detached hold as it is, but that this claim cannot attach it any more."""
     given_up = [*(item.barred or ()), barred]
     value = [item.claim_id, item.raw, item.name, given_up, *item.facts]
-    return json.dumps(value, separators=(",", ":")).encode()
+    return _json(value).encode()
 
 
 def note_key(claim_id: str) -> bytes:

@@ -221,6 +221,9 @@ class RedisBackend(BaseBackend):
         self._delivery.close()
         await self._server.close()
 
+    async def server(self) -> str:
+        return await server_port.product_of(self._server)
+
     def dropped(self) -> None:
         self._delivery.close()
         self._server.dropped()

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from hiredis import ReplyError
 
 from locknut.core.values import Claim
-from locknut.drivers.redis import wire
+from locknut.drivers.redis import product, wire
 from locknut.drivers.redis.confirmations import Confirmation, Unconfirmed
 from locknut.drivers.redis.lua_scripts import Script
 from locknut.errors import BackendError
@@ -65,6 +65,12 @@ class Server(Protocol):
 
     def forked(self) -> None:
         """In a forked child: forget the parent's connections, without a word to the server."""
+
+
+async def product_of(server: Server) -> str:
+    """Which product it is, and which version: of a cluster, that of one master."""
+    first, *_ = await server.masters()
+    return product.named(await first(product.QUESTIONS))
 
 
 async def understood(server: Server, script: Script, packed: bytes, reply: object) -> Any:

@@ -268,6 +268,9 @@ class SqlBackend(BaseBackend):
         waiting = self._waiting.by_id.get(claim.id)
         return Watch(waiting or WaitingClaim(claim), signal())
 
+    async def server(self) -> str:
+        return await self._table.version()
+
     async def tidy(self) -> None:
         """A little at a time, until nothing is left to remove or the time for it is over."""
         while await self._table.prune(PRUNED) >= PRUNED:

@@ -132,6 +132,10 @@ class SqlTable:
         (rows,) = await self._connection.ask([Call(self._say.prune, {"limit": limit})])
         return len(rows)
 
+    async def version(self) -> str:
+        (rows,) = await self._connection.ask([Call(self._say.version, {})])
+        return str(rows[0][0])
+
 
 def _seen(rows: Rows) -> Seen:
     """A row and the clock; no rows at all: the statement changed nothing."""

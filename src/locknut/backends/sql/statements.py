@@ -28,6 +28,9 @@ class Statements(NamedTuple):
     beat: tuple[str, ...]
     living: tuple[str, ...]
     prune: tuple[str, ...]
+    version: tuple[str, ...]
+    confirm: tuple[str, ...] = ()
+    """For a transaction of the program's own; not where the database has no clock for it."""
 
     @property
     def schema(self) -> str:

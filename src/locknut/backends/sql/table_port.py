@@ -170,6 +170,9 @@ class Table(Protocol):
         locked (L13). Notes of clients that have run out go as well.
         """
 
+    async def version(self) -> str:
+        """Which database it is, and which version of it, for people."""
+
     async def close(self) -> None: ...
 
     def forked(self) -> None: ...

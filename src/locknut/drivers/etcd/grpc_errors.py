@@ -45,7 +45,8 @@ def elsewhere(status: int) -> bool:
 
 def logged_out(status: int, text: str) -> bool:
     """Whether a new login helps: nothing was done."""
-    return status in {UNAUTHENTICATED, INVALID} and any(each in text for each in _OLD_LOGIN)
+    known = (*_OLD_LOGIN, *_NO_LOGIN)
+    return status in {UNAUTHENTICATED, INVALID} and any(each in text for each in known)
 
 
 def no_login_needed(status: int, text: str) -> bool:

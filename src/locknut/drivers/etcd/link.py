@@ -128,9 +128,10 @@ class BaseLink(ABC, Generic[C]):
             if grpc_errors.elsewhere(status):
                 self.members.leave(connection.host)
             self.give_back(connection)
+            again = grpc_errors.untouched(status, text)
             if grpc_errors.logged_out(status, text):
-                self.members.logged_out(ticket)
-            elif not grpc_errors.untouched(status, text):
+                again = self.members.logged_out(ticket)
+            if not again:
                 break
         raise grpc_errors.failed(self.settings, status, text)
 
@@ -141,9 +142,7 @@ class BaseLink(ABC, Generic[C]):
             raise grpc_errors.unreachable(self.settings, error) from error
 
     async def _shown(self, connection: C) -> bytes:
-        """The ticket that goes with a request, if one is wanted."""
-        if not self.members.login_wanted:
-            return b""
+        """The ticket that goes with a request; empty if none is wanted."""
         while (ticket := self.members.ticket) is None:
             try:
                 await self.log_in(connection)

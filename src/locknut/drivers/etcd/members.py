@@ -30,9 +30,9 @@ class Members:
         self._on_change: list[WeakMethod[Callable[[], None]]] = []
         self._scheme = b"https" if settings.tls else b"http"
         self._heads: dict[tuple[str, bytes, Host], bytes] = {}
-        self.login_wanted = bool(settings.username)
-        self.ticket: bytes | None = None
-        """What the last login was answered by; None: log in first. Empty: nobody need log in."""
+        self._has_login = bool(settings.username)
+        self.ticket = None if self._has_login else b""
+        """What the last login was answered by; None: log in first. Empty: nobody need do so."""
 
     @property
     def chosen(self) -> Host:
@@ -65,10 +65,11 @@ class Members:
         if host is not None:
             self.leave(host)
 
-    def logged_out(self, ticket: bytes) -> None:
-        """The cluster knows it no more."""
-        if self.ticket == ticket:
+    def logged_out(self, ticket: bytes) -> bool:
+        """The cluster does not know it (any more); False if there is no other to be had."""
+        if self._has_login and self.ticket == ticket:
             self.ticket = None
+        return self._has_login
 
     def head(self, path: str, host: Host, ticket: bytes) -> bytes:
         """What a request to this host begins with."""

@@ -5,7 +5,6 @@ Written here because the usual library is bound to code that is generated for it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 Field = tuple[int, int | bytes]
@@ -35,7 +34,11 @@ _SMALL: Final = tuple(bytes([each]) for each in range(128))
 
 def number(field: int, value: int) -> bytes:
     """A field that is left out where it is 0, as protobuf does."""
-    return varint(field << 3) + varint(value) if value else b""
+    if not value:
+        return b""
+    if field < 16:
+        return _SMALL[field << 3] + varint(value)
+    return varint(field << 3) + varint(value)
 
 
 def text(field: int, value: bytes) -> bytes:
@@ -45,35 +48,41 @@ def text(field: int, value: bytes) -> bytes:
 
 def inner(field: int, message: bytes) -> bytes:
     """A message within a message, also if it is empty."""
-    return varint(field << 3 | _BYTES) + varint(len(message)) + message
+    size = len(message)
+    if field < 16 and size < 128:
+        return _SMALL[field << 3 | _BYTES] + _SMALL[size] + message
+    return varint(field << 3 | _BYTES) + varint(size) + message
 
 
-def fields(message: bytes) -> Iterator[Field]:
+def fields(message: bytes) -> list[Field]:
     """Each field of a message. ValueError, if it is none."""
+    found: list[Field] = []
     at, end = 0, len(message)
     try:
         while at < end:
             key = message[at]
-            at += 1
+            value = message[at + 1]
+            at += 2
             if key > 127:
-                key, at = _rest(message, at, key)
+                key, at = _rest(message, at - 1, key)
+                value = message[at]
+                at += 1
             kind = key & 7
             if kind in _FIXED:
-                at += _FIXED[kind]  # etcd has none of these; a later one may
+                at += _FIXED[kind] - 1  # etcd has none of these; a later one may
                 continue
-            value = message[at]
-            at += 1
             if value > 127:
                 value, at = _rest(message, at, value)
             if kind == _VARINT:
-                yield key >> 3, value
+                found.append((key >> 3, value))
             elif kind == _BYTES and at + value <= end:
-                yield key >> 3, message[at : at + value]
+                found.append((key >> 3, message[at : at + value]))
                 at += value
             else:
                 raise ValueError("a message that is cut short")
     except IndexError:
         raise ValueError("a message that is cut short") from None
+    return found
 
 
 def _rest(message: bytes, at: int, first: int) -> tuple[int, int]:

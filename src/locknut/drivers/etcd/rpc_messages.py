@@ -54,13 +54,8 @@ def _compare(compare: Compare) -> bytes:
     key, target, relation, operand, end = compare
     packed = number(1, relation.value) + number(2, target.value) + text(3, key)
     field = _OPERAND[target]
-    # Always sent: a compare without its operand is refused, though 0 is what it would mean.
-    packed += inner(field, operand) if isinstance(operand, bytes) else _always(field, operand)
+    packed += text(field, operand) if isinstance(operand, bytes) else number(field, operand)
     return packed + text(64, end)
-
-
-def _always(field: int, value: int) -> bytes:
-    return number(field, value) or bytes([field << 3, 0])
 
 
 def _range(asked: Range) -> bytes:

@@ -20,8 +20,6 @@ PING_AFTER: Final = 10.0
 """Seconds of silence after which we ask whether the member is there; etcd refuses to be asked more
 often than every five."""
 PONG_WITHIN: Final = 5.0
-YOUNG: Final = 2.0
-"""Seconds within which a login that was just made has not run out."""
 
 
 class Watched:
@@ -64,15 +62,18 @@ class LoggedOut(Exception):
 class WatchStream(Stream):
     """A stream that is open. `watches` are those that are wanted, by their numbers."""
 
-    def __init__(self, connection: Connection, watches: dict[int, Watched], *, login: bool):
+    def __init__(
+        self, connection: Connection, watches: dict[int, Watched], outdated: Callable[[], bool]
+    ):
         super().__init__()
         self._connection = connection
         self._watches = watches
-        self._login = login
+        self._outdated = outdated
+        """Says whether a new login may help where a watch was refused."""
         self._asked: set[int] = set()
         self._creating: deque[int] = deque()
         """Those that were asked for, until the member says so, in this order."""
-        self._opened = self._heard = now()
+        self._heard = now()
         self._pinged: float | None = None
 
     def begin(self, head: bytes) -> bool:
@@ -105,7 +106,7 @@ class WatchStream(Stream):
             number = self._creating.popleft()  # of a refused one it may not say which it was
         watch = self._watches.get(number)
         if told.canceled and watch is not None:
-            if told.created and self._login and now() - self._opened > YOUNG:
+            if told.created and self._outdated():
                 raise LoggedOut
             watch.close()
             watch.on_event(Event(What.ASK_AGAIN))

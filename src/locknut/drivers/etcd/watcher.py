@@ -24,6 +24,8 @@ from locknut.runtimes.threads import Guard
 
 PAUSE: Final = 0.2
 """Seconds between two tries to reach a member."""
+YOUNG: Final = 2.0
+"""Seconds for which a stream's login is taken to be good, unless there is another one."""
 LINGER: Final = 5.0
 """Seconds for which the stream is kept though nobody watches."""
 
@@ -110,7 +112,7 @@ class Watcher:
                 try:
                     self._serve(bell, woken)
                 except LoggedOut:
-                    self._members.ticket = None
+                    continue
                 except (OSError, ValueError, LocknutError):
                     self._members.leave(host)
                     _spoke(None, woken, PAUSE)
@@ -136,9 +138,16 @@ class Watcher:
         settings, members = self._settings, self._members
         connection = Connection(settings, members.chosen, settings.connect_limit)
         try:
-            head = members.head(messages.WATCH, connection.host, self._ticket(connection))
+            ticket, since = self._ticket(connection), now()
+            head = members.head(messages.WATCH, connection.host, ticket)
+
+            def outdated() -> bool:
+                if now() - since > YOUNG:
+                    members.logged_out(ticket)
+                return members.ticket != ticket
+
             self._changed.clear()
-            stream = WatchStream(connection, self._watches, login=members.login_wanted)
+            stream = WatchStream(connection, self._watches, outdated)
             if stream.begin(head):
                 self._listen(stream, connection, bell, woken)
         finally:
@@ -146,8 +155,6 @@ class Watcher:
 
     def _ticket(self, connection: Connection) -> bytes:
         members, settings = self._members, self._settings
-        if not members.login_wanted:
-            return b""
         if members.ticket is None:
             asked = messages.login(settings.username, settings.password)
             head = members.head(messages.AUTHENTICATE, connection.host, b"")

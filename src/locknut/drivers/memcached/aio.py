@@ -9,7 +9,14 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from locknut.drivers.memcached import server_identity
-from locknut.drivers.memcached.replies import Replies, Reply, failed, is_last, unreachable
+from locknut.drivers.memcached.replies import (
+    REFUSALS,
+    Replies,
+    Reply,
+    failed,
+    is_last,
+    unreachable,
+)
 from locknut.drivers.memcached.server_identity import Greeted, OtherInstance
 from locknut.drivers.memcached.settings import Settings
 from locknut.errors import BackendUnavailable
@@ -93,7 +100,7 @@ class Stream(asyncio.Protocol):
         self._transport.write(packed)
         if self._watch is None:
             self._watch = self.loop.call_at(due, self._look)
-        return await asyncio.shield(answered)
+        return await answered
 
     def _look(self) -> None:
         """End the connection if the oldest question is overdue; else look when it will be."""
@@ -135,16 +142,26 @@ class Link:
         replies = await stream.ask(b"".join(packed), len(packed))
         return self._checked(stream, replies), stream.greeted
 
+    async def ask_one(self, packed: bytes, instance: tuple[int, int]) -> Reply:
+        """The same for one command: the way of every acquire and release."""
+        stream = self._stream
+        if stream is None or stream.closed:
+            stream = await self._connected()
+        if stream.greeted.instance != instance:
+            raise OtherInstance
+        (reply,) = self._checked(stream, await stream.ask(packed, 1))
+        return reply
+
     async def ask_list(self, packed: bytes) -> list[Reply]:
         stream = await self._connected()
         return self._checked(stream, await stream.ask(packed, 0))
 
     def _checked(self, stream: Stream, replies: list[Reply]) -> list[Reply]:
         """A refusal is an answer, but what follows it may be out of step: that one is left."""
-        refused = next((reply for reply in replies if reply.refusal), None)
-        if refused is not None:
-            stream.abort(ConnectionAbortedError("it refused a command"))
-            raise failed(self._settings, refused)
+        for reply in replies:
+            if reply.code in REFUSALS:
+                stream.abort(ConnectionAbortedError("it refused a command"))
+                raise failed(self._settings, reply)
         return replies
 
     async def _connected(self) -> Stream:

@@ -9,7 +9,7 @@ from locknut.errors import BackendError, BackendUnavailable, ConfigurationError,
 
 LONGEST_LINE: Final = 65536
 """No answer of ours has a longer line: whatever sends one is not a memcached."""
-_REFUSALS: Final = (b"ERROR", b"CLIENT_ERROR", b"SERVER_ERROR")
+REFUSALS: Final = (b"ERROR", b"CLIENT_ERROR", b"SERVER_ERROR")
 
 
 class Reply(NamedTuple):
@@ -23,7 +23,10 @@ class Reply(NamedTuple):
     @property
     def cas(self) -> int:
         """The CAS id, where it was asked for; 0 where the server has none."""
-        return int(self.flag(b"c") or 0)
+        for word in self.words:
+            if word[:1] == b"c":
+                return int(word[1:])
+        return 0
 
     def flag(self, letter: bytes) -> bytes:
         """What stands behind a letter; empty if the letter is not there."""
@@ -32,7 +35,7 @@ class Reply(NamedTuple):
     @property
     def refusal(self) -> str:
         """What is wrong, in the server's words; empty if nothing is."""
-        if self.code not in _REFUSALS:
+        if self.code not in REFUSALS:
             return ""
         return b" ".join((self.code, *self.words)).decode(errors="replace")
 
@@ -45,6 +48,13 @@ class Replies:
 
     def feed(self, data: bytes) -> None:
         self._unread += data
+
+    def only(self, data: bytes) -> Reply | None:
+        """Take in what has come: the reply, if that is a short one and all there is."""
+        if data[:2] == b"HD" and data[-1:] == b"\n" and not self._unread and data.count(b"\n") == 1:
+            return Reply(b"HD", data[3:-2].split())
+        self.feed(data)
+        return None
 
     def next(self) -> Reply | None:
         """The next one; None while it is not there as a whole."""

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import math
 import select
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from time import monotonic
 from typing import Final
 
 from locknut.drivers.memcached import server_identity
-from locknut.drivers.memcached.replies import Replies, Reply, failed, is_last, unreachable
+from locknut.drivers.memcached.replies import (
+    REFUSALS,
+    Replies,
+    Reply,
+    failed,
+    is_last,
+    unreachable,
+)
 from locknut.drivers.memcached.server_identity import Greeted, OtherInstance
 from locknut.drivers.memcached.settings import Settings
 from locknut.errors import LocknutError
 from locknut.runtimes import sockets
 from locknut.runtimes.clock import now
+from locknut.runtimes.deadlines import current as deadline
 from locknut.runtimes.deadlines import time_left
 
 MOST_IDLE: Final = 64
-_AT_ONCE: Final = 65536
+IDLE_UNCHECKED: Final = 0.01
+"""Seconds after which an idle connection is looked at before it is used: a server that restarted
+has hung up, and a release that is sent to nobody is a release in doubt."""
+_AT_ONCE: Final = 16384
 
 
 class Connection:
@@ -28,6 +41,11 @@ class Connection:
         self._settings = settings
         self._replies = Replies()
         self._socket = _opened(settings)
+        self._sendall = self._socket.sendall
+        self._hurried = False
+        """Whether less than the usual limit is kept: the last caller had no more time."""
+        self.used = 0.0
+        """When it was last put back."""
         try:
             self.greeted = self._greet()
         except BaseException:
@@ -48,6 +66,13 @@ class Connection:
         self._send(b"".join(packed))
         return [self._next() for _ in packed]
 
+    def ask_one(self, packed: bytes) -> Reply:
+        """The reply to one command."""
+        if self._hurried or deadline.until != math.inf:
+            self._keep_time()
+        self._sendall(packed)
+        return self._replies.only(self._recv()) or self._next()
+
     def ask_list(self, packed: bytes) -> list[Reply]:
         """All the lines of one answer, up to its END."""
         self._send(packed)
@@ -60,16 +85,29 @@ class Connection:
         return found
 
     def _send(self, packed: bytes) -> None:
-        self._socket.settimeout(time_left(self._settings.limit))
+        if self._hurried or deadline.until != math.inf:
+            self._keep_time()
         self._socket.sendall(packed)
+
+    def _keep_time(self) -> None:
+        """The caller's time limit, where it is less than the usual one; or that one again."""
+        left = time_left(self._settings.limit)
+        sockets.set_limit(self._socket, left)
+        self._hurried = left < self._settings.limit
 
     def _next(self) -> Reply:
         while (reply := self._replies.next()) is None:
-            data = self._socket.recv(_AT_ONCE)
-            if not data:
-                raise ConnectionResetError("the server closed the connection")
-            self._replies.feed(data)
+            self._replies.feed(self._recv())
         return reply
+
+    def _recv(self) -> bytes:
+        try:
+            data = self._socket.recv(_AT_ONCE)
+        except BlockingIOError as error:  # how the kernel tells that the time is over
+            raise TimeoutError("not in time") from error
+        if not data:
+            raise ConnectionResetError("the server closed the connection")
+        return data
 
     def alive(self) -> bool:
         """Whether the server has not hung up, as far as the kernel knows; it owes us nothing."""
@@ -85,17 +123,19 @@ class Connection:
 
 def _opened(settings: Settings) -> socket.socket:
     limit = time_left(settings.connect_limit)
-    if not settings.path:
+    if settings.path:
+        made = sockets.open_socket(socket.AF_UNIX)
+        try:
+            made.settimeout(limit)
+            made.connect(settings.path)
+        except BaseException:
+            made.close()
+            raise
+    else:
         made = sockets.connected((settings.host, settings.port), limit)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return made
-    made = sockets.open_socket(socket.AF_UNIX)
-    try:
-        made.settimeout(limit)
-        made.connect(settings.path)
-    except BaseException:
-        made.close()
-        raise
+    made.settimeout(None)
+    sockets.set_limit(made, settings.limit)
     return made
 
 
@@ -121,6 +161,25 @@ class Pool:
             replies = connection.ask(packed)
         return self._checked(connection, replies), connection.greeted
 
+    async def ask_one(self, packed: bytes, instance: tuple[int, int]) -> Reply:
+        """The same for one command: the way of every acquire and release."""
+        connection = self._take()
+        if connection.greeted.instance != instance:
+            self._put_back(connection)
+            raise OtherInstance
+        try:
+            reply = connection.ask_one(packed)
+        except BaseException as error:
+            connection.close()
+            if isinstance(error, OSError | ValueError):
+                raise self._unreachable(error) from error
+            raise
+        if reply.code in REFUSALS:
+            connection.close()
+            raise failed(self._settings, reply)
+        self._put_back(connection)
+        return reply
+
     async def ask_list(self, packed: bytes) -> list[Reply]:
         connection = self._take()
         with self._in_doubt(connection):
@@ -133,7 +192,7 @@ class Pool:
                 connection = self._idle.pop()
             except IndexError:
                 break
-            if connection.alive():
+            if monotonic() - connection.used < IDLE_UNCHECKED or connection.alive():
                 return connection
             connection.close()
         try:
@@ -143,6 +202,7 @@ class Pool:
 
     def _put_back(self, connection: Connection) -> None:
         if len(self._idle) < self._kept:
+            connection.used = monotonic()
             self._idle.append(connection)
         else:
             connection.close()

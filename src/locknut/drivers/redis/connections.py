@@ -11,7 +11,6 @@ import math
 import select
 import socket
 import ssl
-import struct
 from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any, Final, NoReturn
@@ -193,9 +192,5 @@ def open_socket(settings: Settings) -> socket.socket:
 def set_limit(sock: socket.socket, limit: float) -> None:
     if isinstance(sock, ssl.SSLSocket):
         sock.settimeout(limit)
-        return
-    # The kernel keeps the time limit: Python's own costs a poll() before every call.
-    seconds = int(limit)
-    packed = struct.pack("ll", seconds, max(1, int((limit - seconds) * 1_000_000)))
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, packed)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, packed)
+    else:
+        sockets.set_limit(sock, limit)

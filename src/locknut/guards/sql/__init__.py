@@ -7,18 +7,27 @@
 `connection` is the program's own: of a driver (psycopg, PyMySQL, sqlite3, or another of DB-API 2),
 or a Connection or Session of SQLAlchemy. What awaits has the same in `locknut.guards.sql.aio`.
 Errors of the database are the driver's own.
+
+Where the lock lives in the same database, `while_held` needs no table of its own:
+
+    with locks.lock("stock:7") as lease, connection.transaction(), while_held(connection, lease):
+        ...
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
+from locknut.core.holding import LeaseCore
 from locknut.guards.fences import Fenced, fence_of
 from locknut.guards.sql.dialects import Asking, Row, T
 from locknut.guards.sql.guard import TABLE, Guard
+from locknut.guards.sql.held_transaction import HeldTransaction
 from locknut.guards.sql.own_connection import OwnConnection, plain
 
-__all__ = ["SqlGuard", "create_table"]
+__all__ = ["SqlGuard", "create_table", "while_held"]
 
 
 class SqlGuard(Guard):
@@ -32,7 +41,7 @@ class SqlGuard(Guard):
 
     def newest(self) -> int | None:
         """The newest fence that entered, by anybody; None if none did."""
-        return self._run(self._looking())
+        return answered(self._own, self._looking(), self._values())
 
     def enter(self, lease: Fenced | int) -> Self:
         """Come in, before the first read of the transaction; an older fence raises `StaleFence`.
@@ -41,22 +50,25 @@ class SqlGuard(Guard):
         everybody with an older fence is refused.
         """
         fence = fence_of(lease)
-        self._run(self._entering(fence), fence)
+        answered(self._own, self._entering(fence), self._values(fence))
         return self
 
-    def _run(self, asking: Asking[T], fence: int | None = None) -> T:
-        values = self._values(fence)
-        try:
-            text = next(asking)
-            while True:
-                try:
-                    rows = ask(self._own, text, values)
-                except Exception as error:  # noqa: BLE001 -- it goes on from where it was asked
-                    text = asking.throw(error)
-                else:
-                    text = asking.send(rows)
-        except StopIteration as done:
-            return done.value  # type: ignore[no-any-return]
+
+@contextmanager
+def while_held(
+    connection: Any,
+    lease: LeaseCore,
+    *,
+    dialect: str | None = None,
+    paramstyle: str | None = None,
+) -> Iterator[None]:
+    """Inside a transaction: leaving it raises `LeaseLost`, unless the lock is still held and stays
+    so until the commit. The lock must live in the same database, on PostgreSQL, MySQL or MariaDB.
+    """
+    held = HeldTransaction(connection, lease, dialect, paramstyle, awaits=False)
+    answered(held.own, held.begins(), held.values)
+    yield
+    answered(held.own, held.ends(), held.values)
 
 
 def create_table(
@@ -70,6 +82,21 @@ def create_table(
     own = OwnConnection(connection, table, dialect, paramstyle)
     own.check_colour(awaits=False)
     ask(own, own.dialect.table, {})
+
+
+def answered(own: OwnConnection, asking: Asking[T], values: dict[str, Any]) -> T:
+    """What becomes of the questions, each asked on the program's connection."""
+    try:
+        text = next(asking)
+        while True:
+            try:
+                rows = ask(own, text, values)
+            except Exception as error:  # noqa: BLE001 -- it goes on from where it was asked
+                text = asking.throw(error)
+            else:
+                text = asking.send(rows)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]
 
 
 def ask(own: OwnConnection, text: str, values: dict[str, Any]) -> list[Row]:

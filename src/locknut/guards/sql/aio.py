@@ -11,14 +11,18 @@ one of aiosqlite or aiomysql. Roll back a transaction in which `enter` was cance
 from __future__ import annotations
 
 import inspect
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, Self
 
+from locknut.core.holding import LeaseCore
 from locknut.guards.fences import Fenced, fence_of
 from locknut.guards.sql.dialects import Asking, Row, T
 from locknut.guards.sql.guard import TABLE, Guard
+from locknut.guards.sql.held_transaction import HeldTransaction
 from locknut.guards.sql.own_connection import OwnConnection, plain
 
-__all__ = ["SqlGuard", "create_table"]
+__all__ = ["SqlGuard", "create_table", "while_held"]
 
 
 class SqlGuard(Guard):
@@ -28,27 +32,30 @@ class SqlGuard(Guard):
 
     async def newest(self) -> int | None:
         """The newest fence that entered, by anybody; None if none did."""
-        return await self._run(self._looking())
+        return await answered(self._own, self._looking(), self._values())
 
     async def enter(self, lease: Fenced | int) -> Self:
         """Come in, before the first read of the transaction; an older fence raises `StaleFence`."""
         fence = fence_of(lease)
-        await self._run(self._entering(fence), fence)
+        await answered(self._own, self._entering(fence), self._values(fence))
         return self
 
-    async def _run(self, asking: Asking[T], fence: int | None = None) -> T:
-        values = self._values(fence)
-        try:
-            text = next(asking)
-            while True:
-                try:
-                    rows = await ask(self._own, text, values)
-                except Exception as error:  # noqa: BLE001 -- it goes on from where it was asked
-                    text = asking.throw(error)
-                else:
-                    text = asking.send(rows)
-        except StopIteration as done:
-            return done.value  # type: ignore[no-any-return]
+
+@asynccontextmanager
+async def while_held(
+    connection: Any,
+    lease: LeaseCore,
+    *,
+    dialect: str | None = None,
+    paramstyle: str | None = None,
+) -> AsyncIterator[None]:
+    """Inside a transaction: leaving it raises `LeaseLost`, unless the lock is still held and stays
+    so until the commit.
+    """
+    held = HeldTransaction(connection, lease, dialect, paramstyle, awaits=True)
+    await answered(held.own, held.begins(), held.values)
+    yield
+    await answered(held.own, held.ends(), held.values)
 
 
 async def create_table(
@@ -62,6 +69,21 @@ async def create_table(
     own = OwnConnection(connection, table, dialect, paramstyle)
     own.check_colour(awaits=True)
     await ask(own, own.dialect.table, {})
+
+
+async def answered(own: OwnConnection, asking: Asking[T], values: dict[str, Any]) -> T:
+    """What becomes of the questions, each asked on the program's connection."""
+    try:
+        text = next(asking)
+        while True:
+            try:
+                rows = await ask(own, text, values)
+            except Exception as error:  # noqa: BLE001 -- it goes on from where it was asked
+                text = asking.throw(error)
+            else:
+                text = asking.send(rows)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]
 
 
 async def ask(own: OwnConnection, text: str, values: dict[str, Any]) -> list[Row]:

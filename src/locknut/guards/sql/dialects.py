@@ -35,6 +35,9 @@ class Dialect(Protocol):
     def enter(self, fence: int) -> Asking[int]:
         """The newest fence after this one came in; if it is greater, this one did not."""
 
+    def begun(self) -> Asking[None]:
+        """Raise unless there is a transaction: then nothing is committed by itself."""
+
 
 class PostgreSQL:
     """A row that was changed since the snapshot is a serialization failure of the database."""
@@ -51,11 +54,18 @@ class PostgreSQL:
             "ON CONFLICT (name) DO UPDATE SET fence = GREATEST(kept.fence, excluded.fence), "
             "entries = kept.entries + 1 RETURNING fence"
         )
-        # What has just written has a number; if there is none, that transaction is over.
+        yield from self._numbered()
+        return int(newest)
+
+    def begun(self) -> Asking[None]:
+        yield "SELECT txid_current()"
+        yield from self._numbered()
+
+    def _numbered(self) -> Asking[None]:
+        """What has just got a number has it still; if there is none, that transaction is over."""
         ((number,),) = yield "SELECT txid_current_if_assigned()"
         if number is None:
             raise _outside()
-        return int(newest)
 
 
 class MySQL:
@@ -83,7 +93,7 @@ class MySQL:
             "FROM {table} AS latest WHERE latest.name = UNHEX(:hexed) FOR UPDATE"
         )
         if int(autocommit):
-            yield from self._begun()
+            yield from self._saved()
         if int(newest) > fence:
             return int(newest)
         if entries != seen:
@@ -97,7 +107,12 @@ class MySQL:
         )
         return fence
 
-    def _begun(self) -> Asking[None]:
+    def begun(self) -> Asking[None]:
+        ((autocommit,),) = yield "SELECT @@autocommit"
+        if int(autocommit):
+            yield from self._saved()
+
+    def _saved(self) -> Asking[None]:
         """Statements commit by themselves unless there was a BEGIN; then savepoints are kept."""
         yield "SAVEPOINT locknut_guard"
         try:
@@ -125,11 +140,15 @@ class SQLite:
             "entries = entries + 1"
         )
         ((newest,),) = yield _NEWEST
+        yield from self.begun()
+        return int(newest)
+
+    def begun(self) -> Asking[None]:
         try:
             yield "BEGIN"
         except Exception as error:  # every driver has its own
             if "within a transaction" in str(error):
-                return int(newest)
+                return
             raise
         yield "ROLLBACK"
         raise _outside()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from locknut.core.values import State
+from locknut.core.values import Capability, State
 from locknut.errors import NotHeld
 from locknut.testing.conformance.scene import Scene
-from locknut.testing.conformance.suite import Part
+from locknut.testing.conformance.suite import Part, needs
 
 CROWD = 8
 ROUNDS = 12
@@ -84,6 +84,7 @@ class MutualExclusion(Part):
             outer.check()
         assert not await lock.locked()
 
+    @needs(Capability.FENCING)
     async def test_fences_grow_from_client_to_client(self, scene: Scene) -> None:
         clients = [scene.connect() for _ in range(3)]
         fences = []

@@ -80,6 +80,7 @@ class PortRules(Part):
             await port.release(other)
         await port.release(claim)
 
+    @needs(Capability.FENCING)
     async def test_raw_numbers_grow(self, scene: Scene) -> None:
         port = scene.port()
         raws = []

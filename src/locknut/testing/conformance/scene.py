@@ -58,9 +58,9 @@ class News:
 class Scene:
     """One test's view of the engine, in one colour."""
 
-    def __init__(self, colour: Colour, open_engine: Callable[[], Engine]):
+    def __init__(self, colour: Colour, open_engine: Callable[[], Engine], namespace: str):
         self.colour = colour
-        self.namespace = f"test-{secrets.token_hex(6)}"
+        self.namespace = namespace
         self.gate = colour.gate
         self.pause = colour.pause
         self.now = clock.now

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import secrets
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -45,6 +46,10 @@ class Part:
         """The engine as one more client finds it; override to test one without a URL scheme."""
         return open_engine(url)[0]
 
+    def new_namespace(self) -> str:
+        """Where one test keeps its locks: nobody else uses a namespace of this name."""
+        return f"test-{secrets.token_hex(6)}"
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         for name, test in list(vars(cls).items()):
@@ -61,7 +66,7 @@ def _in_colour(test: Callable[..., Any], colours: tuple[str, ...]) -> Callable[.
         paint = COLOURS[colour]()
 
         async def body() -> None:
-            scene = Scene(paint, lambda: self.open_engine(engine_url))
+            scene = Scene(paint, lambda: self.open_engine(engine_url), self.new_namespace())
             for capability in wanted:
                 if not scene.has(capability):
                     pytest.skip(f"the {scene.backend} engine does not declare {capability.value!r}")

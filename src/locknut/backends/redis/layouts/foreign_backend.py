@@ -15,7 +15,7 @@ from locknut.backends.redis.backend import renewal
 from locknut.backends.redis.inspector import BATCH
 from locknut.backends.redis.layouts.foreign_layout import Layout
 from locknut.backends.redis.layouts.recipe import ForeignRecipe
-from locknut.backends.redis.server_port import Server, ask_many, checked
+from locknut.backends.redis.server_port import Server, ask_many, checked, product_of
 from locknut.core.base import BaseBackend
 from locknut.core.ports import Signal
 from locknut.core.values import Answer, Busy, Claim, Granted, LockInfo, Notice
@@ -128,6 +128,9 @@ class ForeignBackend(BaseBackend):
 
     def hung_up(self) -> bool:
         return self._server.hung_up()
+
+    async def server(self) -> str:
+        return await product_of(self._server)
 
     async def close(self) -> None:
         self._ears.close()

@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from locknut.backends.sql.backend import SqlBackend
+from locknut.backends.sql.hold_checks import hold_check
 from locknut.backends.sql.mysql.bell_chain import BellChain, ChainBells
-from locknut.backends.sql.table_port import Table
+from locknut.backends.sql.mysql.mysql_table import MySqlTable
 from locknut.core.ports import Runtime
-from locknut.core.values import Answer, Busy, Capability, Claim, Granted, Mode, Notice, Renewal
+from locknut.core.values import (
+    Answer,
+    Busy,
+    Capability,
+    Claim,
+    Granted,
+    HoldCheck,
+    Mode,
+    Notice,
+    Renewal,
+)
 
 
 class MySqlBackend(SqlBackend):
@@ -19,14 +30,18 @@ class MySqlBackend(SqlBackend):
     def __init__(
         self,
         name: str,
-        table: Table,
+        table: MySqlTable,
         chain: BellChain,
         runtime: Runtime,
         hung_up: Callable[[], bool],
     ):
         super().__init__(name, table, ChainBells(chain, runtime), runtime)
+        self._confirm = table.confirm
         self._chain = chain
         self._hung_up = hung_up
+
+    def hold_check(self, claim: Claim) -> HoldCheck:
+        return hold_check(claim, self._confirm)
 
     def hung_up(self) -> bool:
         return self._hung_up()

@@ -24,6 +24,7 @@ class MySqlTable(SqlTable):
 
     def __init__(self, connection: Connection, statements: Statements):
         super().__init__(connection, statements)
+        self.confirm = statements.confirm[0]
         self._after = b""
         """Where pruning goes on."""
 

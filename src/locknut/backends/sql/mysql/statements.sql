@@ -89,7 +89,7 @@ SELECT 1 FROM {table} WHERE name = :key AND expires > {now};
 
 -- prune
 -- First, without any lock: which of the next rows are idle. Then those are deleted, by primary key and
--- without waiting for any that is locked, so that no deadlock is made. A row is looked at again then.
+-- without waiting for any that is locked (L13). A row is looked at again then.
 SELECT name, {idle}
 FROM (SELECT * FROM {table} WHERE name > :after ORDER BY name LIMIT :limit) AS next_rows
 ORDER BY name;
@@ -97,3 +97,11 @@ DELETE old FROM (
     SELECT name FROM {table} WHERE name IN (:keys) AND {idle} FOR UPDATE SKIP LOCKED
 ) AS idle STRAIGHT_JOIN {table} AS old ON old.name = idle.name;
 SELECT ROW_COUNT();
+
+-- confirm
+-- In a transaction of the program's own: until it is over, nobody takes the lock away.
+SELECT fence, stamp, holder, expires, facts, line, others, {now}
+FROM {table} WHERE name = UNHEX(:hexed) FOR UPDATE;
+
+-- version
+SELECT CONCAT(IF(LOCATE('MariaDB', VERSION()), 'MariaDB ', 'MySQL '), VERSION());

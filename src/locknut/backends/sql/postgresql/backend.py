@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from locknut.backends.sql.backend import SqlBackend
+from locknut.backends.sql.hold_checks import hold_check
 from locknut.backends.sql.postgresql.doorbells import Doorbells
 from locknut.backends.sql.postgresql.lock_table import LockTable
 from locknut.backends.sql.postgresql.table_questions import Line, Questions
 from locknut.backends.sql.statements import load
 from locknut.core.ports import Runtime
-from locknut.core.values import Answer, Capability, Claim
+from locknut.core.values import Answer, Capability, Claim, HoldCheck
 from locknut.drivers.postgresql.settings import NAME
 
 
@@ -21,6 +22,7 @@ class PostgresBackend(SqlBackend):
         statements = load(NAME, table)
         questions = Questions(line, table, statements.create)
         self._questions = questions
+        self._confirm = statements.confirm[0]
         self._doorbells = Doorbells(questions, line.pool, runtime)
         super().__init__(NAME, LockTable(questions, statements, table), self._doorbells, runtime)
         self.hung_up = questions.hung_up  # type: ignore[method-assign]
@@ -34,6 +36,9 @@ class PostgresBackend(SqlBackend):
             return await super().attempt(claim, patience)
         finally:
             self._doorbells.was_answered(claim.id)
+
+    def hold_check(self, claim: Claim) -> HoldCheck:
+        return hold_check(claim, self._confirm)
 
     def _changed(self) -> None:
         """A proxy that lends sessions was found: nobody can be woken through it."""

@@ -151,6 +151,10 @@ class LockTable:
         self._pruned = last if looked_at == limit else b""
         return int(deleted)
 
+    async def version(self) -> str:
+        (rows,) = await self._ask([Call(self._say["version"], {})])
+        return str(rows[0][0])
+
 
 def _seen(rows: Sequence[Sequence[object]]) -> Seen:
     """A row and the clock; no rows at all: the statement changed nothing."""

@@ -145,3 +145,12 @@ WITH clock AS NOT MATERIALIZED (
 )
 SELECT name, (SELECT count(*) FROM deleted), (SELECT count(*) FROM looked_at)
 FROM looked_at ORDER BY name DESC LIMIT 1;
+
+-- confirm
+-- In a transaction of the program's own: until it is over, nobody takes the lock away.
+SELECT fence, stamp, holder, expires, facts, line, others,
+    (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+FROM {table} WHERE name = :name FOR UPDATE;
+
+-- version
+SELECT 'PostgreSQL ' || current_setting('server_version');

@@ -103,3 +103,6 @@ DELETE FROM {table} WHERE name IN (
             OR name >= x'63' AND name < x'64' AND expires < :now)
     LIMIT :limit)
 RETURNING name;
+
+-- version
+SELECT 'SQLite ' || sqlite_version();
