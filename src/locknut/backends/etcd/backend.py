@@ -68,11 +68,11 @@ class EtcdBackend(LeasedLink, BaseBackend):
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002 -- `watch` waits
         for _ in range(TRIES):
-            await self.ready(claim)
+            alive = await self.ready(claim)
             state = self.shared.state_of(claim)
             if not self.shared.lives(state):
                 continue
-            look = state.look
+            look = state.look if alive else None
             if look is not None and state.signal is not None and self.now() < look.net:
                 state.watch(self.link, look)
                 if state.look is look:  # nothing has happened since
@@ -85,6 +85,8 @@ class EtcdBackend(LeasedLink, BaseBackend):
                 self.shared.states.pop(claim.id, None)
                 return Busy(pacing.RETRY_MOST, queued=False)
             state.stand(state.key, found.created)
+            if self.shared.unwatched:
+                self.watch_lease(found.revision)
             verdict = recipe.verdict(found.ahead, claim.mode, claim.permits)
             if verdict.mine:
                 return await self.granted(state)

@@ -58,7 +58,11 @@ async def detach(link: LeasedLink, claim: Claim, ttl: float) -> bool:
         return False
     lease = (await link.link.grant(math.ceil(ttl))).id
     put = Put(state.key, link.shown(claim, id=claim.id, detached=True), lease)
-    reply = await link.transact(still_ours(state), [put], [Range(state.key, keys_only=True)])
+    try:
+        reply = await link.transact(still_ours(state), [put], [Range(state.key, keys_only=True)])
+    except LocknutError:
+        await _revoke(link, lease)  # nobody will have the text, so nobody needs the hold
+        raise
     link.shared.states.pop(claim.id, None)
     if not reply.succeeded:
         await _revoke(link, lease)
@@ -73,6 +77,8 @@ async def attach(link: LeasedLink, detached: Claim, claim: Claim) -> ClaimState 
     for _ in range(TRIES):
         await link.ready(claim)
         state = link.shared.state_of(claim)
+        if not link.shared.lives(state):
+            continue
         reply = await link.transact([], [_everybody(state)])
         line = recipe.read(reply.answers[0])
         mine = recipe.find(line, claim.id)  # there, if the answer to an earlier swap was lost

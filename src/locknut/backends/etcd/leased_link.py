@@ -78,13 +78,14 @@ class LeasedLink:
 
     # The lease.
 
-    async def ready(self, claim: Claim) -> None:
-        """See to it that there is a lease, and that it lives on."""
+    async def ready(self, claim: Claim) -> bool:
+        """See to it that there is a lease, and that it lives on; False if that is in doubt."""
         shared = self.shared
         if not shared.id or shared.run_out(self.now()):
             await self._open(claim)
         elif self.now() >= shared.proof.due():
-            await self.keep_alive()
+            return await self.keep_alive()
+        return True
 
     async def keep_alive(self) -> bool:
         """Ask the leader to keep the lease, if that is due; False if it says that there is none.
@@ -169,7 +170,10 @@ class LeasedLink:
         def ended(event: Event) -> None:
             if event.what is What.DELETED:
                 shared.lost(lease)
+            elif event.what is What.ASK_AGAIN:
+                shared.unwatched = True
 
+        shared.unwatched = False
         shared.end_watch = self.link.watch(key, revision + 1, ended).close
 
     async def end(self) -> None:

@@ -54,6 +54,8 @@ class SharedLease:
         self._listeners: list[Callable[[str | None, Notice], None]] = []
         self.end_watch: Callable[[], None] | None = None
         """Ends the watch on the key of the session."""
+        self.unwatched = False
+        """Whether that watch was refused, and has to be made again."""
 
     @property
     def id(self) -> int:
