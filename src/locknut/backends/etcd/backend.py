@@ -122,11 +122,13 @@ class EtcdBackend(LeasedLink, BaseBackend):
 
     async def renew(self, claims: Sequence[Claim]) -> list[Renewed]:
         shared, sent = self.shared, self.now()
-        held = {claim.id: state for claim in claims if (state := shared.holds(claim)) is not None}
+        known = {claim.id: shared.states.get(claim.id) for claim in claims}
+        held = {each: state for each, state in known.items() if state is not None and state.granted}
+        living = [state for state in held.values() if shared.lives(state)]
         there: set[str] = set()
-        for _ in range(TRIES if held else 0):
+        for _ in range(TRIES if living else 0):
             await self.keep_alive()
-            found = await self._read(list(held.values()))
+            found = await self._read(living)
             if found is None:
                 return [Renewal.UNKNOWN if each.id in held else Renewal.LOST for each in claims]
             there = found
