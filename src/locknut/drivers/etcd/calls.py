@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from struct import Struct
 from typing import Final
 
@@ -12,7 +13,7 @@ def framed(message: bytes) -> bytes:
     return _MESSAGE.pack(0, len(message)) + message
 
 
-class Stream:
+class Stream(ABC):
     """One call: its request goes out at once, its answer comes as one message or more."""
 
     status: int | None = None
@@ -44,9 +45,9 @@ class Stream:
             at += 5 + size
         self._part = data[at:]
 
+    @abstractmethod
     def message(self, message: bytes) -> None:
         """One message is complete."""
-        raise NotImplementedError
 
     def end(self, status: int, text: str) -> None:
         """It is over."""

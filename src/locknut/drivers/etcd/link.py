@@ -13,10 +13,10 @@ from typing import Generic, Protocol, TypeVar
 from locknut.drivers.etcd import grpc_errors
 from locknut.drivers.etcd import rpc_messages as messages
 from locknut.drivers.etcd.calls import Answer
+from locknut.drivers.etcd.key_watcher import Watcher
 from locknut.drivers.etcd.members import Host, Members
 from locknut.drivers.etcd.requests import Compare, Event, Lease, LeaseGone, Operation, Reply, Watch
 from locknut.drivers.etcd.settings import Settings
-from locknut.drivers.etcd.watcher import Watcher
 from locknut.errors import LocknutError
 
 A = TypeVar("A", Reply, Lease, bool)
