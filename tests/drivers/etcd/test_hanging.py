@@ -183,6 +183,18 @@ def test_who_knows_better_moves_on(colour: Colour, cluster: EtcdCluster) -> None
     assert put_patiently(colour, link).member == second.member
 
 
+def test_behind_one_address_there_may_be_several(colour: Colour, etcd_server: EtcdServer) -> None:
+    """A new connection may lead to another member, where something distributes them."""
+    with FaultProxy((etcd_server.host, etcd_server.port)) as proxy:
+        link = colour.open(etcd_server.url_through(proxy.port))
+        first = put(colour, link)
+        put(colour, link)
+        assert proxy.accepted == 1
+        link.move_on(first.member)
+        put(colour, link)
+        assert proxy.accepted == 2
+
+
 def test_without_any_member_it_says_so_soon(colour: Colour, cluster: EtcdCluster) -> None:
     link = colour.open(cluster.url, limit=0.5, connect_limit=0.5)
     put_patiently(colour, link)

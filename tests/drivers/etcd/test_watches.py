@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from locknut.drivers.etcd import watcher
+from locknut.drivers.etcd import key_watcher
 from locknut.drivers.etcd.requests import Delete, Event, Link, Put, Range, What, after
 from locknut.testing.proxy import FaultProxy
 from tests.drivers.etcd.conftest import Colour, Heard
@@ -191,7 +191,7 @@ def test_a_silent_connection_is_noticed(
 def test_the_thread_ends_when_nobody_watches(
     link: Link, colour: Colour, key: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watcher, "LINGER", 0.2)
+    monkeypatch.setattr(key_watcher, "LINGER", 0.2)
     before = set(threading.enumerate())
     heard = Heard()
     for _ in range(2):

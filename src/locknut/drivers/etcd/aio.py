@@ -10,7 +10,7 @@ from locknut.drivers.etcd import grpc_errors
 from locknut.drivers.etcd.calls import Answer
 from locknut.drivers.etcd.http2 import Http2
 from locknut.drivers.etcd.link import BaseLink
-from locknut.drivers.etcd.members import Host, Members
+from locknut.drivers.etcd.members import Members, Turn
 from locknut.drivers.etcd.settings import Settings
 from locknut.runtimes import sockets
 from locknut.runtimes.clock import now
@@ -43,8 +43,8 @@ class Connection(asyncio.Protocol):
     its way has its time, then the connection is closed.
     """
 
-    def __init__(self, settings: Settings, host: Host, loop: asyncio.AbstractEventLoop):
-        self.host = host
+    def __init__(self, settings: Settings, turn: Turn, loop: asyncio.AbstractEventLoop):
+        self.turn = turn
         self.loop = loop
         self._settings = settings
         self._http2 = Http2()
@@ -162,7 +162,7 @@ class LoopLink(BaseLink[Connection]):
         """The connection to the member that is asked now; opened by its first user for all."""
         connection = self._connection
         if connection is not None:
-            if connection.usable and connection.host == self.members.chosen:
+            if connection.usable and connection.turn == self.members.turn:
                 return connection
             self._connection = None
             connection.leave()
@@ -182,27 +182,27 @@ class LoopLink(BaseLink[Connection]):
     async def _connect(self) -> Connection:
         failed: Exception | None = None
         for _ in self.members.hosts:
-            host = self.members.chosen
+            turn = self.members.turn
             try:
-                self._connection = await self._opened(host)
+                self._connection = await self._opened(turn)
             except (OSError, ValueError) as error:
                 failed = error
-                self.members.leave(host)
+                self.members.leave(turn)
             else:
                 return self._connection
         raise failed or OSError("no member is known")
 
-    async def _opened(self, host: Host) -> Connection:
+    async def _opened(self, turn: Turn) -> Connection:
         settings, loop = self.settings, asyncio.get_running_loop()
-        name = None if settings.tls is None else host[0]
+        name = None if settings.tls is None else turn.host[0]
 
         def make() -> Connection:
-            return Connection(settings, host, loop)
+            return Connection(settings, turn, loop)
 
         try:
             async with asyncio.timeout(settings.connect_limit):
                 _, connection = await loop.create_connection(
-                    make, *host, ssl=settings.tls, server_hostname=name
+                    make, *turn.host, ssl=settings.tls, server_hostname=name
                 )
         except OSError as error:
             grpc_errors.doubt(settings, error, connected=False)

@@ -10,7 +10,7 @@ from typing import Final
 from locknut.drivers.etcd import grpc_errors
 from locknut.drivers.etcd.calls import Answer
 from locknut.drivers.etcd.http2 import Http2
-from locknut.drivers.etcd.members import Host
+from locknut.drivers.etcd.members import Host, Turn
 from locknut.drivers.etcd.settings import Settings
 from locknut.runtimes import sockets
 from locknut.runtimes.clock import now
@@ -23,11 +23,11 @@ _AT_ONCE: Final = 65536
 class Connection:
     """One socket. Used by one thread at a time; after any doubt it is closed."""
 
-    def __init__(self, settings: Settings, host: Host, limit: float):
-        self.host = host
+    def __init__(self, settings: Settings, turn: Turn, limit: float):
+        self.turn = turn
         self.used = 0.0
         self.http2 = Http2()
-        self._socket = _opened(settings, host, limit)
+        self._socket = _opened(settings, turn.host, limit)
 
     def call(self, head: bytes, message: bytes, limit: float) -> tuple[Answer, float]:
         """The answer, with its status, and when it was asked for."""

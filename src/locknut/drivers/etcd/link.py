@@ -13,10 +13,10 @@ from typing import Generic, Protocol, TypeVar
 from locknut.drivers.etcd import grpc_errors
 from locknut.drivers.etcd import rpc_messages as messages
 from locknut.drivers.etcd.calls import Answer
-from locknut.drivers.etcd.members import Host, Members
+from locknut.drivers.etcd.key_watcher import Watcher
+from locknut.drivers.etcd.members import Members, Turn
 from locknut.drivers.etcd.requests import Compare, Event, Lease, LeaseGone, Operation, Reply, Watch
 from locknut.drivers.etcd.settings import Settings
-from locknut.drivers.etcd.watcher import Watcher
 from locknut.errors import LocknutError
 
 A = TypeVar("A", Reply, Lease, bool)
@@ -25,7 +25,7 @@ A = TypeVar("A", Reply, Lease, bool)
 class Connected(Protocol):
     """A connection, as far as this file knows it."""
 
-    host: Host
+    turn: Turn
 
     @property
     def greeted(self) -> bool:
@@ -110,6 +110,7 @@ class BaseLink(ABC, Generic[C]):
         return self.watcher.guard.inside
 
     def forked(self) -> None:
+        self.members.forked()
         self.watcher.forked()
 
     # On the way.
@@ -120,13 +121,13 @@ class BaseLink(ABC, Generic[C]):
         for _ in range(len(self.members.hosts) + 1):
             connection = await self._reach()
             ticket = await self._shown(connection)
-            head = self.members.head(path, connection.host, ticket)
+            head = self.members.head(path, connection.turn.host, ticket)
             answer, sent = await self._sent(connection, head, message)
             status, text = answer.status or 0, answer.text
             if status == grpc_errors.OK and answer.body is not None:
                 return self._understood(connection, answer.body, sent, understand)
             if grpc_errors.elsewhere(status):
-                self.members.leave(connection.host)
+                self.members.leave(connection.turn)
             self.give_back(connection)
             again = grpc_errors.untouched(status, text)
             if grpc_errors.logged_out(status, text):
@@ -158,10 +159,10 @@ class BaseLink(ABC, Generic[C]):
         """Ask for a ticket. Nothing is left behind by that, whatever becomes of it."""
         settings = self.settings
         message = messages.login(settings.username, settings.password)
-        head = self.members.head(messages.AUTHENTICATE, connection.host, b"")
+        head = self.members.head(messages.AUTHENTICATE, connection.turn.host, b"")
         answer, _ = await self.call(connection, head, message)
         if grpc_errors.elsewhere(answer.status or 0):
-            self.members.leave(connection.host)
+            self.members.leave(connection.turn)
         self.members.ticket = grpc_errors.ticket(settings, answer)
 
     async def _sent(self, connection: C, head: bytes, message: bytes) -> tuple[Answer, float]:
@@ -177,7 +178,7 @@ class BaseLink(ABC, Generic[C]):
         if not connection.greeted:
             grpc_errors.doubt(self.settings, error)
         self.drop(connection, error)
-        self.members.leave(connection.host)
+        self.members.leave(connection.turn)
         return grpc_errors.unreachable(self.settings, error)
 
     def _understood(
@@ -188,7 +189,7 @@ class BaseLink(ABC, Generic[C]):
         except ValueError as error:
             raise self._in_doubt(connection, error) from error
         if not isinstance(found, bool):
-            self.members.answered(connection.host, found.member)
+            self.members.answered(connection.turn, found.member)
         self.give_back(connection)
         return found
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 from weakref import WeakMethod
 
 from locknut.drivers.etcd import hpack
@@ -18,15 +18,24 @@ Host = tuple[str, int]
 _MOST_HEADS: Final = 64
 
 
+class Turn(NamedTuple):
+    """Which host is asked, until it is left. Its connections are left then as well: behind one
+    address there may be several members.
+    """
+
+    number: int
+    host: Host
+
+
 class Members:
-    """The hosts of a URL, the one that commands go to now, and the login."""
+    """The hosts of a URL, whose turn it is to be asked, and the login."""
 
     def __init__(self, settings: Settings):
         self.hosts = settings.hosts
         self._mutex = threading.RLock()  # a finalizer may come in
-        self._chosen = 0
-        self._ids: dict[int, Host] = {}
-        """Which member answered at which host."""
+        self.turn = Turn(0, self.hosts[0])
+        self._answered: dict[int, Turn] = {}
+        """When each member answered last."""
         self._on_change: list[WeakMethod[Callable[[], None]]] = []
         self._scheme = b"https" if settings.tls else b"http"
         self._heads: dict[tuple[str, bytes, Host], bytes] = {}
@@ -34,36 +43,39 @@ class Members:
         self.ticket = None if self._has_login else b""
         """What the last login was answered by; None: log in first. Empty: nobody need do so."""
 
-    @property
-    def chosen(self) -> Host:
-        return self.hosts[self._chosen]
-
     def follow(self, changed: Callable[[], None]) -> None:
-        """Have this bound method called, on any thread, when another member is chosen."""
+        """Have this bound method called, on any thread, when another turn begins."""
         with self._mutex:
             self._on_change = [each for each in self._on_change if each() is not None]
             self._on_change.append(WeakMethod(changed))
 
-    def leave(self, host: Host) -> None:
-        """It was silent, or said that it cannot answer: from now on the next one is asked."""
+    def leave(self, turn: Turn) -> None:
+        """It was silent, or said that it cannot answer: from now on the next one is asked. What
+        others find out about the same turn is no news.
+        """
         with self._mutex:
-            if self.hosts[self._chosen] != host or len(self.hosts) == 1:
+            if self.turn != turn:
                 return
-            self._chosen = (self._chosen + 1) % len(self.hosts)
+            number = turn.number + 1
+            self.turn = Turn(number, self.hosts[number % len(self.hosts)])
         for each in list(self._on_change):
             changed = each()
             if changed is not None:
                 changed()
 
-    def answered(self, host: Host, member: int) -> None:
+    def answered(self, turn: Turn, member: int) -> None:
         """Note which member it is: `move_on` names members."""
-        if self._ids.get(member) != host:
-            self._ids[member] = host
+        if self._answered.get(member) != turn:
+            self._answered[member] = turn
 
     def move_on(self, member: int) -> None:
-        host = self._ids.get(member)
-        if host is not None:
-            self.leave(host)
+        turn = self._answered.get(member)
+        if turn is not None:
+            self.leave(turn)
+
+    def forked(self) -> None:
+        """The mutex may be held by a thread of the parent's."""
+        self._mutex = threading.RLock()
 
     def logged_out(self, ticket: bytes) -> bool:
         """The cluster does not know it (any more); False if there is no other to be had."""

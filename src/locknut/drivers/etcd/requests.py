@@ -226,7 +226,9 @@ class Link(Protocol):
         """
 
     def move_on(self, member: int) -> None:
-        """Have the next command sent to another member than this one, if there is another."""
+        """Have the next command sent to another member than this one, if there is another: to the
+        next host, over a new connection.
+        """
 
     @property
     def inside(self) -> Callable[[], bool]:

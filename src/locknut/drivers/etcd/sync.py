@@ -8,7 +8,7 @@ from typing import Final
 from locknut.drivers.etcd.blocking_connection import Connection
 from locknut.drivers.etcd.calls import Answer
 from locknut.drivers.etcd.link import BaseLink
-from locknut.drivers.etcd.members import Host, Members
+from locknut.drivers.etcd.members import Members, Turn
 from locknut.drivers.etcd.settings import Settings
 from locknut.runtimes.deadlines import share, time_left
 
@@ -28,24 +28,24 @@ class BlockingLink(BaseLink[Connection]):
         """An idle one to the member that is asked now, or a new one to it, or to the next."""
         failed: Exception | None = None
         for _ in self.members.hosts:
-            host = self.members.chosen
-            if (idle := self._idle_at(host)) is not None:
+            turn = self.members.turn
+            if (idle := self._idle_at(turn)) is not None:
                 return idle
             limit = self._limit(self.settings.connect_limit)
             try:
-                return Connection(self.settings, host, limit)
+                return Connection(self.settings, turn, limit)
             except (OSError, ValueError) as error:
                 failed = error
-                self.members.leave(host)
+                self.members.leave(turn)
         raise failed or OSError("no member is known")
 
-    def _idle_at(self, host: Host) -> Connection | None:
+    def _idle_at(self, turn: Turn) -> Connection | None:
         while True:
             try:
                 found = self._idle.pop()
             except IndexError:
                 return None
-            if found.host == host and found.usable():
+            if found.turn == turn and found.usable():
                 return found
             found.close()
 

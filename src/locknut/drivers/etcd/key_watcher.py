@@ -108,13 +108,13 @@ class Watcher:
     def _run(self, bell: socket.socket, woken: socket.socket) -> None:
         try:
             while not self._over(bell, now()):
-                host = self._members.chosen
+                turn = self._members.turn
                 try:
                     self._serve(bell, woken)
                 except LoggedOut:
                     continue
                 except (OSError, ValueError, LocknutError):
-                    self._members.leave(host)
+                    self._members.leave(turn)
                     _spoke(None, woken, PAUSE)
         finally:
             with self.guard:
@@ -136,10 +136,10 @@ class Watcher:
     def _serve(self, bell: socket.socket, woken: socket.socket) -> None:
         """Until the thread is over, or another member is to be asked."""
         settings, members = self._settings, self._members
-        connection = Connection(settings, members.chosen, settings.connect_limit)
+        connection = Connection(settings, members.turn, settings.connect_limit)
         try:
             ticket, since = self._ticket(connection), now()
-            head = members.head(messages.WATCH, connection.host, ticket)
+            head = members.head(messages.WATCH, connection.turn.host, ticket)
 
             def outdated() -> bool:
                 if now() - since > YOUNG:
@@ -157,7 +157,7 @@ class Watcher:
         members, settings = self._members, self._settings
         if members.ticket is None:
             asked = messages.login(settings.username, settings.password)
-            head = members.head(messages.AUTHENTICATE, connection.host, b"")
+            head = members.head(messages.AUTHENTICATE, connection.turn.host, b"")
             answer, _ = connection.call(head, asked, settings.limit)
             members.ticket = grpc_errors.ticket(settings, answer)
         return members.ticket
@@ -173,7 +173,7 @@ class Watcher:
         while not self._over(bell, needed):
             if self._watches:
                 needed = now()
-            if connection.host != self._members.chosen:
+            if connection.turn != self._members.turn:
                 return
             while self._changed:
                 stream.follow(self._changed.popleft())
