@@ -61,6 +61,7 @@ sim: setup       ## run the simulator: many clients, virtual time, SEEDS=0:2000
 	@$(VENV)/python -m tests.simulation --seeds $(SEEDS) --engine redlock --size duel --jobs 2
 	@$(VENV)/python -m tests.simulation --seeds $(SEEDS) --engine sql --jobs 2
 	@$(VENV)/python -m tests.simulation --seeds $(SEEDS) --engine memcached --size bout --jobs 2
+	@$(VENV)/python -m tests.simulation --seeds $(SEEDS) --engine etcd --jobs 2
 
 sim-redlock: setup  ## simulate a million schedules of Redlock overnight, or SCHEDULES=0:1000000
 	@nice $(VENV)/python -m tests.simulation --seeds $(SCHEDULES) --engine redlock --size duel \

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import start_programs
 import unpacking
+from etcd_servers import fetch_etcd, fetch_newer_etcd
 from java_programs import fetch_curator, fetch_zookeeper
 from redis_servers import fetch_redis, fetch_redis6, fetch_valkey
 from small_programs import fetch_faketime, fetch_fish, fetch_groff, fetch_memcached, fetch_zsh
@@ -39,6 +40,8 @@ FETCHERS: dict[str, Callable[[Path], None]] = {
     "mariadb": fetch_mariadb,
     "mysql": fetch_mysql,
     "memcached": fetch_memcached,
+    "etcd": fetch_etcd,
+    "etcd35": fetch_newer_etcd,
     "faketime": fetch_faketime,
     "zsh": fetch_zsh,
     "fish": fetch_fish,
@@ -55,12 +58,16 @@ PROGRAMS = {
     "mariadb": "mariadbd",
     "mysql": "mysqld",
     "memcached": "memcached",
+    "etcd": "etcd",
+    "etcd35": "etcd35",
     "faketime": "with-clock",
     "zsh": "zsh",
     "fish": "fish",
     "groff": "groff",
 }
-OPTIONAL = {"redis6", "curator", "pgbouncer", "mysql", "faketime", "zsh", "fish", "groff"}
+OPTIONAL = {
+    *("redis6", "curator", "pgbouncer", "mysql", "etcd35", "faketime", "zsh", "fish", "groff"),
+}
 """What only some machines can have: the tests that need it say so."""
 
 

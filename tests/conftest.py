@@ -19,12 +19,13 @@ from locknut.core import pacing
 
 ENGINES = frozenset({
     "memory", "file", "redis", "redlock", "zookeeper", "postgresql", "mariadb", "mysql", "sqlite",
-    "memcached",
+    "memcached", "etcd",
 })  # fmt: skip
 
 ALLOWED_SKIPS = (
     "needs root",
     "needs CPython ",  # 3.12 on, say: the newest run has it
+    "needs etcd 3.5",  # Debian 12 has it from the next release
     "needs Redis 6.2",  # its wheel is for x86-64 alone
     "needs git",  # a tree from an sdist has no history to look at
 )

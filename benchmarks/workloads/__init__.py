@@ -21,6 +21,8 @@ WORKLOADS = {
     "zookeeper.pairs": "zookeeper_pairs",
     "zookeeper.contention": "zookeeper_contention",
     "zookeeper.handover": "zookeeper_handover",
+    "etcd.pairs": "etcd_pairs",
+    "etcd.handover": "etcd_handover",
     "memcached.pairs": "memcached_pairs",
     "mysql.pairs": "mysql_pairs",
     "mysql.handover": "mysql_handover",

@@ -28,6 +28,7 @@ _ENGINES = {
     **dict.fromkeys(("redlock", "redlocks"), "locknut.backends.redlock:open_engine"),
     **dict.fromkeys(("zookeeper", "zookeeper+tls"), "locknut.backends.zookeeper:open_engine"),
     **dict.fromkeys(("memcached", "memcached+unix"), "locknut.backends.memcached:open_engine"),
+    **dict.fromkeys(("etcd", "etcd+tls"), "locknut.backends.etcd:open_engine"),
     "sqlite": "locknut.backends.sql.sqlite:open_engine",
     **dict.fromkeys(("mysql", "mariadb"), "locknut.backends.sql.mysql:open_engine"),
     **dict.fromkeys(("postgresql", "postgres"), "locknut.backends.sql.postgresql:open_engine"),

@@ -17,6 +17,7 @@ from locknut.testing.trial.rules import first_words, spelled
 from tests.cli.harness import Shell
 from tests.conformance.selections import AroundTheVerbs, EveryVerb
 from tests.servers.databases import Database
+from tests.servers.etcd import EtcdServer
 from tests.servers.memcached import MemcachedServer
 from tests.servers.ports import Ports
 from tests.servers.redis import RedisServer
@@ -262,6 +263,10 @@ class TestWholeRuns:
     @pytest.mark.memcached
     def test_memcached(self, memcached_server: MemcachedServer) -> None:
         _whole(memcached_server.url, most_undeclared=50)
+
+    @pytest.mark.etcd
+    def test_etcd(self, etcd_server: EtcdServer) -> None:
+        _whole(etcd_server.url, most_undeclared=40)
 
     @pytest.mark.postgresql
     def test_postgresql(self, postgresql_database: Database) -> None:

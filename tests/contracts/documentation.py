@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from tests.contracts.sources import ROOT
 
-ENGINES = {"memcached", "postgresql", "redis", "redlock", "sqlite", "zookeeper"}
+ENGINES = {"etcd", "memcached", "postgresql", "redis", "redlock", "sqlite", "zookeeper"}
 KNOWN = ENGINES | {"continued", "fragment"}
 _BLOCK = re.compile(r"^( *)```python([^\n]*)\n(.*?)^\1```\s*$", re.MULTILINE | re.DOTALL)
 

@@ -13,8 +13,9 @@ from typing import Any
 from locknut.faces.misuse import OtherFace
 from locknut.runtimes.cpython import is_coroutine_function
 
-MODULES = ("locknut", "locknut.aio", "locknut.redlock", "locknut.guards", "locknut.guards.redis",
-           "locknut.guards.redis.aio", "locknut.guards.sql", "locknut.guards.sql.aio")  # fmt: skip
+MODULES = ("locknut", "locknut.aio", "locknut.redlock", "locknut.guards", "locknut.guards.etcd",
+           "locknut.guards.redis", "locknut.guards.redis.aio", "locknut.guards.sql",
+           "locknut.guards.sql.aio")  # fmt: skip
 SPECIAL = {
     "__aenter__", "__aexit__", "__bool__", "__enter__", "__exit__", "__init__", "__iter__",
 }  # fmt: skip

@@ -67,6 +67,18 @@ def test_memcached_needs_nothing() -> None:
     assert {each.split(".")[0] for each in said.split()} == {"locknut"}
 
 
+def test_etcd_needs_nothing() -> None:
+    """Its connections are our own, down to HTTP/2."""
+    program = (
+        "import sys, locknut\n"
+        "locknut.connect('etcd://localhost').lock('x')\n"
+        "print(*(each for each in sys.modules if 'etcd' in each or 'grpc' in each))"
+    )
+    command = [sys.executable, "-W", "error", "-c", program]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert {each.split(".")[0] for each in said.split()} == {"locknut"}
+
+
 @pytest.mark.parametrize(
     "extra", sorted(set(PROJECT["optional-dependencies"]) - {"all", "testing"})
 )

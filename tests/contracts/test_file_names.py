@@ -18,6 +18,7 @@ PARTS = {
     "engine": "what a URL leads to: a maker of backends in both colours",
     "backend": "an engine's implementation of `Backend`",
     "recipe": "what is sent to an engine, and what its replies mean",
+    "requests": "what is asked of a server, and what its answers are",
     "settings": "what the URL of an engine or a driver says",
     "scripts": "the Lua scripts of an engine",
     "guard": "what the guards of both colours have in common",

@@ -23,6 +23,7 @@ DEAR = frozenset({
 })  # fmt: skip
 ENGINES = (
     "aio",
+    "backends.etcd",
     "backends.memcached",
     "backends.memory",
     "backends.redis",

@@ -188,7 +188,7 @@ def test_the_keeper_survives_an_error_that_nobody_expects(monkeypatch: pytest.Mo
     heard: list[object] = []
     held: list[bool] = []
 
-    def fail(_: object, __: object, what: object) -> None:
+    def fail(_: object, __: object, what: object, ___: object) -> None:
         heard.append(what)
         raise ZeroDivisionError
 
@@ -206,6 +206,31 @@ def test_the_keeper_survives_an_error_that_nobody_expects(monkeypatch: pytest.Mo
     customer.process.end()
     assert heard == [Renewal.HELD]
     assert held == [True]
+
+
+def test_a_notice_about_all_holds_is_not_about_later_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session ends, and the next one has granted something before the keeper looks."""
+    world = World(0)
+    customer = Customer(world.process("p"), Node(world, Network(world, CALM)), REAL)
+    keeper = customer.client.keeper
+    held: list[bool] = []
+
+    async def hold() -> None:
+        before = await customer.acquire("before", LockOptions(TTL), 1.0)
+        assert before is not None
+        with monkeypatch.context() as asleep:
+            asleep.setattr(keeper, "ring", lambda: None)
+            keeper.on_notice(None, Renewal.LOST)
+            later = await customer.acquire("later", LockOptions(TTL), 1.0)
+        keeper.ring()
+        await customer.sleep(TTL / 2)
+        assert later is not None
+        held.extend((before.held, later.held))
+
+    customer.process.spawn(hold(), "holder")
+    world.run(2 * TTL)
+    customer.process.end()
+    assert held == [False, True]
 
 
 def test_the_loss_of_a_grant_that_was_long_on_its_way_is_told_on_time() -> None:

@@ -17,6 +17,7 @@ import pytest
 from tests.servers.certificates import Certificates, make_certificates
 from tests.servers.cluster import RedisCluster
 from tests.servers.databases import Database
+from tests.servers.etcd import EtcdCluster, EtcdServer
 from tests.servers.memcached import MemcachedServer
 from tests.servers.mysql import MariaServer, MySqlServer
 from tests.servers.pgbouncer import PgBouncer
@@ -179,3 +180,41 @@ def memcached_server() -> Iterator[MemcachedServer]:
     with MemcachedServer() as server:
         server.wait_until_old_enough()
         yield server
+
+
+@pytest.fixture(scope="session")
+def etcd_server() -> Iterator[EtcdServer]:
+    """A plain one; use your own names."""
+    with EtcdServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def etcd35_server() -> Iterator[EtcdServer]:
+    """A newer one, where one can be had."""
+    try:
+        server = EtcdServer(flavour="etcd35").start()
+    except SkipTest as missing:
+        pytest.skip(f"needs etcd 3.5: {missing}")
+    with server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def etcd_login_server() -> Iterator[EtcdServer]:
+    """Its `url` has the login of somebody who may do everything."""
+    with EtcdServer() as server:
+        server.require_login("root:s3cret")
+        yield server
+
+
+@pytest.fixture(scope="session")
+def etcd_tls_server(certificates: Certificates) -> Iterator[EtcdServer]:
+    with EtcdServer(certificates=certificates) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def etcd_cluster() -> Iterator[EtcdCluster]:
+    with EtcdCluster() as cluster:
+        yield cluster

@@ -88,8 +88,15 @@ def _memcached() -> tuple[Setting, dict[str, Bug]]:
     return Setting(engine.MEMCACHED), bugs.BUGS
 
 
+def _etcd() -> tuple[Setting, dict[str, Bug]]:
+    from tests.simulation.etcd import bugs, engine
+
+    return Setting(engine.ETCD), bugs.BUGS
+
+
 ENGINES = {
     "core": _core,
+    "etcd": _etcd,
     "redis": _redis,
     "redlock": _redlock,
     "sql": _sql,

@@ -64,7 +64,7 @@ class Keeper:
         # Filled from anywhere, a destructor included, so without a mutex: appends are atomic.
         self._abandoned: deque[tuple[Hold, int]] = deque()
         self.errands: deque[Callable[[], Coroutine[Any, Any, None]]] = deque()
-        self._notices: deque[tuple[str | None, Notice]] = deque()
+        self._notices: deque[tuple[str | None, Notice, list[Hold]]] = deque()
         self.undoing = Undoing(client.backend, runtime)
         self._tidying = Tidying(runtime)
         self.beating = False
@@ -122,8 +122,11 @@ class Keeper:
         self.ring()
 
     def on_notice(self, claim_id: str | None, what: Notice) -> None:
-        """The engine says something about a hold without being asked."""
-        self._notices.append((claim_id, what))
+        """The engine says something about a hold without being asked; or about all that there are
+        now, and not about those that come before we look.
+        """
+        holds = list(self.client.holds.copy().values()) if claim_id is None else []
+        self._notices.append((claim_id, what, holds))
         self.ring()
 
     def ring(self) -> None:
@@ -200,7 +203,8 @@ class Keeper:
 
     async def _look_after(self, backend: Backend) -> None:
         if self._hung_up is not None and self._hung_up():
-            self._notices.append((None, Renewal.HELD))
+            holds = list(self.client.holds.copy().values())
+            self._notices.append((None, Renewal.HELD, holds))
         while self._notices:
             losing.on_notice(self.client, *self._notices.popleft())
         await self._clean_up(backend)

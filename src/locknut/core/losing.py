@@ -14,7 +14,7 @@ from locknut.core import notes
 from locknut.core.values import Broken, Notice, Renewal, State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from locknut.core.client import Client
     from locknut.core.holding import Hold, LeaseCore
@@ -109,10 +109,11 @@ def broken(note: str) -> str:
     return f"broken: {note}" if note else "broken"
 
 
-def on_notice(client: Client, claim_id: str | None, what: Notice) -> None:
-    """Take in a notice of the engine: what became of one hold, or of all."""
+def on_notice(
+    client: Client, claim_id: str | None, what: Notice, holds: Sequence[Hold] = ()
+) -> None:
+    """Take in a notice of the engine: what became of one hold, or of all that there were then."""
     with client.guard:
-        holds = list(client.holds.values()) if claim_id is None else []
         one = client.holds.get(claim_id) if claim_id is not None else None
     for hold in [one] if one is not None else holds:
         if isinstance(what, Broken):

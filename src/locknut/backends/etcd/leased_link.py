@@ -1,0 +1,203 @@
+"""The way of one colour to the cluster, with our lease: asked for, kept alive and proven here.
+
+Whatever is answered on this way also proves something about the life of the lease (`lease_proof`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import socket
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from locknut.backends.etcd import key_names
+from locknut.backends.etcd.shared_lease import NONE, Aside, SharedLease
+from locknut.core.ports import Runtime
+from locknut.core.values import Claim, Mode
+from locknut.drivers.etcd.requests import (
+    Compare,
+    Event,
+    LeaseGone,
+    Link,
+    Operation,
+    Put,
+    Range,
+    Reply,
+    What,
+    created,
+)
+from locknut.errors import BackendUnavailable, LocknutError
+from locknut.runtimes.deadlines import time_left
+
+TOMBSTONE: Final = 60.0
+"""Seconds for which what was put aside stays at the least."""
+TRIES: Final = 3
+_OPENING: Final = 4.0
+"""Seconds that a caller waits for another one to ask for the lease."""
+
+
+class LeasedLink:
+    """What every command of the backend is made of."""
+
+    def __init__(self, link: Link, shared: SharedLease, runtime: Runtime):
+        self.link = link
+        self.shared = shared
+        self.now = runtime.now
+        self._runtime = runtime
+        self._host = socket.gethostname()
+
+    async def transact(
+        self,
+        compares: Sequence[Compare],
+        then: Sequence[Operation],
+        otherwise: Sequence[Operation] = (),
+    ) -> Reply:
+        """As that of the link. A lease of ours that is gone before anything was put with it counts
+        as no answer: the core asks again, with another one.
+        """
+        sent = self.now()
+        try:
+            reply = await self.link.transact(compares, then, otherwise)
+        except LeaseGone as error:
+            self.shared.aside = None
+            raise self.unavailable() from error
+        self.shared.committed(sent, reply.term)
+        return reply
+
+    def shown(self, claim: Claim, **more: Any) -> bytes:
+        """What a key says of its claim: what it is decided by, and what people want to know."""
+        facts: dict[str, Any] = {"mode": claim.mode.value, "host": self._host, "pid": os.getpid()}
+        facts |= {"who": claim.who, "label": claim.label, "since": round(time.time(), 3)}
+        if claim.mode is Mode.PERMIT:
+            facts["permits"] = claim.permits
+        return json.dumps({**facts, **more}, separators=(",", ":")).encode()
+
+    # The lease.
+
+    async def ready(self, claim: Claim) -> bool:
+        """See to it that there is a lease, and that it lives on; False if that is in doubt."""
+        shared = self.shared
+        if not shared.id or shared.run_out(self.now()):
+            await self._open(claim)
+        elif self.now() >= shared.proof.due():
+            return await self.keep_alive()
+        return True
+
+    async def keep_alive(self) -> bool:
+        """Ask the leader to keep the lease, if that is due; False if it says that there is none.
+        It may be a leader of the past, so that alone is no proof either.
+        """
+        shared, sent = self.shared, self.now()
+        ours = shared.id
+        if not ours or not shared.asks(sent):
+            return True
+        try:
+            lease = await self.link.keep_alive(ours)
+        except BaseException:
+            shared.hurry()
+            raise
+        if lease.ttl > 0:
+            shared.kept(lease, sent, self.now())
+            return True
+        shared.hurry()
+        self.link.move_on(lease.member)
+        return False
+
+    async def prove(self, enough: float) -> bool:
+        """Whether the lease is proven to live for so long from now on; ask until it is."""
+        shared = self.shared
+        for _ in range(TRIES):
+            if shared.until() - self.now() >= enough:
+                return True
+            shared.hurry()
+            await self.keep_alive()
+            lease, key = shared.session
+            if not lease:
+                return False
+            reply = await self.transact([], [Range(key, keys_only=True)])
+            if not reply.answers[0]:
+                shared.lost(lease)
+                return False
+            if shared.until() - self.now() < enough:
+                self.link.move_on(reply.member)
+        return shared.until() - self.now() >= enough
+
+    async def _open(self, claim: Claim) -> None:
+        shared = self.shared
+        signal = self._runtime.signal()
+        if not shared.begins_to_open(signal.notify):
+            try:
+                until = self.now() + time_left(_OPENING)
+            except TimeoutError as error:
+                raise self.unavailable() from error
+            if not await signal.wait(until) or not shared.id:
+                raise self.unavailable()
+            return
+        try:
+            if not shared.id or shared.run_out(self.now()):
+                await self._ask_for_lease(claim)
+        finally:
+            shared.ends_to_open()
+
+    async def _ask_for_lease(self, claim: Claim) -> None:
+        """A new lease, with a key that shows whether it is there."""
+        shared, link = self.shared, self.link
+        shared.lost(shared.id)
+        sent = self.now()
+        lease = await link.grant(math.ceil(shared.settings.session_ttl))
+        key = key_names.session(shared.settings.root, claim, lease.id)
+        try:
+            reply = await self.transact([created(key, 0)], [Put(key, b"", lease.id)])
+            opened = shared.opened(lease, sent, key)
+        except LocknutError:
+            with suppress(LocknutError):
+                await link.revoke(lease.id)
+            raise
+        if not opened:
+            await link.revoke(lease.id)
+            raise self.unavailable()
+        self.watch_lease(reply.revision)
+
+    def watch_lease(self, revision: int) -> None:
+        """Be told at once when the lease is revoked or runs out."""
+        shared = self.shared
+        lease, key = shared.session
+
+        def ended(event: Event) -> None:
+            if event.what is What.DELETED:
+                shared.lost(lease)
+            elif event.what is What.ASK_AGAIN:
+                shared.unwatched = True
+
+        shared.unwatched = False
+        shared.end_watch = self.link.watch(key, revision + 1, ended).close
+
+    async def end(self) -> None:
+        """The last backend closes: nothing of ours stays there."""
+        shared = self.shared
+        lease, aside = shared.id, shared.aside
+        shared.session, shared.aside = NONE, None
+        if lease:
+            with suppress(LocknutError):  # or else it ends by itself
+                await self.link.revoke(lease)
+                # What was to keep late commands away is not needed: their lease is gone.
+                if aside is not None:
+                    await self.link.revoke(aside.id)
+
+    async def lease_aside(self) -> int:
+        """A lease that nobody keeps alive: what is put with it goes away by itself, later."""
+        shared = self.shared
+        aside = shared.aside
+        if aside is None or self.now() >= aside.until:
+            sent = self.now()
+            lease = await self.link.grant(math.ceil(2 * TOMBSTONE))
+            aside = shared.aside = Aside(lease.id, sent + lease.ttl - TOMBSTONE)
+        return aside.id
+
+    def unavailable(self) -> BackendUnavailable:
+        message = f"no lease from {self.shared.settings.place}"
+        return BackendUnavailable(message, backend="etcd")

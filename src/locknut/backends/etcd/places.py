@@ -1,0 +1,154 @@
+"""How a claim comes to stand in its line, and who stands there before it: one transaction each.
+
+All of them compare that our lease is there, and that the claim was not given up (the tombstone of
+rule 3 in `core/ports.py`): one that arrives late does nothing.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from locknut.backends.etcd import recipe
+from locknut.backends.etcd.recipe import Contender
+from locknut.core.values import Mode
+from locknut.drivers.etcd.requests import (
+    Compare,
+    KeyValue,
+    Put,
+    Range,
+    Reply,
+    after,
+    created,
+    leased,
+    nobody_under,
+)
+
+if TYPE_CHECKING:
+    from locknut.backends.etcd.claim_key import ClaimState
+    from locknut.backends.etcd.leased_link import LeasedLink
+
+FEW: Final = 16
+"""So many of a line are listed when we join it. Of a longer one only that is read which concerns
+us."""
+
+
+class Place(NamedTuple):
+    """Where a claim stands."""
+
+    created: int
+    revision: int
+    """As of which this is so."""
+    ahead: list[Contender]
+    """Who stands before it, in order, as far as that matters."""
+
+
+class Refused(enum.Enum):
+    """Why a claim stands nowhere."""
+
+    LEASE_GONE = "the lease is gone"
+    BARRED = "it was given up"
+    TAKEN = "others are there, and it does not wait"
+
+
+async def find(link: LeasedLink, state: ClaimState) -> Place | Refused:
+    """Stand in line, if the claim does not yet, and see who is before it."""
+    if state.created:
+        place = await _look(link, state)
+        if place is not None:
+            return place
+        state.created = 0  # an operator removed our key: stand at the end again
+    if not state.claim.waits:
+        return await _stand_if_free(link, state)
+    return await _stand(link, state)
+
+
+def conditions(state: ClaimState) -> list[Compare]:
+    """What a transaction compares that puts something for this claim."""
+    return [created(state.tombstone, 0), leased(state.session_key, state.lease)]
+
+
+def _everybody(state: ClaimState) -> Range:
+    return Range(state.prefix, after(state.prefix), FEW)
+
+
+async def _stand(link: LeasedLink, state: ClaimState) -> Place | Refused:
+    compares = [created(state.key, 0), *conditions(state)]
+    put = Put(state.key, link.shown(state.claim), state.lease)
+    everybody = _everybody(state)
+    reply = await link.transact(compares, [put, everybody], _why_not(state))
+    if reply.succeeded:
+        return await _among(link, state, reply, reply.revision, reply.answers[1])
+    return await _refused(link, state, reply) or Refused.BARRED
+
+
+async def _stand_if_free(link: LeasedLink, state: ClaimState) -> Place | Refused:
+    """Nothing is left behind if others are there."""
+    compares = [nobody_under(state.prefix), *conditions(state)]
+    put = Put(state.key, link.shown(state.claim), state.lease)
+    reply = await link.transact(compares, [put], _why_not(state))
+    if reply.succeeded:
+        return Place(reply.revision, reply.revision, [])
+    refused = await _refused(link, state, reply)
+    if refused is not None:
+        return refused
+    claim, line = state.claim, recipe.read(reply.answers[1])
+    if reply.answers[2]:
+        return Refused.BARRED
+    if claim.mode is Mode.EXCLUSIVE or not recipe.verdict(line, claim.mode, claim.permits).mine:
+        return Refused.TAKEN
+    return await _stand(link, state)
+
+
+def _why_not(state: ClaimState) -> list[Range]:
+    """What is asked where a transaction did nothing."""
+    return [
+        Range(state.key, keys_only=True),
+        _everybody(state),
+        Range(state.tombstone, keys_only=True),
+        Range(state.session_key, keys_only=True),
+    ]
+
+
+async def _refused(link: LeasedLink, state: ClaimState, reply: Reply) -> Place | Refused | None:
+    """Where it stands already; or that the lease is gone; None: something else was in the way."""
+    own, everybody, _, lease = reply.answers
+    if not lease:
+        return Refused.LEASE_GONE
+    if not own:
+        return None
+    return await _among(link, state, reply, own[0].create_revision, everybody)
+
+
+async def _among(
+    link: LeasedLink, state: ClaimState, reply: Reply, own: int, listed: Sequence[KeyValue]
+) -> Place | Refused:
+    """Who of those listed is before us; ask for the rest if the line is too long for that."""
+    line = recipe.read(listed)
+    if len(line) < FEW or line[-1].created >= own:
+        return Place(own, reply.revision, [each for each in line if each.created < own])
+    state.created = own
+    return await _look(link, state) or Refused.LEASE_GONE
+
+
+async def _look(link: LeasedLink, state: ClaimState) -> Place | Refused | None:
+    """Who is before us, as far as that matters; None if our key is not there."""
+    claim = state.claim
+    most = {Mode.EXCLUSIVE: 1, Mode.PERMIT: claim.permits, Mode.SHARED: 0}[claim.mode]
+    ahead = Range(
+        state.prefix,
+        after(state.prefix),
+        limit=most,
+        newest_first=True,
+        max_create_revision=state.created - 1,
+    )
+    own = Range(state.key, keys_only=True)
+    lease = Range(state.session_key, keys_only=True)
+    reply = await link.transact([], [own, ahead, lease])
+    (mine, before, lives) = reply.answers
+    if not lives:
+        return Refused.LEASE_GONE
+    if not any(each.create_revision == state.created for each in mine):
+        return None
+    return Place(state.created, reply.revision, recipe.read(before))

@@ -1,0 +1,277 @@
+"""The link of a loop to a cluster: the calls of all its tasks, side by side on one connection."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from typing import Final, cast
+
+from locknut.drivers.etcd import grpc_errors
+from locknut.drivers.etcd.calls import Answer
+from locknut.drivers.etcd.http2 import Http2
+from locknut.drivers.etcd.link import BaseLink
+from locknut.drivers.etcd.members import Members, Turn
+from locknut.drivers.etcd.settings import Settings
+from locknut.runtimes import sockets
+from locknut.runtimes.clock import now
+
+_POLITE: Final = 1.0
+"""Seconds within which a word of the server is acknowledged, if no request takes that along."""
+
+
+class _Awaited(Answer):
+    """An answer that a task waits for, until it is due."""
+
+    def __init__(self, answered: asyncio.Future[None], due: float):
+        super().__init__()
+        self.answered = answered
+        self.due = due
+
+    def end(self, status: int, text: str) -> None:
+        super().end(status, text)
+        if not self.answered.done():
+            self.answered.set_result(None)
+
+    def fail(self, error: BaseException) -> None:
+        if not self.answered.done():
+            self.answered.set_exception(error)
+            self.answered.exception()  # a caller that has left does not look
+
+
+class Connection(asyncio.Protocol):
+    """One connection. A member that owes an answer for too long gets no more questions: what is on
+    its way has its time, then the connection is closed.
+    """
+
+    def __init__(self, settings: Settings, turn: Turn, loop: asyncio.AbstractEventLoop):
+        self.turn = turn
+        self.loop = loop
+        self._settings = settings
+        self._http2 = Http2()
+        self._asked: dict[_Awaited, None] = {}
+        """Calls without an answer, in their order."""
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._thanks: asyncio.TimerHandle | None = None
+        self.closed = False
+        self.leaving = False
+        self.ended: asyncio.Future[None] = loop.create_future()
+        """When the transport is gone: not before that is its socket closed."""
+
+    @property
+    def greeted(self) -> bool:
+        return self._http2.greeted
+
+    @property
+    def usable(self) -> bool:
+        return not (self.closed or self.leaving or self._http2.leaving)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        sockets.note_transport(transport.get_extra_info("socket"), self)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._http2.feed(data)
+        except (ValueError, OSError) as error:
+            self.abort(error)
+            return
+        if self._http2.presses:
+            self._acknowledge()
+        elif self._http2.has_output and self._thanks is None:
+            self._thanks = self.loop.call_later(_POLITE, self._acknowledge)
+        self._close_when_done()
+
+    def _acknowledge(self) -> None:
+        if self._thanks is not None:
+            self._thanks.cancel()
+            self._thanks = None
+        if self._transport is not None and self._http2.has_output:
+            self._transport.write(self._http2.take_output())
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self.ended.done():
+            self.ended.set_result(None)
+        self.abort(error or ConnectionResetError("the server closed the connection"))
+
+    def abort(self, error: BaseException) -> None:
+        self.closed = True
+        for timer in (self._timer, self._thanks):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._thanks = None
+        if self._transport is not None:
+            self._transport.abort()
+        asked, self._asked = self._asked, {}
+        for each in asked:
+            each.fail(error)
+
+    async def call(self, head: bytes, message: bytes) -> tuple[Answer, float]:
+        if self.closed or self._transport is None:
+            raise ConnectionResetError("the connection is closed")
+        sent, due = now(), self.loop.time() + self._settings.limit
+        answer = _Awaited(self.loop.create_future(), due)
+        self._asked[answer] = None
+        self._http2.open(answer, head, message)
+        self._transport.write(self._http2.take_output())
+        if self._timer is None:
+            self._timer = self.loop.call_at(due, self._look)
+        await asyncio.shield(answer.answered)
+        self._asked.pop(answer, None)  # not before: a caller that is cancelled still waits for it
+        return answer, sent
+
+    def _look(self) -> None:
+        """Give up what is overdue; look again when the next one will be."""
+        self._timer = None
+        for answer in list(self._asked):
+            if not answer.answered.done():
+                if answer.due > self.loop.time():
+                    self._timer = self.loop.call_at(answer.due, self._look)
+                    break
+                self.leaving = True
+                self._http2.cancel(answer)
+                answer.fail(TimeoutError())
+            self._asked.pop(answer)
+        self._acknowledge()
+        self._close_when_done()
+
+    def leave(self) -> None:
+        """Nobody asks here any more; who has asked is answered."""
+        self.leaving = True
+        self._close_when_done()
+
+    def _close_when_done(self) -> None:
+        done = not self._http2.streams and not self._http2.waiting
+        if (self.leaving or self._http2.leaving) and done and not self.closed:
+            self.abort(ConnectionAbortedError("the connection was left"))
+
+
+class LoopLink(BaseLink[Connection]):
+    """For tasks of one loop."""
+
+    def __init__(self, settings: Settings, members: Members):
+        super().__init__(settings, members)
+        self._connection: Connection | None = None
+        self._connecting: asyncio.Task[Connection] | None = None
+        self._logging_in: asyncio.Task[None] | None = None
+        self._open: set[Connection] = set()
+        """Also those that were left, and owe an answer."""
+        self._closed = False
+
+    async def connected(self) -> Connection:
+        """The connection to the member that is asked now; opened by its first user for all."""
+        connection = self._connection
+        if connection is not None:
+            if connection.usable and connection.turn == self.members.turn:
+                return connection
+            self._connection = None
+            connection.leave()
+        if self._closed:
+            raise ConnectionAbortedError("this Locks was closed")
+        if self._connecting is None:
+            # A task of its own: a caller that gives up takes the connection from nobody.
+            self._connecting = asyncio.get_running_loop().create_task(self._connect())
+            self._connecting.add_done_callback(self._connect_ended)
+        return await asyncio.shield(self._connecting)
+
+    def _connect_ended(self, task: asyncio.Task[Connection]) -> None:
+        self._connecting = None
+        if not task.cancelled():
+            task.exception()  # whoever waited has it; it is nobody's if nobody did
+
+    async def _connect(self) -> Connection:
+        failed: Exception | None = None
+        for _ in self.members.hosts:
+            turn = self.members.turn
+            try:
+                self._connection = await self._opened(turn)
+            except (OSError, ValueError) as error:
+                failed = error
+                self.members.leave(turn)
+            else:
+                return self._connection
+        raise failed or OSError("no member is known")
+
+    async def _opened(self, turn: Turn) -> Connection:
+        settings, loop = self.settings, asyncio.get_running_loop()
+        name = None if settings.tls is None else turn.host[0]
+
+        def make() -> Connection:
+            return Connection(settings, turn, loop)
+
+        try:
+            async with asyncio.timeout(settings.connect_limit):
+                _, connection = await loop.create_connection(
+                    make, *turn.host, ssl=settings.tls, server_hostname=name
+                )
+        except OSError as error:
+            grpc_errors.doubt(settings, error, connected=False)
+            raise
+        self._open.add(connection)
+        connection.ended.add_done_callback(lambda _: self._open.discard(connection))
+        return connection
+
+    async def call(
+        self, connection: Connection, head: bytes, message: bytes
+    ) -> tuple[Answer, float]:
+        return await connection.call(head, message)
+
+    async def log_in(self, connection: Connection) -> None:
+        if self._logging_in is None:
+            work = self.log_in_by(connection)
+            self._logging_in = asyncio.get_running_loop().create_task(work)
+            self._logging_in.add_done_callback(self._login_ended)
+        await asyncio.shield(self._logging_in)
+
+    def _login_ended(self, task: asyncio.Task[None]) -> None:
+        self._logging_in = None
+        if not task.cancelled():
+            task.exception()
+
+    def give_back(self, connection: Connection) -> None:
+        """All use it at the same time."""
+
+    def drop(self, connection: Connection, error: BaseException) -> None:
+        """Others may still be answered there, if this was not about the connection."""
+        if isinstance(error, ValueError):
+            connection.abort(error)
+        else:
+            connection.leave()
+
+    async def close(self) -> None:
+        self._closed = True
+        self.watcher.stop()
+        pending = [each for each in (self._connecting, self._logging_in) if each is not None]
+        if pending:  # or what they open would stay open
+            await asyncio.wait(pending)
+        self._connection = None
+        loop = asyncio.get_running_loop()
+        for connection in list(self._open):
+            error = ConnectionAbortedError("this Locks was closed")
+            if connection.loop is loop:
+                connection.abort(error)
+                await connection.ended
+            else:
+                _abort(connection, error)
+
+    def forked(self) -> None:
+        """The loop and its selector are the parent's too: not even closing is for us."""
+        super().forked()
+        self._connection = self._connecting = self._logging_in = None
+        self._open = set()
+
+    def dropped(self) -> None:
+        self.watcher.stop()
+        self._connection = None
+        error = ConnectionAbortedError("nobody has this Locks any more")
+        if [each for each in list(self._open) if _abort(each, error)]:
+            message = "a locknut.aio.Locks was dropped without `await locks.close()`"
+            warnings.warn(message, ResourceWarning, stacklevel=2)
+
+
+def _abort(connection: Connection, error: BaseException) -> bool:
+    """From another thread, or another loop; False if there is nothing that could be done."""
+    if connection.closed or connection.loop.is_closed():
+        return False
+    connection.loop.call_soon_threadsafe(connection.abort, error)
+    return True

@@ -1,0 +1,63 @@
+"""A call by gRPC: a stream of HTTP/2 whose data are messages, each with its length before it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from struct import Struct
+from typing import Final
+
+_MESSAGE: Final = Struct(">BI")
+
+
+def framed(message: bytes) -> bytes:
+    return _MESSAGE.pack(0, len(message)) + message
+
+
+class Stream(ABC):
+    """One call: its request goes out at once, its answer comes as one message or more."""
+
+    status: int | None = None
+    """That of gRPC, once it is over."""
+    text = ""
+    """What the server says to it."""
+
+    def __init__(self) -> None:
+        self.id = 0
+        """0 while it waits to be opened."""
+        self.unsent = b""
+        """What waits for the server to make room."""
+        self.last = True
+        self.window = 0
+        self.received = 0
+        self._part = b""
+
+    def take(self, data: bytes) -> None:
+        """A part of the answer."""
+        data = self._part + data
+        at, end = 0, len(data)
+        while end - at >= 5:
+            compressed, size = _MESSAGE.unpack_from(data, at)
+            if compressed:
+                raise ValueError("a compressed message, which nobody asked for")
+            if end - at - 5 < size:
+                break
+            self.message(data[at + 5 : at + 5 + size])
+            at += 5 + size
+        self._part = data[at:]
+
+    @abstractmethod
+    def message(self, message: bytes) -> None:
+        """One message is complete."""
+
+    def end(self, status: int, text: str) -> None:
+        """It is over."""
+        self.status, self.text = status, text
+
+
+class Answer(Stream):
+    """The one message of an answer."""
+
+    body: bytes | None = None
+
+    def message(self, message: bytes) -> None:
+        self.body = message

@@ -1,0 +1,193 @@
+"""etcd's messages: what is sent for each request, and what an answer says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from locknut.drivers.etcd.protobuf import fields, inner, number, signed, text
+from locknut.drivers.etcd.requests import (
+    Compare,
+    Delete,
+    Event,
+    KeyValue,
+    Lease,
+    Operation,
+    Put,
+    Range,
+    Reply,
+    Target,
+    What,
+)
+
+TXN: Final = "/etcdserverpb.KV/Txn"
+GRANT: Final = "/etcdserverpb.Lease/LeaseGrant"
+REVOKE: Final = "/etcdserverpb.Lease/LeaseRevoke"
+KEEP_ALIVE: Final = "/etcdserverpb.Lease/LeaseKeepAlive"
+AUTHENTICATE: Final = "/etcdserverpb.Auth/Authenticate"
+WATCH: Final = "/etcdserverpb.Watch/Watch"
+
+_ASCENDING: Final = 1
+_DESCENDING: Final = 2
+_BY_CREATION: Final = 2
+_OPERAND: Final = {
+    Target.VERSION: 4,
+    Target.CREATED: 5,
+    Target.MODIFIED: 6,
+    Target.VALUE: 7,
+    Target.LEASE: 8,
+}
+"""The field of a compare that has what is compared with."""
+_TRUE: Final = 1
+
+
+def transaction(
+    compares: Sequence[Compare], then: Sequence[Operation], otherwise: Sequence[Operation]
+) -> bytes:
+    parts = [inner(1, _compare(each)) for each in compares]
+    parts += [inner(2, _PACKED[type(each)](each)) for each in then]
+    parts += [inner(3, _PACKED[type(each)](each)) for each in otherwise]
+    return b"".join(parts)
+
+
+def _compare(compare: Compare) -> bytes:
+    key, target, relation, operand, end = compare
+    packed = number(1, relation.value) + number(2, target.value) + text(3, key)
+    field = _OPERAND[target]
+    packed += text(field, operand) if isinstance(operand, bytes) else number(field, operand)
+    return packed + text(64, end)
+
+
+def _range(asked: Range) -> bytes:
+    key, end, limit, newest_first, max_create_revision, keys_only = asked
+    packed = text(1, key)
+    if end:
+        order = _DESCENDING if newest_first else _ASCENDING
+        packed += text(2, end) + number(3, limit) + number(5, order) + number(6, _BY_CREATION)
+    packed += number(8, keys_only) + number(13, max_create_revision)
+    return inner(1, packed)
+
+
+def _put(put: Put) -> bytes:
+    key, value, lease, ignore_value, ignore_lease = put
+    packed = text(1, key) + text(2, value) + number(3, lease)
+    return inner(2, packed + number(5, ignore_value) + number(6, ignore_lease))
+
+
+def _delete(delete: Delete) -> bytes:
+    return inner(3, text(1, delete.key) + text(2, delete.end) + number(3, _TRUE))
+
+
+_PACKED: Final[dict[type, Callable[[Any], bytes]]] = {Range: _range, Put: _put, Delete: _delete}
+
+
+def grant(ttl: int, lease: int) -> bytes:
+    return number(1, ttl) + number(2, lease)
+
+
+def of_lease(lease: int) -> bytes:
+    """What is asked to keep it alive, or to revoke it."""
+    return number(1, lease)
+
+
+def login(username: str, password: str) -> bytes:
+    return text(1, username.encode()) + text(2, password.encode())
+
+
+def create_watch(watch: int, key: bytes, end: bytes, from_revision: int) -> bytes:
+    packed = text(1, key) + text(2, end) + number(3, from_revision) + number(7, watch)
+    return inner(1, packed)
+
+
+def cancel_watch(watch: int) -> bytes:
+    return inner(2, number(1, watch))
+
+
+class Header(NamedTuple):
+    """What every answer begins with."""
+
+    member: int = 0
+    revision: int = 0
+    term: int = 0
+
+
+def _header(message: Any) -> Header:
+    found = dict(fields(message))
+    return Header(found.get(2, 0), found.get(3, 0), found.get(4, 0))  # type: ignore[arg-type]
+
+
+def reply(message: bytes, sent: float) -> Reply:
+    header, succeeded = Header(), False
+    answers: list[list[KeyValue]] = []
+    for field, value in fields(message):
+        if field == 1:
+            header = _header(value)
+        elif field == 2:
+            succeeded = bool(value)
+        elif field == 3:
+            answers.append(_answer(value))
+    return Reply(succeeded, header.revision, header.term, header.member, answers, sent)
+
+
+_KEYS: Final = {1: 2, 2: 0, 3: 3}
+"""Of each kind of answer: the field that has the keys. A put has none."""
+
+
+def _answer(message: Any) -> list[KeyValue]:
+    found: Any
+    for kind, found in fields(message):
+        keys = _KEYS.get(kind, 0)
+        return [_key_value(value) for field, value in fields(found) if field == keys]
+    return []
+
+
+def _key_value(message: Any) -> KeyValue:
+    found: dict[int, Any] = dict(fields(message))
+    get = found.get
+    return KeyValue(get(1, b""), get(5, b""), get(2, 0), get(3, 0), get(4, 0), signed(get(6, 0)))
+
+
+def lease(message: bytes, sent: float) -> Lease:
+    """The answer to a grant or a keep-alive."""
+    found: dict[int, Any] = dict(fields(message))
+    header = _header(found.get(1, b""))
+    ttl = max(0, signed(found.get(3, 0)))
+    return Lease(signed(found.get(2, 0)), ttl, header.term, header.member, sent)
+
+
+def ticket(message: bytes) -> bytes:
+    """What a login is answered by, to be shown with each request from then on."""
+    found: dict[int, Any] = dict(fields(message))
+    return bytes(found.get(2, b""))
+
+
+class Told(NamedTuple):
+    """One message of a stream of watches."""
+
+    watch: int
+    created: bool
+    canceled: bool
+    reason: str
+    events: list[Event]
+
+
+def told(message: bytes) -> Told:
+    found: dict[int, Any] = {}
+    events: list[Event] = []
+    for field, value in fields(message):
+        if field == 11:
+            events.append(_event(value))
+        else:
+            found[field] = value
+    get = found.get
+    reason = bytes(get(6, b"")).decode(errors="replace")
+    if get(5, 0):
+        reason = reason or "compacted"
+    return Told(signed(get(2, 0)), bool(get(3, 0)), bool(get(4, 0)), reason, events)
+
+
+def _event(message: Any) -> Event:
+    found: dict[int, Any] = dict(fields(message))
+    changed = _key_value(found.get(2, b""))
+    what = What.DELETED if found.get(1, 0) else What.CHANGED
+    return Event(what, changed.key, changed.mod_revision)

@@ -1,0 +1,113 @@
+"""Keys that are removed, taken over late, or downgraded, on the reference of what etcd does."""
+
+from __future__ import annotations
+
+import pytest
+
+from locknut.backends.etcd.backend import EtcdBackend
+from locknut.core.values import Broken, Busy, Granted, Mode, Renewal
+from locknut.drivers.etcd.requests import Delete
+from locknut.runtimes.threads import ThreadRuntime, run
+from tests.backends.etcd.conftest import claim
+from tests.backends.etcd.local_engine import LocalCluster, LocalEngine
+
+
+@pytest.fixture
+def cluster() -> LocalCluster:
+    return LocalCluster()
+
+
+def backend(cluster: LocalCluster) -> EtcdBackend:
+    return LocalEngine(cluster).blocking(ThreadRuntime())
+
+
+def test_a_waiter_whose_key_was_removed_stands_at_the_end_again(cluster: LocalCluster) -> None:
+    """It was told that the one before it has gone, and yet it holds nothing."""
+    port = backend(cluster)
+    first, second, third = (claim() for _ in range(3))
+    for each in (first, second, third):
+        run(port.attempt(each, 0.0))
+    state = port.shared.states[second.id]
+    cluster.store.transact([], [Delete(state.key)], [])
+    run(port.release(first))
+    state.ring()
+    answer = run(port.attempt(second, 0.0))
+    assert isinstance(answer, Busy)
+    granted = run(port.attempt(third, 0.0))
+    assert isinstance(granted, Granted)
+    assert state.created > granted.raw
+
+
+def test_an_attach_that_was_given_up_is_never_done(cluster: LocalCluster) -> None:
+    port = backend(cluster)
+    held, late, after = (claim() for _ in range(3))
+    granted = run(port.attempt(held, 0.0))
+    assert isinstance(granted, Granted)
+    assert run(port.detach(held, 30.0))
+    run(port.undo_attach(late, held._replace(ttl=30.0)))
+    assert run(port.attach(held, late)) is None, "it arrives when somebody else may attach"
+    attached = run(port.attach(held, after))
+    assert attached is not None
+    assert attached.raw == granted.raw
+
+
+def test_an_attach_that_was_done_is_put_back(cluster: LocalCluster) -> None:
+    port, other = backend(cluster), backend(cluster)
+    held, given_up, after = (claim() for _ in range(3))
+    run(port.attempt(held, 0.0))
+    assert run(port.detach(held, 30.0))
+    assert run(other.attach(held, given_up)) is not None
+    run(other.undo_attach(given_up, held._replace(ttl=30.0)))
+    assert run(other.renew([given_up])) == [Renewal.LOST]
+    assert run(port.attach(held, after)) is not None
+
+
+def test_a_detached_hold_does_not_go_with_the_lease_of_its_locks(cluster: LocalCluster) -> None:
+    port, other = backend(cluster), backend(cluster)
+    held, late = claim(), claim()
+    run(port.attempt(held, 0.0))
+    assert run(port.detach(held, 30.0))
+    run(port.close())
+    assert isinstance(run(other.attempt(claim(waits=False), 0.0)), Busy)
+    assert run(other.attach(held, late)) is not None
+    assert len(cluster.store.leases) == 1, "its own lease is not needed any more"
+
+
+def test_a_reader_that_waits_is_rung_by_a_downgrade(cluster: LocalCluster) -> None:
+    port, runtime = backend(cluster), ThreadRuntime()
+    writer, reader = claim(), claim(mode=Mode.SHARED)
+    run(port.attempt(writer, 0.0))
+    assert isinstance(run(port.attempt(reader, 0.0)), Busy)
+    with port.watch(reader, runtime.signal) as signal:
+        assert isinstance(run(port.attempt(reader, 0.0)), Busy)
+        assert run(port.downgrade(writer))
+        assert run(signal.wait(runtime.now()))
+        assert isinstance(run(port.attempt(reader, 0.0)), Granted)
+
+
+def test_the_holder_of_another_client_learns_who_broke_its_lock(cluster: LocalCluster) -> None:
+    port, other, held = backend(cluster), backend(cluster), claim()
+    run(port.attempt(held, 0.0))
+    assert run(other.break_hold(held.key, None, "by ann")) is not None
+    assert run(port.renew([held])) == [Broken("by ann")]
+
+
+def test_more_holds_than_one_transaction_takes(cluster: LocalCluster) -> None:
+    port = backend(cluster)
+    claims = [claim(f"x{n}") for n in range(250)]
+    for each in claims:
+        run(port.attempt(each, 0.0))
+    assert run(port.renew(claims)) == [Renewal.HELD] * 250
+    assert run(port.release_all(claims, outcome_unknown=True)) == [True] * 250
+
+
+def test_a_lease_that_is_gone_is_told_to_all_its_holds(cluster: LocalCluster) -> None:
+    port, held = backend(cluster), [claim(f"x{n}") for n in range(3)]
+    told: list[object] = []
+    port.listen(lambda claim_id, what: told.append((claim_id, what)))
+    for each in held:
+        run(port.attempt(each, 0.0))
+    cluster.store.revoke(port.shared.id)
+    assert told == [(None, Renewal.LOST)]
+    assert run(port.renew(held)) == [Renewal.UNKNOWN] * 3, "that was no break of each"
+    assert isinstance(run(port.attempt(held[0], 0.0)), Granted)
