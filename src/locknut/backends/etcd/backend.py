@@ -60,6 +60,8 @@ class EtcdBackend(LeasedLink, BaseBackend):
         self.default_ttl: float | None = self.max_ttl
         self.max_detached_ttl = MAX_DETACHED_TTL  # it has a lease of its own
         self.inside = link.inside
+        self._is_the_callers = False
+        """Or else the keeper's, which closes by itself, and later than a Locks."""
         shared.join()
         self._leaving = weakref.finalize(self, shared.leave)
         self._leaving.atexit = False
@@ -257,6 +259,7 @@ class EtcdBackend(LeasedLink, BaseBackend):
         return Watch(self.shared.state_of(claim), signal())
 
     def listen(self, on_notice: Callable[[str | None, Notice], None]) -> None:
+        self._is_the_callers = True
         self.shared.listen(on_notice)
 
     def held_key(self, claim: Claim) -> tuple[bytes, int] | None:
@@ -267,7 +270,7 @@ class EtcdBackend(LeasedLink, BaseBackend):
     # Its life.
 
     async def close(self) -> None:
-        if self._leaving.detach() is not None and self.shared.leave():
+        if self._leaving.detach() is not None and self.shared.leave(for_all=self._is_the_callers):
             await self.end()
         await self.link.close()
 

@@ -175,11 +175,13 @@ class SharedLease:
         with self._mutex:
             self._users += 1
 
-    def leave(self) -> bool:
-        """True for the last backend: it ends the lease."""
+    def leave(self, *, for_all: bool = False) -> bool:
+        """True for the last backend, or the one whose end is the end of its Locks: it ends the
+        lease, and with it whatever another backend would still have to give back.
+        """
         with self._mutex:
             self._users -= 1
-            if self._users > 0 or self.closed:
+            if self.closed or (self._users > 0 and not for_all):
                 return False
             self.closed = True
             self._listeners.clear()
