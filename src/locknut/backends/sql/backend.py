@@ -106,6 +106,8 @@ class SqlBackend(BaseBackend):
             state = lock_state.read(claim.key, seen.row, seen.now)
             if await self._obstacles().remove(claim, state):
                 continue
+            if claim.id not in state.holders and not state.may_enter(claim):
+                break
             enter = recipe.enter(claim, self._place())
             entered = await self._rows.change_once(claim, enter, seen)
             if entered is None:

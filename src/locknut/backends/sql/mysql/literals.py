@@ -48,6 +48,9 @@ def bound(statement: str, arguments: Mapping[str, object]) -> str:
     texts, names = _pieces(statement)
     if not names:
         return statement
+    if "head" in names:  # shorter than to have the server put it together at each mention
+        head = f"\n{arguments['claim_id']} "
+        arguments = {**arguments, "head": head, "width": len(head) - 1}
     written = {name: literal(arguments[name]) for name in set(names)}
     parts = [texts[0]]
     for name, text in zip(names, texts[1:], strict=True):

@@ -15,12 +15,13 @@ CREATE TABLE IF NOT EXISTS {table} (
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARACTER SET ascii COLLATE ascii_bin;
 
 -- {own}
+-- :head is the end of a line and the beginning of the claim's own, :width how long that beginning is.
 -- Where the claim's own record begins among the holders, or 0.
-LOCATE(CONCAT(CHAR(10), :claim_id, ' '), CONCAT(CHAR(10), holders))
+LOCATE(:head, CONCAT(CHAR(10), holders))
 
 -- {end_at}
 -- Where it says when that hold ends, in 16 digits. In 16 more, after a space, is its number.
-{own} + LENGTH(:claim_id) + 1
+{own} + :width
 
 -- {holds}
 ({own} > 0 AND SUBSTRING(holders, {end_at}, 16) > LPAD({now}, 16, '0'))
@@ -37,7 +38,7 @@ INSERT(holders, {own}, LOCATE(CHAR(10), holders, {own}) + 1 - {own}, '')
 
 -- {place}
 -- Where the claim's own place in the line begins, or 0.
-LOCATE(CONCAT(CHAR(10), :claim_id, ' '), CONCAT(CHAR(10), line))
+LOCATE(:head, CONCAT(CHAR(10), line))
 
 -- {left}
 -- The line without it.
