@@ -18,7 +18,7 @@ MUTANTS = load()
 ENOUGH = 350
 PARTS = {
     *("core", "faces", "runtimes", "guards", "cli", "testing"),
-    *("memory", "file", "redis", "lua", "redlock", "zookeeper", "sql", "etcd_driver"),
+    *("memory", "file", "redis", "lua", "redlock", "zookeeper", "sql", "etcd", "etcd_driver"),
 }
 
 

@@ -38,6 +38,24 @@ def test_a_waiter_whose_key_was_removed_stands_at_the_end_again(cluster: LocalCl
     assert state.created > granted.raw
 
 
+def test_an_attempt_that_was_given_up_is_never_done(cluster: LocalCluster) -> None:
+    """Its release did not know whether it had arrived; what bars it goes away by itself."""
+    port, late, next_one = backend(cluster), claim(), claim()
+    run(port.attempt(warm := claim("warm"), 0.0))
+    assert not run(port.release(late, outcome_unknown=True))
+    for waits in (True, False):
+        answer = run(port.attempt(late._replace(waits=waits), 0.0))
+        assert isinstance(answer, Busy)
+        assert not answer.queued
+    assert isinstance(run(port.attempt(next_one, 0.0)), Granted)
+    for each in (warm, next_one):
+        assert run(port.release(each))
+    now = cluster.now()
+    cluster.now = lambda: now + 200
+    cluster.look()
+    assert not cluster.store.keys
+
+
 def test_an_attach_that_was_given_up_is_never_done(cluster: LocalCluster) -> None:
     port = backend(cluster)
     held, late, after = (claim() for _ in range(3))
