@@ -162,8 +162,8 @@ def test_models(make: Make) -> None:
 @pytest.mark.slow
 def test_sim(make: Make) -> None:
     out = make("sim", SEEDS="0:2")
-    assert out.count("2 seeds, ") == 5
-    assert out.count(", 0 broken") == 5
+    assert out.count("2 seeds, ") == 6
+    assert out.count(", 0 broken") == 6
 
 
 def test_sim_redlock(make: Make) -> None:
