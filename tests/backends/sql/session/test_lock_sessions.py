@@ -56,6 +56,29 @@ def test_no_other_name_is_blocked(database: Database, paint: Colour, rows: int) 
     paint.run(story())
 
 
+def test_readers_come_in_beside_each_other(database: Database, paint: Colour) -> None:
+    """And a writer that waits for them keeps later ones out."""
+
+    async def story() -> None:
+        client, others = backend(paint, database), backend(paint, database)
+        readers = [claim(mode=Mode.SHARED) for _ in range(3)]
+        for each in readers:
+            assert isinstance(await client.attempt(each, 0.0), Granted)
+        writer, late = claim(), claim(mode=Mode.SHARED)
+        assert isinstance(await others.attempt(writer, 0.0), Busy)
+        assert isinstance(await client.attempt(late, 0.0), Busy)
+        for each in readers:
+            await client.release(each)
+        await granted(paint, others, writer)
+        await others.release(writer)
+        await granted(paint, client, late)
+        await client.release(late)
+        await client.close()
+        await others.close()
+
+    paint.run(story())
+
+
 def test_when_all_connections_hold_locks_that_is_said(database: Database, paint: Colour) -> None:
     async def story() -> None:
         locks = connect(paint, database, connections=2)
