@@ -31,6 +31,14 @@ def ours(url: str) -> Opened:
     return lambda name: _pair(locks.lock(name))
 
 
+def ours_by_session(url: str) -> Opened:
+    return ours(f"{url}?mode=session")
+
+
+def ours_asyncio_by_session(url: str) -> Opened:
+    return ours_asyncio(f"{url}?mode=session")
+
+
 def ours_asyncio(url: str) -> Opened:
     locks = locknut.aio.connect(url)
     return lambda name: _pair(locks.lock(name))
@@ -54,6 +62,19 @@ def named(url: str) -> Opened:
     def opened(name: str) -> Pair:
         take, give_back = f"SELECT GET_LOCK('{name}', 60)", f"SELECT RELEASE_LOCK('{name}')"
         return Pair(lambda: driver.query(take), lambda: driver.query(give_back))
+
+    return opened
+
+
+def named_with_number(url: str) -> Opened:
+    """The same and, as statements of their own, the two writes of `bare`."""
+    locked, written = named(url), bare(url)
+
+    def opened(name: str) -> Pair:
+        lock, row = locked(name), written(name)
+        return Pair(
+            lambda: (lock.acquire(), row.acquire()), lambda: (row.release(), lock.release())
+        )
 
     return opened
 
@@ -84,13 +105,19 @@ def _connected(url: str) -> Any:
 
 BARE = "bare statements"
 NAMED = "GET_LOCK"
+NAMED_NUMBERED = "GET_LOCK, and two commits"
 BLOCKING = "locknut"
 ASYNCIO = "locknut.aio"
+BY_SESSION = "locknut, by session"
+ASYNCIO_BY_SESSION = "locknut.aio, by session"
 TOOZ = "tooz"
 KINDS = {
     BARE: Kind(bare, module="pymysql", package="PyMySQL"),
     NAMED: Kind(named, module="pymysql", package="PyMySQL"),
+    NAMED_NUMBERED: Kind(named_with_number, module="pymysql", package="PyMySQL"),
     BLOCKING: Kind(ours, module="pymysql", package="PyMySQL"),
     ASYNCIO: Kind(ours_asyncio, True, module="pymysql", package="PyMySQL"),
+    BY_SESSION: Kind(ours_by_session, module="pymysql", package="PyMySQL"),
+    ASYNCIO_BY_SESSION: Kind(ours_asyncio_by_session, True, module="pymysql", package="PyMySQL"),
     TOOZ: Kind(tooz, module="tooz", interval=1.0),
 }

@@ -46,6 +46,19 @@ def advisory(url: str) -> Opened:
     return opened
 
 
+def advisory_with_number(url: str) -> Opened:
+    """The same and, as statements of their own, the two writes of `statements`."""
+    locked, written = advisory(url), statements(url)
+
+    def opened(name: str) -> Pair:
+        lock, row = locked(name), written(name)
+        return Pair(
+            lambda: (lock.acquire(), row.acquire()), lambda: (row.release(), lock.release())
+        )
+
+    return opened
+
+
 def _connected(url: str) -> Any:
     return import_module("psycopg").connect(url, autocommit=True)
 
@@ -53,6 +66,14 @@ def _connected(url: str) -> Any:
 def ours(url: str) -> Opened:
     locks = locknut.connect(url)
     return lambda name: _pair(locks.lock(name))
+
+
+def ours_by_session(url: str) -> Opened:
+    return ours(f"{url}?mode=session")
+
+
+def ours_asyncio_by_session(url: str) -> Opened:
+    return ours_asyncio(f"{url}?mode=session")
 
 
 def ours_asyncio(url: str) -> Opened:
@@ -72,13 +93,19 @@ def _pair(lock: Any) -> Pair:
 
 BARE = "two bare statements"
 ADVISORY = "advisory locks"
+ADVISORY_NUMBERED = "advisory locks, and two commits"
 BLOCKING = "locknut"
 ASYNCIO = "locknut.aio"
+BY_SESSION = "locknut, by session"
+ASYNCIO_BY_SESSION = "locknut.aio, by session"
 TOOZ = "tooz"
 KINDS = {
     BARE: Kind(statements, module="psycopg"),
     ADVISORY: Kind(advisory, module="psycopg"),
+    ADVISORY_NUMBERED: Kind(advisory_with_number, module="psycopg"),
     BLOCKING: Kind(ours, module="psycopg"),
     ASYNCIO: Kind(ours_asyncio, True, module="psycopg"),
+    BY_SESSION: Kind(ours_by_session, module="psycopg"),
+    ASYNCIO_BY_SESSION: Kind(ours_asyncio_by_session, True, module="psycopg"),
     TOOZ: Kind(tooz, module="tooz"),
 }

@@ -16,6 +16,10 @@ from xdist.scheduler import LoadFileScheduling
 
 SECONDS = {
     "tests/backends/redlock/test_forgetting.py": 80,
+    "tests/backends/sql/session/test_lost_sessions.py": 75,
+    "tests/backends/sql/session/test_lock_sessions.py": 75,
+    "tests/conformance/test_mysql.py": 75,
+    "tests/conformance/test_postgresql.py": 75,
     "tests/conformance/test_zookeeper.py": 75,
     "tests/conformance/test_redis_layouts.py": 65,
     "tests/api/test_interrupts.py": 60,

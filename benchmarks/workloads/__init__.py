@@ -26,7 +26,9 @@ WORKLOADS = {
     "memcached.pairs": "memcached_pairs",
     "mysql.pairs": "mysql_pairs",
     "mysql.handover": "mysql_handover",
+    "mysql.sessions": "mysql_sessions",
     "postgresql.pairs": "postgresql_pairs",
     "postgresql.handover": "postgresql_handover",
+    "postgresql.sessions": "postgresql_sessions",
 }
 """What the command line calls them, and the module of each."""

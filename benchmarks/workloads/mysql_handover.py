@@ -8,7 +8,7 @@ from __future__ import annotations
 from benchmarks import exchanging
 from benchmarks.charts import Chart
 from benchmarks.kinds import Field
-from benchmarks.mysql_locks import ASYNCIO, BLOCKING, KINDS, NAMED
+from benchmarks.mysql_locks import ASYNCIO, BLOCKING, BY_SESSION, KINDS, NAMED
 from benchmarks.plan import Plan
 from benchmarks.reporting import Table
 from tests.servers.mysql import MariaServer, MySqlServer
@@ -28,7 +28,7 @@ def measure(plan: Plan) -> Table:
     """Microseconds, and multiples of GET_LOCK's. tooz looks once a second, and is left out."""
     table = Table("mysql.handover: release() begins -> the waiter's acquire() returns", COLUMNS)
     for kind in (MariaServer, MySqlServer):
-        field = Field(KINDS, (NAMED, BLOCKING, ASYNCIO))
+        field = Field(KINDS, (NAMED, BLOCKING, ASYNCIO, BY_SESSION))
         if NAMED not in field:  # there is no driver
             table.tell(field)
             return table

@@ -9,7 +9,7 @@ from benchmarks import exchanging
 from benchmarks.charts import Chart
 from benchmarks.kinds import Field
 from benchmarks.plan import Plan
-from benchmarks.postgresql_locks import ADVISORY, ASYNCIO, BLOCKING, KINDS
+from benchmarks.postgresql_locks import ADVISORY, ASYNCIO, BLOCKING, BY_SESSION, KINDS
 from benchmarks.reporting import Table
 from tests.servers.postgresql import PostgresServer
 
@@ -29,7 +29,7 @@ def measure(plan: Plan) -> Table:
     table = Table(
         "postgresql.handover: release() begins -> the waiter's acquire() returns", COLUMNS
     )
-    field = Field(KINDS, (ADVISORY, BLOCKING, ASYNCIO))
+    field = Field(KINDS, (ADVISORY, BLOCKING, ASYNCIO, BY_SESSION))
     if ADVISORY not in field:  # then there is no driver for us either
         table.tell(field)
         return table

@@ -53,6 +53,59 @@ class TestMySqlFurther(OnMySql, AroundTheVerbs):
     pass
 
 
+MANY = 130
+"""Connections: one of the tests holds 120 locks at a time."""
+
+
+class OnMariaDbBySession:
+    @pytest.fixture
+    def engine_url(self, mariadb_database: Database) -> str:
+        return f"{least(mariadb_database).url}?mode=session&connections={MANY}"
+
+
+class OnMySqlBySession:
+    @pytest.fixture
+    def engine_url(self, mysql_database: Database) -> str:
+        return f"{least(mysql_database).url}?mode=session&connections={MANY}"
+
+
+@pytest.mark.mariadb
+class TestMariaDbSessionMode(OnMariaDbBySession, EveryVerb):
+    pass
+
+
+@pytest.mark.mysql
+class TestMySqlSessionMode(OnMySqlBySession, EveryVerb):
+    pass
+
+
+@pytest.mark.mariadb
+@pytest.mark.slow
+class TestMariaDbSessionModeFurther(OnMariaDbBySession, AroundTheVerbs):
+    pass
+
+
+@pytest.mark.mysql
+@pytest.mark.slow
+class TestMySqlSessionModeFurther(OnMySqlBySession, AroundTheVerbs):
+    pass
+
+
+def test_what_session_mode_declares() -> None:
+    engine, _ = open_engine("mysql://localhost/locks?mode=session")
+    backend = engine.blocking(ThreadRuntime())
+    assert backend.capabilities == {
+        Capability.DOWNGRADE,
+        Capability.FENCING,
+        Capability.LEASE,
+        Capability.NO_EVICTION,
+        Capability.SESSION,
+        Capability.SHARED,
+        Capability.WAKE_UP,
+    }
+    assert backend.default_ttl == 10
+
+
 def test_what_it_declares() -> None:
     engine, _ = open_engine("mysql://localhost/locks")
     backend = engine.blocking(ThreadRuntime())

@@ -8,8 +8,15 @@ import locknut
 from locknut import Capability
 from locknut.backends.sql.statements import load
 from locknut.testing.conformance import Conformance
+from tests.conformance.selections import AroundTheVerbs, EveryVerb
 from tests.servers.databases import Database
 from tests.servers.pgbouncer import PgBouncer
+
+
+def least(database: Database) -> Database:
+    (made,) = load("postgresql", "locknut_locks").create
+    database.ask(made)
+    return database.login("worker", "SELECT, INSERT, UPDATE, DELETE ON locknut_locks")
 
 
 @pytest.mark.postgresql
@@ -34,10 +41,7 @@ class TestLeastPrivilege(Conformance):
 
     @pytest.fixture
     def engine_url(self, postgresql_database: Database) -> str:
-        (made,) = load("postgresql", "locknut_locks").create
-        postgresql_database.ask(made)
-        rights = "SELECT, INSERT, UPDATE, DELETE ON locknut_locks"
-        return postgresql_database.login("worker", rights).url
+        return least(postgresql_database).url
 
 
 @pytest.mark.postgresql
@@ -48,3 +52,40 @@ class TestPgBouncer(Conformance):
     @pytest.fixture
     def engine_url(self, pgbouncer: PgBouncer, postgresql_database: Database) -> str:
         return f"{pgbouncer.url_of(postgresql_database)}?pool_mode=transaction"
+
+
+MANY = 130
+"""Connections: one of the tests holds 120 locks at a time."""
+
+
+class BySession:
+    """With no more rights than lease mode needs."""
+
+    @pytest.fixture
+    def engine_url(self, postgresql_database: Database) -> str:
+        return f"{least(postgresql_database).url}?mode=session&connections={MANY}"
+
+
+@pytest.mark.postgresql
+class TestSessionMode(BySession, EveryVerb):
+    pass
+
+
+@pytest.mark.postgresql
+@pytest.mark.slow
+class TestSessionModeFurther(BySession, AroundTheVerbs):
+    pass
+
+
+@pytest.mark.postgresql
+def test_what_session_mode_declares(postgresql_database: Database) -> None:
+    with locknut.connect(f"{postgresql_database.url}?mode=session") as locks:
+        assert locks.capabilities == {
+            Capability.DOWNGRADE,
+            Capability.FENCING,
+            Capability.LEASE,
+            Capability.NO_EVICTION,
+            Capability.SESSION,
+            Capability.SHARED,
+            Capability.WAKE_UP,
+        }

@@ -9,7 +9,7 @@ import json
 import os
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -53,6 +53,8 @@ class Place:
     client: str = ""
     host: str = ""
     pid: int | None = None
+    session: int | None = None
+    """The number of the database session that a hold ends with; None: it ends by its ttl alone."""
 
 
 @dataclass(slots=True)
@@ -71,6 +73,8 @@ class LockState:
     over: list[str] = field(default_factory=list)
     """Holds that have run out and still stand in the row, by the heads of their records: if the
     clock is set back, they are there again."""
+    ended: list[Held] = field(default_factory=list)
+    """The same holds, whole."""
 
     def enter(self, claim: Claim, place: Place) -> Held:
         """The claim becomes a holder, and leaves the line. A fellow's number stays an owner's."""
@@ -131,9 +135,10 @@ def here(client: str, pid: int) -> Place:
     return Place(client, socket.gethostname(), pid)
 
 
-def facts_of(claim: Claim, client: str) -> str:
+def facts_of(claim: Claim, client: str, session: int | None = None) -> str:
     """What the table says of a claim beside its id: how it shares, and whom people see."""
-    return _packed(claim, here(client, os.getpid()))
+    place = here(client, os.getpid())
+    return _packed(claim, place if session is None else replace(place, session=session))
 
 
 def read(key: str, row: Row | None, now: int) -> LockState:
@@ -143,12 +148,13 @@ def read(key: str, row: Row | None, now: int) -> LockState:
         return state
     state.fence = row.fence
     for record in hold_records.read(row.holders):
+        claim, place = _unpacked(key, record.claim_id, json.loads(record.facts))
+        held = Held(claim, record.raw, record.expires, place, record.detached)
         if record.expires > now:
-            claim, place = _unpacked(key, record.claim_id, json.loads(record.facts))
-            held = Held(claim, record.raw, record.expires, place, record.detached)
             state.holders[record.claim_id] = held
         else:
             state.over.append(record.head)
+            state.ended.append(held)
     if row.others:
         _read_others(state, json.loads(row.others.partition(" ")[2]))
     for text in filter(None, row.line.split("\n")):
@@ -215,7 +221,8 @@ def owner_of(claim: Claim) -> str:
 
 def _listed(claim: Claim, place: Place) -> list[Any]:
     shares = [mode_of(claim), claim.permits, claim.owner]
-    return [*shares, claim.who, claim.label, place.client, place.host, place.pid]
+    facts = [*shares, claim.who, claim.label, place.client, place.host, place.pid]
+    return facts if place.session is None else [*facts, place.session]
 
 
 def _packed(claim: Claim, place: Place) -> str:
@@ -223,11 +230,12 @@ def _packed(claim: Claim, place: Place) -> str:
 
 
 def _unpacked(key: str, claim_id: str, facts: list[Any]) -> tuple[Claim, Place]:
-    mode, permits, owner, who, label, client, host, pid, *_ = facts  # a later version may say more
+    mode, permits, owner, who, label, client, host, pid, *more = facts  # a later version: more
     claim = Claim(
         key, claim_id, mode=_MODES[mode], permits=permits, owner=owner, who=who, label=label
     )
-    return claim, Place(client, host, pid)
+    session = more[0] if more and isinstance(more[0], int) else None
+    return claim, Place(client, host, pid, session)
 
 
 def _shown(claim: Claim, place: Place, raw: int | None = None, left: float | None = None) -> Holder:

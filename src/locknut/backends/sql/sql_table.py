@@ -57,13 +57,13 @@ class SqlTable:
 
     async def take(self, wanted: Take) -> Seen:
         (rows,) = await self._connection.ask([self._take(wanted)])
-        return _seen(rows)
+        return seen_in(rows)
 
     async def take_all(self, wanted: Sequence[Take]) -> list[Seen] | None:
         found: list[Seen] = []
 
         def all_taken(answers: list[Rows]) -> bool:
-            found[:] = [_seen(rows) for rows in answers]
+            found[:] = [seen_in(rows) for rows in answers]
             pairs = zip(found, wanted, strict=True)
             return all(number_of(seen, each.claim_id) is not None for seen, each in pairs)
 
@@ -93,11 +93,11 @@ class SqlTable:
 
     async def _each(self, say: tuple[str, ...], wanted: Sequence[GiveBack]) -> list[Seen]:
         answers = await self._connection.ask([Call(say, each._asdict()) for each in wanted])
-        return [_seen(rows) for rows in answers]
+        return [seen_in(rows) for rows in answers]
 
     async def read(self, keys: Sequence[bytes]) -> tuple[list[Row | None], int]:
         calls = [Call(self._say.read, {"key": key}) for key in keys]
-        found = [_seen(rows) for rows in await self._connection.ask(calls)]
+        found = [seen_in(rows) for rows in await self._connection.ask(calls)]
         return [seen.row for seen in found], min(seen.now for seen in found)
 
     async def swap(self, swaps: Sequence[Swap]) -> bool:
@@ -143,7 +143,7 @@ class SqlTable:
         return str(rows[0][0])
 
 
-def _seen(rows: Rows) -> Seen:
+def seen_in(rows: Rows) -> Seen:
     """A row and the clock; no rows at all: the statement changed nothing."""
     if not rows:
         return Seen(None, 0)

@@ -45,13 +45,13 @@ _WORD = re.compile(r"\{\w+\}")
 
 
 @cache
-def load(dialect: str, table: str) -> Statements:
-    """Those of a dialect, for a table of this name."""
+def load(dialect: str, table: str, only: str = "") -> Statements:
+    """Those of a dialect, for a table of this name. `only`: a further condition for `take`."""
     package = resources.files(f"locknut.backends.sql.{dialect}")
     text = package.joinpath("statements.sql").read_text("utf-8").replace("{table}", table)
     _, *parts = _PART.split(text)
     found: dict[str, tuple[str, ...]] = {}
-    words: dict[str, str] = {}
+    words = {"{only}": only}
     for name, part in zip(parts[::2], parts[1::2], strict=True):
         said = _split(_WORD.sub(lambda word: words.get(word[0], word[0]), part))
         if name.startswith("{"):

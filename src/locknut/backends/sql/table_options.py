@@ -12,6 +12,9 @@ TABLE: Final = "locknut_locks"
 LIMIT: Final = 2.0
 """Seconds after which a command counts as unanswered."""
 OPTIONS: Final = ("table", "timeout")
+SERVER_OPTIONS: Final = (*OPTIONS, "mode")
+"""Of a database that has sessions."""
+MODES: Final = ("lease", "session")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}", re.ASCII)
 """A plain identifier, of a length that every database takes: it is still quoted where it is used,
 because it may be a word of SQL."""
@@ -24,6 +27,15 @@ def table_name(scheme: str, options: dict[str, str]) -> str:
         message = f"table={name!r}: a table's name has letters, digits and _, at most 63 of them"
         raise ConfigurationError(message, backend=scheme)
     return name
+
+
+def mode(scheme: str, options: dict[str, str]) -> str:
+    """Whether a hold ends by its ttl alone, or with a session of the database, too."""
+    found = options.get("mode", MODES[0])
+    if found not in MODES:
+        message = f"mode must be {' or '.join(MODES)}; got {found!r}"
+        raise ConfigurationError(message, backend=scheme)
+    return found
 
 
 def limit(scheme: str, options: dict[str, str], default: float = LIMIT) -> float:

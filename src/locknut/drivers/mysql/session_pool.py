@@ -16,7 +16,7 @@ import pymysql
 from locknut.drivers.mysql import mysql_errors
 from locknut.drivers.mysql.sessions import READ_COMMITTED, REPEATABLE_READ, Rows, Session
 from locknut.drivers.mysql.settings import Settings
-from locknut.errors import BackendUnavailable
+from locknut.errors import BackendUnavailable, LocknutError
 from locknut.runtimes.deadlines import time_left
 
 T = TypeVar("T")
@@ -137,7 +137,7 @@ class SessionPool:
         code = mysql_errors.code_of(error)
         if tries_left > 1:
             if code == mysql_errors.NO_TABLE:
-                self._create_table()
+                self.create_table()
                 return
             if code == mysql_errors.ROW_FORMAT_ONLY and self._isolation == READ_COMMITTED:
                 self._isolation = REPEATABLE_READ
@@ -145,13 +145,17 @@ class SessionPool:
                 return
             if code in mysql_errors.UNDONE:
                 return
-        raise mysql_errors.translated(error, self.settings, self._table) from error
+        raise self.translated(error) from error
 
-    def _create_table(self) -> None:
+    def translated(self, error: pymysql.MySQLError) -> LocknutError:
+        return mysql_errors.translated(error, self.settings, self._table)
+
+    def create_table(self) -> None:
+        """Where there is none."""
         try:
             self._once(lambda session, left: session.run(self._create, left()), transaction=False)
         except pymysql.MySQLError as error:
-            raise mysql_errors.translated(error, self.settings, self._table) from error
+            raise self.translated(error) from error
 
     def _session(self) -> Session:
         while self._idle:

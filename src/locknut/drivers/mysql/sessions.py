@@ -33,7 +33,7 @@ _SETUP: Final = (
 class Session:
     """Connected when made. After any doubt it is closed, and never connects again by itself."""
 
-    __slots__ = ("_driver", "used")
+    __slots__ = ("_driver", "number", "used")
 
     def __init__(self, settings: Settings, limit: float, isolation: str = READ_COMMITTED):
         whole = math.ceil(limit)  # PyMySQL wants no fractions here
@@ -51,6 +51,8 @@ class Session:
         self._driver.connect_timeout = limit
         self._driver.connect()
         self.used = monotonic()
+        self.number = 0
+        """By which the server knows it, if somebody has asked."""
         try:
             self.run(f"{_SETUP};SET SESSION TRANSACTION ISOLATION LEVEL {isolation}", limit)
         except BaseException:

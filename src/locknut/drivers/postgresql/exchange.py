@@ -71,9 +71,11 @@ ROLLBACK: Final = b"ROLLBACK"
 
 
 def prepared(
-    connection: pq.abc.PGconn, known: set[bytes], calls: Sequence[Call]
+    connection: pq.abc.PGconn, known: set[bytes], calls: Sequence[Call], *, apart: bool = False
 ) -> Steps[list[list[Row]]]:
-    """Ask by statements that the server keeps for this session; new ones are prepared first."""
+    """Ask by statements that the server keeps for this session; new ones are prepared first.
+    `apart`: each is a transaction of its own, committed before the next one begins.
+    """
     if len(calls) == 1 and calls[0].statement.id in known:
         call = calls[0]
         values, formats, _ = _packed(call)
@@ -90,8 +92,11 @@ def prepared(
             sent.append(asked.id)
         connection.send_query_prepared(asked.id, values, formats)
         sent.append(None)
-    connection.pipeline_sync()
-    results = yield from _piped(connection)
+        if apart:
+            connection.pipeline_sync()
+    if not apart:
+        connection.pipeline_sync()
+    results = yield from _piped(connection, len(calls) if apart else 1)
     for result, new in zip(results, sent, strict=True):
         if new is not None and result.status == pq.ExecStatus.COMMAND_OK:
             known.add(new)  # it stays, though the transaction may have been undone
@@ -136,8 +141,8 @@ def _only(connection: pq.abc.PGconn) -> Steps[list[Row]]:
     return rows
 
 
-def _piped(connection: pq.abc.PGconn) -> Steps[list[pq.abc.PGresult]]:
-    """The results up to the end of the pipeline."""
+def _piped(connection: pq.abc.PGconn, transactions: int = 1) -> Steps[list[pq.abc.PGresult]]:
+    """The results up to the end of the pipeline, which is so many transactions long."""
     yield from _flushed(connection)
     results: list[pq.abc.PGresult] = []
     while True:
@@ -145,7 +150,10 @@ def _piped(connection: pq.abc.PGconn) -> Steps[list[pq.abc.PGresult]]:
         if result is None:
             continue
         if result.status == pq.ExecStatus.PIPELINE_SYNC:
-            break
+            transactions -= 1
+            if not transactions:
+                break
+            continue
         results.append(result)
         if connection.status != pq.ConnStatus.OK:
             raise Refused(result)  # nothing more will come

@@ -49,6 +49,8 @@ class Session:
         self.connection = connection
         self.settings = settings
         self.pooled = False
+        self.number = 0
+        """By which the server knows it."""
         self.epoch = 0
         self.used = now()
         self._known: set[bytes] = set()
@@ -62,6 +64,10 @@ class Session:
         if self.pooled:
             return self._ask_framed(calls)
         return exchange.prepared(self.connection, self._known, calls)
+
+    def ask_apart(self, calls: Sequence[Call]) -> Steps[list[list[Row]]]:
+        """In one round trip, each committed before the next; not through a proxy."""
+        return exchange.prepared(self.connection, self._known, calls, apart=True)
 
     def _ask_framed(self, calls: Sequence[Call]) -> Steps[list[list[Row]]]:
         _, *answers = yield from exchange.framed(self.connection, [self._frame, *calls])
@@ -154,6 +160,7 @@ def _settle(session: Session, primary: Primary, until: float) -> bool:
     """Whether it takes writes; then everything is settled as the statements want it."""
     settings, connection = session.settings, session.connection
     ((pid, refuses_writes),) = session.drive(exchange.plain(connection, _GREETING), until)
+    session.number = pid
     if refuses_writes:
         return False
     timeline = ""

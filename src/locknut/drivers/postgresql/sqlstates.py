@@ -10,6 +10,7 @@ from locknut.errors import BackendError, BackendUnavailable, ConfigurationError,
 
 UNDONE: Final = frozenset({"40001", "40P01", "55P03"})
 """Serialization, deadlock, lock not available: the statement was undone, and may be sent again."""
+CANCELLED: Final = "57014"
 NO_TABLE: Final = frozenset({"42P01", "3F000"})
 TABLE_JUST_MADE: Final = frozenset({"42P07", "23505", "42710"})
 """Two that create it at once: PostgreSQL tells one of them so."""

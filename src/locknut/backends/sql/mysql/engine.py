@@ -2,65 +2,91 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from locknut.backends.sql import statements, table_options
+from locknut.backends.sql.backend import SqlBackend
 from locknut.backends.sql.mysql.aio import LoopConnection
 from locknut.backends.sql.mysql.backend import MySqlBackend
 from locknut.backends.sql.mysql.bell_chain import BellChain
 from locknut.backends.sql.mysql.literals import completed
 from locknut.backends.sql.mysql.mysql_table import MySqlTable
+from locknut.backends.sql.mysql.named_locks import NamedLockSessions
 from locknut.backends.sql.mysql.sync import BlockingConnection
+from locknut.backends.sql.session.backend import SessionBackend
+from locknut.backends.sql.session.claim_sessions import ClaimSessions
 from locknut.backends.sql.sql_table import Connection
 from locknut.core import validation
 from locknut.core.base import BaseEngine
 from locknut.core.ports import Runtime
 from locknut.drivers.mysql import settings
+from locknut.drivers.mysql.kept_sessions import KeptSessions
+from locknut.drivers.mysql.loop_workers import LoopWorkers
 from locknut.drivers.mysql.session_pool import SessionPool
 from locknut.drivers.mysql.settings import Settings
 
 if TYPE_CHECKING:
     from locknut.urls import Url
 
-_MODES: Final = ("lease",)
+COMMANDS: Final = 2
+"""Connections of a Locks in session mode, keeper and callers, beside those that have locks."""
 
 
 class MySqlEngine(BaseEngine):
     """One table of one database."""
 
-    def __init__(self, told: Settings, table: str):
+    def __init__(self, told: Settings, table: str, *, by_session: bool = False):
         self._settings = told
         self._table = table
+        self._by_session = by_session
+        self._claims = ClaimSessions()
         self.id = f"mysql:{told.database}/{table}"
         self._statements = completed(statements.load("mysql", f"`{table}`"))
         self.schema = self._statements.schema
         self._chain = BellChain(told)
+        self._commands = self._new_pool(replace(told, connections=COMMANDS))
+        """In session mode: for what is not said by the connection of a lock itself."""
 
-    def blocking(self, runtime: Runtime) -> MySqlBackend:
+    def blocking(self, runtime: Runtime) -> SqlBackend:
         pool = self._pool()
-        return self._backend(BlockingConnection(pool), pool, runtime)
+        return self._backend(BlockingConnection(pool), pool, runtime, None)
 
-    def asyncio(self, runtime: Runtime) -> MySqlBackend:
-        pool = self._pool()
-        return self._backend(LoopConnection(pool), pool, runtime)
+    def asyncio(self, runtime: Runtime) -> SqlBackend:
+        pool, settings = self._pool(), self._settings
+        workers = LoopWorkers(settings.connections, settings.limit, pool.all_busy)
+        return self._backend(LoopConnection(pool), pool, runtime, workers)
 
-    def _backend(self, connection: Connection, pool: SessionPool, runtime: Runtime) -> MySqlBackend:
+    def _backend(
+        self,
+        connection: Connection,
+        pool: SessionPool,
+        runtime: Runtime,
+        workers: LoopWorkers | None,
+    ) -> SqlBackend:
+        scheme = self._settings.scheme
         table = MySqlTable(connection, self._statements)
-        return MySqlBackend(self._settings.scheme, table, self._chain, runtime, pool.hung_up)
+        if not self._by_session:
+            return MySqlBackend(scheme, table, self._chain, runtime, pool.hung_up)
+        place = f"{self._settings.database}.{self._table}"
+        kept = KeptSessions(self._settings)
+        sessions = NamedLockSessions(kept, pool, self._statements, workers, place)
+        return SessionBackend(scheme, table, sessions, self._claims, runtime)
 
     def _pool(self) -> SessionPool:
-        return SessionPool(self._settings, self._table, ";".join(self._statements.create))
+        return self._commands if self._by_session else self._new_pool(self._settings)
+
+    def _new_pool(self, settings: Settings) -> SessionPool:
+        return SessionPool(settings, self._table, ";".join(self._statements.create))
 
     def anew(self) -> MySqlEngine:
-        return MySqlEngine(self._settings, self._table)
+        return MySqlEngine(self._settings, self._table, by_session=self._by_session)
 
 
 def open_url(url: Url) -> MySqlEngine:
-    known = (*table_options.OPTIONS, *settings.OPTIONS, "mode")
+    known = (*table_options.SERVER_OPTIONS, *settings.OPTIONS)
     validation.check_options(url.scheme, url.options, known)
-    mode = url.options.get("mode", _MODES[0])
-    if mode not in _MODES:
-        raise settings.wrong(url, f"mode={mode!r}: expected {' or '.join(_MODES)}")
+    mode = table_options.mode(url.scheme, url.options)
     table = table_options.table_name(url.scheme, url.options)
     limit = table_options.limit(url.scheme, url.options)
-    return MySqlEngine(settings.read(url, limit), table)
+    return MySqlEngine(settings.read(url, limit), table, by_session=mode == "session")

@@ -32,7 +32,7 @@ class MySqlTable(SqlTable):
     async def take(self, wanted: Take) -> Seen:
         (rows,) = await self._connection.ask([self._take(wanted)])
         if rows:
-            return _granted(wanted, rows)
+            return granted(wanted, rows)
         (row,), now = await self.read([wanted.key])
         return Seen(row, now)
 
@@ -41,7 +41,7 @@ class MySqlTable(SqlTable):
 
         def all_taken(answers: list[Rows]) -> bool:
             taken = [
-                _granted(each, rows) for each, rows in zip(wanted, answers, strict=True) if rows
+                granted(each, rows) for each, rows in zip(wanted, answers, strict=True) if rows
             ]
             found[:] = taken
             return len(taken) == len(wanted)
@@ -51,10 +51,7 @@ class MySqlTable(SqlTable):
 
     async def _each(self, say: tuple[str, ...], wanted: Sequence[GiveBack]) -> list[Seen]:
         answers = await self._connection.ask([Call(say, each._asdict()) for each in wanted])
-        return [
-            Seen(Row(stamp=each.stamp) if rows else None, 0)
-            for each, rows in zip(wanted, answers, strict=True)
-        ]
+        return [written(each, rows) for each, rows in zip(wanted, answers, strict=True)]
 
     async def prune(self, limit: int) -> int:
         look, *delete = self._say.prune
@@ -68,7 +65,12 @@ class MySqlTable(SqlTable):
         return int(deleted[0][0])
 
 
-def _granted(wanted: Take, rows: Rows) -> Seen:
+def granted(wanted: Take, rows: Rows) -> Seen:
     raw = rows[0][0]
     record = HoldRecord(wanted.claim_id, wanted.ttl, raw, wanted.facts)
     return Seen(Row(raw, wanted.stamp, str(record), expires=wanted.ttl), 0)
+
+
+def written(wanted: GiveBack, rows: Rows) -> Seen:
+    """What a write that answers by a number has left, if it was done."""
+    return Seen(Row(stamp=wanted.stamp) if rows else None, 0)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from locknut.backends.sql import table_options
+from locknut.backends.sql.backend import SqlBackend
+from locknut.backends.sql.postgresql.advisory_locks import AdvisorySessions
 from locknut.backends.sql.postgresql.backend import PostgresBackend
+from locknut.backends.sql.postgresql.lock_table import LockTable
+from locknut.backends.sql.postgresql.table_questions import Line, Questions
+from locknut.backends.sql.session.backend import SessionBackend
+from locknut.backends.sql.session.claim_sessions import ClaimSessions
 from locknut.backends.sql.statements import load
 from locknut.core import validation
 from locknut.core.base import BaseEngine
@@ -22,40 +30,58 @@ if TYPE_CHECKING:
     from locknut.urls import Url
 
 
+COMMANDS: Final = 2
+"""Connections of a Locks in session mode, keeper and callers, beside those that have locks."""
+
+
 class PostgresEngine(BaseEngine):
     """One table of one database."""
 
-    def __init__(self, wanted: Settings, table: str):
+    def __init__(self, wanted: Settings, table: str, *, by_session: bool = False):
         self._settings = wanted
         self._table = table
+        self._by_session = by_session
         self._primary = Primary(pooled=wanted.pool_mode == "transaction")
+        self._claims = ClaimSessions()
+        self._commands = SessionPool(replace(wanted, connections=COMMANDS), self._primary)
+        """In session mode: for what is not said by the session of a lock itself."""
         self.id = f"{NAME}:{wanted.place}"
         self.schema = load(NAME, table).schema
         """What an administrator runs where we have no right to make the table."""
 
-    def blocking(self, runtime: Runtime) -> PostgresBackend:
-        return PostgresBackend(BlockingLine(self._pool()), self._table, runtime)
+    def blocking(self, runtime: Runtime) -> SqlBackend:
+        return self._backend(BlockingLine, runtime)
 
-    def asyncio(self, runtime: Runtime) -> PostgresBackend:
-        return PostgresBackend(LoopLine(self._pool()), self._table, runtime)
+    def asyncio(self, runtime: Runtime) -> SqlBackend:
+        return self._backend(LoopLine, runtime)
+
+    def _backend(self, colour: Callable[[SessionPool], Line], runtime: Runtime) -> SqlBackend:
+        line = colour(SessionPool(self._settings, self._primary))
+        if not self._by_session:
+            return PostgresBackend(line, self._table, runtime)
+        statements = load(NAME, self._table)
+        questions = Questions(colour(self._commands), self._table, statements.create)
+        table = LockTable(questions, statements, self._table)
+        sessions = AdvisorySessions(line, questions, statements, self._table)
+        return SessionBackend(NAME, table, sessions, self._claims, runtime)
 
     def anew(self) -> PostgresEngine:
         """What was learned of the servers is the parent's, and its mutex may be held there."""
-        return PostgresEngine(self._settings, self._table)
-
-    def _pool(self) -> SessionPool:
-        return SessionPool(self._settings, self._primary)
+        return PostgresEngine(self._settings, self._table, by_session=self._by_session)
 
 
 def open_url(url: Url) -> PostgresEngine:
     """The engine for `postgresql://` and `postgres://`."""
-    known = (*table_options.OPTIONS, *settings.OPTIONS, "mode")
+    known = (*table_options.SERVER_OPTIONS, *settings.OPTIONS)
     validation.check_options(NAME, url.options, (*known, *settings.libpq_options()))
     options = dict(url.options)
-    mode = options.pop("mode", "lease")
-    if mode != "lease":
-        raise ConfigurationError(f"mode must be lease, or not be given; got {mode!r}", backend=NAME)
+    mode = table_options.mode(NAME, options)
     table, limit = table_options.table_name(NAME, options), table_options.limit(NAME, options)
-    rest = {key: options[key] for key in options if key not in table_options.OPTIONS}
+    rest = {key: options[key] for key in options if key not in table_options.SERVER_OPTIONS}
     driver_url = type(url)(url.scheme, url.netloc, url.path, rest)
-    return PostgresEngine(settings.read(driver_url, limit), f'"{table}"')
+    wanted = settings.read(driver_url, limit)
+    by_session = mode == "session"
+    if by_session and wanted.pool_mode == "transaction":
+        message = "mode=session needs sessions of its own: not with pool_mode=transaction"
+        raise ConfigurationError(message, backend=NAME)
+    return PostgresEngine(wanted, f'"{table}"', by_session=by_session)

@@ -45,8 +45,8 @@ class LockTable:
     async def take(self, wanted: Take) -> Seen:
         for _ in range(TRIES):
             (rows,) = await self._ask([self._take(wanted)])
-            seen = _seen(rows)
-            if rows and not _is_of_the_past(seen, wanted):
+            seen = seen_in(rows)
+            if rows and not is_of_the_past(seen, wanted):
                 return seen
         message = "the lock's row changed again and again while it was to be taken; try again"
         raise BackendUnavailable(message, backend=NAME)
@@ -54,7 +54,7 @@ class LockTable:
     async def take_all(self, wanted: Sequence[Take]) -> list[Seen] | None:
         stamps = [(each.key, each.stamp) for each in wanted]
         answers = await self._ask_together([self._take(each) for each in wanted], stamps)
-        return None if answers is None else [_seen(rows) for rows in answers]
+        return None if answers is None else [seen_in(rows) for rows in answers]
 
     def _take(self, wanted: Take) -> Call:
         return Call(self._say["take"], wanted._asdict())
@@ -99,14 +99,14 @@ class LockTable:
             for wave in _waves(wanted)
         ]
         for rows in await self._ask(calls) if calls else ():
-            found.update({(key, claim_id): _seen([rest]) for key, claim_id, *rest in rows})
+            found.update({(key, claim_id): seen_in([rest]) for key, claim_id, *rest in rows})
         return [found.get((each.key, each.claim_id), Seen(None, 0)) for each in wanted]
 
     async def read(self, keys: Sequence[bytes]) -> tuple[list[Row | None], int]:
         if not keys:
             return [], 0
         (rows,) = await self._ask([Call(self._say["read"], {"keys": list(keys)})])
-        return [_seen([row]).row for row in rows], rows[0][-1]
+        return [seen_in([row]).row for row in rows], rows[0][-1]
 
     async def swap(self, swaps: Sequence[Swap]) -> bool:
         calls = [self._swap(each) for each in swaps]
@@ -170,7 +170,7 @@ class LockTable:
         return str(rows[0][0])
 
 
-def _seen(rows: Sequence[Sequence[object]]) -> Seen:
+def seen_in(rows: Sequence[Sequence[object]]) -> Seen:
     """A row and the clock; no rows at all: the statement changed nothing."""
     if not rows:
         return Seen(None, 0)
@@ -178,7 +178,7 @@ def _seen(rows: Sequence[Sequence[object]]) -> Seen:
     return Seen(None if columns[1] is None else Row(*columns), now)  # type: ignore[arg-type]
 
 
-def _is_of_the_past(seen: Seen, wanted: Take) -> bool:
+def is_of_the_past(seen: Seen, wanted: Take) -> bool:
     """Whether the row shows the claim's own hold, and nothing was written: the hold was taken away
     while the statement ran.
     """

@@ -106,7 +106,7 @@ WITH asked AS NOT MATERIALIZED (
                 {held} AS held
             OFFSET 0) AS judged)
     FROM asked
-    WHERE name = :key AND ({holds} OR {enters} OR {joins})
+    WHERE name = :key {only} AND ({holds} OR {enters} OR {joins})
     RETURNING fence, stamp, holders, company, expires, line, others, now
 ), made AS (
     INSERT INTO {table} (name, fence, stamp, holders, company, expires, line, others)
@@ -114,7 +114,7 @@ WITH asked AS NOT MATERIALIZED (
         || lpad((now / 32)::text, 16, '0') || ' ' || :facts || chr(10),
         :mode || :owner, now + ttl, '', ''
     FROM asked
-    WHERE NOT EXISTS (SELECT FROM {table} WHERE name = :key)
+    WHERE NOT EXISTS (SELECT FROM {table} WHERE name = :key) {only}
     ON CONFLICT (name) DO NOTHING
     RETURNING fence, stamp, holders, company, expires, line, others
 )

@@ -17,7 +17,7 @@ from locknut.drivers.postgresql.exchange import Call, Refused, Row, Steps, T
 from locknut.drivers.postgresql.server_session import Session
 from locknut.drivers.postgresql.session_pool import SessionPool
 from locknut.drivers.postgresql.settings import NAME
-from locknut.errors import BackendUnavailable, ConfigurationError
+from locknut.errors import BackendUnavailable, ConfigurationError, LocknutError
 
 PATIENCE: Final = 10.0
 """Seconds to wait for a session: with many callers it may take some rounds until one is free."""
@@ -54,12 +54,12 @@ class Questions:
         self.inside = line.inside
         self.hung_up = line.pool.hung_up
 
-    async def ask(self, calls: Sequence[Call]) -> list[list[Row]]:
-        """The rows of each; together they are one transaction."""
+    async def ask(self, calls: Sequence[Call], *, apart: bool = False) -> list[list[Row]]:
+        """The rows of each; together they are one transaction, unless they are to be `apart`."""
         undone: Refused | None = None
         for left in reversed(range(TRIES)):
             try:
-                return await self._ask_once(lambda session: session.ask(calls))
+                return await self._ask_once(partial(_asked, calls, apart))
             except Refused as error:
                 if left and error.code in sqlstates.TRY_AGAIN:
                     undone = error
@@ -69,11 +69,11 @@ class Questions:
                     continue
                 if error.code == sqlstates.CHECK_FAILED:
                     raise
-                raise sqlstates.failure(error, self._settings, self._table) from error
+                raise self.failure(error) from error
             except BackendUnavailable as error:
                 if undone is None:
                     raise
-                raise sqlstates.failure(undone, self._settings, self._table) from error
+                raise self.failure(undone) from error
         raise AssertionError("unreachable")  # pragma: no cover
 
     async def _ask_once(self, asked: Callable[[Session], Steps[T]]) -> T:
@@ -85,7 +85,7 @@ class Questions:
             until = self._line.until(self._settings.limit)
         except TimeoutError as error:
             self._pool.give_back(session)
-            raise self._unanswered(error) from error
+            raise self.unanswered(error) from error
         try:
             answer = await self._line.drive(session, asked(session), until)
             if session.epoch != self._pool.primary.epoch:
@@ -95,7 +95,7 @@ class Questions:
             raise
         except (psycopg.Error, OSError) as error:
             self._pool.drop(session)
-            raise self._unanswered(error) from error
+            raise self.unanswered(error) from error
         except BaseException:
             self._pool.drop(session)
             raise
@@ -121,7 +121,7 @@ class Questions:
                 if error.code in sqlstates.TABLE_JUST_MADE:
                     continue
                 if error.code not in (sqlstates.NO_RIGHT, *sqlstates.NO_TABLE):
-                    raise sqlstates.failure(error, self._settings, self._table) from error
+                    raise self.failure(error) from error
                 message = (
                     f"there is no table {self._table}, and this user may not create it ({error}): "
                     "let somebody who may run what `locknut schema URL` shows"
@@ -137,7 +137,10 @@ class Questions:
         failed.__cause__ = error
         return failed
 
-    def _unanswered(self, error: Exception) -> BackendUnavailable:
+    def failure(self, error: Refused) -> LocknutError:
+        return sqlstates.failure(error, self._settings, self._table)
+
+    def unanswered(self, error: Exception) -> BackendUnavailable:
         text = " ".join(str(error).split()) or type(error).__name__
         return BackendUnavailable(f"{self._settings.place}: {text}", backend=NAME)
 
@@ -149,6 +152,39 @@ class Questions:
 
     def dropped(self) -> None:
         self._pool.close()
+
+
+class PinnedQuestions(Questions):
+    """The same on one session, that somebody else has taken and will give back or drop."""
+
+    def __init__(self, line: Line, table: str, create: Sequence[str], session: Session):
+        super().__init__(line, table, create)
+        self._session = session
+
+    async def _ask_once(self, asked: Callable[[Session], Steps[T]]) -> T:
+        try:
+            return await self.drive(asked(self._session))
+        except Refused as error:
+            if error.code not in sqlstates.NOT_PREPARED:
+                raise
+            if error.code != sqlstates.PLAN_CHANGED:
+                self._pool.primary.is_pooled()
+            raise self.unanswered(error) from error
+
+    async def drive(self, steps: Steps[T]) -> T:
+        """An exchange, within the limit of a command."""
+        try:
+            until = self._line.until(self._settings.limit)
+            answer = await self._line.drive(self._session, steps, until)
+            if self._session.epoch != self._pool.primary.epoch:
+                raise OSError("another server took its place meanwhile")
+        except (psycopg.Error, OSError) as error:
+            raise self.unanswered(error) from error
+        return answer
+
+
+def _asked(calls: Sequence[Call], apart: bool, session: Session) -> Steps[list[list[Row]]]:
+    return session.ask_apart(calls) if apart else session.ask(calls)
 
 
 def _said(text: str, session: Session) -> Steps[list[Row]]:

@@ -1,0 +1,228 @@
+"""Session mode on PostgreSQL: advisory locks, which belong to a session and to no transaction.
+
+So the session that has them also writes the row, and each of its statements is committed by itself:
+the number of a grant is not taken back when its holder dies (S13).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+import psycopg
+
+from locknut.backends.sql.postgresql.lock_table import is_of_the_past, seen_in
+from locknut.backends.sql.postgresql.table_questions import Line, PinnedQuestions, Questions
+from locknut.backends.sql.statements import Statements, load
+from locknut.backends.sql.table_port import GiveBack, Seen, Take
+from locknut.drivers.postgresql import sqlstates
+from locknut.drivers.postgresql.exchange import READ, Call, Refused, Steps, statement
+from locknut.drivers.postgresql.long_statement import LongStatement
+from locknut.drivers.postgresql.server_session import Session
+from locknut.drivers.postgresql.settings import NAME
+from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
+
+WAIT: Final = 60_000
+"""Milliseconds for which the server waits at a time. A statement that waits keeps VACUUM from
+clearing up behind it; and each end is a line in the server's log, so it is not much less."""
+GATE: Final = "AND current_setting('locknut.gate') = 'true'"
+_TRY: Final = (
+    "SELECT pg_advisory_unlock_all(), "
+    "set_config('locknut.gate', pg_try_advisory_lock(:gate)::text, false), pg_backend_pid()"
+)
+"""Whatever an earlier try has taken is given up first: locks of one session add up."""
+_ENTER: Final = statement(_TRY)
+_ENTER_READING: Final = statement(f"{_TRY}, pg_try_advisory_lock(:own)")
+_KEEP: Final = statement("SELECT pg_try_advisory_lock(:lock)")
+_FREE: Final = statement("SELECT pg_advisory_unlock(:lock)")
+_FREE_ALL: Final = Call(statement("SELECT pg_advisory_unlock_all()"), {})
+_OWNERS: Final = statement(
+    "SELECT (classid::bigint << 32) | objid::bigint, pid FROM pg_locks "
+    "WHERE locktype = 'advisory' AND objsubid = 1 AND granted "
+    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+    "AND ((classid::bigint << 32) | objid::bigint) = ANY (:locks)"
+)
+_INTERRUPT: Final = statement("SELECT pg_cancel_backend(:number::int)")
+_END: Final = statement("SELECT pg_terminate_backend(:number::int)")
+_NOT_GOT: Final = sqlstates.UNDONE | {sqlstates.CANCELLED}
+
+
+def number_of(lock: bytes) -> int:
+    """All 64 bits that an advisory lock has."""
+    return int.from_bytes(lock[:8], "big", signed=True)
+
+
+class AdvisorySession:
+    """A `LockSession`."""
+
+    def __init__(self, session: Session, line: Line, questions: PinnedQuestions, say: Says):
+        self.number = session.number
+        self._session = session
+        self._line = line
+        self._questions = questions
+        self._say = say
+        self._long: LongStatement | None = None
+        self.alive = session.alive
+
+    def fileno(self) -> int:
+        return self._session.fd
+
+    async def enter(self, gate: bytes, own: bytes | None, wanted: Take) -> tuple[bool, Seen | None]:
+        arguments = {"gate": number_of(gate)}
+        asked = _ENTER
+        if own is not None:
+            asked, arguments["own"] = _ENTER_READING, number_of(own)
+        calls = [Call(asked, arguments), Call(self._say.take_at_gate, wanted._asdict())]
+        ((_, got, number, *_),), rows = await self._questions.ask(calls)
+        if number != self.number:
+            self._line.pool.primary.is_pooled()
+            raise shared(self._session)
+        return got == "true", _read_back(rows, wanted)
+
+    async def take(self, wanted: Take) -> Seen | None:
+        (rows,) = await self._questions.ask([Call(self._say.take, wanted._asdict())])
+        return _read_back(rows, wanted)
+
+    async def give_back(self, hold: GiveBack) -> Seen:
+        arguments = {"keys": [hold.key], "claim_ids": [hold.claim_id], "stamps": [hold.stamp]}
+        calls = [Call(self._say.give_back, arguments), _FREE_ALL]
+        rows, _ = await self._questions.ask(calls, apart=True)
+        return seen_in([row[2:] for row in rows])
+
+    async def keep(self, lock: bytes) -> None:
+        await self._questions.ask([Call(_KEEP, {"lock": number_of(lock)})])
+
+    async def free(self, lock: bytes | None) -> None:
+        call = _FREE_ALL if lock is None else Call(_FREE, {"lock": number_of(lock)})
+        await self._questions.ask([call])
+
+    async def wait(self, lock: bytes) -> None:
+        text = (
+            f"SELECT set_config('lock_timeout', '{WAIT}', true), "
+            f"set_config('statement_timeout', '0', true); "
+            f"SELECT pg_advisory_lock({number_of(lock)})"
+        )
+        try:
+            self._long = LongStatement(self._session, text)
+        except psycopg.Error as error:
+            raise self._questions.unanswered(error) from error
+
+    async def waited(self) -> bool | None:
+        if self._long is None:
+            return False
+        try:
+            return True if self._long.is_done() else None
+        except Refused as error:
+            if error.code in _NOT_GOT:
+                return False
+            raise self._questions.failure(error) from error
+        except psycopg.Error as error:
+            raise self._questions.unanswered(error) from error
+
+    async def stopped(self, seconds: float) -> bool:
+        try:
+            await self._line.drive(self._session, self._end(), self._line.until(seconds))
+        except Refused:
+            return True  # as it was told
+        except TimeoutError:
+            return False
+        except (psycopg.Error, OSError) as error:
+            raise self._questions.unanswered(error) from error
+        return True
+
+    def _end(self) -> Steps[None]:
+        while self._long is not None and not self._long.is_done():
+            yield READ
+
+    def back(self) -> None:
+        self._line.pool.give_back(self._session)
+
+    def drop(self) -> None:
+        self._line.pool.drop(self._session)
+
+    def cut(self) -> None:
+        with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(self.fileno())) as same:
+            same.shutdown(socket.SHUT_RDWR)
+
+
+class Says:
+    """The statements of a table that a session says itself."""
+
+    def __init__(self, statements: Statements, table: str):
+        self.take = statement(statements.take[0])
+        self.take_at_gate = statement(load(NAME, table, GATE).take[0])
+        self.give_back = statement(statements.give_back[0])
+
+
+class AdvisorySessions:
+    """`LockSessions` of one client, in the colour of its lines."""
+
+    def __init__(self, line: Line, questions: Questions, statements: Statements, table: str):
+        self._warm = False
+        self.place = table
+        self._line = line
+        self._questions = questions
+        self._table = table
+        self._statements = statements
+        self._say = Says(statements, table)
+        self.inside = line.inside
+        self.forked = line.forked
+        self.close = line.pool.close
+
+    async def open(self) -> AdvisorySession:
+        settings = self._line.pool.settings
+        if not self._warm:  # renewals must not find the server full of our own locks
+            await self.owners([bytes(16)])
+            self._warm = True
+        try:
+            session = await self._line.session(self._line.until(settings.limit))
+        except TimeoutError as error:
+            message = (
+                f"{settings.place}: all {settings.connections} connections hold locks or wait for "
+                "some (connections= sets the number), or the server did not answer to a new one"
+            )
+            raise BackendUnavailable(message, backend=NAME) from error
+        if session.pooled:
+            self._line.pool.drop(session)
+            raise shared(session)
+        create = self._statements.create
+        questions = PinnedQuestions(self._line, self._table, create, session)
+        return AdvisorySession(session, self._line, questions, self._say)
+
+    async def owners(self, locks: Sequence[bytes]) -> dict[bytes, int]:
+        by_number = {number_of(lock): lock for lock in locks}
+        if not by_number:
+            return {}
+        (rows,) = await self._questions.ask([Call(_OWNERS, {"locks": list(by_number)})])
+        return {by_number[number]: pid for number, pid in rows}
+
+    async def interrupt(self, number: int) -> None:
+        await self._questions.ask([Call(_INTERRUPT, {"number": number})])
+
+    async def end(self, number: int) -> None:
+        try:
+            await self._questions.ask([Call(_END, {"number": number})])
+        except ConfigurationError as error:
+            message = (
+                f"the session {number} that has this lock is another user's, and must be ended by "
+                "that user, or by one that has pg_signal_backend"
+            )
+            raise BackendError(message, backend=NAME) from error
+
+
+def shared(session: Session) -> ConfigurationError:
+    """There is no session that a lock could belong to."""
+    message = (
+        f"mode=session needs sessions of its own with the server, and {session.settings.place} is "
+        "a proxy that lends them for a transaction: connect to the server itself, have the proxy "
+        "keep sessions and say pool_mode=session, or use mode=lease"
+    )
+    return ConfigurationError(message, backend=NAME)
+
+
+def _read_back(rows: Sequence[Sequence[object]], wanted: Take) -> Seen | None:
+    seen = seen_in(rows)
+    return None if not rows or is_of_the_past(seen, wanted) else seen

@@ -1,0 +1,1 @@
+"""Session mode: a hold ends with the database session that has it; the row says who holds."""

@@ -1,0 +1,69 @@
+"""Which sessions have the locks of a name, and which of them have no right to it any more.
+
+A process can be stopped, or its machine vanish from the network, while the server still keeps its
+session and with it the lock. Its hold runs out by the row. Then the session is ended, by whoever
+waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from locknut.backends.sql.lock_state import Held, LockState
+from locknut.backends.sql.session.claim_sessions import ClaimSession
+from locknut.backends.sql.session.session_port import LockSessions, lock_of
+from locknut.core.ports import Runtime
+from locknut.core.values import Mode
+
+STALLED: Final = 5.0
+"""Seconds after which a session is ended that has the gate and never came to the row."""
+LOOKS: Final = 200
+"""So often it is asked whether a session that was ended is gone, one question after the other."""
+
+
+class LockOwners:
+    """As one client sees them."""
+
+    def __init__(self, sessions: LockSessions, runtime: Runtime):
+        self._sessions = sessions
+        self.place = sessions.place
+        self._runtime = runtime
+
+    async def of(self, lock: bytes) -> int | None:
+        return (await self._sessions.owners([lock])).get(lock)
+
+    async def living_reader(self, state: LockState) -> bytes | None:
+        """The lock of a reader that still has its session."""
+        readers = [held for held in state.holders.values() if held.claim.mode is Mode.SHARED]
+        locks = [lock_of(self.place, held.claim) for held in readers]
+        owners = await self._sessions.owners(locks) if locks else {}
+        return next((lock for lock in locks if lock in owners), None)
+
+    async def end(self, holds: Iterable[Held]) -> bool:
+        """End the sessions of these holds, if they still have their locks. Whether any had."""
+        ended = False
+        for held in holds:
+            lock = lock_of(self.place, held.claim)
+            if held.place.session is not None and await self.of(lock) == held.place.session:
+                await self._end(held.place.session, lock)
+                ended = True
+        return ended
+
+    async def suspect(self, used: ClaimSession, lock: bytes, state: LockState) -> None:
+        """A session has the lock, and the row has no holder: it is about to enter, or was stopped
+        on its way. If that lasts, it is ended.
+        """
+        owner, now = await self.of(lock), self._runtime.now()
+        seen = owner, state.fence
+        if owner is None or used.suspect is None or used.suspect[0] != seen:
+            used.suspect = seen, now
+        elif now >= used.suspect[1] + STALLED:
+            used.suspect = None
+            await self._end(owner, lock)
+
+    async def _end(self, number: int, lock: bytes) -> None:
+        await self._sessions.end(number)
+        for _ in range(LOOKS):
+            if await self.of(lock) != number:
+                return

@@ -1,0 +1,103 @@
+"""Connections that somebody keeps for long: at most so many, and used again when given back.
+
+Everything here blocks the calling thread, for no longer than its caller can wait.
+"""
+
+from __future__ import annotations
+
+from queue import Empty, SimpleQueue
+
+import pymysql
+
+from locknut.drivers.mysql import mysql_errors
+from locknut.drivers.mysql.sessions import READ_COMMITTED, Session
+from locknut.drivers.mysql.settings import Settings
+from locknut.errors import BackendUnavailable
+from locknut.runtimes.deadlines import time_left
+
+
+class KeptSessions:
+    """For many threads."""
+
+    def __init__(self, settings: Settings):
+        self.settings = settings
+        self.isolation = READ_COMMITTED
+        self.forked()
+
+    def forked(self) -> None:
+        """Begin anew. What was inherited is let go of without a word."""
+        for session in (*self.__dict__.get("_idle", ()), *self.__dict__.get("_lent", ())):
+            session.abandon()
+        self._idle: list[Session] = []
+        self._lent: set[Session] = set()
+        self._closed = False
+        self._places: SimpleQueue[None] = SimpleQueue()
+        for _ in range(self.settings.connections):
+            self._places.put(None)
+
+    def take(self) -> Session:
+        """One for the caller alone."""
+        try:
+            self._places.get(timeout=self.left())
+        except Empty as error:
+            raise self.all_taken() from error
+        try:
+            session = self._session()
+        except BaseException:
+            self._places.put(None)
+            raise
+        self._lent.add(session)
+        return session
+
+    def all_taken(self) -> BackendUnavailable:
+        message = (
+            f"{self.settings.address}: all {self.settings.connections} connections hold locks or "
+            "wait for some; more are allowed with ?connections="
+        )
+        return BackendUnavailable(message, backend=self.settings.scheme)
+
+    def _session(self) -> Session:
+        while self._idle:
+            try:
+                session = self._idle.pop()
+            except IndexError:  # another thread was faster
+                break
+            if session.alive():
+                return session
+            session.close()
+        try:
+            return Session(self.settings, self.left(), self.isolation)
+        except pymysql.MySQLError as error:
+            raise mysql_errors.translated(error, self.settings) from error
+
+    def left(self) -> float:
+        """Seconds that the caller can wait."""
+        try:
+            return time_left(self.settings.limit)
+        except TimeoutError as error:
+            message = f"no time is left to ask {self.settings.address}"
+            raise BackendUnavailable(message, backend=self.settings.scheme) from error
+
+    def give_back(self, session: Session) -> None:
+        """It is in order, and has nothing any more."""
+        if session not in self._lent:
+            return
+        self._lent.discard(session)
+        if self._closed:
+            session.close()
+        else:
+            self._idle.append(session)
+        self._places.put(None)
+
+    def drop(self, session: Session) -> None:
+        """Without a word: it may be in the middle of something."""
+        session.hang_up()
+        if session in self._lent:
+            self._lent.discard(session)
+            self._places.put(None)
+
+    def close(self) -> None:
+        self._closed = True
+        idle, self._idle = self._idle, []
+        for session in idle:
+            session.close()
