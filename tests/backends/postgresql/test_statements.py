@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from locknut.backends.sql.postgresql.advisory_locks import GATE
 from locknut.backends.sql.statements import load
 from locknut.core.values import Granted, Renewal
 from locknut.drivers.postgresql import exchange, server_session
@@ -35,7 +36,10 @@ TYPES = {
     "claim_ids": ("text[]", "'{x}'"),
     "queue": ("bool", "true"),
 }
-STATEMENTS = {key: text for key, (text, *_) in load("postgresql", TABLE)._asdict().items()}
+STATEMENTS = {
+    **{key: texts[0] for key, texts in load("postgresql", TABLE)._asdict().items() if texts},
+    "take_at_gate": load("postgresql", TABLE, GATE).take[0],
+}
 
 
 @pytest.mark.parametrize("many", [1, 10, 20_000])
@@ -48,6 +52,7 @@ def test_every_statement_goes_by_the_primary_key(database: Database, many: int) 
     )
     with closing(psycopg.connect(database.url, autocommit=True)) as session:
         session.execute(server_session._PLANS)
+        session.execute("SET locknut.gate = 'true'")
         for name, text in STATEMENTS.items():
             if name not in {"create", "version"}:
                 plan = explained(session, name, exchange.statement(text))

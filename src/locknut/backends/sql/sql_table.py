@@ -73,7 +73,8 @@ class SqlTable:
     def _take(self, wanted: Take) -> Call:
         arguments = wanted._asdict()
         arguments["queue"] = int(wanted.queue)
-        return Call(self._say.take, arguments)
+        alone = wanted.mode == "e" and not wanted.owner
+        return Call((alone and self._say.take_alone) or self._say.take, arguments)
 
     async def extend(self, holds: Sequence[Extension]) -> list[bool]:
         in_order = sorted(holds, key=lambda hold: hold.key)

@@ -31,6 +31,8 @@ class Statements(NamedTuple):
     living: tuple[str, ...]
     prune: tuple[str, ...]
     version: tuple[str, ...]
+    take_alone: tuple[str, ...] = ()
+    """What `take` does for an exclusive claim without an owner, where it is worth saying apart."""
     confirm: tuple[str, ...] = ()
     """For a transaction of the program's own; not where the database has no clock for it."""
 

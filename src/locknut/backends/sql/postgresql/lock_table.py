@@ -33,7 +33,8 @@ class LockTable:
 
     def __init__(self, questions: Questions, statements: Statements, table: str):
         self._ask = questions.ask
-        self._say = {name: statement(texts[-1]) for name, texts in statements._asdict().items()}
+        said = statements._asdict().items()
+        self._say = {name: statement(texts[-1]) for name, texts in said if texts}
         self._check = statement(_CHECK.format(table=table))
         self._pruned = b""
         """The key that was looked at last: the next prune goes on there."""
