@@ -115,7 +115,7 @@ def test_one_that_leaves_the_line_wakes_the_next(database: Database) -> None:
 def test_bells_that_are_cut_off_are_hung_up_again(database: Database) -> None:
     """All connections are killed: nobody is stuck, and nobody loses its lock."""
     with locknut.connect(database.url) as one, locknut.connect(database.url) as two:
-        lease = acquired(one.lock("x"))
+        lease = acquired(one.lock("x", ttl=600))
         waiting = in_thread(lambda: two.lock("x").acquire(timeout=PATIENCE))
         eventually(lambda: bool(hung(database)), "nobody waits for the bell")
         database.server.end_sessions()

@@ -217,7 +217,7 @@ def test_a_loop_is_told_the_same(database: Database) -> None:
         ("mysql://host/one/two", "a database is needed"),
         ("mysql://one,two/locks", "one server"),
         ("mysql://host:x/locks", "not a host with a port"),
-        ("mysql://host/locks?mode=other", "mode='other'"),
+        ("mysql://host/locks?mode=other", "mode must be lease or session; got 'other'"),
         ("mysql://host/locks?connections=0", "connections must be"),
         ("mysql://host/locks?table=a-b", "table='a-b'"),
         ("mysql://host/locks?ssl=perhaps", "ssl must be yes or no"),
