@@ -21,7 +21,7 @@ from locknut.errors import BackendError, BackendUnavailable
 from tests.backends.sql.sqlite.place import heard, program, url
 
 pytestmark = [pytest.mark.sqlite, pytest.mark.faults]
-PATIENCE = 60.0
+PATIENCE = 110.0
 HOLDER = """
 import sys, time, locknut
 lease = locknut.connect(sys.argv[1]).lock("x", ttl=float(sys.argv[2])).acquire()
