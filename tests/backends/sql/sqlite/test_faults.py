@@ -181,7 +181,6 @@ def test_two_hundred_tasks_wait_with_few_descriptors(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.timeout(400)
 def test_two_hundred_processes_wait_and_each_gets_it_once(tmp_path: Path) -> None:
     processes = [program(PASSER, url(tmp_path)) for _ in range(200)]
     for each in processes:
