@@ -33,7 +33,7 @@ servers: setup   ## fetch the servers of the tests into .servers; nothing is ins
 demo:            ## see Locknut work, in under a minute; nothing is installed
 	@$(FIND) "$$python" examples/demo.py
 
-test:            ## run what every change must pass, on python3, in a quarter of an hour
+test:            ## run what every change must pass, on python3, in less than half an hour
 	@$(FIND) "$$python" scripts/run_tests.py $(ARGS)
 
 test-all:        ## run what `make test` leaves out: the long tests, those that need root, other CPythons

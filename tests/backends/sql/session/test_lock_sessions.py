@@ -127,6 +127,8 @@ def test_two_hundred_tasks_wait_on_one_connection(database: Database) -> None:
         ):
             before = len(database.server.sessions())
             most, done = 0, 0
+            waiting = asyncio.Event()
+            locks.on_event(lambda event: waiting.set() if event.kind == "waiting" else None)
 
             async def work() -> None:
                 nonlocal most, done
@@ -137,7 +139,7 @@ def test_two_hundred_tasks_wait_on_one_connection(database: Database) -> None:
 
             async with others.lock("x"):
                 tasks = [asyncio.create_task(work()) for _ in range(200)]
-                await asyncio.sleep(0.5)
+                await waiting.wait()
             await asyncio.gather(*tasks)
             assert done == 200
             assert most <= 3 + COMMANDS + 1 + COMMANDS
