@@ -2,7 +2,7 @@
 # or newer, git and make is enough. `make demo` needs nothing at all beyond that.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers demo test test-all coverage check format models sim sim-redlock mutants soak bench bench-quick docs clean
+.PHONY: help setup servers demo demo-ops test test-all coverage check format models sim sim-redlock mutants soak bench bench-quick docs clean
 
 # This tree and no other, also where an environment is shared between trees.
 export PYTHONPATH := $(CURDIR)/src
@@ -12,7 +12,7 @@ SETUP  = $(FIND) "$$python" scripts/setup.py
 VENV   = .venv/bin
 # A server that cannot be had leaves its workloads out, by name; the others are measured.
 BENCH  = $(FIND) "$$python" scripts/setup.py .venv-bench bench --alone bench-alone --apart bench-apart && \
-         { .venv-bench/bin/python scripts/fetch_servers.py redis zookeeper memcached mariadb mysql || true; } && \
+         { .venv-bench/bin/python scripts/fetch_servers.py redis zookeeper memcached mariadb mysql etcd postgresql || true; } && \
          .venv-bench/bin/python -m benchmarks
 # How long the simulator looks for faults, and how long the real faults go on.
 SEEDS ?= 0:2000
@@ -32,6 +32,10 @@ servers: setup   ## fetch the servers of the tests into .servers; nothing is ins
 
 demo:            ## see Locknut work, in under a minute; nothing is installed
 	@$(FIND) "$$python" examples/demo.py
+
+demo-ops: setup  ## see a day of trouble in the dashboard, on file: and on a Redis of its own
+	@$(VENV)/python scripts/fetch_servers.py redis
+	@$(VENV)/python scripts/demo_ops.py $(ARGS)
 
 test:            ## run what every change must pass, on python3, in less than half an hour
 	@$(FIND) "$$python" scripts/run_tests.py $(ARGS)
@@ -60,6 +64,8 @@ sim: setup       ## run the simulator: many clients, virtual time, SEEDS=0:2000
 	@$(VENV)/python -m tests.simulation --seeds $(SEEDS) --engine redis --jobs 2
 	@$(VENV)/python -m tests.simulation --seeds $(SEEDS) --engine redlock --size duel --jobs 2
 	@$(VENV)/python -m tests.simulation --seeds $(SEEDS) --engine sql --jobs 2
+	@$(VENV)/python -m tests.simulation --seeds $(SEEDS) --engine sql-session --jobs 2
+	@$(VENV)/python -m tests.simulation --seeds $(SEEDS) --engine sql-mixed --size bout --jobs 2
 	@$(VENV)/python -m tests.simulation --seeds $(SEEDS) --engine memcached --size bout --jobs 2
 	@$(VENV)/python -m tests.simulation --seeds $(SEEDS) --engine etcd --jobs 2
 
@@ -79,7 +85,8 @@ bench:           ## measure speed beside the bare limit and other libraries, as 
 bench-quick:     ## the same, shorter, in build/benchmarks
 	@$(BENCH) --quick --report build/benchmarks $(ARGS)
 
-docs: setup      ## check that every example in the documentation runs and every link leads somewhere
+docs: setup      ## build the site in build/site (strict: every link leads somewhere), and run its examples
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/python -m mkdocs build --quiet
 	@$(VENV)/python -m pytest tests/contracts/test_documentation.py $(ARGS)
 
 clean:           ## remove everything that these commands made

@@ -50,8 +50,9 @@ def main() -> int:
 
 
 def measure(name: str, plan: Plan) -> reporting.Table:
-    module = importlib.import_module(f"benchmarks.workloads.{WORKLOADS[name]}")
-    table: reporting.Table = module.measure(plan)
+    file, _, of_engine = WORKLOADS[name].partition(":")
+    module = importlib.import_module(f"benchmarks.workloads.{file}")
+    table: reporting.Table = module.measure(plan, *([of_engine] if of_engine else []))
     return table
 
 

@@ -45,15 +45,13 @@ class Chart:
             f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" font-family="{FONT}">',
             f"<title>{escape(self.title)}</title>",
             f'<rect width="{WIDTH}" height="{height}" rx="6" fill="#ffffff"/>',
-            _text(20, 28, self.title, size=16, weight=600),
-            _text(20, 48, self.scale, colour=FAINT),
+            text(20, 28, self.title, size=16, weight=600),
+            text(20, 48, self.scale, colour=FAINT),
         ]
         for mark in axis.marks():
             x = axis.place(mark)
-            lines.append(_line(x, TOP - 4, x, bottom, GRID))
-            lines.append(
-                _text(x, bottom + 16, _short(mark), colour=FAINT, anchor="middle", size=11)
-            )
+            lines.append(line(x, TOP - 4, x, bottom, GRID))
+            lines.append(text(x, bottom + 16, _short(mark), colour=FAINT, anchor="middle", size=11))
         for place, (name, value) in enumerate(rows):
             lines += self._row(axis, TOP + ROW * place, name, value)
         lines += _legend(height - 16, targets=bool(self.targets))
@@ -62,9 +60,9 @@ class Chart:
     def _row(self, axis: _Axis, top: float, name: str, value: float) -> Iterator[str]:
         middle, end, colour = top + ROW / 2, axis.place(value), _colour(name)
         weight = 600 if ours(name) else 400
-        yield _text(LEFT - 14, middle + 4.5, name, anchor="end", weight=weight)
+        yield text(LEFT - 14, middle + 4.5, name, anchor="end", weight=weight)
         if self.log:
-            yield _line(axis.place(axis.low), middle, end, middle, colour, width=2, opacity=0.35)
+            yield line(axis.place(axis.low), middle, end, middle, colour, width=2, opacity=0.35)
             yield f'<circle cx="{end:.1f}" cy="{middle:.1f}" r="6" fill="{colour}"/>'
         else:
             wide = max(1.5, end - LEFT)
@@ -75,10 +73,10 @@ class Chart:
         after = end
         if name in self.targets:
             x = axis.place(self.targets[name])
-            yield _line(x, middle - BAR / 2 - 4, x, middle + BAR / 2 + 4, INK, width=2)
+            yield line(x, middle - BAR / 2 - 4, x, middle + BAR / 2 + 4, INK, width=2)
             after = max(end, x) if x - end < 70 else end
         told = shown(value) if value >= 10 else f"{value:.2g}"
-        yield _text(after + 11, middle + 4.5, told, weight=weight)
+        yield text(after + 11, middle + 4.5, told, weight=weight)
 
 
 class _Axis:
@@ -130,14 +128,14 @@ def _legend(y: float, *, targets: bool) -> Iterator[str]:
     x = float(LEFT)
     for colour, word in ((LIMIT, "bare limit"), (OURS, "Locknut"), (PEER, "others")):
         yield f'<rect x="{x:.0f}" y="{y - 10:.0f}" width="11" height="11" rx="2" fill="{colour}"/>'
-        yield _text(x + 17, y, word, colour=FAINT, size=12)
+        yield text(x + 17, y, word, colour=FAINT, size=12)
         x += 40 + 7 * len(word)
     if targets:
-        yield _line(x + 4, y - 12, x + 4, y + 2, INK, width=2)
-        yield _text(x + 13, y, "target", colour=FAINT, size=12)
+        yield line(x + 4, y - 12, x + 4, y + 2, INK, width=2)
+        yield text(x + 13, y, "target", colour=FAINT, size=12)
 
 
-def _text(  # noqa: PLR0913  # what SVG wants to know
+def text(  # noqa: PLR0913  # what SVG wants to know
     x: float,
     y: float,
     words: str,
@@ -153,7 +151,7 @@ def _text(  # noqa: PLR0913  # what SVG wants to know
     )
 
 
-def _line(  # noqa: PLR0913, PLR0917  # the same
+def line(  # noqa: PLR0913, PLR0917  # the same
     x1: float, y1: float, x2: float, y2: float, colour: str, width: float = 1, opacity: float = 1
 ) -> str:
     return (

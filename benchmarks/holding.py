@@ -39,14 +39,14 @@ async def _hold(kind: Kind, place: str, leases: int, seconds: float) -> Sample:
     first = Lock(opened(f"{NAME}:first"), awaited=kind.asyncio)
     await first.acquire()
     await first.release()  # connected, and its modules are in memory
-    memory, wall = _memory(), time.perf_counter()
+    memory, wall = memory_of_this(), time.perf_counter()
     held = [Lock(opened(f"{NAME}:{each}"), awaited=kind.asyncio) for each in range(leases)]
     for lock in held:
         await lock.acquire()
     taking, wall, cpu = time.perf_counter() - wall, time.perf_counter(), time.process_time()
     await first.pause(seconds)
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-    more, grown = threading.active_count() - threads, _memory() - memory
+    more, grown = threading.active_count() - threads, memory_of_this() - memory
     kept = 0
     for lock in held:
         kept += await _released(lock)
@@ -67,6 +67,6 @@ async def _released(lock: Lock) -> bool:
     return True
 
 
-def _memory() -> int:
+def memory_of_this() -> int:
     """Bytes of this process that are in memory."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE

@@ -121,3 +121,4 @@ KINDS = {
     ASYNCIO_BY_SESSION: Kind(ours_asyncio_by_session, True, module="pymysql", package="PyMySQL"),
     TOOZ: Kind(tooz, module="tooz", interval=1.0),
 }
+PEERS = (TOOZ,)

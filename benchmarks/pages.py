@@ -11,8 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks import capacity_page, fitting
 from benchmarks.numbers import Cell, shown
 from benchmarks.reporting import Table
+
+SCALE = "scale"
+KEPT = Path(__file__).resolve().parent.parent / "docs" / "benchmarks"
+"""Where the project keeps its own numbers."""
 
 
 def write(folder: Path, name: str, table: Table, circumstances: dict[str, Any]) -> Path:
@@ -25,8 +30,19 @@ def write(folder: Path, name: str, table: Table, circumstances: dict[str, Any]) 
     data.write_text(json.dumps(kept, indent=1) + "\n")
     for chart in table.charts:
         (folder / f"{name}.{chart.name}.svg").write_text(chart.svg())
+    if engine == SCALE:
+        return _capacity(folder, kept)
     page = folder / f"{engine}.md"
     page.write_text("\n".join(_page(engine, kept)) + "\n")
+    return page
+
+
+def _capacity(folder: Path, kept: dict[str, Any]) -> Path:
+    """All engines on one page, among those for operators; and what the calculator reads."""
+    page = folder.parent / "operations" / "capacity.md"
+    page.parent.mkdir(exist_ok=True)
+    page.write_text(capacity_page.page(kept))
+    fitting.write(kept, fitting.COSTS if folder.resolve() == KEPT else folder / "costs.json")
     return page
 
 

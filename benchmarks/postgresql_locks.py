@@ -1,14 +1,16 @@
-"""The PostgreSQL locks that are compared: bare statements, advisory locks, Locknut, and tooz.
+"""The PostgreSQL locks that are compared: bare statements, advisory locks, Locknut, tooz, pals and
+django-pglock.
 
 The place of each is the URL of a database. The limit is the least that a durable lock in a table
 has to do: two updates of one row, prepared, in autocommit, through psycopg. Advisory locks write
-nothing, and end with the connection.
+nothing, and end with the connection; so do the three peers, which take them.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any
+from urllib.parse import urlsplit
 from zlib import crc32
 
 import locknut
@@ -87,6 +89,27 @@ def tooz(url: str) -> Opened:
     return lambda name: _pair(coordinator.get_lock(name.encode()))
 
 
+def pals(url: str) -> Opened:
+    address = url.replace("postgresql://", "postgresql+psycopg2://")
+    locker = import_module("pals").Locker("bench", address)
+    return lambda name: _pair(locker.lock(name))
+
+
+def pglock(url: str) -> Opened:
+    """On the connection of a Django program, which is in autocommit."""
+    parts = urlsplit(url)
+    login = {"USER": parts.username, "PASSWORD": parts.password}
+    where = {"HOST": parts.hostname, "PORT": parts.port, "NAME": parts.path.strip("/")}
+    settings = import_module("django.conf").settings
+    settings.configure(DATABASES={"default": _DJANGO | login | where})
+    import_module("django").setup()
+    advisory = import_module("pglock").advisory
+    return lambda name: _pair(advisory(name))
+
+
+_DJANGO = {"ENGINE": "django.db.backends.postgresql"}
+
+
 def _pair(lock: Any) -> Pair:
     return Pair(lock.acquire, lock.release)
 
@@ -99,6 +122,8 @@ ASYNCIO = "locknut.aio"
 BY_SESSION = "locknut, by session"
 ASYNCIO_BY_SESSION = "locknut.aio, by session"
 TOOZ = "tooz"
+PALS = "pals"
+PGLOCK = "django-pglock"
 KINDS = {
     BARE: Kind(statements, module="psycopg"),
     ADVISORY: Kind(advisory, module="psycopg"),
@@ -108,4 +133,7 @@ KINDS = {
     BY_SESSION: Kind(ours_by_session, module="psycopg"),
     ASYNCIO_BY_SESSION: Kind(ours_asyncio_by_session, True, module="psycopg"),
     TOOZ: Kind(tooz, module="tooz"),
+    PALS: Kind(pals, module="pals"),
+    PGLOCK: Kind(pglock, module="pglock", package="django-pglock"),
 }
+PEERS = (TOOZ, PALS, PGLOCK)

@@ -12,10 +12,9 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from benchmarks import measuring
-from benchmarks.charts import Chart
 from benchmarks.kinds import Field
 from benchmarks.numbers import Cell, shown
 
@@ -39,6 +38,16 @@ class Target:
         return f"{verdict}  {self.what}: {shown(self.measured)} (target {wanted})"
 
 
+class Drawing(Protocol):
+    """A chart of any kind."""
+
+    name: str
+    """Becomes the file's."""
+    title: str
+
+    def svg(self) -> str: ...
+
+
 @dataclass
 class Table:
     """One workload's numbers."""
@@ -49,7 +58,9 @@ class Table:
     targets: list[Target] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
-    charts: list[Chart] = field(default_factory=list)
+    charts: list[Drawing] = field(default_factory=list)
+    measured: dict[str, Any] = field(default_factory=dict)
+    """All that was measured, where a page is made of more than the rows."""
 
     def add(self, *cells: Cell) -> None:
         self.rows.append(cells)
@@ -97,6 +108,7 @@ class Table:
             "notes": list(dict.fromkeys(self.notes)),
             "versions": dict(sorted(self.versions.items())),
             "charts": [vars(chart) for chart in self.charts],
+            **({"measured": self.measured} if self.measured else {}),
         }
 
 

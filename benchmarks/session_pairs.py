@@ -2,17 +2,18 @@
 
 A hold of ours has a number, which is committed before it is granted, and a row that says when it
 was given back. So it is measured beside the bare lock alone, and beside the bare lock with as many
-commits; on a server that waits for its disk with each commit, and on one that does not.
+commits; on a server that waits for its disk with each commit, and on one that does not. Lease mode
+and the peers, which take the bare lock and write nothing, stand beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from benchmarks import measuring, pairing
 from benchmarks.kinds import Field, Kind
 from benchmarks.plan import Plan
-from benchmarks.postgresql_locks import ASYNCIO_BY_SESSION, BY_SESSION
+from benchmarks.postgresql_locks import ASYNCIO_BY_SESSION, BLOCKING, BY_SESSION, TOOZ
 from benchmarks.reporting import Table
 from tests.servers.sql import SqlServer
 
@@ -28,6 +29,7 @@ COLUMNS = (
 )
 SECONDS = 0.4
 WANTED = 0.8
+FASTER = 1.0
 
 
 def race(
@@ -35,12 +37,13 @@ def race(
     server: Callable[..., SqlServer],
     kinds: Mapping[str, Kind],
     bare: tuple[str, str],
+    peers: Sequence[str],
     plan: Plan,
 ) -> None:
     """Add what each takes there. `bare`: the lock alone, and with commits."""
     for waits in (True, False):
         with server(waits_for_disk=waits) as running, running.database() as database:
-            field = Field(kinds, (*bare, BY_SESSION, ASYNCIO_BY_SESSION))
+            field = Field(kinds, (*bare, BY_SESSION, ASYNCIO_BY_SESSION, BLOCKING, *peers))
             engine = "postgresql" if running.scheme == "postgresql" else "mysql"
             found = pairing.race(field, engine, database.url, plan=plan, seconds=SECONDS)
         wall, cpu = pairing.column(found, "wall"), pairing.column(found, "cpu")
@@ -54,3 +57,6 @@ def race(
         table.tell(field)
         what = f"{running.scheme}, commits {commits}: {BY_SESSION}, of {bare[1]}"
         table.aim(what, committed[BY_SESSION], WANTED)
+        where = f"{running.scheme}, commits {commits}: "
+        for ours in (BY_SESSION, BLOCKING):
+            table.aim_beside(wall, ours, TOOZ, FASTER, where)

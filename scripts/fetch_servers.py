@@ -22,6 +22,7 @@ from pathlib import Path
 
 import start_programs
 import unpacking
+from browsers import fetch_browser
 from etcd_servers import fetch_etcd, fetch_newer_etcd
 from java_programs import fetch_curator, fetch_zookeeper
 from redis_servers import fetch_redis, fetch_redis6, fetch_valkey
@@ -46,6 +47,7 @@ FETCHERS: dict[str, Callable[[Path], None]] = {
     "zsh": fetch_zsh,
     "fish": fetch_fish,
     "groff": fetch_groff,
+    "browser": fetch_browser,
 }
 PROGRAMS = {
     "redis": "redis-server",
@@ -64,9 +66,11 @@ PROGRAMS = {
     "zsh": "zsh",
     "fish": "fish",
     "groff": "groff",
+    "browser": "chromium-headless-shell",
 }
 OPTIONAL = {
     *("redis6", "curator", "pgbouncer", "mysql", "etcd35", "faketime", "zsh", "fish", "groff"),
+    "browser",
 }
 """What only some machines can have: the tests that need it say so."""
 

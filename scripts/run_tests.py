@@ -5,15 +5,21 @@
     python3 scripts/run_tests.py tests/guards -x  these, whatever they take: pytest's own arguments
     python3 scripts/run_tests.py --coverage       the first, and whether enough of the package ran
 
+What fails among many workers, and is little, is run once more by itself, and named in the end: on a
+busy machine a test may get too little time. It is to be looked at all the same.
+
 The servers that the tests need are fetched first (scripts/fetch_servers.py); in CI a server that
 cannot be had is a failure. With LOCKNUT_PYTHONS=main no other CPython is used.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 
 from pythons import Interpreter, all_pythons, main_python
 from setup import ROOT, prepare
@@ -26,8 +32,16 @@ SHORT_LIST = [
 """What depends on the interpreter most: the algorithm, the contract, and the two faces."""
 QUICK = ["-m", "not slow and not root"]
 REST = ["-m", "slow or root"]
-WORKERS = os.environ.get("LOCKNUT_TEST_WORKERS", "6")
-"""Files of tests that run at once, each with servers of its own: most tests wait for something."""
+MEMORY = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+WORKERS = os.environ.get("LOCKNUT_TEST_WORKERS", "6" if MEMORY > 9 else "4")
+"""Files of tests that run at once, each with servers of its own: most tests wait for something, and
+together ten of them took 8.5 GB. More than six on two cores leave many without time."""
+FEW = 20
+"""As many failures may be the machine's fault; more are not."""
+TESTS_FAILED = 1
+"""What pytest ends with then, and with nothing else: see tests/conftest.py for skipped engines."""
+CACHE = ".pytest_cache/whole"
+"""Where a whole run notes what failed; a developer's own `--last-failed` has another place."""
 
 
 def main() -> int:
@@ -35,7 +49,9 @@ def main() -> int:
     arguments = sys.argv[1:]
     chosen = main_python()
     interpreter = str(prepare(ROOT / ".venv", ["dev"], chosen))
-    if not _servers(interpreter) and os.environ.get("CI"):
+    with _compiled(interpreter) if arguments in ([], ["--rest"]) else nullcontext():
+        fetched = _servers(interpreter)
+    if not fetched and os.environ.get("CI"):
         return 1
     others = _others(chosen)
     if arguments[:1] == ["--rest"]:
@@ -43,7 +59,7 @@ def main() -> int:
     print(f"\nCPython {chosen}", flush=True)
     if arguments[:1] == ["--coverage"]:
         return 0 if _covered(interpreter, arguments[1:]) else 1
-    good = _pytest([interpreter], arguments or QUICK)
+    good = _pytest([interpreter], arguments) if arguments else _whole([interpreter], QUICK)
     if not arguments:
         versions = "".join(f", CPython {other}" for other in others)
         adds = "the whole contract on every kind of server, crowds, storms and soaks that take long"
@@ -57,7 +73,8 @@ def _rest(
     """Whether everything passed; the others go first, so that the main summary comes last."""
     passed = {str(other): _short_run(other) for other in others}
     print(f"\nCPython {chosen}: what takes long or needs root", flush=True)
-    good = _pytest([interpreter], [*REST, *arguments])
+    run = _pytest if arguments else _whole
+    good = run([interpreter], [*REST, *arguments])
     if passed:
         told = [f"{version} {'passed' if well else 'FAILED'}" for version, well in passed.items()]
         print(f"\nThe short list: {', '.join(told)}", flush=True)
@@ -75,6 +92,17 @@ def _servers(interpreter: str) -> bool:
     return subprocess.run(command, check=False).returncode == 0
 
 
+@contextmanager
+def _compiled(interpreter: str) -> Iterator[None]:
+    """Compile all tests in the meantime, the first time: or else every worker does it by itself."""
+    if any((ROOT / "tests").glob("core/__pycache__/*-pytest-*")):
+        yield
+        return
+    command = [interpreter, "-m", "pytest", "--collect-only", "-qq"]
+    with subprocess.Popen(command, cwd=ROOT, env=_environment(), stdout=subprocess.DEVNULL):
+        yield
+
+
 def _short_run(python: Interpreter) -> bool:
     """Whether the short list passed; without CI, an interpreter without venv is only told of."""
     try:
@@ -84,7 +112,7 @@ def _short_run(python: Interpreter) -> bool:
         return not os.environ.get("CI")
     chosen = [each for each in SHORT_LIST if (ROOT / each).exists()]
     print(f"\nCPython {python}: {' '.join(chosen)}", flush=True)
-    return _pytest([str(interpreter)], ["-q", *QUICK, *chosen])
+    return _whole([str(interpreter)], ["-q", *QUICK, *chosen])
 
 
 def _covered(interpreter: str, arguments: list[str]) -> bool:
@@ -100,13 +128,42 @@ def _covered(interpreter: str, arguments: list[str]) -> bool:
     )
 
 
+def _whole(python: list[str], arguments: list[str]) -> bool:
+    """Whether all passed; what failed among the others may try again alone."""
+    noted = ["-o", f"cache_dir={CACHE}"]
+    crowd = ["-n", WORKERS, "--dist", "loadfile", "--cache-clear", *noted, *arguments]
+    code = _code(python, crowd)
+    failed = _failed() if code == TESTS_FAILED else []
+    if not 0 < len(failed) <= FEW:
+        return code == 0
+    print("\nWhat failed among the others is run again, alone", flush=True)
+    good = _code(python, ["--last-failed", *noted, *arguments]) == 0
+    if good:
+        print("\nPassed alone only, so look at them: too little time, or a race", flush=True)
+        print(*failed, sep="\n", flush=True)
+    return good
+
+
+def _failed() -> list[str]:
+    noted = ROOT / CACHE / "v" / "cache" / "lastfailed"
+    return sorted(json.loads(noted.read_text())) if noted.exists() else []
+
+
 def _pytest(python: list[str], arguments: list[str]) -> bool:
-    command = [*python, "-m", "pytest", "-n", WORKERS, "--dist", "loadfile", *arguments]
+    return _code(python, ["-n", WORKERS, "--dist", "loadfile", *arguments]) == 0
+
+
+def _code(python: list[str], arguments: list[str]) -> int:
+    command = [*python, "-m", "pytest", *arguments]
+    return subprocess.run(command, cwd=ROOT, env=_environment(), check=False).returncode
+
+
+def _environment() -> dict[str, str]:
     # This tree and no other, also for the processes that tests start from a shared environment.
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     # Where a machine is set so, each of a thousand processes would compile the package again.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode == 0
+    return environment
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def prepare(
     """
     interpreter = folder / "bin" / "python"
     stamp = folder / "locknut-setup"
-    alone, apart = alone or [], apart or []
+    alone, apart = alone or _alone(groups), apart or []
     wanted = _fingerprint([*groups, *alone, *apart], python)
     if folder.is_symlink():  # somebody shares an environment between trees: it is theirs to keep
         return interpreter
@@ -57,6 +57,11 @@ def prepare(
         _pip(interpreter, "install", "--no-deps", "--target", str(packages / name), line)
     stamp.write_text(wanted)
     return interpreter
+
+
+def _alone(groups: list[str]) -> list[str]:
+    """What the tests need without its requirements comes with what they need."""
+    return ["test-alone"] if {"test", "dev"} & set(groups) else []
 
 
 def requirements_of(group: str) -> list[str]:

@@ -1,8 +1,9 @@
-"""One module per question; each has `measure(plan) -> Table`."""
+"""One module per question; each has `measure(plan) -> Table`, or `measure(plan, engine)`."""
 
 WORKLOADS = {
     "core.pairs": "core_pairs",
     "core.layers": "core_layers",
+    "core.metrics": "core_metrics",
     "core.handover": "core_handover",
     "core.leases": "core_leases",
     "core.churn": "core_churn",
@@ -12,6 +13,7 @@ WORKLOADS = {
     "file.kill": "file_kill",
     "file.waiters": "file_waiters",
     "sqlite.pairs": "sqlite_pairs",
+    "sqlite.handover": "sqlite_handover",
     "redis.pairs": "redis_pairs",
     "redis.contention": "redis_contention",
     "redis.handover": "redis_handover",
@@ -26,9 +28,20 @@ WORKLOADS = {
     "memcached.pairs": "memcached_pairs",
     "mysql.pairs": "mysql_pairs",
     "mysql.handover": "mysql_handover",
+    "mysql.lines": "mysql_lines",
     "mysql.sessions": "mysql_sessions",
     "postgresql.pairs": "postgresql_pairs",
     "postgresql.handover": "postgresql_handover",
     "postgresql.sessions": "postgresql_sessions",
+    "scale.memory": "scale:memory",
+    "scale.file": "scale:file",
+    "scale.sqlite": "scale:sqlite",
+    "scale.redis": "scale:redis",
+    "scale.redlock": "scale:redlock",
+    "scale.memcached": "scale:memcached",
+    "scale.postgresql": "scale:postgresql",
+    "scale.mysql": "scale:mysql",
+    "scale.etcd": "scale:etcd",
+    "scale.zookeeper": "scale:zookeeper",
 }
-"""What the command line calls them, and the module of each."""
+"""What the command line calls them, and the module of each; after the colon, for which engine."""

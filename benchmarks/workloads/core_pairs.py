@@ -66,23 +66,23 @@ def slices(kind: str) -> Slice:
     locks = locknut.connect("memory:pairs")
     lock = locks.lock("pair")
     if kind == "rlock":
-        return partial(_timed, partial(_with_each, threading.RLock()))
+        return partial(timed, partial(with_each, threading.RLock()))
     if kind == "blocking_with":
-        return partial(_timed, partial(_with_each, lock))
+        return partial(timed, partial(with_each, lock))
     if kind == "blocking_calls":
-        return partial(_timed, partial(_call_each, lock))
+        return partial(timed, partial(_call_each, lock))
     loop = asyncio.new_event_loop()
     return lambda count: loop.run_until_complete(_timed_async(ASYNCIO[kind], count))
 
 
-def _timed(repeat: Callable[[int], object], count: int) -> Sample:
+def timed(repeat: Callable[[int], object], count: int) -> Sample:
     wall, cpu = time.perf_counter(), time.process_time()
     repeat(count)
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
     return {"cpu": cpu / count, "wall": wall / count}
 
 
-def _with_each(lock: AbstractContextManager[object], count: int) -> None:
+def with_each(lock: AbstractContextManager[object], count: int) -> None:
     for _ in range(count):
         with lock:
             pass

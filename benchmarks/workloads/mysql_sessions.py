@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from benchmarks import session_pairs
-from benchmarks.mysql_locks import KINDS, NAMED, NAMED_NUMBERED
+from benchmarks.mysql_locks import KINDS, NAMED, NAMED_NUMBERED, PEERS
 from benchmarks.plan import Plan
 from benchmarks.reporting import Table
 from tests.servers.mysql import MariaServer, MySqlServer
@@ -17,5 +17,5 @@ def measure(plan: Plan) -> Table:
     title = "mysql.sessions: uncontended acquire and release in session mode"
     table = Table(title, session_pairs.COLUMNS)
     for server in (MariaServer, MySqlServer):
-        session_pairs.race(table, server, KINDS, (NAMED, NAMED_NUMBERED), plan)
+        session_pairs.race(table, server, KINDS, (NAMED, NAMED_NUMBERED), PEERS, plan)
     return table

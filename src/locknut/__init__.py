@@ -16,14 +16,20 @@ These functions use the engine at $LOCKNUT_URL, or else files of this user:
     semaphore(name, n)      at most n at a time
     all(*names)             several at once, without a deadlock; all_of(*locks) of several engines
     locked(template)        a decorator: the function runs under a lock
-    info(name), list()      who holds and who waits
+    election(name)          one leader at a time, and stand-ins
+    once(name, per="24h")   at most one run for each slot of a schedule, on all hosts
+    info(name), list()      who holds and who waits; history(): what happened
+    waits_for()             who waits for whom, and deadlocks
     force_release(name)     break a hold
     ping()                  whether the engine works
     connect(url)            a Locks, which has all of these as methods
 
 Locks: one engine.
 
-    lock, rwlock, semaphore, all, locked, info, list, force_release, ping as above
+    lock, rwlock, semaphore, all, locked, once, election as above
+    info, list, history, waits_for, force_release, ping as above
+    barrier(name, parties), latch(name, count)      where processes wait for each other
+    doctor()                what makes locks unsafe or slow on this engine
     attach(text)            take over a hold from another process: see Lease.detach()
     on_event(listener)      learn of every wait, grant, loss ...
     close()                 release everything; `with` does it too
@@ -44,7 +50,8 @@ Lease: one hold.
     renew(), release(), detach()
 
 Errors: LocknutError is the base of all: AcquireTimeout (also a TimeoutError), LeaseLost, NotHeld,
-StaleFence, Unsupported, DeadlockDetected, ConfigurationError, BackendError, BackendUnavailable.
+StaleFence, Unsupported, DeadlockDetected, BrokenBarrier, ConfigurationError, BackendError,
+BackendUnavailable.
 
 `locknut.aio` has the same names for asyncio. help(locknut.Locks), help(locknut.Lock) and
 help(locknut.Lease) say more than the long list below.
@@ -60,17 +67,21 @@ from typing import Literal, Unpack, overload
 from locknut.blocking.decorator import Decorator, SkippingDecorator, decorator
 from locknut.blocking.lease import Lease, Leases
 from locknut.blocking.lock_group import LockGroup, all_of
-from locknut.blocking.locks import Locks, connect
+from locknut.blocking.locks import Locks, connect, waits_for
 from locknut.blocking.primitives import Lock, RWLock, Semaphore
+from locknut.blocking.uses import election, force_release, history, info, once, ping
+from locknut.core.history_entries import HistoryEntry
 from locknut.core.validation import Duration
 from locknut.core.values import (
     Capability,
     Detail,
     Event,
+    Finding,
     Holder,
     LockInfo,
     Mode,
     Ping,
+    Severity,
     State,
 )
 from locknut.errors import (
@@ -78,6 +89,7 @@ from locknut.errors import (
     BackendError,
     BackendUnavailable,
     BlockingInLoopWarning,
+    BrokenBarrier,
     ConfigurationError,
     DeadlockDetected,
     LeaseLost,
@@ -232,24 +244,9 @@ def locked(  # noqa: PLR0913  # as lock()
     return decorator(given)
 
 
-def info(name: str) -> LockInfo:
-    """Return who holds the lock of this name and who waits for it."""
-    return default().info(name)
-
-
 def list(pattern: str | None = None) -> builtins.list[LockInfo]:  # noqa: A001  # as all()
     """Return the locks that are held or waited for, or those that match "order:*"."""
     return default().list(pattern)
-
-
-def force_release(name: str, fence: int | None = None, *, reason: str = "") -> bool:
-    """Break a hold; with `fence`, only that one. Return False if nobody held the lock."""
-    return default().force_release(name, fence, reason=reason)
-
-
-def ping(timeout: Duration = 5.0) -> Ping:
-    """Check that the engine works: take a lock and release it within `timeout`."""
-    return default().ping(timeout)
 
 
 def _after_fork() -> None:
@@ -271,11 +268,14 @@ __all__ = [
     "BackendError",
     "BackendUnavailable",
     "BlockingInLoopWarning",
+    "BrokenBarrier",
     "Capability",
     "ConfigurationError",
     "DeadlockDetected",
     "Detail",
     "Event",
+    "Finding",
+    "HistoryEntry",
     "Holder",
     "Lease",
     "LeaseLost",
@@ -290,6 +290,7 @@ __all__ = [
     "Ping",
     "RWLock",
     "Semaphore",
+    "Severity",
     "StaleFence",
     "State",
     "Unsupported",
@@ -297,14 +298,18 @@ __all__ = [
     "all_of",
     "connect",
     "default",
+    "election",
     "force_release",
+    "history",
     "info",
     "list",
     "lock",
     "locked",
+    "once",
     "ping",
     "rwlock",
     "semaphore",
+    "waits_for",
 ]
 
 for _public in [globals()[_name] for _name in __all__]:

@@ -6,7 +6,8 @@
     ├── NotHeld              (also RuntimeError)    using what this caller does not hold
     ├── StaleFence                                  a guard refused a step with an old fence
     ├── Unsupported                                 this engine cannot do that
-    ├── DeadlockDetected     (also RuntimeError)    the caller would wait for itself
+    ├── DeadlockDetected     (also RuntimeError)    the caller would wait for itself, or in a circle
+    ├── BrokenBarrier        (also RuntimeError)    not all came: nobody of this round passes
     ├── ConfigurationError   (also ValueError)      an argument, a URL or an option is wrong
     └── BackendError                                the engine answered with an error
         └── BackendUnavailable (also ConnectionError)   the engine could not be reached
@@ -18,7 +19,7 @@ Locknut warns of one thing: `BlockingInLoopWarning`, a RuntimeWarning.
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 
 class LocknutError(Exception):
@@ -77,7 +78,15 @@ class Unsupported(LocknutError):
 
 
 class DeadlockDetected(LocknutError, RuntimeError):
-    """The caller would wait for itself forever."""
+    """The caller would wait for itself forever; or it waits in a circle, and has to give way."""
+
+    cycle: tuple[Any, ...] = ()
+    """The waits that lead from the caller back to itself, each a `locknut.waits.Edge`; empty if
+    there is nobody else in it."""
+
+
+class BrokenBarrier(LocknutError, RuntimeError):
+    """A party died, left or timed out before all had come; or a latch was reset or lost."""
 
 
 class ConfigurationError(LocknutError, ValueError):

@@ -11,20 +11,27 @@ from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
 from locknut import pickling, urls
-from locknut.core import exiting, forking, validation
+from locknut.core import exiting, forking, pacing, validation
 from locknut.core.client import Client
 from locknut.core.ports import Backend, Engine, EventSink, Runtime
-from locknut.core.values import KeyPolicy
+from locknut.core.values import Capability, KeyPolicy
 from locknut.faces import hints, misuse
-from locknut.faces.events import EventHub
+from locknut.faces.events import EventHub, Sink
 from locknut.runtimes import threads
+
+if TYPE_CHECKING:
+    from locknut.core.recording import Recorder
 
 _open: weakref.WeakSet[Client] = weakref.WeakSet()
 _reopening = threading.RLock()
 """Threads of a forked child that reopen a client at the same time get the same one."""
+_sinks: list[Sink] = []
+"""Where the measurements of every Locks go."""
+_measuring = threading.RLock()
+"""One thread at a time begins or ends to measure: nothing is measured twice."""
 
 
 class Settings(NamedTuple):
@@ -35,6 +42,9 @@ class Settings(NamedTuple):
     require: tuple[str, ...] = ()
     cohort: int = 16
     id: str | None = None
+    deadlocks: str = "ignore"
+    history: int = 0
+    """How many entries the engine keeps of what happens to the locks; 0: nothing is written."""
     way: hints.Way | None = None
     """How others reach the same locks, for messages; None where nothing is known but the engine."""
     origin: pickling.Origin | None = None
@@ -56,6 +66,7 @@ def open_url(url: Any, settings: Settings) -> tuple[Engine, Settings]:
     return engine, settings._replace(
         namespace=inside if namespace is None else namespace,
         id=settings.id or rest.options.get("id"),
+        history=settings.history or validation.history(rest.options.get("history", 0)),
         way=way,
         origin=origin,
     )
@@ -144,11 +155,82 @@ def client(
         serial=serial,
         carried=partial(pickling.carried, face, settings),
         identity=settings.origin.identity if settings.origin is not None else "",
+        breaks=validation.breaks_deadlocks(backend, settings.deadlocks),
+        place=way_to(engine, settings).place,
+        recorder=_recorder(engine, backend, runtime, settings, events),
     )
     _open.add(made)
+    _equip(made)
     pickling.know(made)
     weakref.finalize(made, backend.dropped).atexit = False
     return made
+
+
+def _recorder(
+    engine: Engine, backend: Backend, runtime: Runtime, settings: Settings, events: EventSink
+) -> Recorder | None:
+    """What writes the history, where one is wanted: a thread with a connection of its own."""
+    keep = validation.history(settings.history)
+    if not keep:
+        return None
+    validation.has(backend, Capability.HISTORY)
+    import socket  # few programs keep a history
+
+    from locknut.core.history_entries import Reporter
+    from locknut.core.recording import Recorder
+
+    hub = cast("EventHub", events)
+    namespace = _namespace(settings, engine.key_policy)
+    made = Recorder(
+        prefix=namespace + ":" if namespace else "",
+        keep=keep,
+        reporter=Reporter(socket.gethostname(), os.getpid(), settings.label),
+        runtime=threads.ThreadRuntime(runtime.now),
+        connect=engine.blocking,
+        start=partial(threads.start, name="locknut-history"),
+        on_failure=hub.no_history,
+    )
+    hub.record(made.record)
+    return made
+
+
+def observe(sink: Sink, locks: Opened | None = None) -> Callable[[], None]:
+    """Measure one Locks, or every one that there is and will be. Return a function that ends it."""
+    from locknut.faces import timed_backend  # few programs measure
+
+    with _measuring:
+        if locks is None and sink not in _sinks:
+            _sinks.append(sink)
+        for each in _measurable(locks):
+            each.events.observe(sink)
+            timed_backend.begin(each)
+
+    def stop() -> None:
+        with _measuring:
+            if locks is None and sink in _sinks:
+                _sinks.remove(sink)
+            for each in _measurable(locks):
+                each.events.unobserve(sink)
+                if not each.events.measured:
+                    timed_backend.end(each)
+
+    return stop
+
+
+def _measurable(locks: Opened | None) -> list[Any]:  # clients, whose events are an EventHub
+    return list(_open) if locks is None else [locks._client]
+
+
+def _equip(made: Client) -> None:
+    """A new client is measured as others are; one of a forked child as its parent's was."""
+    events = cast("EventHub", made.events)
+    if _sinks or events.measured:
+        from locknut.faces import timed_backend  # as above
+
+        with _measuring:
+            for sink in _sinks:
+                events.observe(sink)
+            timed_backend.begin(made)
 
 
 def _namespace(settings: Settings, key_policy: KeyPolicy) -> str:
@@ -158,8 +240,9 @@ def _namespace(settings: Settings, key_policy: KeyPolicy) -> str:
 
 def _after_fork_in_child() -> None:
     """Leases are made inert before anything lets go of them, or their end would be acted on."""
-    global _reopening  # noqa: PLW0603  # the parent's may be held by a thread that is not here
-    _reopening = threading.RLock()
+    global _reopening, _measuring  # a thread that is not here may hold them
+    _reopening, _measuring = threading.RLock(), threading.RLock()
+    threads.new_party.forked()  # before anything of this process has an identity
     if "locknut.runtimes.sockets" in sys.modules:
         sys.modules["locknut.runtimes.sockets"].close_inherited()
     for each in list(_open):
@@ -171,13 +254,21 @@ def _after_fork_in_child() -> None:
 
 
 def _at_exit() -> None:
-    """Give back what is still held and would outlive us."""
-    for each in list(_open):
+    """Give back what is still held and would outlive us; and let the histories be written."""
+    clients = list(_open)
+    for each in clients:
         each.exiting = True
         if each.holds and not each.closed and not exiting.dies_with_us(each):
             with suppress(Exception):
                 backend = each.keeper.open_backend()
                 threads.run(exiting.leave(each, backend, each.keeper.runtime))
+    recorders = [each.recorder for each in clients if each.recorder is not None]
+    for recorder in recorders:
+        recorder.hurry()
+    last = threads.ThreadRuntime()
+    until = last.now() + pacing.FLUSH
+    for recorder in recorders:
+        threads.run(recorder.close(last, until))
 
 
 atexit.register(_at_exit)

@@ -1,6 +1,7 @@
 """What an engine is written with, in one place: docs/extending.md is the page about it."""
 
 from locknut.core.base import BaseBackend, BaseEngine
+from locknut.core.findings import Check
 from locknut.core.ports import NEVER, Backend, Engine, Runtime, Signal
 from locknut.core.validation import check_options
 from locknut.core.values import (
@@ -10,8 +11,10 @@ from locknut.core.values import (
     Capability,
     Claim,
     Detail,
+    Finding,
     Granted,
     HeldUntil,
+    History,
     Holder,
     KeyPolicy,
     LockInfo,
@@ -19,6 +22,7 @@ from locknut.core.values import (
     Notice,
     Renewal,
     Renewed,
+    Severity,
 )
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError, Unsupported
 from locknut.runtimes.deadlines import time_left
@@ -36,12 +40,15 @@ __all__ = [
     "Broken",
     "Busy",
     "Capability",
+    "Check",
     "Claim",
     "ConfigurationError",
     "Detail",
     "Engine",
+    "Finding",
     "Granted",
     "HeldUntil",
+    "History",
     "Holder",
     "KeyPolicy",
     "LockInfo",
@@ -50,6 +57,7 @@ __all__ = [
     "Renewal",
     "Renewed",
     "Runtime",
+    "Severity",
     "Signal",
     "Unsupported",
     "Url",

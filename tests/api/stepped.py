@@ -64,13 +64,22 @@ def fair(locks: locknut.Locks) -> None:
 
 def refused(locks: locknut.Locks) -> None:
     with locks.lock("x", owner="other"):
-        assert locks.lock("x").acquire(timeout=0.001) is None
+        try:  # noqa: SIM105 -- that would be a call more to be interrupted
+            assert locks.lock("x").acquire(timeout=0.001) is None
+        except locknut.BackendUnavailable:
+            pass  # a busy machine did not even ask in so short a time
 
 
 def waited(locks: locknut.Locks) -> None:
     """The one before leaves after a while."""
     locks.lock("x", owner="other", max_hold=0.01).acquire()
     with locks.lock("x"):
+        pass
+
+
+def crowded(locks: locknut.Locks) -> None:
+    """As many at once as have a connection each, where there may be two."""
+    with locks.lock("x"), locks.lock("y"):
         pass
 
 
@@ -88,6 +97,8 @@ KINDS: dict[str, Callable[[locknut.Locks], None]] = STORMED | {
         waited,
     )
 }
+SCARCE = {"crowded": crowded}
+"""For clients that have two connections."""
 
 
 def left_by(locks: locknut.Locks, patience: float) -> str:
@@ -100,6 +111,16 @@ def left_by(locks: locknut.Locks, patience: float) -> str:
         time.sleep(0.0002)
     mine = [kept for what, kept in client.runtime.caller().items() if what != GATHERED]
     return f"mine {mine}" if any(map(_kept, mine)) else ""
+
+
+def exhausted(locks: locknut.Locks, times: int = 3) -> str:
+    """Whether something is used up that such a client has little of: its connections."""
+    for _ in range(times):
+        try:
+            crowded(locks)
+        except locknut.BackendUnavailable as error:
+            return f"used up: {error}"
+    return ""
 
 
 def _kept(what: Any) -> bool:  # a lease, a semaphore's leases, or what a `with` entered

@@ -24,7 +24,7 @@ from typing import Any, Final
 import locknut
 from tests.api import stepped
 
-PATIENCE: Final = 5.0
+PATIENCE: Final = 30.0
 NOT_LONG: Final = 0.05
 LOOKS: Final = frozenset(
     dis.opmap[name]
@@ -143,7 +143,7 @@ def survey(url: str, work: Work, at: int, locks: locknut.Locks) -> list[int]:
 
 
 def main(url: str, kind: str, every: int) -> None:
-    work = stepped.KINDS[kind]
+    work = (stepped.KINDS | stepped.SCARCE)[kind]
     sys.unraisablehook = lambda _: None  # Python drops what is raised in a destructor
     at = tried = moments = excused = 0
     begun = time.monotonic()
@@ -158,6 +158,8 @@ def main(url: str, kind: str, every: int) -> None:
             traced(work, locks, shot)
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             left = stepped.left_by(locks, NOT_LONG if shot.excused else PATIENCE)
+            if "connections=" in url:
+                left = left or stepped.exhausted(locks)
             excused += shot.excused
             if left and not shot.excused:
                 print(f"{at}: {left} after {shot.where}")

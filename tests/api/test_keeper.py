@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -130,6 +131,27 @@ def test_a_callback_that_raises_stops_neither_the_others_nor_renewals(
     assert second.wait(PATIENCE)
     assert raised == [ZeroDivisionError]
     renewed(kept)
+
+
+def test_a_callback_that_exits_stops_neither_the_others_nor_renewals(
+    locks: locknut.Locks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`sys.exit()` ends the thread that it is called on."""
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)  # as Python's own does with it
+    told = threading.Event()
+    lease = locks.lock("x", ttl=0.1, auto_renew=False).acquire()
+    kept = locks.lock("kept", ttl=TTL).acquire()
+    assert lease is not None
+    assert kept is not None
+    lease.on_lost(lambda _: sys.exit(1))
+    lease.on_lost(lambda _: told.set())
+    assert told.wait(PATIENCE)
+    renewed(kept)
+    later = locks.lock("y", ttl=0.1, auto_renew=False).acquire()
+    assert later is not None
+    told.clear()
+    later.on_lost(lambda _: told.set())
+    assert told.wait(PATIENCE)
 
 
 def test_a_callback_may_use_the_locks(locks: locknut.Locks) -> None:

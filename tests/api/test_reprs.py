@@ -56,7 +56,7 @@ def test_holders_show_their_fence() -> None:
     holder = Holder(host="web", pid=7, mode=Mode.SHARED, raw=3, since=1.5)
     shown = (
         "Holder(fence=96, host='web', pid=7, who='', label='', mode=<Mode.SHARED: 'shared'>, "
-        "since=1.5, ttl_left=None, owner=None)"
+        "since=1.5, ttl_left=None, owner=None, party='', breaks=False)"
     )
     assert repr(holder) == shown
     assert shown in repr(LockInfo("x", (holder,)))

@@ -20,7 +20,7 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     with pytest.raises(SystemExit) as end:
-        arguments.run(words)
+        arguments.of_command("run", words)
     assert end.value.code == 64
     message = capsys.readouterr().err
     assert message.startswith("locknut: ")
@@ -53,13 +53,13 @@ def test_the_command_starts_after_dashes_or_after_the_name(
 
 
 def test_flocks_letters() -> None:
-    found = arguments.run(["-n", "-E", "0", "-s", "x", "--", "true"])
+    found = arguments.of_command("run", ["-n", "-E", "0", "-s", "x", "--", "true"])
     assert (found.wait, found.conflict_exit_code, found.shared) == (0.0, 0, True)
-    assert arguments.run(["x", "-c", "a | b"]).command == ["/bin/sh", "-c", "a | b"]
+    assert arguments.of_command("run", ["x", "-c", "a | b"]).command == ["/bin/sh", "-c", "a | b"]
 
 
 def test_defaults() -> None:
-    found = arguments.run(["x", "true"])
+    found = arguments.of_command("run", ["x", "true"])
     assert found.wait == found.max_hold == NEVER
     assert found.conflict_exit_code == 75
     assert found.on_lost == OnLost(signal.SIGTERM, stops=True)
@@ -70,7 +70,7 @@ def test_defaults() -> None:
     ("text", "seconds"), [("0", 0.0), ("0.5", 0.5), ("90", 90.0), ("1m30s", 90.0), ("2h", 7200.0)]
 )
 def test_durations(text: str, seconds: float) -> None:
-    assert arguments.run(["-w", text, "x", "true"]).wait == seconds
+    assert arguments.of_command("run", ["-w", text, "x", "true"]).wait == seconds
     assert arguments.of("wait", ["--timeout", text, "x"]).wait == seconds
 
 
@@ -86,13 +86,19 @@ def test_a_timeout_that_could_mean_either_limit_is_refused(
 
 
 def test_a_timeout_of_the_command_is_its_own() -> None:
-    assert arguments.run(["x", "--", "curl", "--timeout", "5"]).command[1:] == ["--timeout", "5"]
-    assert arguments.run(["x", "curl", "--timeout", "5"]).command[1:] == ["--timeout", "5"]
+    assert arguments.of_command("run", ["x", "--", "curl", "--timeout", "5"]).command[1:] == [
+        "--timeout",
+        "5",
+    ]
+    assert arguments.of_command("run", ["x", "curl", "--timeout", "5"]).command[1:] == [
+        "--timeout",
+        "5",
+    ]
 
 
 def test_the_last_of_wait_and_nonblock_counts() -> None:
-    assert arguments.run(["-n", "-w", "3", "x", "true"]).wait == 3.0
-    assert arguments.run(["-w", "3", "-n", "x", "true"]).wait == 0.0
+    assert arguments.of_command("run", ["-n", "-w", "3", "x", "true"]).wait == 3.0
+    assert arguments.of_command("run", ["-w", "3", "-n", "x", "true"]).wait == 0.0
 
 
 def test_the_environment_stands_in_and_the_command_line_wins(
@@ -102,10 +108,10 @@ def test_the_environment_stands_in_and_the_command_line_wins(
     monkeypatch.setenv("LOCKNUT_RUN_ON_LOST", "signal:usr1")
     monkeypatch.setenv("LOCKNUT_RUN_FAIR", "1")
     monkeypatch.setenv("LOCKNUT_QUIET", "0")
-    found = arguments.run(["x", "true"])
+    found = arguments.of_command("run", ["x", "true"])
     assert (found.wait, found.fair, found.quiet) == (7.0, True, False)
     assert found.on_lost == OnLost(signal.SIGUSR1, stops=False)
-    assert arguments.run(["-n", "x", "true"]).wait == 0.0
+    assert arguments.of_command("run", ["-n", "x", "true"]).wait == 0.0
 
 
 def test_a_mistake_in_the_environment_names_the_variable(
@@ -113,7 +119,7 @@ def test_a_mistake_in_the_environment_names_the_variable(
 ) -> None:
     monkeypatch.setenv("LOCKNUT_RUN_TTL", "soon")
     assert "$LOCKNUT_RUN_TTL" in refused(capsys, "x", "true")
-    assert arguments.run(["--ttl", "9", "x", "true"]).ttl == 9.0
+    assert arguments.of_command("run", ["--ttl", "9", "x", "true"]).ttl == 9.0
 
 
 def test_what_the_child_is_told_is_no_order_to_a_nested_run(
@@ -121,7 +127,7 @@ def test_what_the_child_is_told_is_no_order_to_a_nested_run(
 ) -> None:
     monkeypatch.setenv("LOCKNUT_TTL", "5")
     monkeypatch.setenv("LOCKNUT_OWNER", "outer@host:1")
-    found = arguments.run(["x", "true"])
+    found = arguments.of_command("run", ["x", "true"])
     assert (found.ttl, found.owner) == (None, "")
 
 

@@ -56,6 +56,23 @@ def test_the_command_of_run_is_left_to_the_shell(shell: Shell) -> None:
     assert "--wait" in offered(shell, "run", "x", "--w")
 
 
+def test_the_other_verbs_with_a_command_are_completed_like_run(shell: Shell) -> None:
+    for words in ("once", "x", "--per", "1h"), ("lead", "--restart", "x"):
+        assert offered(shell, *words, "--", "") == [":commands"]
+        assert offered(shell, *words, "--", "cat", "") == [":files"]
+        assert "--grace" in offered(shell, *words, "--g")
+    assert offered(shell, "once", "--pe") == ["--per"]
+    assert offered(shell, "lead", "--w") == []
+
+
+def test_the_verbs_for_scripts_are_completed(shell: Shell) -> None:
+    hold(shell, "order:1")
+    assert offered(shell, "acquire", "ord") == offered(shell, "check", "") == ["order:1"]
+    assert "--ttl" in offered(shell, "acquire", "x", "--t")
+    assert offered(shell, "release", "") == [], "a secret is in no list"
+    assert offered(shell, "check", "x", "--f") == ["--fence"]
+
+
 def test_names_of_locks_are_offered(shell: Shell, tmp_path: Path) -> None:
     hold(shell, "order:1")
     hold(shell, "order 2")

@@ -103,7 +103,7 @@ def test_the_hint_leads_to_the_engine_that_was_asked(shell: Shell, tmp_path: Pat
     "url", ["redis://me:secret@host/0", "zookeeper://host?auth=digest:me:secret"]
 )
 def test_no_hint_shows_a_password(url: str) -> None:
-    options = arguments.run(["-u", url, "x", "true"])
+    options = arguments.of_command("run", ["-u", url, "x", "true"])
     command, note = break_hint.break_command("x", 1, options)
     assert (command, note) == ("locknut break x --fence 1", ", with the URL in LOCKNUT_URL")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from locknut.cli.exit_codes import Exit
+from locknut.cli.more_options import ACQUIRE, CHECK, LEAD, ONCE, RENEW
 from locknut.cli.option_table import BREAK, EVERYWHERE, LS, RUN, WAIT
 from tests.cli.harness import Shell
 
@@ -38,10 +39,11 @@ def test_the_examples_run(shell: Shell, tmp_path: Path, example: str) -> None:
 
 
 def test_every_option_and_variable_is_on_the_page() -> None:
-    for option in (*EVERYWHERE, *RUN, *LS, *BREAK):
+    newer = (*ONCE, *LEAD, *ACQUIRE, *RENEW, *CHECK)
+    for option in (*EVERYWHERE, *RUN, *LS, *BREAK, *newer):
         for flag in option.flags:
             assert re.search(rf"`[^`]*{re.escape(flag)}\b[^`]*`", PAGE) or flag == "-y", flag
-    for option in (*EVERYWHERE, *RUN):
+    for option in (*EVERYWHERE, *RUN, *newer):
         assert option.variable is None or f"`{option.variable}`" in PAGE
     assert WAIT[0].flags[-1] in PAGE
 

@@ -1,55 +1,37 @@
-"""What of the contract a variant of an engine shows in `make test`, and what in `make test-all`.
+"""What of the contract a variant of an engine shows in `make test`; `make test-all` adds the rest.
 
 A variant is the same engine with another server, or on another way to it: the same code asks, and
-something else answers. So whatever a server sees is tried there in every run. What is decided in
-the process, before or after, is the same as on the engine's own server, which keeps all of the
-contract in `make test`.
+something else answers. What is decided in the process, before or after, is the same as on the
+engine's own server, which keeps all of the contract in `make test`. A variant names in `quick` what
+it shows there: see conftest.py.
 """
 
 from __future__ import annotations
 
-from locknut.testing.conformance.cancellation import Cancellation
-from locknut.testing.conformance.decorators import Decorators
 from locknut.testing.conformance.detach_and_attach import DetachAndAttach
 from locknut.testing.conformance.group_commands import GroupCommands
 from locknut.testing.conformance.inspection import Inspection
-from locknut.testing.conformance.lease_loss import LeaseLoss, LeaseLossOnALoop
-from locknut.testing.conformance.lock_events import LockEvents
-from locknut.testing.conformance.lock_groups import LockGroups
-from locknut.testing.conformance.lock_names import LockNames
 from locknut.testing.conformance.mutual_exclusion import MutualExclusion
-from locknut.testing.conformance.pings import Pings
+from locknut.testing.conformance.past_events import PastEvents
 from locknut.testing.conformance.port_rules import PortRules
 from locknut.testing.conformance.queues_and_timeouts import QueuesAndTimeouts
 from locknut.testing.conformance.readers_and_writers import ReadersAndWriters
-from locknut.testing.conformance.refused_arguments import RefusedArguments
 from locknut.testing.conformance.semaphores import Semaphores
 from locknut.testing.conformance.shared_owners import SharedOwners
+from locknut.testing.conformance.suite import Part
 
+ESSENTIALS: tuple[type[Part], ...] = (MutualExclusion, PortRules)
+"""For another server or another way to it: the promise itself, and each method of the port."""
 
-class EveryVerb(
-    MutualExclusion,
+EVERY_VERB: tuple[type[Part], ...] = (
+    *ESSENTIALS,
     QueuesAndTimeouts,
     ReadersAndWriters,
     Semaphores,
     SharedOwners,
     Inspection,
     DetachAndAttach,
-    PortRules,
+    PastEvents,
     GroupCommands,
-):
-    """Every verb, and what the scripts and servers answer."""
-
-
-class AroundTheVerbs(
-    RefusedArguments,
-    LockNames,
-    LeaseLoss,
-    LeaseLossOnALoop,
-    LockGroups,
-    Decorators,
-    Pings,
-    LockEvents,
-    Cancellation,
-):
-    """The rest of the contract: mark it `slow`."""
+)
+"""For other scripts, statements or layouts: every verb, and what the server answers to it."""

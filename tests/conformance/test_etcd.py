@@ -9,7 +9,7 @@ from locknut import Capability
 from locknut.testing.conformance import Conformance
 from locknut.testing.conformance.mutual_exclusion import MutualExclusion
 from locknut.testing.conformance.port_rules import PortRules
-from tests.conformance.selections import AroundTheVerbs, EveryVerb
+from tests.conformance.selections import EVERY_VERB
 from tests.servers.etcd import EtcdCluster, EtcdServer
 
 
@@ -20,23 +20,15 @@ class TestEtcd(Conformance):
         return f"{etcd_server.url}/conformance"
 
 
-class OnACluster:
+@pytest.mark.etcd
+class TestCluster(Conformance):
     """Clients begin at the first member, which may lead or follow."""
+
+    quick = EVERY_VERB
 
     @pytest.fixture
     def engine_url(self, etcd_cluster: EtcdCluster) -> str:
         return f"{etcd_cluster.url}/conformance"
-
-
-@pytest.mark.etcd
-class TestCluster(OnACluster, EveryVerb):
-    pass
-
-
-@pytest.mark.etcd
-@pytest.mark.slow
-class TestClusterFurther(OnACluster, AroundTheVerbs):
-    pass
 
 
 @pytest.mark.etcd
@@ -65,7 +57,7 @@ class TestTls(MutualExclusion, PortRules):
 @pytest.mark.etcd
 def test_what_it_declares(etcd_server: EtcdServer) -> None:
     """Pinned, because what is not declared is not tested."""
-    lacks = {Capability.LEASE, Capability.OWNERS}
+    lacks = {Capability.LEASE, Capability.OWNERS, Capability.HISTORY}
     with locknut.connect(etcd_server.url) as locks:
         assert set(Capability) - locks.capabilities == lacks | {Capability.REPLICATED}
     with locknut.connect("etcd://a,b,c") as locks:

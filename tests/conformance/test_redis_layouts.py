@@ -7,11 +7,14 @@ import pytest
 import locknut
 from locknut import Capability
 from locknut.testing.conformance import Conformance
+from tests.conformance.selections import EVERY_VERB
 from tests.servers.redis import RedisServer
 
 
 @pytest.mark.redis
 class TestRedisson(Conformance):
+    quick = EVERY_VERB
+
     @pytest.fixture
     def engine_url(self, redis_server: RedisServer) -> str:
         return f"{redis_server.url}?layout=redisson"
@@ -19,6 +22,8 @@ class TestRedisson(Conformance):
 
 @pytest.mark.redis
 class TestRedisPy(Conformance):
+    quick = EVERY_VERB
+
     @pytest.fixture
     def engine_url(self, redis_server: RedisServer) -> str:
         return f"{redis_server.url}?layout=redis-py"

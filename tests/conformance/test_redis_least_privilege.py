@@ -8,6 +8,7 @@ import pytest
 
 from locknut.testing.conformance import Conformance
 from tests.backends.redis.permissions import documented
+from tests.conformance.selections import EVERY_VERB
 from tests.servers.certificates import Certificates
 from tests.servers.redis import RedisServer
 
@@ -25,6 +26,8 @@ def strict_server(certificates: Certificates) -> Iterator[RedisServer]:
 
 @pytest.mark.redis
 class TestRedisLeastPrivilege(Conformance):
+    quick = EVERY_VERB
+
     @pytest.fixture
     def engine_url(self, strict_server: RedisServer) -> str:
         return strict_server.url

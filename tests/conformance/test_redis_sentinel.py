@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.selections import AroundTheVerbs, EveryVerb
+from locknut.testing.conformance import Conformance
+from tests.conformance.selections import ESSENTIALS
 from tests.servers.sentinel import SentinelService
 
 
-class BehindSentinels:
+@pytest.mark.redis
+class TestRedisSentinel(Conformance):
+    quick = ESSENTIALS
+
     @pytest.fixture
     def engine_url(self, redis_sentinel: SentinelService) -> str:
         return redis_sentinel.url
-
-
-@pytest.mark.redis
-class TestRedisSentinel(BehindSentinels, EveryVerb):
-    pass
-
-
-@pytest.mark.redis
-@pytest.mark.slow
-class TestRedisSentinelFurther(BehindSentinels, AroundTheVerbs):
-    pass

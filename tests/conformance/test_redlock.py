@@ -28,4 +28,5 @@ def test_what_it_declares(redlock_nodes: RedlockNodes) -> None:
             Capability.SESSION,
             Capability.DURABLE,
             Capability.NO_EVICTION,
+            Capability.HISTORY,
         }

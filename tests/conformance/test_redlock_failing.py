@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conformance.selections import AroundTheVerbs, EveryVerb
+from locknut.testing.conformance import Conformance
+from tests.conformance.selections import ESSENTIALS
 from tests.servers.mishaps import Mishaps
 from tests.servers.redlock import RedlockNodes
 
@@ -22,20 +23,11 @@ def unlucky_url() -> Iterator[str]:
             yield url
 
 
-class OnFailingNodes:
+@pytest.mark.redis
+@pytest.mark.faults
+class TestRedlockWithFailingNodes(Conformance):
+    quick = ESSENTIALS
+
     @pytest.fixture
     def engine_url(self, unlucky_url: str) -> str:
         return unlucky_url
-
-
-@pytest.mark.redis
-@pytest.mark.faults
-class TestRedlockWithFailingNodes(OnFailingNodes, EveryVerb):
-    pass
-
-
-@pytest.mark.redis
-@pytest.mark.faults
-@pytest.mark.slow
-class TestRedlockWithFailingNodesFurther(OnFailingNodes, AroundTheVerbs):
-    pass

@@ -1,12 +1,26 @@
-"""The two selections of the conformance suite are the whole of it, and no part is in both."""
+"""A variant of an engine runs the whole contract: a part in `make test`, the rest in the other."""
 
 from __future__ import annotations
 
+import pytest
+
 from locknut.testing.conformance import Conformance
-from tests.conformance.selections import AroundTheVerbs, EveryVerb
+from locknut.testing.conformance.lock_names import LockNames
+from locknut.testing.conformance.pings import Pings
+from tests.conformance.selections import ESSENTIALS, EVERY_VERB
 
 
-def test_together_they_are_the_whole_contract() -> None:
-    selected = [*EveryVerb.__bases__, *AroundTheVerbs.__bases__]
-    assert len(selected) == len(set(selected))
-    assert set(selected) == set(Conformance.__bases__)
+@pytest.mark.parametrize("selection", [ESSENTIALS, EVERY_VERB])
+def test_what_is_quick_is_a_part_of_the_contract(selection: tuple[type, ...]) -> None:
+    assert set(selection) < set(Conformance.__bases__)
+
+
+class TestMemoryAgain(LockNames, Pings):
+    url = "memory:again"
+    quick = (LockNames,)
+
+    @pytest.fixture(autouse=True)
+    def _marked(self, request: pytest.FixtureRequest) -> None:
+        """What is not quick is slow, and nothing else is."""
+        quick = request.node.originalname in vars(LockNames)
+        assert quick != any(request.node.iter_markers("slow"))

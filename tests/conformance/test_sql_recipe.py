@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from locknut.core.ports import Engine
+from locknut.testing.conformance import Conformance
 from tests.backends.sql.local_engine import LocalEngine, LocalPlace
-from tests.conformance.selections import AroundTheVerbs, EveryVerb
+from tests.conformance.selections import ESSENTIALS
 
 
-class OnTheReference:
+class TestRecipe(Conformance):
+    quick = ESSENTIALS
+
     @pytest.fixture
     def engine_url(self) -> str:
         self.place = LocalPlace()
@@ -17,12 +20,3 @@ class OnTheReference:
 
     def open_engine(self, url: str) -> Engine:
         return LocalEngine(self.place)
-
-
-class TestRecipe(OnTheReference, EveryVerb):
-    pass
-
-
-@pytest.mark.slow
-class TestRecipeFurther(OnTheReference, AroundTheVerbs):
-    pass

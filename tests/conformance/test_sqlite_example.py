@@ -12,6 +12,7 @@ import pytest
 
 from locknut.testing.conformance import Conformance
 from locknut.urls import parse
+from tests.conformance.selections import ESSENTIALS
 from tests.contracts.sources import ROOT
 
 EXAMPLE = ROOT / "examples" / "sqlite_engine"
@@ -27,6 +28,8 @@ def _installed() -> Any:
 
 
 class TestSqliteExample(Conformance):
+    quick = ESSENTIALS
+
     @pytest.fixture
     def engine_url(self, tmp_path: Path) -> str:
         return f"sqlite-example://{tmp_path}/locks.db"

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.selections import AroundTheVerbs, EveryVerb
+from locknut.testing.conformance import Conformance
+from tests.conformance.selections import ESSENTIALS
 from tests.servers.redis import RedisServer
 
 
-class OnValkey:
+@pytest.mark.redis
+class TestValkey(Conformance):
+    quick = ESSENTIALS
+
     @pytest.fixture
     def engine_url(self, valkey_server: RedisServer) -> str:
         return valkey_server.url.replace("redis://", "valkey://")
-
-
-@pytest.mark.redis
-class TestValkey(OnValkey, EveryVerb):
-    pass
-
-
-@pytest.mark.redis
-@pytest.mark.slow
-class TestValkeyFurther(OnValkey, AroundTheVerbs):
-    pass

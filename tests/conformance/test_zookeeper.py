@@ -9,7 +9,7 @@ from locknut import Capability
 from locknut.testing.conformance import Conformance
 from locknut.testing.conformance.mutual_exclusion import MutualExclusion
 from locknut.testing.conformance.port_rules import PortRules
-from tests.conformance.selections import AroundTheVerbs, EveryVerb
+from tests.conformance.selections import EVERY_VERB
 from tests.servers.certificates import Certificates
 from tests.servers.zookeeper import ZooKeeperEnsemble, ZooKeeperServer
 
@@ -21,25 +21,17 @@ class TestZooKeeper(Conformance):
         return f"{zookeeper_server.url}/conformance"
 
 
-class OnAnEnsemble:
+@pytest.mark.zookeeper
+class TestEnsemble(Conformance):
     """`port` and every client of a test is at another server, as chance has it, and servers are
     behind each other.
     """
 
+    quick = EVERY_VERB
+
     @pytest.fixture
     def engine_url(self, zookeeper_ensemble: ZooKeeperEnsemble) -> str:
         return f"{zookeeper_ensemble.url}/conformance"
-
-
-@pytest.mark.zookeeper
-class TestEnsemble(OnAnEnsemble, EveryVerb):
-    pass
-
-
-@pytest.mark.zookeeper
-@pytest.mark.slow
-class TestEnsembleFurther(OnAnEnsemble, AroundTheVerbs):
-    pass
 
 
 @pytest.mark.zookeeper
@@ -54,7 +46,8 @@ class TestTls(MutualExclusion, PortRules):
 @pytest.mark.zookeeper
 def test_what_it_declares(zookeeper_server: ZooKeeperServer) -> None:
     """Pinned, because what is not declared is not tested."""
+    lacks = {Capability.LEASE, Capability.HISTORY}
     with locknut.connect(zookeeper_server.url) as locks:
-        assert set(Capability) - locks.capabilities == {Capability.LEASE, Capability.REPLICATED}
+        assert set(Capability) - locks.capabilities == lacks | {Capability.REPLICATED}
     with locknut.connect("zookeeper://a,b,c") as locks:
-        assert set(Capability) - locks.capabilities == {Capability.LEASE}
+        assert set(Capability) - locks.capabilities == lacks

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.contracts.sources import ROOT
+from tests.parsing import parse
 
 FOLDER = Path(__file__).parent / "promises"
 _FENCE = re.compile(r"^( *)```.*?^\1```[^\n]*$", re.MULTILINE | re.DOTALL)
@@ -46,11 +47,17 @@ def promising_pages() -> list[Path]:
     return [
         ROOT / "README.md",
         ROOT / "docs" / "choosing.md",
+        ROOT / "docs" / "django.md",
         ROOT / "docs" / "migrating.md",
+        ROOT / "docs" / "one-pod-migrates.md",
         ROOT / "docs" / "recipes.md",
         ROOT / "docs" / "redis-compatible.md",
+        ROOT / "docs" / "sqlalchemy.md",
+        ROOT / "docs" / "tasks.md",
+        ROOT / "docs" / "web.md",
         *sorted(ROOT.glob("docs/concepts/*.md")),
         *sorted(ROOT.glob("docs/engines/*.md")),
+        *sorted(ROOT.glob("docs/migrating/*.md")),
     ]
 
 
@@ -119,7 +126,7 @@ def tests_in(file: Path) -> frozenset[str]:
     """`name` and `Class::name` of every test function in a file."""
     found: set[str] = set()
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in ast.parse(file.read_text()).body:
+    for node in parse(file.read_text()).body:
         if isinstance(node, kinds):
             found.add(node.name)
         elif isinstance(node, ast.ClassDef):

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from functools import cache, cached_property
 from pathlib import Path
 
+from tests.parsing import parse
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "locknut"
 SIMULATION = ROOT / "tests" / "simulation"
@@ -29,7 +31,7 @@ class Source:
 
     @cached_property
     def tree(self) -> ast.Module:
-        return ast.parse(self.text, self.name)
+        return parse(self.text, self.name)
 
     @property
     def module(self) -> str:

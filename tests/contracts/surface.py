@@ -13,9 +13,15 @@ from typing import Any
 from locknut.faces.misuse import OtherFace
 from locknut.runtimes.cpython import is_coroutine_function
 
-MODULES = ("locknut", "locknut.aio", "locknut.redlock", "locknut.guards", "locknut.guards.etcd",
+MODULES = ("locknut", "locknut.aio", "locknut.metrics", "locknut.waits", "locknut.redlock",
+           "locknut.capacity",
+           "locknut.guards", "locknut.guards.etcd",
            "locknut.guards.redis", "locknut.guards.redis.aio", "locknut.guards.sql",
-           "locknut.guards.sql.aio")  # fmt: skip
+           "locknut.guards.sql.aio", "locknut.contrib.alembic", "locknut.contrib.apscheduler",
+           "locknut.contrib.celery", "locknut.contrib.celery_beat", "locknut.contrib.flask",
+           "locknut.contrib.sqlalchemy", "locknut.contrib.sqlalchemy.aio",
+           "locknut.contrib.starlette", "locknut.compat.redis_py",
+           "locknut.compat.redis_py.aio")  # fmt: skip
 SPECIAL = {
     "__aenter__", "__aexit__", "__bool__", "__enter__", "__exit__", "__init__", "__iter__",
 }  # fmt: skip

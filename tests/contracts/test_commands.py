@@ -95,6 +95,13 @@ def test_demo(make: Make) -> None:
 
 
 @pytest.mark.slow
+def test_demo_ops(make: Make) -> None:
+    out = make("demo-ops", ARGS="--seconds 8 --port 0")
+    assert "The dashboard:  http://localhost:" in out
+    assert "Done: everything was stopped and removed" in out
+
+
+@pytest.mark.slow
 def test_test(make: Make) -> None:
     out = make("test", ARGS="-q tests/contracts/test_style.py -k both_spellings")
     assert "1 passed" in out
@@ -162,8 +169,8 @@ def test_models(make: Make) -> None:
 @pytest.mark.slow
 def test_sim(make: Make) -> None:
     out = make("sim", SEEDS="0:2")
-    assert out.count("2 seeds, ") == 6
-    assert out.count(", 0 broken") == 6
+    assert out.count("2 seeds, ") == 8
+    assert out.count(", 0 broken") == 8
 
 
 def test_sim_redlock(make: Make) -> None:
@@ -192,9 +199,15 @@ def test_bench_quick(make: Make, tree: Path) -> None:
     assert (tree / "build/benchmarks/core.md").exists()
 
 
-def test_docs(make: Make) -> None:
+@pytest.mark.slow
+def test_docs(make: Make, tree: Path) -> None:
     out = make("docs", ARGS="-q -k link")
     assert " passed" in out
+    assert "ten minutes" in (tree / "build/site/tutorial.html").read_text()
+    assert "force_release" in (tree / "build/site/api.html").read_text(), "from the docstrings"
+    loads = re.compile(r"<(?:script|link|img|iframe)[^>]* (?:src|href)=\"(?:https?:)?//[^\"]*")
+    pages = {page.name: page.read_text() for page in (tree / "build/site").rglob("*.html")}
+    assert not {name: loads.findall(text) for name, text in pages.items() if loads.search(text)}
 
 
 def test_clean(make: Make, tree: Path) -> None:

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.contracts.sources import ROOT
+from tests.servers.redis import RedisServer
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 SCRIPTS = sorted((ROOT / "examples").glob("*.sh"))
+ON_ANY_ENGINE = [path for path in EXAMPLES if "LOCKNUT_URL" in path.read_text()]
 
 
 @pytest.fixture
@@ -61,6 +63,19 @@ def test_a_shell_example_proves_its_point(
 ) -> None:
     said = run(["sh", str(script)], tmp_path, environment)
     assert "Proved:" in said.splitlines()[-1]
+
+
+@pytest.mark.redis
+@pytest.mark.slow
+@pytest.mark.parametrize("example", ON_ANY_ENGINE, ids=lambda path: path.name)
+def test_an_example_proves_its_point_on_redis(
+    example: Path, tmp_path: Path, environment: dict[str, str], redis_server: RedisServer
+) -> None:
+    redis_server.flushall()
+    environment["LOCKNUT_URL"] = redis_server.url
+    said = run([sys.executable, str(example)], tmp_path, environment)
+    assert "Proved:" in said.splitlines()[-1]
+    assert redis_server.ask("KEYS", "example-*"), "its locks were there"
 
 
 def test_the_readme_tells_of_every_example() -> None:

@@ -14,6 +14,10 @@ from tests.contracts.documentation import pages
 from tests.contracts.sources import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+NO_ENGINE = {"all", "testing", "prometheus", "otel", "dash", "tui"}
+NO_ENGINE |= {"alembic", "apscheduler", "celery", "django", "fastapi", "flask", "sqlalchemy"}
+NO_ENGINE |= {"starlette"}
+"""Extras that are for something else than an engine; each has tests of its own."""
 WITHOUT = """
 import sys
 sys.modules[{driver!r}] = None
@@ -79,9 +83,7 @@ def test_etcd_needs_nothing() -> None:
     assert {each.split(".")[0] for each in said.split()} == {"locknut"}
 
 
-@pytest.mark.parametrize(
-    "extra", sorted(set(PROJECT["optional-dependencies"]) - {"all", "testing"})
-)
+@pytest.mark.parametrize("extra", sorted(set(PROJECT["optional-dependencies"]) - NO_ENGINE))
 def test_every_extra_is_for_an_engine_that_exists(extra: str) -> None:
     """A driver without an engine would be a promise that nobody keeps."""
     database = "/locks" if extra in {"mysql", "mariadb"} else ""

@@ -19,14 +19,24 @@ WAITS = {
     "Lease": {"detach", "info", "release", "renew"},
     "Leases": {"release"},
     "Lock": {"acquire", "info", "locked", "release"},
-    "Locks": {"attach", "close", "force_release", "info", "list", "ping"},
+    "Locks": {
+        "attach",
+        "close",
+        "doctor",
+        "force_release",
+        "history",
+        "info",
+        "list",
+        "ping",
+        "waits_for",
+    },
     "RWLock": {"info"},
     "Semaphore": {"acquire", "info", "locked", "release"},
     "LockGroup": {"acquire"},
 }
 """Methods that talk to the engine or wait: coroutines under asyncio, and nothing else is."""
 
-SHARED = {"locknut.errors", "locknut.core.values"}
+SHARED = {"locknut.errors", "locknut.core.values", "locknut.core.history_entries"}
 """Errors and values have no colour: both faces give the same ones, and `locknut` lists them."""
 
 OWN_SENTENCE = {"default"}

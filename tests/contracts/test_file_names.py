@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from tests.contracts.sources import sources
 
 PARTS = {
-    "aio": "the asyncio connection of an engine, driver or guard; the asyncio face is a package",
+    "aio": "the asyncio part of an engine, driver, guard or framework; the face is a package",
     "sync": "the blocking connection of an engine or a driver",
     "engine": "what a URL leads to: a maker of backends in both colours",
     "backend": "an engine's implementation of `Backend`",
@@ -21,6 +21,7 @@ PARTS = {
     "requests": "what is asked of a server, and what its answers are",
     "settings": "what the URL of an engine or a driver says",
     "scripts": "the Lua scripts of an engine",
+    "checkup": "what `doctor` looks at on an engine",
     "guard": "what the guards of both colours have in common",
     "session_pool": "the sessions of a driver with its database: kept for the next, and bounded",
     "notes": "the note that the holder of a broken lock gets",
@@ -28,7 +29,19 @@ PARTS = {
 }
 """What every engine, driver or guard may have, each with the same meaning everywhere."""
 
-FACES = frozenset({"decorator", "lease", "lock_group", "locks", "primitives"})
+FACES = frozenset(
+    {
+        "barriers",
+        "decorator",
+        "leadership",
+        "lease",
+        "lock_group",
+        "locks",
+        "primitives",
+        "scheduled_run",
+        "uses",
+    }
+)
 """What both faces have, because they are equal: see `test_faces.py`."""
 
 GERUND_FOLDERS = frozenset({"core", "runtimes"})
@@ -56,7 +69,8 @@ def _shared(names: Iterable[Name]) -> list[str]:
     wrong = []
     for stem, found in places.items():
         folders = {name.parts[0] for name in found}
-        engines = stem in PARTS and folders <= {"backends", "drivers", "core", "guards"}
+        places_of = {"backends", "compat", "contrib", "drivers", "core", "guards"}
+        engines = stem in PARTS and folders <= places_of
         faces = stem in FACES and folders <= {"blocking", "aio"}
         if len(found) > 1 and not (engines or faces):
             wrong.append(f"{stem}: {', '.join(map(str, found))}")

@@ -68,7 +68,7 @@ def _is_error(name: str) -> bool:
     return isinstance(thing, type) and issubclass(thing, locknut.LocknutError)
 
 
-@pytest.mark.parametrize("words", [locknut.State, locknut.Capability])
+@pytest.mark.parametrize("words", [locknut.State, locknut.Capability, locknut.Severity])
 def test_help_does_not_explain_text(words: type[StrEnum]) -> None:
     """Python's own would list every method of `str`, which is a third of help(locknut)."""
     assert set(words.__members__) <= set(dir(words))

@@ -1,4 +1,4 @@
-"""Arrows point one way: `cli, dashboard -> faces -> core <- runtimes, backends, guards`.
+"""Arrows point one way: `cli, dashboard, terminal -> observer -> faces -> core <- runtimes ...`.
 
 Backends speak with their servers through `drivers`, which know nothing of locks.
 """
@@ -6,9 +6,11 @@ Backends speak with their servers through `drivers`, which know nothing of locks
 from __future__ import annotations
 
 import ast
+import importlib
 from collections.abc import Iterator
 
 from tests.contracts.sources import Source, sources
+from tests.parsing import parse
 
 IMPURE = frozenset({
     "asyncio", "concurrent", "ctypes", "fcntl", "io", "logging", "multiprocessing", "os", "pathlib",
@@ -32,7 +34,11 @@ MAY_IMPORT = {
     "guards": {"guards", "core", "errors"},
     FACES: {FACES, "core", "runtimes", "errors"},
     "cli": {"cli", FACES, "errors"},
-    "dashboard": {"dashboard", FACES, "errors"},
+    "observer": {"observer", FACES, "errors"},
+    "dashboard": {"dashboard", "observer", FACES, "errors"},
+    "terminal": {"terminal", "observer", FACES, "errors"},
+    "compat": {"compat", FACES, "core", "runtimes", "errors"},
+    "contrib": {"contrib", "guards", FACES, "errors"},
     "testing": {"testing", FACES, "core", "runtimes", "backends", "drivers", "guards", "errors"},
 }
 """Which layer may know which; files at the top of the package are the faces."""
@@ -48,12 +54,22 @@ ALLOWED = {
         "locknut.core.validation",  # "1m30s" reads the same everywhere
         "locknut.runtimes.clock",  # there is one clock
         "locknut.testing.trial",  # what `conformance` prints
+        "locknut.dashboard",  # what `dash` serves
+        "locknut.terminal.top_app",  # what `top` shows
     ),
+    # Holders, and the times that they hold, are written the same everywhere.
+    "observer": ("locknut.cli.messages", "locknut.core.families"),
+    "dashboard": ("locknut.cli.messages",),
+    "terminal": ("locknut.cli.messages", "locknut.cli.ls"),
+    "contrib": ("locknut.core.validation",),  # as for the command line
     "guards": ("locknut.runtimes.descriptors",),  # no file of ours is ever stdout
 }
 """The few things that are known across a border, and why."""
 
-DOORS = {"locknut.redlock": "locknut.backends.redlock"}
+DOORS = {
+    "locknut.redlock": "locknut.backends.redlock",
+    "locknut.compat.redis_py.client_locks": "locknut.backends.redis",
+}
 """What users reach of an engine beyond what every engine has: one module of the faces each."""
 
 
@@ -80,13 +96,48 @@ def test_arrows_point_one_way() -> None:
     assert not wrong
 
 
+PUBLIC = (
+    *("locknut", "locknut.aio", "locknut.errors", "locknut.metrics"),
+    *("locknut.guards.sql", "locknut.guards.sql.aio"),
+)
+
+
+ALSO_KNOWN = {
+    "locknut.core.validation.Duration": "durations as everywhere",
+    "locknut.core.validation.seconds": "the same",
+    "locknut.faces.locks_base.Decoration": "names by template, and skips that are told",
+    "locknut.faces.options.LockKeywords": "the options that all locks have",
+    "locknut.faces.options.OnLost": "the same",
+    "locknut.faces.options.check_options": "the same",
+}
+"""What decorators of ours share, and why; others would have to write it again."""
+
+
+def test_contrib_knows_the_public_names_alone() -> None:
+    """What a framework needs of us, anybody could have written."""
+    public = {name for each in PUBLIC for name in (each, *_public_names(each))} | set(ALSO_KNOWN)
+    wrong = [
+        told
+        for _, name, told in imported("contrib")
+        if name.split(".")[0] == "locknut"
+        and not name.startswith("locknut.contrib.")
+        and name not in public
+    ]
+    assert not wrong
+
+
+def _public_names(module: str) -> list[str]:
+    found = importlib.import_module(module)
+    return [f"{module}.{name}" for name in (*getattr(found, "__all__", dir(found)), "aio")]
+
+
 def _behind(door: str) -> tuple[str, ...]:
     return (DOORS[door],) if door in DOORS else ()
 
 
 def test_redlock_is_known_behind_its_door_alone() -> None:
     """And to the verb that goes through it. Prose may mention it, and so may the table of URLs."""
-    verb = {"locknut.cli.redlock_", "locknut.cli.verbs", "locknut.cli.option_table"}
+    verb = {"locknut.cli.redlock_", "locknut.cli.verbs", "locknut.cli.engine_options"}
     wrong = [
         f"{source} knows {name}"
         for source in sources()
@@ -129,15 +180,21 @@ def test_drivers_are_known_to_their_engine_alone() -> None:
     wrong = [
         told
         for source, name, told in imported()
-        if layer(source.module) not in {"backends", "drivers", "guards", "testing"}
+        if layer(source.module) not in {"backends", "compat", "drivers", "guards", "testing"}
         and name.split(".")[0] in DRIVERS
     ]
     assert not wrong
 
 
-SHARED = {"redlock": ("locknut.backends.redis.lock_keys", "locknut.backends.redis.recipe")}
+SHARED = {
+    "redlock": (
+        "locknut.backends.redis.lock_keys",
+        "locknut.backends.redis.recipe",
+        "locknut.backends.redis.server_health",
+    )
+}
 """What an engine takes from another: a vote at a node of a Redlock is named, and written, as a hold
-of `redis:` is."""
+of `redis:` is, and its nodes are good or bad servers for the same reasons."""
 
 
 def engine_of(module: str) -> str:
@@ -176,7 +233,7 @@ def test_the_tests_of_layers_can_fail() -> None:
     assert layer("locknut.core.values") == "core"
     assert layer("locknut") == layer("locknut.aio") == layer("locknut.urls.Url") == FACES
     assert layer("locknut.blocking.lease.Lease") == layer("locknut.faces") == FACES
-    assert [*_identifiers(ast.parse("def redlock(nodes): vote.cast"))] == [
+    assert [*_identifiers(parse("def redlock(nodes): vote.cast"))] == [
         *("redlock", "nodes", "cast", "vote")
     ]
     assert "backends" not in MAY_IMPORT["core"] | MAY_IMPORT["cli"] | MAY_IMPORT[FACES]

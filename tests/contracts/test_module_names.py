@@ -18,6 +18,7 @@ import locknut
 import locknut.guards
 import locknut.guards.redis
 import locknut.guards.sql
+import locknut.metrics
 from locknut import aio
 from tests.contracts.sources import PACKAGE, sources
 
@@ -45,7 +46,7 @@ print("done")
 
 @pytest.mark.parametrize(
     "package",
-    [locknut, aio, locknut.guards, locknut.guards.redis, locknut.guards.sql],
+    [locknut, aio, locknut.metrics, locknut.guards, locknut.guards.redis, locknut.guards.sql],
     ids=lambda package: str(package.__name__),
 )
 def test_no_module_has_the_name_of_something_public(package: ModuleType) -> None:

@@ -23,10 +23,14 @@ WORDS = frozenset(word for code in CODE for word in re.findall(r"\w+", code))
 SHOWN = frozenset(re.findall(r"\b(\w+)=", PAGE))
 """every argument that an example gives by its name."""
 
-MAKERS = ("connect", "lock", "rwlock", "semaphore", "all", "locked", "ping", "force_release")
+MAKERS = (
+    "connect", "lock", "rwlock", "semaphore", "all",
+    "locked", "once", "election", "ping", "force_release", "history",
+)  # fmt: skip
 METHODS = {
     locknut.Lock: ("acquire",),
     locknut.Lease: ("detach", "on_lost"),
+    locknut.Locks: ("doctor",),
 }
 ERRORS = [
     thing
@@ -87,6 +91,12 @@ def test_the_table_of_a_lease_lists_just_what_it_has() -> None:
     public = {name for name in dir(locknut.Lease) if not name.startswith("_")}
     assert listed <= public
     assert public - listed <= {"name", "lock"} | WORDS
+
+
+def test_the_table_of_a_finding_lists_just_what_it_has() -> None:
+    rows = {names(row[0])[0]: row[1] for row in table("Finding")}
+    assert list(rows) == list(locknut.Finding._fields)
+    assert set(names(rows["severity"])) - {"Severity"} == set(locknut.Severity)
 
 
 def test_every_state_is_in_the_reference() -> None:

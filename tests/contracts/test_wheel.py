@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.contracts.sources import PACKAGE, ROOT, simulation
+from tests.contracts.test_extras import NO_ENGINE
 
 BUILD = "import sys; from hatchling import build; getattr(build, sys.argv[1])(sys.argv[2])"
 
@@ -54,7 +55,7 @@ USERS = {
         "plugin",
         "proxy",
     ),
-    *("real_locks", "fake_engines", "trial"),
+    *("real_locks", "fake_engines", "trial", "order_of_locks"),
 }
 """The parts of `locknut.testing`: each helps to test somebody else's code or engine."""
 
@@ -82,7 +83,7 @@ def test_it_depends_on_nothing_unless_an_extra_is_asked_for(wheel: Path) -> None
     assert not [line for line in needed if "extra ==" not in line]
     extras = set(metadata.get_all("Provides-Extra") or [])
     engines = {"redis", "valkey", "zookeeper", "mysql", "mariadb", "postgresql"}
-    assert extras == engines | {"all", "testing"}
+    assert extras == engines | NO_ENGINE
 
 
 def test_every_entry_point_leads_somewhere(wheel: Path, tmp_path: Path) -> None:

@@ -225,6 +225,37 @@ def test_a_grant_that_comes_while_the_client_closes_is_given_back() -> None:
     assert not list(stage.node.store.holds())
 
 
+def test_a_detach_in_doubt_is_given_back_after_an_outage_of_more_than_the_ttl(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody was given the text, and what was detached lives much longer than the lock's ttl."""
+    stage = Stage()
+    outage = 4 * TTL
+    back = stage.process.now() + outage
+
+    async def done(backend: Scripted, claim: Claim, ttl: float) -> bool:
+        assert await SimBackend.detach(backend, claim, ttl)
+        raise BackendUnavailable("the answer is lost")
+
+    async def release(backend: Scripted, claim: Claim, *, outcome_unknown: bool = False) -> bool:
+        if backend.process.now() < back:
+            raise BackendUnavailable("no way to it")
+        return await SimBackend.release(backend, claim, outcome_unknown=outcome_unknown)
+
+    monkeypatch.setattr(Scripted, "detach", done)
+    monkeypatch.setattr(Scripted, "release", release)
+
+    async def story() -> None:
+        lease = await stage.customer.acquire("name", LockOptions(TTL), 0.0)
+        assert lease is not None
+        with pytest.raises(BackendUnavailable):
+            await detaching.detach(stage.customer.client, lease, 100 * TTL)
+        assert list(stage.node.store.holds())
+
+    stage.play(story(), outage + 10.0)
+    assert not list(stage.node.store.holds())
+
+
 @pytest.mark.parametrize("asked", ["held", "state", "release"])
 def test_when_its_time_is_over_a_lease_says_so_whatever_the_engine_believes(asked: str) -> None:
     stage = Stage()
@@ -368,14 +399,16 @@ def test_a_ring_while_the_keeper_goes_to_rest_is_heard() -> None:
     keeper._start = started.append
     keeper._tickets.clear()  # it runs
     keeper.wake = RingsWhenItRests()
-    stays: list[bool] = []
+    looks: list[list[object]] = []
 
-    async def story() -> None:
-        stays.append(await keeper._rest(keeper.client.backend))
+    async def look(_: object) -> bool:
+        looks.append(list(keeper._tickets))
+        keeper._closing = len(looks) == 2
+        return True
 
-    stage.play(story())
-    assert stays == [True]
-    assert keeper._tickets == []
+    keeper._look = look  # type: ignore[method-assign,assignment]
+    stage.play(keeper.run())
+    assert looks == [[], []]
     assert started == []
 
 

@@ -204,7 +204,7 @@ def test_the_keeper_survives_an_error_that_nobody_expects(monkeypatch: pytest.Mo
     customer.process.spawn(hold(), "holder")
     world.run(4 * TTL)
     customer.process.end()
-    assert heard == [Renewal.HELD]
+    assert heard == [Renewal.HELD] * 2  # once more, because it may pass; not for ever
     assert held == [True]
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections import OrderedDict
+
 from locknut.core.holding import Hold
 from locknut.core.lock_request import LockOptions
 from locknut.core.timetable import NEVER, Timetable
@@ -73,7 +75,7 @@ def test_who_is_due_soon_is_taken_along_but_wakes_nobody() -> None:
 
 def test_an_empty_fifo_that_an_interrupt_left_is_nobody() -> None:
     timetable = Timetable()
-    timetable._fifos[10.0] = {}
+    timetable._fifos[10.0] = OrderedDict()
     assert timetable.next_due() == NEVER
     assert timetable.pop_due(100.0) == []
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.parsing import parse
+
 pytestmark = pytest.mark.timeout(900)  # each runs a part of the suite by itself
 ROOT = Path(__file__).parents[2]
 PRIVATE = {
@@ -70,7 +72,7 @@ def test_private_parts_are_behind_one_file() -> None:
 
 
 def _names(path: Path) -> set[str]:
-    nodes = list(ast.walk(ast.parse(path.read_text())))
+    nodes = list(ast.walk(parse(path.read_text())))
     names = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     names |= {node.name for node in nodes if isinstance(node, ast.alias | ast.FunctionDef)}
     return names | {str(node.value) for node in nodes if isinstance(node, ast.Constant)}

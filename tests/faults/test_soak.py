@@ -21,12 +21,15 @@ from pathlib import Path
 import pytest
 
 import locknut
+from locknut.backends.file.lock_files import _LOOK_EVERY
 from locknut.runtimes import clock
 from tests.faults.worker import kinds
 from tests.simulation.checker import Assumptions, check
 from tests.simulation.checker.history import Event, Journal, Kind, read
 
 SECONDS = float(os.environ.get("LOCKNUT_SOAK_SECONDS", "15"))
+MOMENT = 5e-5
+"""Seconds: no hold of the workers is shorter than that."""
 WORKERS = 6
 FREE_WITHIN = 5.0
 """A head that was rung and then killed or stopped is covered by the net of those behind it."""
@@ -81,13 +84,18 @@ class Victims:
                 locks.force_release(name, fence, reason="soak")
 
     @contextmanager
-    def broken(self, name: str) -> Iterator[None]:
-        """Who came in between is not protected either."""
-        self.tell("", Kind.BROKEN, name)
+    def broken(self, name: str, lasts: float = 0.0) -> Iterator[None]:
+        """Who came in between is not protected either, or for so many seconds longer. The checker
+        looks for a moment in which it happened: it may have been any of these.
+        """
+        begun = clock.now()
         try:
             yield
         finally:
-            self.tell("", Kind.BROKEN, name)
+            took = clock.now() + lasts - begun
+            moments = min(1000, int(took / MOMENT)) + 1
+            for number in range(moments + 1):
+                self.tell("", Kind.BROKEN, name, at=begun + took * number / moments)
 
     def _kill(self, who: str) -> None:
         # Stopped first, so that nothing it does comes after the moment that is told.
@@ -168,7 +176,8 @@ class FileVictims(Victims):
         locks = [each for each in places if each.suffix in (".lock", ".permits")]
         if locks:
             elsewhere = self.folder.parent / f"moved-{self.deeds['move']}"
-            with self.broken(""), suppress(FileNotFoundError):  # it was just broken
+            # Who has just looked at the path does not look again, and may get what is not there.
+            with self.broken("", _LOOK_EVERY / 1e9), suppress(FileNotFoundError):  # just broken
                 self.chance.choice(locks).rename(elsewhere)
 
 

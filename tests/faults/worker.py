@@ -14,8 +14,11 @@ import random
 import signal
 import sys
 import threading
+import time
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -94,8 +97,7 @@ def step(url: str, lock: locknut.Lock, record: Recorder, chance: random.Random, 
             aim.on = False
             record.acquired(story, lease)
             if chance.random() < 0.01:
-                fork(url, lock, lease)
-                record.checked(story, lease)
+                fork(url, lock, lease, partial(record.checked, story, lease))
             else:
                 ended.wait(chance.random() * 0.002)
             record.tell(Kind.RELEASE_CALLED, lock.name, story)
@@ -112,7 +114,8 @@ def step(url: str, lock: locknut.Lock, record: Recorder, chance: random.Random, 
         aim.on = False
 
 
-def fork(url: str, lock: locknut.Lock, lease: locknut.Lease) -> None:
+def fork(url: str, lock: locknut.Lock, lease: locknut.Lease, check: Callable[[], object]) -> None:
+    """The parent looks often, and at the end: of two renewals between two looks one is not told."""
     child = os.fork()
     if child == 0:
         told = HARMFUL
@@ -122,7 +125,13 @@ def fork(url: str, lock: locknut.Lock, lease: locknut.Lease) -> None:
             traceback.print_exc()
         finally:
             os._exit(told)  # whatever is raised there: no second worker goes on from here
-    if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0:
+    gone = status = 0
+    while not gone:
+        gone, status = os.waitpid(child, os.WNOHANG)
+        check()
+        if not gone:
+            time.sleep(0.02)  # no event tells of a child's end
+    if os.waitstatus_to_exitcode(status) != 0:
         os._exit(5)
 
 

@@ -8,18 +8,23 @@ story is said when it begins, for those who look for the one that failed.
 from __future__ import annotations
 
 import os
+import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 
 import gevent
-from gevent import monkey
+from gevent import event, monkey
 
 import locknut
 
 PATIENCE = 60.0
 CROWD = 12
+TTL = 6.0
+STRIKES = 3
 
 
 def excludes(url: str) -> None:
@@ -96,21 +101,73 @@ def gives_up_in_time(url: str) -> None:
 def is_interrupted(url: str) -> None:
     """Ctrl-C ends the wait of the main greenlet, and leaves nobody in the line."""
     ours, others = locknut.connect(url), locknut.connect(url)
+    heard = event.Event()
 
     def interrupt() -> None:
+        """Python raises it in the greenlet that runs just then. If that is a thread's, gevent lets
+        the thread end with it, and whoever pressed Ctrl-C has to press it again.
+        """
         until(lambda: others.info("x").waiters)
-        subprocess.run(["kill", "-INT", str(os.getpid())], check=True)
+        while not heard.is_set():
+            subprocess.run(["kill", "-INT", str(os.getpid())], check=True)
+            heard.wait(10)
 
     with others.lock("x", timeout=PATIENCE):
         gevent.spawn(interrupt)
         try:
             ours.lock("x").acquire()
         except KeyboardInterrupt:
+            heard.set()
             until(lambda: not others.info("x").waiters)
         else:
             raise AssertionError
     with ours.lock("x", timeout=PATIENCE):
         pass
+
+
+def keeps_on(url: str) -> None:
+    """Ctrl-C between a renewal and its answer, in the greenlet of the keeper: the main greenlet
+    gets it, the keeper that follows asks elsewhere, renews in time, and tells of a loss.
+    """
+    locks, others = locknut.connect(url), locknut.connect(url)
+    lost = event.Event()
+    struck: list[socket.socket] = []
+    sendall = socket.socket.sendall
+
+    def sendall_and_strike(self: socket.socket, data: bytes) -> None:
+        sendall(self, data)
+        renews = threading.current_thread().name == "locknut-keeper" and b"kept here" in data
+        if renews and len(struck) < STRIKES:
+            struck.append(self)
+            os.kill(os.getpid(), signal.SIGINT)  # Python raises it here and now
+
+    socket.socket.sendall = sendall_and_strike  # type: ignore[assignment,method-assign]
+    lease = locks.lock("kept here", ttl=TTL, on_lost=lambda _: lost.set()).acquire(timeout=PATIENCE)
+    assert lease is not None
+    for _ in range(STRIKES):
+        try:
+            gevent.sleep(TTL)
+        except KeyboardInterrupt:
+            lease.check()
+        else:
+            raise AssertionError
+    assert len({id(each) for each in struck}) == STRIKES
+    for _ in range(2):  # from the last of them on, and once more
+        least = left = ttl_left(others, "kept here")
+        while left <= least:
+            least = left
+            gevent.sleep(0.02)
+            left = ttl_left(others, "kept here")
+            lease.check()
+    assert others.force_release("kept here")
+    assert lost.wait(PATIENCE)
+
+
+def ttl_left(locks: locknut.Locks, name: str) -> float:
+    """As the server has it."""
+    (holder,) = locks.info(name).holders
+    assert holder.ttl_left is not None
+    return holder.ttl_left
 
 
 def computes(url: str) -> None:
@@ -168,6 +225,7 @@ STORIES: dict[str, Callable[[str], None]] = {
         is_renewed,
         gives_up_in_time,
         is_interrupted,
+        keeps_on,
         computes,
         late,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,11 @@ def test_a_greenlet_is_as_good_as_a_thread(url: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["redis"], indirect=True)
+def test_an_interrupt_that_comes_to_the_keeper_costs_no_lock(url: str) -> None:
+    run("-m", "gevent.monkey", "--module", "tests.greenlets.program", url, "keeps_on")
+
+
+@pytest.mark.parametrize("url", ["redis"], indirect=True)
 def test_a_hub_that_stands_still_renews_nothing(url: str) -> None:
     run("-m", "gevent.monkey", "--module", "tests.greenlets.program", url, "computes")
 
@@ -52,14 +58,17 @@ def test_without_patches_a_second_greenlet_is_refused(tmp_path: Path) -> None:
 
 def run(*words: str) -> None:
     path = os.pathsep.join(filter(None, sys.path))
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", *words],
+    with subprocess.Popen(
+        [sys.executable, "-X", "faulthandler", "-W", "ignore", *words],
         env={**os.environ, "PYTHONPATH": path},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        check=False,
-        timeout=HANGS,
-        preexec_fn=default_signals,  # else a `make test &` has Ctrl-C ignored in it
-    )
-    assert done.returncode == 0, done.stdout
+        preexec_fn=default_signals,  # noqa: PLW1509 -- else a `make test &` ignores Ctrl-C in it
+    ) as program:
+        try:
+            said, _ = program.communicate(timeout=HANGS)
+        except subprocess.TimeoutExpired:
+            program.send_signal(signal.SIGABRT)  # it shows where it hangs
+            said, _ = program.communicate()
+    assert program.returncode == 0, said

@@ -162,7 +162,10 @@ class MySQL(Database):
         self._login |= {"user": place.user, "password": place.password}
 
     def connect(self, **options: Any) -> Any:
-        return pymysql.connect(**self._login, database=self.place.name, **options)
+        # Or else PyMySQL reads all certificates of the machine, for every connection.
+        return pymysql.connect(
+            **self._login, database=self.place.name, ssl_disabled=True, **options
+        )
 
     def url(self, *, awaits: bool) -> str:
         driver = "aiomysql" if awaits else "pymysql"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import queue
 import socket
 import socketserver
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pytest
 
@@ -324,6 +326,69 @@ def test_connections_are_refused_and_the_port_stays(proxy: FaultProxy) -> None:
         with Client(proxy) as another:
             another.send(b"c\n")
             assert another.line() == b"did c\n"
+
+
+@contextmanager
+def while_it_stands_still(
+    proxy: FaultProxy, then: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """What is done here is done before the proxy does anything, and `then` has been asked for."""
+    loop = proxy._loop._loop
+    stands, goes_on, asked = threading.Event(), threading.Event(), threading.Event()
+
+    def stand_still() -> None:
+        stands.set()
+        goes_on.wait(LONG)
+
+    loop.call_soon_threadsafe(stand_still)
+    assert stands.wait(LONG)
+    try:
+        yield
+        soon = loop.call_soon_threadsafe
+
+        def noted(*args: Any, **more: Any) -> Any:
+            handle = soon(*args, **more)
+            asked.set()
+            return handle
+
+        monkeypatch.setattr(loop, "call_soon_threadsafe", noted)
+        asking = threading.Thread(target=then)
+        asking.start()
+        assert asked.wait(LONG)
+    finally:
+        goes_on.set()
+    asking.join()
+
+
+def test_a_client_that_has_just_connected_is_cut(
+    proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The proxy has not even accepted it: to its client it is connected all the same."""
+    with ExitStack() as clients:
+        with while_it_stands_still(proxy, proxy.cut, monkeypatch):
+            connected = [clients.enter_context(Client(proxy)) for _ in range(3)]
+        assert [client.read() for client in connected] == [b""] * 3
+
+
+def test_a_client_that_connects_while_it_closes_is_not_left_open(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy = FaultProxy(server.address)
+    with ExitStack() as clients:
+        with while_it_stands_still(proxy, proxy.close, monkeypatch):
+            connected = [clients.enter_context(Client(proxy)) for _ in range(3)]
+        for client in connected:
+            with suppress(ConnectionResetError):
+                assert client.read() == b""
+
+
+def test_a_client_that_has_hung_up_again_leaves_nothing(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy = FaultProxy(server.address)
+    with while_it_stands_still(proxy, proxy.close, monkeypatch), Client(proxy):
+        pass
+    gc.collect()  # what was left open would warn now, and warnings are errors
 
 
 def test_a_server_that_is_not_there_ends_the_connection() -> None:

@@ -82,6 +82,18 @@ def _sql() -> tuple[Setting, dict[str, Bug]]:
     return Setting(engine.SQL), bugs.BUGS
 
 
+def _sql_session() -> tuple[Setting, dict[str, Bug]]:
+    from tests.simulation.sql.session import bugs, engine
+
+    return Setting(engine.SESSION), bugs.BUGS
+
+
+def _sql_mixed() -> tuple[Setting, dict[str, Bug]]:
+    from tests.simulation.sql.session import bugs, engine
+
+    return Setting(engine.MIXED), bugs.BUGS
+
+
 def _memcached() -> tuple[Setting, dict[str, Bug]]:
     from tests.simulation.memcached import bugs, engine
 
@@ -100,6 +112,8 @@ ENGINES = {
     "redis": _redis,
     "redlock": _redlock,
     "sql": _sql,
+    "sql-mixed": _sql_mixed,
+    "sql-session": _sql_session,
     "memcached": _memcached,
 }
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from locknut.core.holding import Caller
+from locknut.core.callers import Caller
 from locknut.core.pacing import GRACE
 from locknut.errors import BackendUnavailable
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from tests.simulation.process import Process
     from tests.simulation.variant import Variant
 
+STORY = object()
+"""Where a task keeps the story that it is in the middle of: texts are the names of its leases."""
+
 
 class Customer:
     """What one simulated process does with locks."""
@@ -254,7 +257,7 @@ class Customer:
         """What this task hears from now on is of this call."""
         current = self.process.world.current
         if current is not None:
-            current.caller["story"] = story
+            current.caller[STORY] = story
 
     def _acquired(self, lease: Visit, story: str) -> Visit:
         until = self.process.true(lease._hold.ends_at())
@@ -278,6 +281,6 @@ class Customer:
         world = self.process.world
         world.seen[event.kind if event.kind != "lost" else f"lost: {event.reason}"] += 1
         if event.kind == "waiting" and world.current is not None:
-            story = world.current.caller.get("story")
+            story = world.current.caller.get(STORY)
             if story is not None:  # or else it is told aside, after an event of the keeper's
                 self.process.tell(Kind.WAITING, event.name, story)

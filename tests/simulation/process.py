@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from locknut.core.holding import Caller
+from locknut.core.callers import Caller
 from tests.simulation.checker.history import Kind
 from tests.simulation.coroutines import Died, Future, Left, Shield, Task, to_the_end
 

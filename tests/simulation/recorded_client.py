@@ -8,7 +8,7 @@ from typing import Any
 from locknut.core.client import Client
 from locknut.core.holding import Hold, LeaseCore
 from locknut.core.values import Event as CoreEvent
-from locknut.core.values import Renewed
+from locknut.core.values import RenewalReport, Renewed
 from tests.simulation.checker.history import Kind
 from tests.simulation.process import Process
 
@@ -56,6 +56,10 @@ class RecordingSink:
     def __init__(self, emit: Callable[[CoreEvent], None], name: str) -> None:
         self.emit = emit
         self._hears_waiting = sum(name.encode()) % 2 == 0
+        self.measured = self._hears_waiting
+
+    def renewal(self, report: RenewalReport) -> None:
+        """The simulator has its own record of them."""
 
     def wants(self, kind: str, waited: float = 0.0) -> bool:  # any wait
         return self._hears_waiting or kind != "waiting"

@@ -67,8 +67,9 @@ def places(
     """
     ttl = random.choice(variant.ttls)
     pace = random.choice((8.0, 8.0, 300.0))
+    detached = 0.05 if Capability.DETACHING in variant.backend.capabilities else 0.0
     all_places = {
-        "mutex": Place("mutex", _mutex(ttl), Resource("mutex", guard), detached=0.05),
+        "mutex": Place("mutex", _mutex(ttl), Resource("mutex", guard), detached=detached),
         "fair": Place("fair", (LockOptions(ttl, fair=True),), Resource("fair", guard)),
         "permits": Place("permits", (LockOptions(ttl, mode=Mode.PERMIT, permits=2),)),
         "shelf": Place("shelf", (_reader(ttl), _reader(ttl), _writer(ttl))),

@@ -23,8 +23,9 @@ from typing import Literal, Unpack, overload
 from locknut.aio.decorator import Decorator, SkippingDecorator, decorator
 from locknut.aio.lease import Lease, Leases
 from locknut.aio.lock_group import LockGroup, all_of
-from locknut.aio.locks import Locks, connect
+from locknut.aio.locks import Locks, connect, waits_for
 from locknut.aio.primitives import Lock, RWLock, Semaphore
+from locknut.aio.uses import election, history, once
 from locknut.core.validation import Duration
 from locknut.core.values import LockInfo, Ping
 from locknut.faces.locks_base import Decoration
@@ -207,14 +208,18 @@ __all__ = [
     "all_of",
     "connect",
     "default",
+    "election",
     "force_release",
+    "history",
     "info",
     "list",
     "lock",
     "locked",
+    "once",
     "ping",
     "rwlock",
     "semaphore",
+    "waits_for",
 ]
 
 for _public in [globals()[_name] for _name in __all__]:

@@ -13,8 +13,9 @@ from locknut.runtimes.loop import LoopRuntime
 
 if TYPE_CHECKING:
     from locknut.aio.lease import Lease, Leases, Scope
+    from locknut.core.callers import Caller
     from locknut.core.client import Client
-    from locknut.core.holding import Caller, LeaseCore
+    from locknut.core.holding import LeaseCore
     from locknut.core.lock_request import LockRequest
     from locknut.core.ports import Runtime
 
@@ -50,12 +51,15 @@ def pass_on(client: Client, leases: Sequence[LeaseCore], to: Caller | None, code
     alive = to is not None and runtime.alive(to)
     if to is None or not alive or any(_has_another(to, lease._slot) for lease in leases):
         to = runtime.outside  # nobody enters that again, and anybody may release it
+    alone = not to.leases()
     with client.guard:
         gathered = [each for each in caller.get(acquiring_all.GATHERED, ()) if each[1] in leases]
         if gathered:
             to.setdefault(acquiring_all.GATHERED, []).extend(gathered)
         for lease in leases:
             lease._belong(to, alone=to is not runtime.outside)
+        if alone and not caller.leases():
+            to.inherit(caller.party)  # others know the hold by the identity of the task that ends
 
 
 def _has_another(caller: Caller, slot: object) -> bool:

@@ -9,7 +9,8 @@ from typing import Any, Self
 
 from locknut.aio import belonging
 from locknut.core import acquiring_all, detaching, inspecting, losing, renewing, validation
-from locknut.core.holding import LeaseCore, nobody
+from locknut.core.callers import nobody
+from locknut.core.holding import LeaseCore
 from locknut.core.releasing import release
 from locknut.core.values import LockInfo
 from locknut.errors import LeaseLost

@@ -11,14 +11,14 @@ from locknut.aio.belonging import Entered, pop_entered
 from locknut.aio.lease import Leases, release_on_exit
 from locknut.aio.primitives import Lock
 from locknut.core import acquiring_all, validation
-from locknut.core.holding import nobody
+from locknut.core.callers import nobody
 from locknut.faces.lock_base import LockGroupBase, parts_of
 from locknut.faces.misuse import answering_acquire, for_async_with
 from locknut.faces.options import chosen, until
 from locknut.runtimes.cpython import mark_coroutine_function
 
 if TYPE_CHECKING:
-    from locknut.core.holding import Caller
+    from locknut.core.callers import Caller
 
 
 @answering_acquire

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import builtins
 from collections.abc import Callable, Coroutine, Iterable
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from locknut import opening
 from locknut.aio import belonging
@@ -13,14 +15,23 @@ from locknut.aio.lease import Lease
 from locknut.aio.lock_group import LockGroup
 from locknut.aio.primitives import Lock, RWLock, Semaphore
 from locknut.core import acquiring_all, closing, detaching, inspecting, validation
-from locknut.core.holding import Caller, nobody
+from locknut.core.callers import Caller, nobody
+from locknut.core.history_entries import HistoryEntry
 from locknut.core.ports import Backend, Engine, Runtime
-from locknut.core.values import LockInfo, Ping
+from locknut.core.values import Finding, LockInfo, Ping
 from locknut.faces import misuse
 from locknut.faces.lock_base import returning
 from locknut.faces.locks_base import LocksBase
 from locknut.runtimes.cpython import mark_coroutine_function
 from locknut.runtimes.loop import LoopRuntime
+from locknut.runtimes.threads import run
+
+if TYPE_CHECKING:
+    from locknut.aio.barriers import Barrier, Latch
+    from locknut.aio.leadership import Election
+    from locknut.aio.scheduled_run import Once
+    from locknut.core.wait_graph import WaitGraph
+    from locknut.faces.slots import At
 
 
 @misuse.answering
@@ -49,6 +60,61 @@ class Locks(LocksBase[Lock, RWLock, Semaphore, LockGroup, Decorator, SkippingDec
     def _backend_of(engine: Engine, runtime: Runtime) -> Backend:
         return engine.asyncio(runtime)
 
+    def once(  # noqa: PLR0913  # its options, each by name
+        self,
+        name: str,
+        per: validation.Duration | None = None,
+        *,
+        at: At | None = None,
+        at_least: validation.Duration | None = None,
+        at_most: validation.Duration | None = None,
+        retry: bool = False,
+        ttl: validation.Duration | None = None,
+    ) -> Once:
+        """Run something at most once for each slot of a schedule, across all hosts.
+
+        The slot is the one that begins with `at`, or the present one of length `per`. `at_most`
+        ends a run that takes too long; with `retry` a run that fails or crashes is made up for.
+        """
+        from locknut.aio.scheduled_run import Once  # few programs need it
+
+        made = Once(
+            *(lambda: self, name, per, at),
+            at_least=at_least,
+            at_most=at_most,
+            retry=retry,
+            ttl=ttl,
+        )
+        return made.check_engine(self)
+
+    def election(self, name: str, ttl: validation.Duration | None = None) -> Election:
+        """Make an election: one leader at a time does the work, and stand-ins take over."""
+        from locknut.aio.leadership import Election  # few programs need it
+
+        self.lock(name, ttl)  # wrong options are refused now
+        return Election(lambda: self, name, ttl)
+
+    def barrier(
+        self,
+        name: str,
+        parties: int,
+        ttl: validation.Duration | None = None,
+        timeout: validation.Duration | None = None,
+    ) -> Barrier:
+        """Make a barrier: so many parties wait for each other, and all pass together.
+
+        `ttl`: how long a party that died counts; `timeout`: how long one waits for the others.
+        """
+        from locknut.aio.barriers import Barrier  # few programs need it
+
+        return Barrier(self, name, parties, ttl, timeout)
+
+    def latch(self, name: str, count: int, timeout: validation.Duration | None = None) -> Latch:
+        """Make a latch: a number that is counted down, and that others wait for to reach 0."""
+        from locknut.aio.barriers import Latch  # few programs need it
+
+        return Latch(self, name, count, timeout)
+
     async def info(self, name: str) -> LockInfo:
         """Return who holds the lock of this name and who waits for it."""
         belonging.here(self._client)
@@ -58,6 +124,25 @@ class Locks(LocksBase[Lock, RWLock, Semaphore, LockGroup, Decorator, SkippingDec
         """Return the locks that are held or waited for, or those that match "order:*"."""
         belonging.here(self._client)
         return await inspecting.listing(self._client, pattern)
+
+    async def waits_for(self) -> WaitGraph:
+        """Return who waits for whom over all locks of this namespace, and the deadlocks."""
+        from locknut.core import lookout  # few programs need it
+
+        belonging.here(self._client)
+        return await lookout.waits_for([self._client])
+
+    async def history(
+        self, pattern: str | None = None, *, since: validation.Duration | None = None
+    ) -> builtins.list[HistoryEntry]:
+        """Return what happened to the locks here, or to those that match "order:*"; newest last.
+
+        `since` is how far back to look. What is there was written by each Locks that was connected
+        with `history=N`, in any process.
+        """
+        belonging.here(self._client)
+        back = None if since is None else validation.seconds(since, "since")
+        return await inspecting.history(self._client, pattern, back)
 
     async def force_release(self, name: str, fence: int | None = None, *, reason: str = "") -> bool:
         """Break a hold; with `fence`, only that one. Return False if nobody held the lock.
@@ -77,6 +162,24 @@ class Locks(LocksBase[Lock, RWLock, Semaphore, LockGroup, Decorator, SkippingDec
 
         belonging.here(self._client)
         return Ping(self.backend, self.place, await pinging.ping(self._client, timeout))
+
+    async def doctor(
+        self, timeout: validation.Duration = 10.0, *, ttl: validation.Duration | None = None
+    ) -> tuple[Finding, ...]:
+        """Look for what makes locks unsafe or slow on this engine: return a Finding for each check.
+
+        It takes and releases the lock of `ping()`, and only looks otherwise. What may not be asked
+        is `unknown`, and nothing is raised for it. `ttl`: the shortest that your programs use.
+        """
+        from locknut.core import examining  # few programs need it
+
+        client = self._client
+        belonging.here(client)
+        until, shortest = examining.limits(client, timeout, ttl)
+        found = await examining.probe(client, until, shortest)
+        loop = asyncio.get_running_loop()
+        own = loop.run_in_executor(None, lambda: run(examining.ask_engine_aside(client, until)))
+        return *found, *await own
 
     @mark_coroutine_function
     def attach(self, text: str) -> Coroutine[Any, Any, Lease]:
@@ -117,7 +220,7 @@ _ATTACH = Locks._attach.__code__
 
 
 @misuse.answered
-def connect(
+def connect(  # noqa: PLR0913  # its options, each by name
     url: str | Any | None = None,
     *,
     namespace: str | None = None,
@@ -125,12 +228,32 @@ def connect(
     require: Iterable[str] = (),
     cohort: int = 16,
     id: str | None = None,  # noqa: A002  # the option's own name
+    deadlocks: Literal["ignore", "raise"] = "ignore",
+    history: int = 0,
 ) -> Locks:
     """Return a client of the engine at `url` (default: $LOCKNUT_URL, else `file:`).
 
     Instead of a URL you can pass a client of the engine's driver, such as `redis.Redis(...)`: its
     settings are used, its connections are not. Several servers with a URL each are an address, such
     as `locknut.redlock.Redlock([...])`.
+
+    With `deadlocks="raise"` a caller that holds one lock and waits for another looks after a few
+    seconds whether it waits in a circle; of each circle one member gets DeadlockDetected.
     """
-    settings = opening.Settings(namespace, label, validation.required(require), cohort, id)
+    required = validation.required(require)
+    settings = opening.Settings(namespace, label, required, cohort, id, deadlocks, history)
     return Locks(*opening.open_url(url, settings))
+
+
+async def waits_for(*several: Locks) -> WaitGraph:
+    """Return who waits for whom, in all of these Locks together (default: those of `default()`).
+
+    A deadlock may lead through several engines: it is seen only if all of them are looked at.
+    """
+    from locknut import aio
+    from locknut.core import lookout  # few programs need it
+
+    clients = [each._client for each in several or (aio.default(),)]
+    for each in clients:
+        belonging.here(each)
+    return await lookout.waits_for(clients)

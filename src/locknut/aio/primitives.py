@@ -12,7 +12,7 @@ from locknut.aio.belonging import Entered, pop_entered
 from locknut.aio.lease import Lease, Scope
 from locknut.core import forking, inspecting, validation
 from locknut.core.acquiring import acquire
-from locknut.core.holding import nobody
+from locknut.core.callers import nobody
 from locknut.core.losing import on_lost
 from locknut.core.releasing import begin_release
 from locknut.core.values import LockInfo
@@ -24,8 +24,8 @@ from locknut.faces.options import OnLost, chosen, timed_out
 from locknut.runtimes.cpython import mark_coroutine_function
 
 if TYPE_CHECKING:
+    from locknut.core.callers import Caller
     from locknut.core.client import Client
-    from locknut.core.holding import Caller
     from locknut.core.lock_request import LockOptions
 
 

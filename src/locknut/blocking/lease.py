@@ -16,7 +16,7 @@ from locknut.faces.misuse import for_with
 from locknut.runtimes.threads import run, run_void
 
 if TYPE_CHECKING:
-    from locknut.core.holding import Caller
+    from locknut.core.callers import Caller
     from locknut.core.ports import Runtime
 
 

@@ -22,7 +22,7 @@ from locknut.faces.options import chosen, timed_out
 from locknut.runtimes.threads import run, run_void
 
 if TYPE_CHECKING:
-    from locknut.core.holding import Caller
+    from locknut.core.callers import Caller
 
 
 @misuse.answering_acquire

@@ -17,8 +17,8 @@ from locknut.runtimes.cpython import may_run_tasks, running_loop
 
 if TYPE_CHECKING:
     from locknut.blocking.lease import Lease
+    from locknut.core.callers import Caller
     from locknut.core.client import Client
-    from locknut.core.holding import Caller
     from locknut.core.lock_request import LockRequest
 
 

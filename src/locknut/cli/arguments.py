@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from locknut.cli.exit_codes import Exit
-from locknut.cli.option_table import EVERYWHERE, RUN
+from locknut.cli.option_table import NEVER
 from locknut.cli.option_values import OnLost
-from locknut.cli.verbs import VERBS
+from locknut.cli.verbs import VERBS, Verb
 from locknut.core.validation import nearest
 from locknut.errors import ConfigurationError
 
@@ -49,10 +49,20 @@ class Options(argparse.Namespace):
     title: str
     require: Sequence[str]
 
+    per: float | None
+    at: float | None
+    retry: bool
+    restart: bool
+
+    hold: str | None
+    hold_ttl: float | None
+
     pattern: str | None
     waiting: bool
     watch: bool
     every: float
+    since: float | None
+    follow: bool
     fence: int | None
     reason: str
     yes: bool
@@ -62,6 +72,39 @@ class Options(argparse.Namespace):
     address: str | None
     only: str
     colour: str
+
+    ignore: Sequence[str]
+    strict: bool
+
+    locks: int | None
+    needed_ttl: float
+    hosts: int
+    processes: int
+    waiters: int
+    rate: int
+    new_names: bool
+    cores: int
+
+    addresses: Sequence[str]
+    host: str
+    port: int
+    allow_break: bool
+    passphrase_file: str
+    names: Sequence[str]
+    urls_file: str
+
+
+_NOT_ASKED = {
+    "wait": NEVER,
+    "conflict_exit_code": int(Exit.OK),
+    "shared": False,
+    "slots": None,
+    "at_least": 0.0,
+    "max_hold": NEVER,
+    "on_backend_error": "fail",
+    "fair": False,
+}
+"""What `run` can be asked, and other verbs with a command cannot."""
 
 
 class _Formatter(argparse.HelpFormatter):
@@ -81,12 +124,14 @@ class _Parser(argparse.ArgumentParser):
         raise SystemExit(Exit.USAGE)
 
 
-def run(argv: Sequence[str]) -> Options:
+def of_command(verb: str, argv: Sequence[str]) -> Options:
     """`run [options] NAME [options] -- COMMAND ...`; as with flock, the `--` may be left out."""
-    parser = parser_of("run")
-    ours, command = split(argv)
+    parser = parser_of(verb)
+    ours, command = split(argv, VERBS[verb])
     _explain_timeout(parser, ours)
-    found = _settle(parser, "run", ours)
+    found = _settle(parser, verb, ours)
+    for dest, value in _NOT_ASKED.items():
+        vars(found).setdefault(dest, value)
     found.command = command if found.shell is None else ["/bin/sh", "-c", found.shell]
     _check(parser, found, command)
     return found
@@ -117,9 +162,15 @@ def parser_of(verb: str) -> _Parser:
         )
     elif "NAME" in known.usage[0]:
         parser.add_argument("name", metavar="NAME", help="the name of the lock")
+    elif "HOLD" in known.usage[0]:
+        about = "the text that `acquire` or `renew` printed; better in $LOCKNUT_HOLD: ps shows it"
+        parser.add_argument("hold", metavar="HOLD", nargs="?", help=about)
     elif "PATTERN" in known.usage[0]:
         about = "list only names like this: order:*"
         parser.add_argument("pattern", metavar="PATTERN", nargs="?", help=about)
+    elif "URL ..." in known.usage[0]:
+        about = "the engines; a URL with a password is better given in --urls-file"
+        parser.add_argument("addresses", metavar="URL", nargs="*", help=about)
     elif "URL" in known.usage[0]:
         about = "the engine; a URL with a password is better given in $LOCKNUT_URL"
         parser.add_argument("address", metavar="URL", nargs="?", help=about)
@@ -135,13 +186,13 @@ def parser_of(verb: str) -> _Parser:
     return parser
 
 
-def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+def split(argv: Sequence[str], verb: Verb = VERBS["run"]) -> tuple[list[str], list[str]]:
     """Our own words, and the command: it starts after `--`, or with the second plain word."""
     named = False
     at = 0
     while at < len(argv) and argv[at] != "--":
         if argv[at].startswith("-"):
-            at += 2 if _wants_next(argv[at]) else 1
+            at += 2 if _wants_next(argv[at], verb) else 1
         elif not named:
             named = True
             at += 1
@@ -150,10 +201,11 @@ def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     return list(argv[:at]), list(argv[at + 1 :])
 
 
-def _wants_next(word: str) -> bool:
+def _wants_next(word: str, verb: Verb) -> bool:
     """Whether the value of this option is the next word: not after `--wait=5` or `-w5`."""
-    options = (*RUN, *EVERYWHERE)
-    with_value = {flag for option in options if option.constant is None for flag in option.flags}
+    with_value = {
+        flag for option in verb.options if option.constant is None for flag in option.flags
+    }
     if word.startswith("--"):
         return word in with_value
     # Letters may be put together, as -nq; the first that takes a value takes the rest of the word.

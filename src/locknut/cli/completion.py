@@ -68,7 +68,7 @@ class _Line(NamedTuple):
     """What stands on a command line before the word to complete."""
 
     plain: list[str]
-    """Words that are neither options nor their values: for `run`, up to the command."""
+    """Words that are neither options nor their values: before a command, up to it."""
     given: dict[str, str]
     """The values of options."""
     open: Option | None
@@ -82,13 +82,13 @@ def _found(words: Sequence[str]) -> Candidates:
     if not before:
         yield from _beginning(word, {**{n: v.about for n, v in VERBS.items()}, **_GENERAL})
     elif (verb := VERBS.get(before[0])) is not None:
-        yield from _of_verb(before[0], verb, _read(before[0], verb, before[1:]), word)
+        yield from _of_verb(verb, _read(verb, before[1:]), word)
 
 
-def _of_verb(name: str, verb: Verb, line: _Line, word: str) -> Candidates:
+def _of_verb(verb: Verb, line: _Line, word: str) -> Candidates:
     if line.open is not None:
         yield from _beginning(word, dict.fromkeys(_VALUES.get(line.open.dest, ()), ""))
-    elif name == "run" and line.plain:
+    elif verb.runs_command and line.plain:
         commanded = len(line.plain) > 1 or "shell" in line.given
         if not commanded and not line.closed and word.startswith("-"):
             yield from _options(verb, word)
@@ -102,7 +102,7 @@ def _of_verb(name: str, verb: Verb, line: _Line, word: str) -> Candidates:
         yield from _locks(line.given, word)
 
 
-def _read(name: str, verb: Verb, words: Sequence[str]) -> _Line:
+def _read(verb: Verb, words: Sequence[str]) -> _Line:
     by_flag = {flag: option for option in verb.options for flag in option.flags}
     plain: list[str] = []
     given: dict[str, str] = {}
@@ -112,7 +112,7 @@ def _read(name: str, verb: Verb, words: Sequence[str]) -> _Line:
         if waiting is not None:
             given[waiting.dest] = word
             waiting = None
-        elif closed or (name == "run" and len(plain) > 1) or not word.startswith("-"):
+        elif closed or (verb.runs_command and len(plain) > 1) or not word.startswith("-"):
             plain.append(word)
         elif word == "--":
             closed = True

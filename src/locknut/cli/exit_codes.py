@@ -16,7 +16,8 @@ class Exit(enum.IntEnum):
 
     OK = 0
     BROKEN = 1
-    """A rule of the contract does not hold (`conformance`)."""
+    """A rule of the contract does not hold (`conformance`), a check failed (`doctor`), somebody
+    waits in a circle (`deadlocks`), or one server is not enough (`capacity`)."""
     USAGE = 64
     """The command line is wrong (EX_USAGE)."""
     UNAVAILABLE = 69

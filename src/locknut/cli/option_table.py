@@ -29,13 +29,11 @@ class Option(NamedTuple):
     constant: object = None
 
 
-def _duration(
-    dest: str, *flags: str, explain: str, variable: str, default: object = None
-) -> Option:
+def duration(dest: str, *flags: str, explain: str, variable: str, default: object = None) -> Option:
     return Option(dest, flags, explain, option_values.duration, "DURATION", variable, default)
 
 
-def _switch(dest: str, *flags: str, explain: str, variable: str | None = None) -> Option:
+def switch(dest: str, *flags: str, explain: str, variable: str | None = None) -> Option:
     return Option(
         dest, flags, explain, option_values.flag, None, variable, default=False, constant=True
     )
@@ -58,73 +56,35 @@ EVERYWHERE = (
         "NS",
         "LOCKNUT_NAMESPACE",
     ),
-    _switch("quiet", "-q", "--quiet", explain="print errors only", variable="LOCKNUT_QUIET"),
-    _switch(
+    switch("quiet", "-q", "--quiet", explain="print errors only", variable="LOCKNUT_QUIET"),
+    switch(
         "verbose",
         "-v",
         "--verbose",
         explain="print more about what happens",
         variable="LOCKNUT_VERBOSE",
     ),
-    _switch("json", "--json", explain="print JSON instead of text", variable="LOCKNUT_JSON"),
+    switch("json", "--json", explain="print JSON instead of text", variable="LOCKNUT_JSON"),
 )
 
-RUN = (
-    Option(
-        "wait",
-        ("-n", "--nonblock"),
-        "do not wait for the lock: if it is held, exit at once with the code of -E",
-        constant=0.0,
-    ),
-    _duration(
-        "wait",
-        *("-w", "--wait"),
-        explain="wait for the lock at most DURATION; 0 is the same as -n (default: forever)",
-        variable="LOCKNUT_RUN_WAIT",
-        default=NEVER,
-    ),
-    Option(
-        "conflict_exit_code",
-        ("-E", "--conflict-exit-code"),
-        "the exit code if the lock was not acquired (default: 75)",
-        option_values.exit_code,
-        "CODE",
-        "LOCKNUT_RUN_CONFLICT_EXIT_CODE",
-        int(Exit.BUSY),
-    ),
-    _switch(
-        "shared", "-s", "--shared", explain="hold the lock together with other --shared holders"
-    ),
-    Option("shared", ("-x", "--exclusive"), "hold the lock alone (the default)", constant=False),
-    Option(
-        "slots",
-        ("-j", "--slots"),
-        "let up to N commands run at the same time",
-        option_values.slots,
-        "N",
-    ),
+SHELL_AND_TTL = (
     Option("shell", ("-c", "--command"), "run STRING with /bin/sh", str, "STRING"),
-    _duration(
+    duration(
         "ttl",
         "--ttl",
         explain="how long the lock stays held if locknut dies (default: the engine's)",
         variable="LOCKNUT_RUN_TTL",
     ),
-    _duration(
-        "at_least",
-        "--at-least",
-        explain="keep the lock at least DURATION, even if the command is faster (default: 0)",
-        variable="LOCKNUT_RUN_AT_LEAST",
-        default=0.0,
-    ),
-    _duration(
-        "max_hold",
-        "--max-hold",
-        explain="stop the command after DURATION and exit with 124 (default: none)",
-        variable="LOCKNUT_RUN_MAX_HOLD",
-        default=NEVER,
-    ),
-    _duration(
+)
+MAX_HOLD = duration(
+    "max_hold",
+    "--max-hold",
+    explain="stop the command after DURATION and exit with 124 (default: none)",
+    variable="LOCKNUT_RUN_MAX_HOLD",
+    default=NEVER,
+)
+SAFETY = (
+    duration(
         "grace",
         "--grace",
         explain="the time between SIGTERM and SIGKILL (default: 5s, at most a third of the ttl)",
@@ -148,9 +108,8 @@ RUN = (
         "LOCKNUT_RUN_ON_BACKEND_ERROR",
         "fail",
     ),
-    _switch(
-        "fair", "--fair", explain="strictly first come, first served", variable="LOCKNUT_RUN_FAIR"
-    ),
+)
+SHOWN = (
     Option(
         "owner",
         ("--owner", "--label"),
@@ -180,18 +139,76 @@ RUN = (
     ),
 )
 
-LS = (
-    _switch("waiting", "--waiting", explain="list only the locks that somebody waits for"),
-    _switch("watch", "--watch", explain="list again and again, until interrupted"),
+INTO = (
+    Option(
+        "wait",
+        ("-n", "--nonblock"),
+        "do not wait for the lock: if it is held, exit at once with the code of -E",
+        constant=0.0,
+    ),
+    duration(
+        "wait",
+        *("-w", "--wait"),
+        explain="wait for the lock at most DURATION; 0 is the same as -n (default: forever)",
+        variable="LOCKNUT_RUN_WAIT",
+        default=NEVER,
+    ),
+    Option(
+        "conflict_exit_code",
+        ("-E", "--conflict-exit-code"),
+        "the exit code if the lock was not acquired (default: 75)",
+        option_values.exit_code,
+        "CODE",
+        "LOCKNUT_RUN_CONFLICT_EXIT_CODE",
+        int(Exit.BUSY),
+    ),
+    switch(
+        "shared", "-s", "--shared", explain="hold the lock together with other --shared holders"
+    ),
+    Option("shared", ("-x", "--exclusive"), "hold the lock alone (the default)", constant=False),
+    Option(
+        "slots",
+        ("-j", "--slots"),
+        "let up to N commands run at the same time",
+        option_values.slots,
+        "N",
+    ),
+)
+"""How the lock is waited for, and how it is shared."""
+
+RUN = (
+    *INTO,
+    *SHELL_AND_TTL,
+    duration(
+        "at_least",
+        "--at-least",
+        explain="keep the lock at least DURATION, even if the command is faster (default: 0)",
+        variable="LOCKNUT_RUN_AT_LEAST",
+        default=0.0,
+    ),
+    MAX_HOLD,
+    *SAFETY,
+    switch(
+        "fair", "--fair", explain="strictly first come, first served", variable="LOCKNUT_RUN_FAIR"
+    ),
+    *SHOWN,
+)
+
+DEADLOCKS = (
+    switch("watch", "--watch", explain="look again and again, until interrupted"),
     Option(
         "every",
         ("--every",),
-        "the pause between two lists of --watch (default: 1s)",
+        "the pause between two looks of --watch (default: 1s)",
         option_values.duration,
         "DURATION",
         None,
         1.0,
     ),
+)
+LS = (
+    switch("waiting", "--waiting", explain="list only the locks that somebody waits for"),
+    *DEADLOCKS,
 )
 
 BREAK = (
@@ -210,63 +227,15 @@ BREAK = (
         "TEXT",
         default="",
     ),
-    _switch("yes", "-y", "--yes", explain="do not ask for confirmation"),
-)
-
-REDLOCK = (
-    Option(
-        "node", ("--node",), "`init` this node alone; `status` prints its address", str, "HOST:PORT"
-    ),
-    _switch(
-        "force",
-        "--force",
-        explain="`init` even if other clients use another max_ttl or list of nodes",
-    ),
-    _switch("yes", "-y", "--yes", explain="do not ask for confirmation before `init`"),
+    switch("yes", "-y", "--yes", explain="do not ask for confirmation"),
 )
 
 WAIT = (
-    _duration(
+    duration(
         "wait",
         *("-w", "--wait", "--timeout"),
         explain="wait at most DURATION (default: forever)",
         variable="LOCKNUT_WAIT",
         default=NEVER,
-    ),
-)
-
-CONFORMANCE = (
-    Option(
-        "only",
-        ("--only",),
-        "try only the rules with TEXT in their words, or in those of their group: semaphore",
-        str,
-        "TEXT",
-        default="",
-    ),
-    Option(
-        "colour",
-        ("--colour", "--color"),
-        "try the rules in one colour only: blocking or asyncio (default: both)",
-        option_values.colour,
-        "COLOUR",
-        default="",
-    ),
-    _duration(
-        "wait",
-        *("-w", "--wait", "--timeout"),
-        explain="stop after DURATION, and name what was not tried (default: 30m)",
-        variable="LOCKNUT_CONFORMANCE_WAIT",
-        default=1800.0,
-    ),
-)
-
-PING = (
-    _duration(
-        "wait",
-        *("-w", "--wait", "--timeout"),
-        explain="wait for an answer at most DURATION (default: 5s)",
-        variable="LOCKNUT_PING_WAIT",
-        default=5.0,
     ),
 )

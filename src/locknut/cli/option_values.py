@@ -35,6 +35,13 @@ def duration(text: str) -> float:
     return validation.seconds(text, "the duration")
 
 
+def moment(text: str) -> float:
+    """2026-11-17T03:00Z, 2026-11-17, 1763348400."""
+    from locknut.faces import slots  # only `once` has such an option
+
+    return slots.moment(text)
+
+
 def flag(text: str) -> bool:
     """How a switch is written in the environment."""
     return text.strip().lower() not in {"0", "no", "false", "off"}
@@ -56,12 +63,41 @@ def exit_code(text: str) -> int:
     return code
 
 
+def count(text: str) -> int:
+    """How many of something there are."""
+    number = whole(text)
+    if number < 0:
+        raise ConfigurationError(f"expected a number from 0 on, got {text}")
+    return number
+
+
+def at_least_one(text: str) -> int:
+    """How many of something there are, where there is always one."""
+    number = whole(text)
+    if number < 1:
+        raise ConfigurationError(f"expected a number from 1 on, got {text}")
+    return number
+
+
 def slots(text: str) -> int:
     """How many may run at a time."""
     count = whole(text)
     if count < 1:
         raise ConfigurationError(f"at least one slot is needed, got {text}")
     return count
+
+
+def port(text: str) -> int:
+    """A port of TCP; 0 stands for any that is free."""
+    number = whole(text)
+    if not 0 <= number <= 65535:
+        raise ConfigurationError(f"a port is 0 to 65535, got {text}")
+    return number
+
+
+def names(text: str) -> list[str]:
+    """locks.example,web-3."""
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def backend_error(text: str) -> str:
@@ -92,3 +128,8 @@ def on_lost(text: str) -> OnLost:
 def capabilities(text: str) -> list[str]:
     """fencing,durable: refused here if there is no such capability."""
     return [validation.capability(part.strip()).value for part in text.split(",") if part.strip()]
+
+
+def words(text: str) -> list[str]:
+    """one,two."""
+    return [part.strip() for part in text.split(",") if part.strip()]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
@@ -29,10 +29,9 @@ if TYPE_CHECKING:
 _GRACE = 5.0
 
 
-def main(_verb: str, argv: Sequence[str]) -> int:
+def main(verb: str, argv: Sequence[str]) -> int:
     """The verb, from its words to its exit code."""
-    options = arguments.run(argv)
-    return Run(options).perform()
+    return Run(arguments.of_command(verb, argv)).perform()
 
 
 class Run:
@@ -78,8 +77,12 @@ class Run:
             ancestors.refuse_reentry(
                 self.locks, options.name, os.environ.get(ancestors.VARIABLE, "")
             )
-            self.lease = run_lock.acquire(self.locks, options, self.messenger)
+            self.lease = self._acquire(self.locks)
         self.since = clock.now()
+
+    def _acquire(self, locks: Locks) -> Lease | None:
+        """Return the lease, or None after a message that says why the command is not run."""
+        return run_lock.acquire(locks, self.options, self.messenger)
 
     def _title(self) -> str:
         if self.options.title:
@@ -105,13 +108,12 @@ class Run:
         place = "" if self.locks is None else self.locks.place
         message = f"acquired {name} in {plain(place)}, fence {fence}"
         self.messenger.detail("acquired", message, **facts, place=place)
-        lost = False
+        code: int = Exit.INTERNAL
         try:
             code = self._run_child(lease)
             self._stay(lease)
         finally:
-            if lease.held:  # else the loss has been reported already
-                lost = self._release(lease)
+            lost = self._end(lease, code)
         held = span(clock.now() - self.since)
         self.messenger.detail("released", f"done with {name} after {held}", **facts)
         return Exit.LOST if lost and self.options.on_lost.stops else code
@@ -191,10 +193,14 @@ class Run:
         while lease.held and not self.signals.told_to_end and (left := until - clock.now()) > 0:
             self.signals.wait(left)
 
-    def _release(self, lease: Lease) -> bool:
+    def _end(self, lease: Lease, code: int) -> bool:  # noqa: ARG002  # others ask for the code
+        """The command has ended with this code; True if we learn now that the lock was lost."""
+        return lease.held and self._release(lease, lease.release)  # else it has been reported
+
+    def _release(self, lease: Lease, release: Callable[[], None]) -> bool:
         """Give the lock back; True if it turns out that it was lost before."""
         try:
-            lease.release()
+            release()
         except LeaseLost as error:
             self.messenger.error("lost", str(error), lock=lease.name, fence=lease.fence)
             return True

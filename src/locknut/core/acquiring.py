@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 from locknut.core import forking, losing, pacing
 from locknut.core.asking import AcquireState, ask_again, attempt, wait
+from locknut.core.callers import Caller
 from locknut.core.giving_up import give_up
-from locknut.core.holding import Caller, Hold, LeaseCore
+from locknut.core.holding import Hold, LeaseCore
+from locknut.core.outcome_events import emit_failed, emit_timed_out, emit_waiting
 from locknut.core.queueing import Line
 from locknut.core.releasing import release, withdraw
 from locknut.core.values import Answer, Granted, Mode
@@ -24,7 +26,12 @@ if TYPE_CHECKING:
 
 
 async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from top to bottom
-    client: Client, request: LockRequest, caller: Caller, until: float, acquired: list[LeaseCore]
+    client: Client,
+    request: LockRequest,
+    caller: Caller,
+    until: float,
+    acquired: list[LeaseCore],
+    contended: bool = False,
 ) -> None:
     """Put a lease into `acquired`, or nothing at `until`. The lease is there the moment it exists,
     so that a caller that is interrupted right then can still release it.
@@ -41,10 +48,12 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
         client.ensure_open()
     runtime = client.runtime
     asked = sent = runtime.now()
-    state = AcquireState(caller, until, asked)
+    state = AcquireState(caller, until, asked, contended)
     try:
-        if request.queues_locally:
-            join(client, request, state)
+        if request.queues_locally and not (client.breaks and caller.leases()):  # as `join`
+            state.line = own = Line(request.key)
+            if client.lines.setdefault(request.key, own) is not own:
+                _wait_behind(client, request, state, own)
         if state.waiter is None:
             claim = state.claim = client.claim(request, caller, waits=until > asked)
             state.unanswered = 1
@@ -62,9 +71,14 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
             hold = await _wait_in_line(client, request, state)
         if hold is None:
             await give_up(client, request, state)
-            emit_timed_out(client, request, runtime.now() - asked)
+            emit_timed_out(client, request, runtime.now() - asked, state.contended)
             return
-        lease = lend(client, request, hold, caller, acquired)
+        lease: LeaseCore | None
+        if hold.number == 0:
+            lease = client.lend(hold, caller, request.slot, acquired)
+            client.begin(hold)
+        else:
+            lease = _lend_handed_over(client, request, hold, caller, acquired)
         if client.closed and lease is not None:
             # It was closed meanwhile: either closing has seen this hold, or we see that here.
             await _give_back(client, lease)
@@ -74,22 +88,16 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
             await give_up(client, request, state)
         if isinstance(error, LocknutError):
             error.placed(client.bare(request.key), client.backend.name)
+        emit_failed(client, request, error, runtime.now() - asked, state.contended)
         raise
     if lease is None:  # handed over to us, and over before we woke up
-        await acquire(client, request, caller, until, acquired)
+        await acquire(client, request, caller, until, acquired, state.contended)
         return
     kind = "granted" if lease._number == 0 else "handed_over"
     now = runtime.now()
     if client.events.wants(kind, now - asked):
         lease._since = now
-        client.emit(kind, lease, waited=now - asked)
-
-
-def emit_timed_out(client: Client, request: LockRequest, waited: float | None = None) -> None:
-    """Emit the event of a caller that gave up. It names the holder, if that is in this process."""
-    if client.events.wants("timed_out"):
-        holder = client.held_here(request.key, request.options.mode)
-        client.emit_request("timed_out", request, waited=waited, holder=holder)
+        client.emit(kind, lease, waited=now - asked, contended=state.contended)
 
 
 def _plain(
@@ -149,16 +157,18 @@ def _read_inside(client: Client, write: LeaseCore, acquired: list[LeaseCore]) ->
 
 
 def join(client: Client, request: LockRequest, state: AcquireState) -> None:
-    """Readers, permits, shared owners and fair locks ask for themselves: a fair lock's order is
-    the engine's, and there each waiter needs a place of its own. The rest wait in the line.
-    """
+    """Wait in the line of this process. Some ask for themselves instead: see `LockRequest`."""
     state.line = own = Line(request.key)
-    if client.lines.setdefault(request.key, own) is own:
-        return  # one step that nobody can get between: we are the first
+    if client.lines.setdefault(request.key, own) is not own:  # one step: nobody gets in between
+        _wait_behind(client, request, state, own)
+
+
+def _wait_behind(client: Client, request: LockRequest, state: AcquireState, own: Line) -> None:
+    """There is a line already: wait in it, unless it has gone meanwhile."""
     with client.guard:
         state.line = client.lines.setdefault(request.key, own)
         if state.line is not own:
-            state.waiter = state.line.join(request.options, client.runtime.signal())
+            state.waiter = state.line.join(request.options, client.runtime.signal(), state.caller)
 
 
 async def _wait_in_line(client: Client, request: LockRequest, state: AcquireState) -> Hold | None:
@@ -168,7 +178,7 @@ async def _wait_in_line(client: Client, request: LockRequest, state: AcquireStat
         return None
     if until > runtime.now():
         runtime.begins_to_wait()
-        client.emit_request("waiting", request)
+        emit_waiting(client, request, state)
     with client.awake(waiter.signal):
         while not waiter.turn and waiter.hold is None and runtime.now() < until:
             client.ensure_open()
@@ -273,13 +283,9 @@ async def _give_back(client: Client, lease: LeaseCore) -> None:
         await client.runtime.finish(release(client, lease))
 
 
-def lend(
+def _lend_handed_over(
     client: Client, request: LockRequest, hold: Hold, caller: Caller, acquired: list[LeaseCore]
 ) -> LeaseCore | None:
-    """Make the lease, from here on the caller's to release; None if the hold is already over."""
-    if hold.number == 0:
-        lease = client.lend(hold, caller, request.slot, acquired)
-        client.begin(hold)
-        return lease
-    with client.guard:  # handed over: others know it already, and may be ending it
+    """Others know this hold already, and may be ending it: None if it is over."""
+    with client.guard:
         return None if hold.ending else client.lend(hold, caller, request.slot, acquired)

@@ -12,9 +12,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from locknut.core import forking, pacing
-from locknut.core.acquiring import acquire, emit_timed_out
+from locknut.core.acquiring import acquire
 from locknut.core.acquiring_at_once import acquire_at_once, release_at_once
 from locknut.core.asking import PlainSender
+from locknut.core.outcome_events import emit_timed_out
 from locknut.core.releasing import release_again
 from locknut.core.values import Busy, State
 from locknut.errors import BackendUnavailable, ConfigurationError, DeadlockDetected, LocknutError
@@ -22,8 +23,9 @@ from locknut.errors import BackendUnavailable, ConfigurationError, DeadlockDetec
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from locknut.core.callers import Caller
     from locknut.core.client import Client
-    from locknut.core.holding import Caller, LeaseCore
+    from locknut.core.holding import LeaseCore
     from locknut.core.lock_request import LockRequest
     from locknut.core.ports import Runtime
 
@@ -165,13 +167,13 @@ def _refuse_deadlock(parts: Sequence[Part], caller: Caller) -> None:
     gathered = caller.get(GATHERED, [])
     # Those that were released one by one, lost, or closed with their Locks are over.
     gathered[:] = [each for each in gathered if each[1].held]
-    held_through_all = [key for key, _ in gathered]
+    last = max((key for key, _ in gathered), default=("", ""))
     for client, request in parts:
         lease = caller.get(request.slot)
         if lease is not None and not isinstance(lease, list) and lease.held:
             message = "already held by this caller: ask for all of them in one call"
             raise DeadlockDetected(message, key=lease.name, backend=lease.backend)
-        if any(held > order((client, request)) for held in held_through_all):
+        if last > order((client, request)):
             message = (
                 "sorts before a lock this caller holds through another all(): "
                 "ask for all of them in one call"

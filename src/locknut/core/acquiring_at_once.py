@@ -12,10 +12,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from locknut.core import pacing, releasing
-from locknut.core.acquiring import join, lend
+from locknut.core.acquiring import join
 from locknut.core.asking import AcquireState, ask_again
 from locknut.core.giving_up import retreat
 from locknut.core.holding import NEVER, Hold
+from locknut.core.outcome_events import emit_failed
 from locknut.core.values import Busy, Granted
 from locknut.errors import BackendUnavailable, LocknutError
 
@@ -51,22 +52,26 @@ async def acquire_at_once(
             return answer
         for request, state in zip(requests, states, strict=True):
             if state.hold is not None:
-                lend(client, request, state.hold, caller, acquired)
+                client.lend(state.hold, caller, request.slot, acquired)
+                client.begin(state.hold)
     except BaseException as error:
         rest = slice(len(acquired), None)
         await _give_up(client, requests[rest], states[rest])
         if isinstance(error, LocknutError):
             error.placed(client.bare(requests[0].key), client.backend.name)
+        for request in requests[rest]:
+            emit_failed(client, request, error, client.runtime.now() - asked, contended=False)
         raise
     if client.events.wants("granted"):
         for lease in acquired:
             lease._since = client.runtime.now()
-            client.emit("granted", lease, waited=lease._since - asked)
+            waited = lease._since - asked
+            client.emit("granted", lease, waited=waited, contended=False)
     return answer
 
 
 def _have_turn(client: Client, request: LockRequest, state: AcquireState) -> bool:
-    if request.queues_locally:
+    if request.queues_locally and not (client.breaks and state.caller.leases()):
         join(client, request, state)
     return state.waiter is None
 

@@ -8,18 +8,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from locknut.core import pacing
+from locknut.core.outcome_events import emit_waiting
 from locknut.core.values import Answer, Busy, Claim, Granted
 from locknut.errors import BackendUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
+    from locknut.core.callers import Caller
     from locknut.core.client import Client
-    from locknut.core.holding import Caller, Hold
+    from locknut.core.holding import Hold
     from locknut.core.lock_request import LockRequest
+    from locknut.core.lookout import Lookout
     from locknut.core.queueing import Line, Waiter
 
 T = TypeVar("T")
+_FOREVER = float("inf")
 
 
 class PlainSender:
@@ -37,6 +41,7 @@ class AcquireState:
     __slots__ = (
         "caller",
         "claim",
+        "contended",
         "ended",
         "hold",
         "limit",
@@ -47,10 +52,12 @@ class AcquireState:
         "waiter",
     )
 
-    def __init__(self, caller: Caller, until: float, asked: float):
+    def __init__(self, caller: Caller, until: float, asked: float, contended: bool = False):
         self.caller = caller
         self.until = until
-        self.limit = pacing.returns_at(asked, until)
+        self.contended = contended
+        """Whether the caller had to wait."""
+        self.limit = until if until == _FOREVER else pacing.returns_at(asked, until)
         """When the caller returns even if a command is not answered."""
         self.unfinished: Awaitable[object] | None = None
         """The end of a command that was left behind: see `ports.Sender`."""
@@ -72,7 +79,7 @@ class AcquireState:
         return self.unanswered > 0
 
 
-async def wait(
+async def wait(  # noqa: C901  # one path, to be read from top to bottom
     client: Client, request: LockRequest, claim: Claim, state: AcquireState, refused: Busy
 ) -> tuple[Granted, float] | None:
     """Wait after a refusal: the grant and when it was asked for, or None if time runs out first."""
@@ -83,14 +90,15 @@ async def wait(
         return None
     if state.waiter is None:  # else it has waited already, in the line
         runtime.begins_to_wait()
-    client.emit_request("waiting", request)
+    emit_waiting(client, request, state)
+    lookout = _lookout(client, request, state)
     # Watch before asking again, or a release could slip in between (port rule 4).
     with backend.watch(claim, runtime.signal) as wake, client.awake(wake):
         while True:
             if client.closed:
                 client.ensure_open()
             sent = runtime.now()
-            patience = max(0.0, until - sent)
+            patience = max(0.0, (until if lookout is None else min(until, lookout.due)) - sent)
             state.unanswered += 1
             try:
                 answer = await runtime.finish(backend.attempt(claim, patience), state.limit, state)
@@ -104,7 +112,20 @@ async def wait(
             now = runtime.now()
             if now >= until:
                 return None
-            await wake.wait(min(until, now + answer.retry_in))
+            again = min(until, now + answer.retry_in)
+            if lookout is not None:
+                await lookout.look()
+                again = min(again, lookout.due)
+            await wake.wait(again)
+
+
+def _lookout(client: Client, request: LockRequest, state: AcquireState) -> Lookout | None:
+    """A watch for deadlocks, if it was asked for: only who holds something can be part of one."""
+    if not client.breaks or not state.caller.leases():
+        return None
+    from locknut.core.lookout import Lookout  # few programs ask for it
+
+    return Lookout(client, request, state)
 
 
 def attempt(client: Client, claim: Claim) -> Callable[[], Coroutine[Any, Any, Answer]]:

@@ -17,6 +17,7 @@ from locknut.core.values import (
     Capability,
     Claim,
     Granted,
+    History,
     HoldCheck,
     KeyPolicy,
     LockInfo,
@@ -26,6 +27,7 @@ from locknut.core.values import (
 from locknut.errors import LocknutError, Unsupported
 
 if TYPE_CHECKING:
+    from locknut.core.findings import Check
     from locknut.core.ports import Backend, Runtime, Signal
 
 
@@ -120,8 +122,18 @@ class BaseBackend(ABC):
     async def server(self) -> str:
         return ""
 
+    def checks(self, prefix: str) -> Sequence[Check]:  # noqa: ARG002
+        """Nothing is known to look for but what every engine is asked."""
+        return ()
+
     async def tidy(self) -> None:  # noqa: B027
         """Nothing gathers that somebody has to remove."""
+
+    async def write_history(self, stream: str, texts: Sequence[str], keep: int) -> None:  # noqa: ARG002
+        raise Unsupported(f"the {self.name} engine keeps no history", backend=self.name)
+
+    async def read_history(self, stream: str, back: float | None = None) -> History:  # noqa: ARG002
+        raise Unsupported(f"the {self.name} engine keeps no history", backend=self.name)
 
     inside: Callable[[], bool] = bool
     """`bool()` is False, and costs less than a method: every call asks."""

@@ -12,7 +12,7 @@ from collections import deque
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from locknut.core import renewal_times, validation
+from locknut.core import callers, renewal_times, validation
 from locknut.core.holding import NEW, Hold
 from locknut.core.keeper import Keeper
 from locknut.core.lock_request import LockRequest
@@ -22,11 +22,14 @@ from locknut.errors import ConfigurationError, DeadlockDetected
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from locknut.core.holding import Caller, LeaseCore
+    from locknut.core.callers import Caller
+    from locknut.core.holding import LeaseCore
     from locknut.core.inspecting import Question
     from locknut.core.lock_request import LockOptions
     from locknut.core.ports import Backend, EventSink, Runtime, Signal
     from locknut.core.queueing import Line, Waiter
+    from locknut.core.recording import Recorder
+    from locknut.core.wait_graph import WaitGraph
 
 
 class Awake:
@@ -85,6 +88,9 @@ class Client:
         serial: int = 0,
         carried: Callable[[Client], tuple[object, ...]] = validation.refuse_copy,
         identity: str = "",
+        breaks: bool = False,
+        place: str = "",
+        recorder: Recorder | None = None,
     ):
         self.backend = backend
         self.runtime = runtime
@@ -109,6 +115,10 @@ class Client:
         """What a pickle of this Locks or of one of its locks has in place of the client."""
         self.identity = identity
         """Of the Locks, in every process that has it; empty if it cannot be pickled."""
+        self.breaks = breaks
+        """Whether a waiter looks for deadlocks that it is part of, and may be told to give way."""
+        self.place = place
+        """Where the locks live, as far as it can be shown."""
         self.successor: Client | None = None
         """That client, once it was needed."""
         self.take_guard()
@@ -117,6 +127,8 @@ class Client:
         """Every live hold by its claim id."""
         self.waiting: set[Signal] = set()
         """What callers sleep on, so that closing can wake them."""
+        self.looked: tuple[float, frozenset[str], WaitGraph] | None = None
+        """What a caller that looked for deadlocks saw last, when, and in which places."""
         self.questions: dict[str, Question] = {}
         """The questions who holds a key that are being asked now, by key."""
         self._not_emitted: deque[Event] = deque()
@@ -125,6 +137,8 @@ class Client:
         """Whether the keeper acts for a caller: then events are emitted aside."""
         self.closed = ""
         """Why this client can no longer be used; empty while it can."""
+        self.recorder = recorder
+        """Writes events into the engine's history, where that is wanted."""
         self.exiting = False
         """Whether the interpreter exits: leases then go with everything else, not one by one."""
         self.keeper = Keeper(self, keeper_runtime, keeper_backend, keeper_start)
@@ -173,17 +187,19 @@ class Client:
     def claim(self, request: LockRequest, caller: Caller, *, waits: bool = True) -> Claim:
         """Make a new claim for this caller."""
         ttl, mode, permits, fair, owner = request.facts
+        signed = caller.signed or caller.sign()
+        who = callers.breaking(signed) if self.breaks else signed
         new = (
             request.key, self.runtime.new_id(), ttl, mode, permits, fair, owner,
-            caller.who, self.label, waits, not request.options.hand_over,
+            who, self.label, waits, not request.options.hand_over,
         )  # fmt: skip
         return _new_tuple(Claim, new)  # half the price of Claim(...), and every attempt makes one
 
     def patience(self, left: float) -> float:
         """How long a first question may wait in the engine: not at all where somebody listens to
-        the event of a wait.
+        the event of a wait, or looks for deadlocks meanwhile.
         """
-        return 0.0 if self.events.wants("waiting") else left
+        return 0.0 if self.breaks or self.events.wants("waiting") else left
 
     def ensure_open(self) -> None:
         if self.closed:
@@ -233,6 +249,13 @@ class Client:
             self.events.emit(not_emitted[0])
         finally:
             not_emitted.popleft()
+
+    async def all_emitted(self, until: float) -> None:
+        """Wait until the events that wait for their turn have been emitted, or until that time."""
+        if self._not_emitted:
+            emitted = self.runtime.signal()
+            self.runtime.aside(emitted.notify)
+            await emitted.wait(until)
 
     def abandon(self, hold: Hold, number: int) -> None:
         """From a destructor: nothing but an append and a ring."""

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from locknut.core import forking, losing, pacing
+from locknut.core.outcome_events import emit_released
 from locknut.core.releasing import pass_on_turn_of
 from locknut.core.releasing_many import give_back
 from locknut.core.values import State
@@ -48,8 +49,14 @@ async def _close(client: Client) -> None:
         for hold in holds:
             pass_on_turn_of(client, hold)
         for lease in ended:
-            losing.notify_lease(client, lease)
+            if lease._outer is None:
+                emit_released(client, lease, "closed")
+            else:  # a read inside a write is part of it
+                losing.notify_lease(client, lease)
         client.keeper.stop()
+        if client.recorder is not None:  # last: it has what was released just now
+            await client.all_emitted(client.runtime.now() + pacing.FLUSH)
+            await client.recorder.close(client.runtime)
         await client.backend.close()
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from locknut.core import forking, losing, pacing, validation
 from locknut.core.holding import Hold
 from locknut.core.lock_request import LockOptions
-from locknut.core.releasing import pass_on
+from locknut.core.outcome_events import emit_lost, emit_released
+from locknut.core.releasing import UNCONFIRMED, pass_on
 from locknut.core.values import Capability, Claim, Granted, Mode, State
 from locknut.errors import (
     BackendUnavailable,
@@ -52,15 +53,21 @@ async def detach(client: Client, lease: LeaseCore, ttl: float | None) -> str:
         client.drop(hold)
         lease._ended = State.DETACHED
         lease._forget()
+        owner = lease._caller()
+        if owner is not None:
+            owner.pass_identity()  # the hold lives on under it, and is nobody's
     ttl = ttl or hold.ttl or DEFAULT_TTL
     try:
         await client.runtime.finish(_detach(client, lease, ttl))
-    except LocknutError:
+    except LeaseLost:
         raise
-    except BaseException:
-        client.keeper.undo(hold.claim, outcome_unknown=True)  # nobody will ever have the text
+    except BaseException as error:
+        if not isinstance(error, LocknutError):
+            _give_back(client, hold, ttl)
+        emit_released(client, lease, UNCONFIRMED)
         raise
     losing.notify_lease(client, lease)
+    client.emit("detached", lease, held=client.runtime.now() - lease._since)
     return _text(hold, ttl)
 
 
@@ -69,7 +76,7 @@ async def _detach(client: Client, lease: LeaseCore, ttl: float) -> None:
     try:
         detached = await client.backend.detach(hold.claim, ttl)
     except BaseException:
-        client.keeper.undo(hold.claim, outcome_unknown=True)
+        _give_back(client, hold, ttl)
         raise
     finally:
         if hold.line is not None:
@@ -77,7 +84,16 @@ async def _detach(client: Client, lease: LeaseCore, ttl: float) -> None:
     if not detached:
         lease._ended = State.LOST
         lease._reason = "taken"
+        emit_lost(client, lease, "taken")
         raise lease._no_longer_held()
+
+
+def _give_back(client: Client, hold: Hold, ttl: float) -> None:
+    """Nobody will ever have the text. If the hold was detached all the same, it lives for `ttl`, so
+    the keeper has that long to release it, however long the engine is out of reach.
+    """
+    claim = hold.claim._replace(ttl=max(ttl, hold.claim.ttl or 0.0))
+    client.keeper.undo(claim, outcome_unknown=True)
 
 
 def _text(hold: Hold, detached_ttl: float) -> str:

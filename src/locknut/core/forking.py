@@ -30,6 +30,8 @@ def leave_behind(client: Client) -> None:
     for each in (client.holds, client.lines, client.waiting, client.questions):
         each.clear()
     client.keeper.leave_behind()
+    if client.recorder is not None:
+        client.recorder.leave_behind()
     client.backend.forked()
     client.runtime.forked()
     client.backend = Elsewhere(client.backend)
@@ -73,4 +75,4 @@ class Elsewhere:
     attempt = attempt_all = renew = release = release_all = downgrade = _refuse
     detach = attach = undo_attach = break_hold = inspect = inspect_all = inspect_holders = _refuse
     watch = listen = scatter = hung_up = hold_check = server = tidy = _refuse
-    close = dropped = _refuse
+    checks = write_history = read_history = close = dropped = _refuse

@@ -97,7 +97,11 @@ def _leave_claim(
         return None  # there is no place to leave, or the claim is still in use
     if not line.waiters or next(iter(line.waiters)).options != request.options:
         return None
+    if state.caller.leases():
+        return None  # it holds something under the identity that the engine knows the claim by
     line.left, state.claim = (state.claim, state.unanswered), None
     heir = client.pass_turn(line)
     state.line = None
+    if heir is not None:
+        state.caller.pass_identity(heir.caller())
     return heir

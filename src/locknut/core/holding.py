@@ -10,7 +10,8 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from locknut.core import losing, pacing, validation
+from locknut.core import callers, losing, pacing, validation
+from locknut.core.callers import Caller, nobody
 from locknut.core.values import Claim, Granted, Mode, State
 from locknut.errors import LeaseLost, NotHeld
 
@@ -90,7 +91,7 @@ class Hold:
     def who(self) -> str:
         """The thread or task that has it, for people."""
         lease = self.lease()
-        return self.claim.who if lease is None else lease._who()
+        return callers.read(self.claim.who).who if lease is None else lease._who()
 
     def ends_at(self) -> float:
         """When this hold is over for us, renewed or not."""
@@ -101,27 +102,6 @@ class Hold:
         if self.failures > 0 or self.ttl is None or not self.options.auto_renew:
             return self.failures > 0
         return now > self.anchor + self.ttl * 2 / 3
-
-
-def nobody() -> None:
-    """A hold without a lease: between the two of a hand-over, or after the user let go. And what
-    a thread has for a task.
-    """
-
-
-class Caller(dict[object, Any]):
-    """What belongs to one thread or task. It keeps its leases; they refer to it weakly, so that a
-    thread that ends without releasing lets them go at once (L11).
-    """
-
-    __slots__ = ("__weakref__", "task", "weakly", "who")
-
-    def __init__(self, who: str, task: Callable[[], Any] = nobody):
-        self.who = who
-        """The thread or task, for people."""
-        self.task = task
-        """On a loop: the task, weakly."""
-        self.weakly = weakref.ref(self)
 
 
 class LeaseCore:
@@ -268,7 +248,7 @@ class LeaseCore:
     def _who(self) -> str:
         """The thread or task that has it, for people; if that is gone, the one that asked."""
         caller = self._caller()
-        return self._hold.claim.who if caller is None else caller.who
+        return callers.read(self._hold.claim.who).who if caller is None else caller.who
 
     def _forget(self) -> None:
         """The thread or task that acquired it has it no longer."""

@@ -1,17 +1,22 @@
-"""Who holds a lock and who waits for it, as the engine sees it; and breaking a hold by force."""
+"""Who holds a lock and who waits for it, as the engine sees it; what happened before; and breaking
+a hold by force.
+"""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from locknut.core import forking, losing, notes, pacing
-from locknut.core.values import Broken, Claim, Event, LockInfo, Mode
+from locknut.core import callers, forking, losing, notes, pacing, validation
+from locknut.core.values import Broken, Capability, Claim, Event, LockInfo, Mode
 from locknut.errors import LocknutError, NotHeld, StaleFence
 
 if TYPE_CHECKING:
     from locknut.core.client import Client
+    from locknut.core.history_entries import HistoryEntry
     from locknut.core.ports import Signal
+
+Named = TypeVar("Named", "LockInfo", "HistoryEntry")
 
 
 async def info(client: Client, name: str) -> LockInfo:
@@ -19,7 +24,7 @@ async def info(client: Client, name: str) -> LockInfo:
     client = forking.here(client)
     client.ensure_open()
     found = await client.runtime.finish(client.backend.inspect(client.prefix + name))
-    return found[0]._replace(name=name) if found else LockInfo(name)
+    return callers.shown(found[0])._replace(name=name) if found else LockInfo(name)
 
 
 class Question:
@@ -50,7 +55,7 @@ async def holder(client: Client, name: str) -> LockInfo | None:
     try:
         with suppress(LocknutError):
             found = await runtime.finish(client.backend.inspect_holders(key), until)
-            question.found = found[0]._replace(name=name) if found else None
+            question.found = callers.shown(found[0])._replace(name=name) if found else None
     finally:
         with client.guard:
             client.questions.pop(key, None)
@@ -82,15 +87,37 @@ async def listing(client: Client, pattern: str | None) -> list[LockInfo]:
     client.ensure_open()
     found = await client.runtime.finish(client.backend.inspect_all(client.prefix))
     ours = [
-        each._replace(name=client.bare(each.name))
+        callers.shown(each)._replace(name=client.bare(each.name))
         for each in found
         if each.name.startswith(client.prefix)
     ]
-    if pattern is not None:
-        from fnmatch import fnmatchcase  # only here: few programs list locks
+    return sorted(_matching(ours, pattern), key=lambda each: each.name)
 
-        ours = [each for each in ours if fnmatchcase(each.name, pattern)]
-    return sorted(ours, key=lambda each: each.name)
+
+def _matching(found: list[Named], pattern: str | None) -> list[Named]:
+    if pattern is None:
+        return found
+    from fnmatch import fnmatchcase  # only here: few programs list locks
+
+    return [each for each in found if fnmatchcase(each.name, pattern)]
+
+
+async def history(client: Client, pattern: str | None, back: float | None) -> list[HistoryEntry]:
+    """What was written down of the locks of this namespace, oldest first."""
+    from locknut.core import history_entries, recording  # few programs look back
+
+    client = forking.here(client)
+    client.ensure_open()
+    validation.has(client.backend, Capability.HISTORY)
+    written: list[tuple[float, str]] = []
+    oldest = float("-inf")
+    for stream in recording.STREAMS:
+        key = recording.stream_key(client.prefix, stream)
+        found = await client.runtime.finish(client.backend.read_history(key, back))
+        written += found.texts
+        oldest = oldest if back is None else max(oldest, found.now - back)
+    entries = [each for each in history_entries.entries(written) if each.time >= oldest]
+    return _matching(entries, pattern)
 
 
 async def force_release(client: Client, name: str, fence: int | None, reason: str = "") -> bool:

@@ -7,24 +7,25 @@ blocked event loop nor a crowd of waiters can make it late.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
-from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from locknut.core import losing, pacing, renewal_times, renewing
 from locknut.core.holding import NEW
+from locknut.core.keeper_thread import KeeperThread
 from locknut.core.tidying import Tidying
-from locknut.core.timetable import BATCH, NEVER, Timetable
+from locknut.core.timetable import BATCH, NEVER, Timetable, newest
 from locknut.core.undoing import Owed, Undoing
-from locknut.core.values import Broken, Claim, Notice, Renewal, Renewed
+from locknut.core.values import Claim, Notice, Renewal
 
 if TYPE_CHECKING:
     from locknut.core.client import Client
     from locknut.core.holding import Hold
     from locknut.core.ports import Backend, Runtime
 
+T = TypeVar("T")
 PUNCTUAL = 0.02
 """How much later than its time a hold may be looked at, to share the timetable of its fellows."""
 GLANCE = 1.0
@@ -33,16 +34,40 @@ IDLE = 10.0
 """A keeper with nothing to look after ends after this long; the next hold starts another."""
 
 
-def _is_new(hold: Hold) -> bool:
-    return hold.bucket is NEW
-
-
 def _report(error: Exception) -> None:
     """Where an unexpected error of the keeper becomes visible: as that of a callback's thread."""
     raise error
 
 
-class Keeper:
+class _Queue(deque[T]):
+    """What is to be done. It is filled from anywhere, without a mutex: appends are atomic."""
+
+    failed: object = None
+    """The one that failed last."""
+
+
+class _First(Generic[T]):
+    """The first of a queue, which leaves it when it is done or has failed twice: what was broken
+    off is done again.
+    """
+
+    __slots__ = ("_queue",)
+
+    def __init__(self, queue: _Queue[T]):
+        self._queue = queue
+
+    def __enter__(self) -> T:
+        return self._queue[0]
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        queue = self._queue
+        if kind is None or queue.failed is queue[0]:
+            queue.popleft()
+        elif issubclass(kind, Exception):
+            queue.failed = queue[0]
+
+
+class Keeper(KeeperThread):
     """Renews, notices, and cleans up, for one client; asleep unless something is due."""
 
     def __init__(
@@ -52,31 +77,31 @@ class Keeper:
         connect: Callable[[Runtime], Backend],
         start: Callable[[Coroutine[Any, Any, None]], object],
     ):
+        super().__init__(runtime, start)
         self.client = client
-        self.runtime = runtime
         self.timetable = Timetable()
-        self.wake = runtime.signal()
         self._connect = connect
-        self._start = start
-        self._closing = False
-        self._tickets = [object()]
-        """The thread that takes the one ticket runs the keeper; a resting keeper puts it back."""
+        self._disturbed = False
+        """Whether a look was broken off, so that nobody knows what was done and planned."""
         # Filled from anywhere, a destructor included, so without a mutex: appends are atomic.
-        self._abandoned: deque[tuple[Hold, int]] = deque()
-        self.errands: deque[Callable[[], Coroutine[Any, Any, None]]] = deque()
-        self._notices: deque[tuple[str | None, Notice, list[Hold]]] = deque()
+        self._abandoned: _Queue[tuple[Hold, int]] = _Queue()
+        self.errands: _Queue[Callable[[], Coroutine[Any, Any, None]]] = _Queue()
+        self._notices: _Queue[tuple[str | None, Notice, list[Hold]]] = _Queue()
         self.undoing = Undoing(client.backend, runtime)
         self._tidying = Tidying(runtime)
         self.beating = False
         self._beat_at = NEVER
-        self._backend: Backend | None = None
-        """The connection of its own, while it runs."""
-        self._hung_up: Callable[[], bool] | None = None
-        """Of a backend that `notices_hang_up`; else None."""
 
     def open_backend(self) -> Backend:
         """A connection of its own."""
         return self._connect(self.runtime)
+
+    def exchange(self, made_of: Callable[[Backend], Backend]) -> None:
+        """Use what this makes of each connection, of the present one and of later ones."""
+        connect = self._connect
+        self._connect = lambda runtime: made_of(connect(runtime))
+        if self._backend is not None:
+            self._backend = made_of(self._backend)
 
     def expect(self, hold: Hold) -> None:
         """A hold has begun that must be looked at sooner than we would by ourselves."""
@@ -91,8 +116,7 @@ class Keeper:
         They stand together at the end of all holds. Most holds never come here: they are over
         before, and neither their beginning nor their end touches the timetable.
         """
-        newest_first = reversed(list(self.client.holds.values()))
-        for hold in reversed(list(takewhile(_is_new, newest_first))):
+        for hold in reversed(newest(self.client.holds)):
             self._enrol(hold)
 
     def _enrol(self, hold: Hold) -> None:
@@ -129,70 +153,58 @@ class Keeper:
         self._notices.append((claim_id, what, holds))
         self.ring()
 
-    def ring(self) -> None:
-        self.wake.notify()
-        if self._tickets and self._take_ticket() and not self._closing:
-            work = self.run()
-            try:
-                self._start(work)
-            except BaseException:  # no thread to be had: the next ring tries again
-                with suppress(ValueError):  # it runs already: the start was interrupted (Ctrl-C)
-                    work.close()
-                    self._tickets.append(object())
-                raise
-
-    def _take_ticket(self) -> bool:
-        try:
-            self._tickets.pop()  # atomic: of two threads that try, one gets it
-        except IndexError:
-            return False
-        except BaseException:  # interrupted (Ctrl-C) with the ticket in hand
-            self._tickets.append(object())
-            raise
-        return True
-
-    def stop(self) -> None:
-        self._closing = True
-        self.wake.notify()
-
     def leave_behind(self) -> None:
         """In a forked child: its thread is not there, and what it was about is the parent's."""
         self._closing = True
         if self._backend is not None:
             self._backend.forked()
 
-    async def run(self) -> None:
-        """Until there is nothing to do for a while, or the client closes."""
-        self._backend = backend = self.open_backend()
-        self._hung_up = backend.hung_up if backend.notices_hang_up else None
+    async def _look(self, backend: Backend) -> bool:
+        """Do what is to be done now; False if it was broken off."""
         try:
-            while not self._closing:
-                try:
-                    await self._look_after(backend)
-                except Exception as error:  # noqa: BLE001  # a keeper that died would lose every lock
-                    self.runtime.aside(partial(_report, error))
-                    self.undoing.retry_at = self.runtime.now() + pacing.RETRY_MOST
-                if not await self._rest(backend):
-                    return
-            await self._clean_up(backend)
-        finally:
-            await backend.close()
+            if self._disturbed:
+                self._begin_anew()
+            await self._look_after(backend)
+        except Exception as error:  # noqa: BLE001  # a keeper that died would lose every lock
+            self._failures += 1
+            self._disturbed = True
+            self.undoing.retry_at = self.runtime.now() + self._backoff()
+            self.runtime.aside(partial(_report, error))
+            return False
+        return True
+
+    def _begin_anew_later(self) -> bool:
+        self._disturbed = True
+        self.timetable.asleep_until = NEVER  # from now on every new hold rings
+        queues = self.client.holds, self.errands, self._abandoned, self._notices, self.undoing
+        return any(queues)
+
+    def _begin_anew(self) -> None:
+        """Whatever was planned may be forgotten, so every hold is looked at now."""
+        with self.client.guard:
+            self.timetable = Timetable()
+            now = self.runtime.now()
+            for hold in list(self.client.holds.values()):
+                hold.bucket, hold.due = None, NEVER
+                if hold.ends_at() != NEVER:
+                    self.timetable.add_once(hold, now)
+            if self.client.heartbeat is not None:
+                self._beat_at = now
+            self._disturbed = False
 
     async def _rest(self, backend: Backend) -> bool:
         """Sleep until something is due or somebody rings; False to end for want of work."""
         until = min(self._lie_down(), self.undoing.retry_at, self._beat_at)
         if until != NEVER:
             await self._tidying.between(backend, until)
-            if self._hung_up is not None:
+            if backend.notices_hang_up:
                 until = min(until, self.runtime.now() + GLANCE)
             await self.wake.wait(until)
             return True
         if await self.wake.wait(self.runtime.now() + IDLE):
             return True
         await self._tidying.at_last(backend)
-        # A ring between the put-back and this look is ours if we get the ticket again.
-        self._tickets.append(object())
-        return await self.wake.wait(0.0) and self._take_ticket()
+        return False
 
     def _lie_down(self) -> float:
         """When the next hold that we know of is due."""
@@ -202,11 +214,12 @@ class Keeper:
             return self.timetable.rest(self.runtime.now(), promised)
 
     async def _look_after(self, backend: Backend) -> None:
-        if self._hung_up is not None and self._hung_up():
+        if backend.notices_hang_up and backend.hung_up():
             holds = list(self.client.holds.copy().values())
             self._notices.append((None, Renewal.HELD, holds))
         while self._notices:
-            losing.on_notice(self.client, *self._notices.popleft())
+            with _First(self._notices) as notice:
+                losing.on_notice(self.client, *notice)
         await self._clean_up(backend)
         await self._renew_due(backend)
 
@@ -254,26 +267,7 @@ class Keeper:
         return renewable if due else None
 
     async def _renew(self, holds: list[Hold], backend: Backend) -> None:
-        """In one round trip; but those that a command could outlast go by themselves."""
-        groups: dict[float, list[Hold]] = {}
-        for hold in holds:
-            ttl = NEVER if hold.ttl is None or hold.ttl >= renewal_times.SHORT else hold.ttl
-            groups.setdefault(ttl, []).append(hold)
-        for ttl, group in groups.items():
-            await self._renew_together(group, backend, ttl)
-
-    async def _renew_together(self, holds: list[Hold], backend: Backend, ttl: float) -> None:
-        sent = self.runtime.now()
-        until = NEVER if ttl == NEVER else renewal_times.back_by(holds, sent, ttl)
-        try:
-            command = backend.renew([hold.claim for hold in holds])
-            answers: Sequence[Renewed] = await self.runtime.finish(command, until)
-        except Exception:  # noqa: BLE001  # whatever it was, there was no answer: the keeper lives on
-            answers = [Renewal.UNKNOWN] * len(holds)
-        for hold, answer in zip(holds, answers, strict=True):
-            lost = answer is Renewal.LOST or isinstance(answer, Broken)
-            if lost or hold.ttl is None or renewal_times.interval(hold) != NEVER:
-                renewing.renewed(self.client, hold, answer, sent)  # or else it was just looked at
+        await renewing.renew_all(self.client, self.runtime, holds, backend)
 
     def reschedule(self, hold: Hold, now: float, *, at_once: bool = False) -> None:
         """Under the guard: when to look at it again, after a renewal was answered or not."""
@@ -308,10 +302,12 @@ class Keeper:
         while self.errands:
             self.client.on_errands += 1
             try:
-                await self.errands.popleft()()
+                with _First(self.errands) as errand:
+                    await errand()
             finally:
                 self.client.on_errands -= 1
         while self._abandoned:
-            losing.lose_abandoned(self.client, *self._abandoned.popleft())
+            with _First(self._abandoned) as (hold, number):
+                losing.lose_abandoned(self.client, hold, number)
         meanwhile = partial(self._renew_due, backend)
         await self.undoing.give_back(backend, meanwhile, last=self._closing)

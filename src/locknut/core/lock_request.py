@@ -42,6 +42,8 @@ class LockRequest:
         self.options = options
         self.slot = slot
         self.queues_locally = queues_locally
-        """Whether callers of this process queue up for it among themselves."""
+        """Whether callers of this process queue up for it among themselves. Readers, permits,
+        shared owners and fair locks do not: their order is the engine's. Nor do, where deadlocks
+        are broken, callers that hold something: all have to see them wait."""
         self.facts = (ttl, options.mode, options.permits, options.fair, options.owner)
         """What every claim says, between its id and who asks."""

@@ -30,14 +30,44 @@ def expire_if_due(client: Client, hold: Hold) -> bool:
     return False
 
 
+class _Once:
+    """A callback that is called once, however often: what was interrupted is told again."""
+
+    __slots__ = ("_callback",)
+
+    def __init__(self, callback: Callable[[Any], object]):
+        self._callback: Callable[[Any], object] | None = callback
+
+    def __call__(self, lease: LeaseCore) -> object:
+        callback, self._callback = self._callback, None
+        return None if callback is None else callback(lease)
+
+
 def lose(client: Client, hold: Hold, reason: str) -> None:
     """End a hold that nobody released. Irrevocable."""
+    ours: list[Hold] = []
+    try:
+        _end(client, hold, reason, ours)
+    except BaseException:  # interrupted (Ctrl-C): every step can be asked for again
+        _end(client, hold, reason, ours)
+        raise
+
+
+def _end(client: Client, hold: Hold, reason: str, ours: list[Hold]) -> None:
+    """Unless somebody else ends it."""
+    heir = None
     with client.guard:
-        if hold.ending:
+        if hold.ending and not ours:
             return
+        ours[:] = [hold]  # no call from here on: an interrupt finds both or none
+        hold.ending = True
         client.drop(hold)
         ended = end_leases(hold, State.LOST, reason)
-        heir = client.pass_turn(hold.line) if hold.line is not None else None
+        for lease in ended:
+            lease._callbacks = tuple(_Once(callback) for callback in lease._callbacks)
+        if hold.line is not None:
+            heir = client.pass_turn(hold.line)
+            hold.line = None  # no call in between, either
     # Where the engine still has it (a ttl kept by the holder, a late answer), give it back.
     client.keeper.undo(hold.claim, outcome_unknown=hold.outcome_unknown)
     if heir is not None:

@@ -16,6 +16,8 @@ MOMENT = 0.1
 OUTAGE_PATIENCE = 5.0
 """How long an unreachable engine is asked again before the caller gets an error."""
 RELEASE_PATIENCE = 2.0
+FLUSH = 1.0
+"""How long closing waits until the history has what happened last."""
 COHORT_SECONDS = 0.010
 """How long a process may pass one remote grant around among its own before others get a turn."""
 LINE_NET = 1.0

@@ -30,10 +30,11 @@ Rules every backend keeps (the conformance suite tests them; tags lead to docs/h
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
+from locknut.core.runtime_port import NEVER, Guard, Runtime, Sender, Signal
 from locknut.core.values import (
     Answer,
     Busy,
@@ -41,115 +42,36 @@ from locknut.core.values import (
     Claim,
     Event,
     Granted,
+    History,
     HoldCheck,
     KeyPolicy,
     LockInfo,
     Notice,
+    RenewalReport,
     Renewed,
 )
 
 if TYPE_CHECKING:
-    from locknut.core.holding import Caller
+    from locknut.core.findings import Check
 
-T = TypeVar("T")
-NEVER = float("inf")
-
-
-class Signal(Protocol):
-    """Something to wait on that anybody may ring, once or often, before or during the wait.
-
-    Ringing never fails. A signal that can never wake anybody again, because its event loop was
-    closed, has a `gone` that is true: an engine drops the claim that waited for it. A task that
-    waited there is not kept by its signal: once it is collected, its wait ends like a cancelled
-    one, on whatever thread that happens, without a running loop.
-    """
-
-    def notify(self) -> None:
-        """Ring. From any thread."""
-
-    async def wait(self, until: float) -> bool:
-        """Wait for a ring and use it up; False once `until` has passed without one."""
-
-
-class Sender(Protocol):
-    """The thread or task that awaits a command."""
-
-    unfinished: Awaitable[object] | None
-    """The end of a command that its sender left behind, if there is one."""
-
-
-class Guard(AbstractContextManager[Any], Protocol):
-    """A mutex, never held over I/O or a wait (S18). It knows whether the calling thread has it."""
-
-    def inside(self) -> bool:
-        """True in code of others that runs while this thread is inside: a finalizer, a signal
-        handler. Nothing may be changed there.
-        """
-
-
-class Runtime(Protocol):
-    """How one colour (threads, an event loop, the simulator) waits, signals and guards."""
-
-    def now(self) -> float:
-        """The clock of the contract: runs on while the machine is suspended, never steps."""
-
-    def signal(self) -> Signal: ...
-
-    def guard(self) -> Guard:
-        """A new one. Real in both colours."""
-
-    def finish(
-        self, work: Coroutine[Any, Any, T], until: float = NEVER, sender: Sender | None = None
-    ) -> Awaitable[T]:
-        """Run a command to its end even if its caller is cancelled; the caller learns it then.
-
-        At `until`, or soon after the cancellation, the caller leaves before the end, with
-        BackendUnavailable. The rest of the work is then done behind its back, where that is
-        possible (`Sender.unfinished`).
-        """
-
-    async def settle(self, until: float) -> None:
-        """Wait for the end of what callers left behind, until then at the most."""
-
-    def begins_to_wait(self) -> None:
-        """Before a caller waits for others: warns if that stops more than the caller; may raise."""
-
-    def deadline(self) -> float:
-        """Until when the calling thread can wait for what it is doing; tasks can leave it."""
-
-    def caller(self) -> Caller:
-        """What belongs to the calling thread or task alone, and its name; gone when it is gone."""
-
-    def alive(self, caller: Caller | None) -> bool:
-        """Whether somebody still running owns this: False once its task has finished (L10)."""
-
-    @property
-    def elsewhere(self) -> bool:
-        """Whether it belongs to a loop that was closed, or to another one than runs here."""
-
-    def at_home(self) -> bool:
-        """False in a forked child, where everything belongs to the parent; until `forked`."""
-
-    def forked(self) -> None:
-        """Called in a forked child: begin anew there, with no loop, thread or mutex of before."""
-
-    def new_id(self) -> str:
-        """128 random bits in hex, never given twice."""
-
-    def random(self) -> float:
-        """Between 0 and 1, for jitter."""
-
-    def aside(self, call: Callable[[], object]) -> None:
-        """Run a user's callback where it cannot hold us up: never on the caller's thread (L12)."""
+__all__ = [
+    "NEVER", "Backend", "Engine", "EventSink", "Guard", "Runtime", "Sender", "Signal",
+]  # fmt: skip
 
 
 class EventSink(Protocol):
     """Where events go."""
 
+    measured: bool
+    """Whether somebody measures these locks: then each renewal is reported as well."""
+
     def wants(self, kind: str, waited: float = 0.0) -> bool:
         """Whether anybody listens to this kind: asked first, because building one costs."""
 
     def emit(self, event: Event) -> None: ...
+
+    def renewal(self, report: RenewalReport) -> None:
+        """Take in what a renewal came to, on the keeper's thread: it must not hold it up."""
 
 
 class Backend(Protocol):
@@ -273,10 +195,26 @@ class Backend(Protocol):
     async def server(self) -> str:
         """The product and version that answer there, for people; empty if that is not known."""
 
+    def checks(self, prefix: str) -> Sequence[Check]:
+        """What can make locks unsafe or slow on this engine, as questions that only look. Called on
+        a blocking backend, where they are asked as well; our keys begin with `prefix`.
+        """
+
     async def tidy(self) -> None:
         """Put the engine's own things in order, a little at a time. Called on the keeper's backend,
         seldom, while nobody waits; what it raises is of no consequence.
         """
+
+    async def write_history(self, stream: str, texts: Sequence[str], keep: int) -> None:
+        """Add these texts, of a few hundred bytes, to the end of a stream, with the engine's time.
+
+        At least the newest `keep` of the stream stay, and about as many at the most; with `keep` 0
+        the stream is removed. It has nothing to do with locks: called on a backend of its own, by
+        a thread that nobody waits for, and again with the same texts if there was no answer.
+        """
+
+    async def read_history(self, stream: str, back: float | None = None) -> History:
+        """The texts of a stream, oldest first: all, or those of the last `back` seconds."""
 
     @property
     def inside(self) -> Callable[[], bool]:

@@ -10,8 +10,13 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from locknut.core.pacing import COHORT_SECONDS
+from locknut.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from locknut.core.callers import Caller
+    from locknut.core.client import Client
     from locknut.core.holding import Hold
     from locknut.core.lock_request import LockOptions
     from locknut.core.ports import Signal
@@ -21,11 +26,13 @@ if TYPE_CHECKING:
 class Waiter:
     """One thread or task in the line, and what it was given when it was woken."""
 
-    __slots__ = ("hold", "options", "signal", "turn")
+    __slots__ = ("caller", "hold", "options", "signal", "turn")
 
-    def __init__(self, options: LockOptions, signal: Signal):
+    def __init__(self, options: LockOptions, signal: Signal, caller: Callable[[], Caller | None]):
         self.options = options
         self.signal = signal
+        self.caller = caller
+        """The thread or task, weakly."""
         self.turn = False
         """True: it is first now and asks the engine itself."""
         self.hold: Hold | None = None
@@ -53,8 +60,8 @@ class Line:
         self.pause_until = 0.0
         """Where the engine has no line, a process steps back after a cohort (L14)."""
 
-    def join(self, options: LockOptions, signal: Signal) -> Waiter:
-        waiter = Waiter(options, signal)
+    def join(self, options: LockOptions, signal: Signal, caller: Caller) -> Waiter:
+        waiter = Waiter(options, signal, caller.weakly)
         if self.waiters is _NOBODY:
             self.waiters = OrderedDict()
         self.waiters[waiter] = None
@@ -99,3 +106,20 @@ def may_hand_over(hold: Hold, now: float, cohort: int) -> bool:
         and now < hold.since + COHORT_SECONDS
         and (hold.ttl is None or hold.valid_until - now >= hold.ttl / 2)
     )
+
+
+def may_pass_on(client: Client, owner: Caller | None) -> bool:
+    """Whether the identity that the engine knows the holder by can be somebody else's from now on.
+
+    Not if it is needed: the owner may just wait in an engine under it, where somebody else releases
+    this lease; or it holds more, where deadlocks are broken and others have to see that.
+    """
+    if owner is None:
+        return True
+    try:
+        here = client.runtime.caller() is owner
+    except (ConfigurationError, RuntimeError):  # on the keeper's thread, or outside of any task
+        here = False
+    if here:
+        return not (client.breaks and owner.leases())
+    return not client.runtime.alive(owner)

@@ -7,7 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from locknut.core import inspecting, losing, pacing, validation
-from locknut.core.holding import NEVER, nobody
+from locknut.core.callers import nobody
+from locknut.core.holding import NEVER
+from locknut.core.outcome_events import emit_lost, emit_released
+from locknut.core.queueing import may_pass_on
 from locknut.core.values import Capability, Claim, Mode, State
 from locknut.errors import BackendError, BackendUnavailable, LeaseLost, LocknutError
 
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _IN_ORDER = ": release the read before the write; others wait until the read is released"
+UNCONFIRMED = "not confirmed by the engine yet"
 _RELEASED = State.RELEASED
 """Looking it up in the enum would cost as much as a call."""
 
@@ -32,7 +36,7 @@ async def release(client: Client, lease: LeaseCore) -> None:
         await rest
 
 
-def begin_release(  # noqa: C901, PLR0911  # one path, to be read from top to bottom
+def begin_release(  # noqa: C901, PLR0911, PLR0912, PLR0915  # one path, to be read from top to bottom
     client: Client, lease: LeaseCore, ends: list[LeaseCore] | None = None
 ) -> Awaitable[None] | None:
     """All of a release that needs no engine; what is left of it, for the caller to await.
@@ -44,7 +48,9 @@ def begin_release(  # noqa: C901, PLR0911  # one path, to be read from top to bo
         _leave_to_keeper(client, lease)
         return None
     if hold.valid_until != NEVER or hold.hold_until != NEVER:
-        losing.expire_if_due(client, hold)
+        now = client.runtime.now()
+        if now >= hold.valid_until or now >= hold.hold_until:
+            losing.expire_if_due(client, hold)
     heir: Waiter | None = None
     with client.guard:
         if lease._ended is not None:
@@ -57,7 +63,11 @@ def begin_release(  # noqa: C901, PLR0911  # one path, to be read from top to bo
         if lease._outer is not None:
             lease._leave_outer()
             return None
-        lease._forget()
+        caller = lease._caller()
+        if caller is not None and caller.get(lease._slot) is lease:
+            del caller[lease._slot]  # as a rule
+        else:
+            lease._forget()
         lease._ended = _RELEASED
         if survivor is not None:
             survivor._outlive(lease)
@@ -66,7 +76,7 @@ def begin_release(  # noqa: C901, PLR0911  # one path, to be read from top to bo
             # finalizer has abandoned it: the keeper gives it back already (L11).
             return None
         else:
-            heir = _decide(client, hold)
+            heir = _decide(client, hold, lease)
     if heir is not None:
         heir.signal.notify()
         emit_released(client, lease)
@@ -99,14 +109,6 @@ async def _release_behind(client: Client, lease: LeaseCore) -> None:
         emit_released(client, each)
 
 
-def emit_released(client: Client, lease: LeaseCore) -> None:
-    """Wake the callers that wait for the end of this lease, and emit the event."""
-    if lease._signals:
-        losing.notify_lease(client, lease)
-    if client.events.wants("released"):
-        client.emit("released", lease, held=client.runtime.now() - lease._since)
-
-
 async def release_again(client: Client, lease: LeaseCore, count: int) -> None:
     """Finish a release that was interrupted (Ctrl-C) somewhere on its way; `count` as it began.
 
@@ -123,7 +125,7 @@ async def release_again(client: Client, lease: LeaseCore, count: int) -> None:
         survivor = hold.lease()
         heir = None
         if survivor in (None, lease) and not hold.ending:
-            heir = _decide(client, hold)
+            heir = _decide(client, hold, lease)
     if heir is not None:
         heir.signal.notify()
     elif survivor not in (None, lease):
@@ -133,17 +135,19 @@ async def release_again(client: Client, lease: LeaseCore, count: int) -> None:
         pass_on_turn_of(client, hold)
 
 
-def _decide(client: Client, hold: Hold) -> Waiter | None:
+def _decide(client: Client, hold: Hold, lease: LeaseCore) -> Waiter | None:
     """Under the guard: to the next of this process, or back to the engine."""
     line = hold.line
     if line is not None and line.waiters:
-        now = client.runtime.now()
-        heir = line.heir(hold, now, client.cohort)
+        now, owner = client.runtime.now(), lease._caller()
+        heir = line.heir(hold, now, client.cohort) if may_pass_on(client, owner) else None
         if heir is not None:
             hold.number += 1
             hold.lease = nobody
             if hold.options.max_hold is not None:
                 hold.hold_until = now + hold.options.max_hold
+            if owner is not None:
+                owner.pass_identity(heir.caller())
             return heir
         if client.steps_back:
             line.pause_until = now + pacing.backoff(1, client.runtime.random())
@@ -163,20 +167,27 @@ async def end(client: Client, hold: Hold, lease: LeaseCore | None = None) -> Non
     """
     try:
         if not await client.backend.release(hold.claim, outcome_unknown=hold.outcome_unknown):
-            raise await _gone(client, hold)
+            raise await _gone(client, hold, lease)
     except BackendUnavailable:
         # Gone on a repeated release means that the first was applied and its answer lost (L9).
         again = lambda: client.backend.release(hold.claim, outcome_unknown=hold.outcome_unknown)  # noqa: E731
-        await _insist(client, again, undo=hold)
+        try:
+            await _insist(client, again, undo=hold)
+        except BaseException:
+            if lease is not None:
+                emit_released(client, lease, UNCONFIRMED)
+            raise
     except LeaseLost:
         raise
     except BaseException:
         client.keeper.undo(hold.claim, outcome_unknown=True)
+        if lease is not None:
+            emit_released(client, lease, UNCONFIRMED)
         raise
     finally:
         if hold.line is not None:
             pass_on_turn_of(client, hold)
-    if lease is not None:
+    if lease is not None and (lease._signals or client.events.wants("released")):
         emit_released(client, lease)
 
 
@@ -196,23 +207,28 @@ async def end_all(client: Client, leases: Sequence[LeaseCore]) -> None:
             await _insist(client, command)
             found = [True] * len(holds)
     except BaseException:
-        for claim in claims:
-            client.keeper.undo(claim, outcome_unknown=True)
+        for lease in leases:
+            client.keeper.undo(lease._hold.claim, outcome_unknown=True)
+            emit_released(client, lease, UNCONFIRMED)
         raise
     finally:
         for hold in holds:
             pass_on_turn_of(client, hold)
-    gone = [hold for hold, there in zip(holds, found, strict=True) if not there]
-    for lease in leases:
-        if lease._hold not in gone:
+    gone = [lease for lease, there in zip(leases, found, strict=True) if not there]
+    for lease, there in zip(leases, found, strict=True):
+        if there:
             emit_released(client, lease)
+        elif lease is not gone[0]:
+            emit_lost(client, lease, "")  # only one of them is worth a question why
     if gone:
-        raise await _gone(client, gone[0])
+        raise await _gone(client, gone[0]._hold, gone[0])
 
 
-async def _gone(client: Client, hold: Hold) -> LeaseLost:
+async def _gone(client: Client, hold: Hold, lease: LeaseCore | None) -> LeaseLost:
     pass_on_turn_of(client, hold)  # local waiters do not wait for what follows
     why = await inspecting.why_broken(client, hold.claim)
+    if lease is not None:
+        emit_lost(client, lease, why)
     known = f" ({why})" if why else ""
     message = (
         f"the engine did not have this hold any more{known}: somebody else may have had the lock"

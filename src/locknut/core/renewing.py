@@ -1,20 +1,24 @@
-"""What an answer to a renewal means for the hold, and renewing by hand.
+"""Renewing holds: what is asked, and what an answer means for a hold.
 
-The keeper renews by itself (`keeper`); both ways end in `renewed`.
+The keeper decides when (`keeper`), or a caller by hand; both ways end in `renewed`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from locknut.core import losing
+from locknut.core import losing, pacing, renewal_times
 from locknut.core.durations import spell
-from locknut.core.values import Broken, HeldUntil, Renewal, Renewed
-from locknut.errors import BackendError
+from locknut.core.holding import NEVER
+from locknut.core.values import Broken, HeldUntil, Renewal, RenewalReport, Renewed
+from locknut.errors import BackendError, BackendUnavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from locknut.core.client import Client
     from locknut.core.holding import Hold, LeaseCore
+    from locknut.core.ports import Backend, Runtime
 
 
 async def renew(client: Client, lease: LeaseCore) -> None:
@@ -32,9 +36,63 @@ async def renew(client: Client, lease: LeaseCore) -> None:
         raise BackendError(message, key=lease.name, backend=lease.backend)
 
 
+async def last_for(client: Client, lease: LeaseCore, ttl: float) -> None:
+    """Let the hold last for `ttl` from now on, longer or shorter than before; raise unless the
+    engine confirms it. For holds that are not renewed by themselves, on engines that detach.
+    """
+    if client.nested():
+        client.refuse_nested()
+    lease.check()
+    hold = lease._hold
+    sent = client.runtime.now()
+    claim, ends = hold.claim._replace(ttl=ttl), pacing.validity(sent, ttl)
+    if ends >= hold.valid_until:
+        (answer,) = await client.runtime.finish(client.backend.renew([claim]))
+    else:
+        # A renewal never shortens. If the answer is lost this may still be applied, however late,
+        # so from now on nobody believes in a later end.
+        before, hold.hold_until = hold.hold_until, min(hold.hold_until, ends)
+        held = await client.runtime.finish(client.backend.detach(claim, ttl))
+        hold.hold_until = before
+        answer = Renewal.HELD if held else Renewal.LOST
+    if answer is Renewal.HELD:
+        hold.claim = claim
+    renewed(client, hold, answer, sent)
+    lease.check()
+    if answer is Renewal.UNKNOWN:
+        message = "the new time was not confirmed; the hold lasts as long as it did before"
+        raise BackendUnavailable(message, key=lease.name, backend=lease.backend)
+
+
+async def renew_all(
+    client: Client, runtime: Runtime, holds: Sequence[Hold], backend: Backend
+) -> None:
+    """In one round trip; but those that a command could outlast go by themselves. `backend` and
+    `runtime` are the keeper's.
+    """
+    groups: dict[float, list[Hold]] = {}
+    for hold in holds:
+        ttl = NEVER if hold.ttl is None or hold.ttl >= renewal_times.SHORT else hold.ttl
+        groups.setdefault(ttl, []).append(hold)
+    for ttl, group in groups.items():
+        sent = runtime.now()
+        until = NEVER if ttl == NEVER else renewal_times.back_by(group, sent, ttl)
+        try:
+            command = backend.renew([hold.claim for hold in group])
+            answers: Sequence[Renewed] = await runtime.finish(command, until)
+        except Exception:  # noqa: BLE001  # whatever it was, there was no answer: the keeper lives on
+            answers = [Renewal.UNKNOWN] * len(group)
+        for hold, answer in zip(group, answers, strict=True):
+            lost = answer is Renewal.LOST or isinstance(answer, Broken)
+            if lost or hold.ttl is None or renewal_times.interval(hold) != NEVER:
+                renewed(client, hold, answer, sent)  # or else it was just looked at
+
+
 def renewed(client: Client, hold: Hold, answer: Renewed, sent: float) -> None:
     """Take a renewal's answer in, unless the hold ended meanwhile or its time ran out (S18)."""
     now = client.runtime.now()
+    if client.events.measured:
+        client.events.renewal(_report(client, hold, answer, now))
     if answer is Renewal.LOST or isinstance(answer, Broken):
         losing.lose(client, hold, "taken" if answer is Renewal.LOST else losing.broken(answer.note))
         return
@@ -56,3 +114,18 @@ def renewed(client: Client, hold: Hold, answer: Renewed, sent: float) -> None:
     if first_failure:
         left = hold.ends_at() - now
         client.emit("at_risk", hold, aside=True, reason=f"not renewed, {spell(left)} left")
+
+
+def _report(client: Client, hold: Hold, answer: Renewed, now: float) -> RenewalReport:
+    """What this renewal came to, before anything is made of it."""
+    left: float | None = hold.ends_at() - now
+    if answer is Renewal.LOST or isinstance(answer, Broken):
+        outcome = "lost"
+    elif answer is Renewal.UNKNOWN:
+        outcome = "unanswered"
+    else:
+        outcome = "late" if now >= hold.ends_at() else "confirmed"
+    if outcome != "confirmed" or left == NEVER:
+        left = None
+    name = client.bare(hold.claim.key)
+    return RenewalReport(name, client.backend.name, hold.claim.mode, outcome, left, hold.ttl)

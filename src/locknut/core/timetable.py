@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import heapq
-from itertools import count, islice
+from collections import OrderedDict
+from itertools import chain, count, islice, takewhile
 from typing import TYPE_CHECKING
+
+from locknut.core.holding import NEW
 
 if TYPE_CHECKING:
     from locknut.core.holding import Hold
@@ -15,21 +18,23 @@ EARLY = 0.1
 """A hold that is due within this share of its delay is taken along: one round trip for all."""
 NEVER = float("inf")
 FEW = 100
-"""How many entries of the heap may be stale before it is tidied."""
+"""How many entries of the heap may be stale before it is tidied, and how many holds are looked at
+for new ones."""
 
 
 class Timetable:
     """Which hold is due when. Adding and removing are O(1) and leave nothing behind.
 
     Holds that wait equally long become due in the order they came, so each distinct delay has a
-    plain FIFO; only the irregular ones (a retry, the rest of a max_hold) need the heap. An
+    plain FIFO; only the irregular ones (a retry, the rest of a max_hold) need the heap. It is an
+    OrderedDict, because a dict is slow to find its first when those before it were taken out. An
     interrupt (Ctrl-C) may leave an empty FIFO behind.
     """
 
     __slots__ = ("_fifos", "_heap", "_order", "_tidy_at", "asleep_until")
 
     def __init__(self) -> None:
-        self._fifos: dict[float, dict[Hold, None]] = {}
+        self._fifos: dict[float, OrderedDict[Hold, None]] = {}
         self._heap: list[tuple[float, int, Hold]] = []
         self._order = count()
         self.asleep_until = NEVER
@@ -43,7 +48,7 @@ class Timetable:
         due = start + delay
         fifo = self._fifos.get(delay)
         if fifo is None:
-            fifo = self._fifos.setdefault(delay, {})
+            fifo = self._fifos.setdefault(delay, OrderedDict())
         elif fifo:
             last = next(reversed(fifo)).due
             if due + slack < last:
@@ -113,7 +118,6 @@ class Timetable:
         if due or self.next_due() <= now:
             for delay, fifo in self._fifos.items():
                 soon = now + delay * EARLY
-                # One pass: a dict whose first ones were taken out is slow to find its first.
                 for hold in islice(fifo, most - len(due) - len(near)):
                     if hold.due > soon:
                         break
@@ -127,3 +131,24 @@ class Timetable:
             heapq.heappop(self._heap)
         heads = [next(iter(fifo)).due for fifo in self._fifos.values() if fifo]
         return min([*heads, self._heap[0][0]] if self._heap else heads, default=NEVER)
+
+
+def _is_new(hold: Hold) -> bool:
+    return hold.bucket is NEW
+
+
+def newest(holds: dict[str, Hold]) -> list[Hold]:
+    """Those at the end that the keeper has not seen yet, the newest first.
+
+    As many are looked at as there are new ones, and not all: each batch of renewals looks, so that
+    a copy of all would cost the square of their number.
+    """
+    most = FEW
+    while True:
+        # One call from beginning to end, in which no other thread can change the dict: the iterator
+        # is made inside of it.
+        backwards = chain.from_iterable(map(reversed, [holds.values()]))
+        new = list(takewhile(_is_new, list(islice(backwards, most))))
+        if len(new) < most:
+            return new
+        most *= 2

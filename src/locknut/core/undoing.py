@@ -57,7 +57,7 @@ class Undoing:
         while left > 0 and self._owed:
             # Each may take a command's whole time limit: no hold is lost because of another's end.
             await meanwhile()
-            batch = [self._owed.popleft() for _ in range(self._together(backend, left))]
+            batch = list(self._owed)[: self._together(backend, left)]
             left -= len(batch)
             try:
                 await _release(backend, batch)
@@ -70,6 +70,8 @@ class Undoing:
                     await self._one_by_one(backend, batch, meanwhile)
                 elif not last:
                     self._later(batch)
+            for _ in batch:  # only now: what was interrupted is tried again
+                self._owed.popleft()
 
     def _together(self, backend: Backend, most: int) -> int:
         """How many of the first can be given back in one round trip."""

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from locknut.core.ports import Backend
 
 Duration = int | float | str | timedelta
-COMMON_OPTIONS = ("namespace", "id")
+COMMON_OPTIONS = ("namespace", "id", "history")
 """Options of a URL that every engine has."""
 MAX_NAME_BYTES = 1024
 FOREVER = math.inf
+MOST_HISTORY = 10_000
 MOST_PERMITS = 10**14
 """From here on Lua writes a number in a form that cannot be read back exactly."""
 
@@ -150,6 +151,24 @@ def cohort(value: object) -> int:
     """At most 31, because the hand-over number has five bits of the fence (S10)."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 31:
         raise ConfigurationError(f"cohort must be an int from 0 to 31, got {value!r}")
+    return value
+
+
+def breaks_deadlocks(backend: Backend, value: object) -> bool:
+    """Whether waiters look for deadlocks; the engine has to tell who waits."""
+    if value not in ("ignore", "raise"):
+        raise ConfigurationError(f"deadlocks must be 'ignore' or 'raise', got {value!r}")
+    if value == "raise":
+        has(backend, Capability.WAITERS, ": deadlocks cannot be seen there")
+    return value == "raise"
+
+
+def history(value: object) -> int:
+    """How many entries are kept: none, or some; a URL says it in digits."""
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_HISTORY:
+        raise ConfigurationError(f"history must be an int from 0 to {MOST_HISTORY}, got {value!r}")
     return value
 
 

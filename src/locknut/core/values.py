@@ -38,12 +38,14 @@ class Capability(enum.StrEnum, metaclass=_OwnNames):
     OWNERS = "owners"
     DOWNGRADE = "downgrade"
     DETACHING = "detaching"
+    WAITERS = "waiters"
     WAKE_UP = "wake_up"
     LEASE = "lease"
     SESSION = "session"
     DURABLE = "durable"
     REPLICATED = "replicated"
     NO_EVICTION = "no_eviction"
+    HISTORY = "history"
 
 
 class Claim(NamedTuple):
@@ -66,7 +68,7 @@ class Claim(NamedTuple):
     owner: str | None = None
     """Claims of one owner hold an exclusive key together, each with its own expiry."""
     who: str = ""
-    """The thread or task, for people: shown, never decided on."""
+    """The thread or task: its identity, then its name for people. See `callers`."""
     label: str = ""
     """What the user calls this holder: shown, never decided on."""
     waits: bool = True
@@ -176,6 +178,10 @@ class Holder(NamedTuple):
     owner: str | None = None
     fence_step: int = FENCE_STEP
     """How a raw number of this engine becomes a fence."""
+    party: str = ""
+    """The identity of the thread or task, which no other one ever has; empty if it is not known."""
+    breaks: bool = False
+    """Whether it may get DeadlockDetected if it waits in a deadlock: `connect(deadlocks=...)`."""
 
     @property
     def fence(self) -> int | None:
@@ -222,6 +228,15 @@ class LockInfo(NamedTuple):
         return bool(self.holders)
 
 
+class History(NamedTuple):
+    """What an engine keeps of a stream of texts."""
+
+    now: float
+    """Seconds since the epoch, by the engine's clock, when it was read."""
+    texts: Sequence[tuple[float, str]] = ()
+    """Each with the time when it was written, by the same clock; oldest first."""
+
+
 class Ping(NamedTuple):
     """The engine works: a lock was taken and given back."""
 
@@ -233,12 +248,53 @@ class Ping(NamedTuple):
     """How long that took."""
 
 
+class RenewalReport(NamedTuple):
+    """What one renewal of one hold came to, for metrics. There are too many of them for events."""
+
+    name: str
+    backend: str
+    mode: Mode
+    outcome: str
+    """confirmed, unanswered, late (answered when the hold was over) or lost."""
+    left: float | None = None
+    """With `confirmed`: the seconds that the hold was still sure to last when the answer came. It
+    is the early warning: a loss is a renewal that came after the last of them."""
+    ttl: float | None = None
+    """What is left is to be compared with this."""
+
+
+class Severity(enum.StrEnum, metaclass=_OwnNames):
+    """How bad a finding is."""
+
+    OK = "ok"
+    WARN = "warn"
+    """Locks work, but something that may happen makes them slow, or lets two hold one."""
+    FAIL = "fail"
+    """Locks do not work, or are not safe as it stands."""
+    UNKNOWN = "unknown"
+    """It could not be found out; `found` says why."""
+
+
+class Finding(NamedTuple):
+    """What one check came to."""
+
+    code: str
+    """Names the check, and never changes."""
+    severity: Severity
+    found: str
+    """One sentence: what was found."""
+    advice: str = ""
+    """One sentence: what to do; empty if there is nothing to do."""
+    page: str = ""
+    """Where the check is explained."""
+
+
 class Event(NamedTuple):
     """Something that happened to a lock, for logs, metrics and pages."""
 
     kind: str
-    """waiting, granted, handed_over, released, timed_out, at_risk, lost, skipped, broken or
-    abandoned."""
+    """waiting, granted, handed_over, released, timed_out, failed, at_risk, lost, skipped, broken,
+    abandoned or detached."""
     name: str
     backend: str
     mode: Mode = Mode.EXCLUSIVE
@@ -251,3 +307,6 @@ class Event(NamedTuple):
     holder: str = ""
     """The thread or task of this process that has or had it; with `timed_out`, where one of this
     process has it."""
+    contended: bool | None = None
+    """With granted, handed_over, timed_out and failed: whether the caller had to wait. Then its
+    `waiting` came before; and after every `waiting` comes one of these."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from locknut.core.values import Event
+from locknut.core.values import Event, RenewalReport
 from locknut.faces import log_lines
 from locknut.faces.hints import Way
 
@@ -23,6 +23,8 @@ _LEVELS = {
     "granted": _DEBUG,
     "handed_over": _DEBUG,
     "released": _DEBUG,
+    "detached": _DEBUG,
+    "failed": _DEBUG,  # its caller gets the error
     "timed_out": _INFO,
     "at_risk": _WARNING,
     "skipped": _WARNING,
@@ -58,12 +60,56 @@ def _enabled_if_imported(level: int) -> bool:
 _enabled: Callable[[int], bool] = _enabled_if_imported
 
 
+def log_raised(what: str) -> None:
+    """Log the exception of a callback of the user's, which must not stop anything of ours."""
+    _log().exception("%s raised", what)
+
+
+class CommandReport(NamedTuple):
+    """One command to an engine: what it was, how long it took, and what it raised."""
+
+    backend: str
+    command: str
+    seconds: float
+    error: BaseException | None = None
+
+
+class Sink(Protocol):
+    """Where measurements go."""
+
+    def observer(self) -> Observer:
+        """Make an observer for one Locks more."""
+
+
+class Observer(Protocol):
+    """What measures one Locks. It is called from any thread and must be quick: the keeper and the
+    callers do not go on before.
+    """
+
+    @property
+    def sink(self) -> Sink:
+        """What made it."""
+
+    def on_event(self, event: Event) -> object: ...
+
+    def on_renewal(self, report: RenewalReport) -> object: ...
+
+    def on_command(self, report: CommandReport) -> object: ...
+
+    def stop(self) -> None:
+        """Nothing more is reported."""
+
+
 class EventHub:
     """Takes the events of one Locks to its listeners and to the log."""
 
     def __init__(self, way: Way = Way("")) -> None:  # noqa: B008  # a tuple
         self.way = way
         self.listeners: list[Callable[[Event], object]] = []
+        self.observers: tuple[Observer, ...] = ()
+        """Those that measure; their `on_event` is one of the listeners."""
+        self.measured = False
+        self._records: Callable[[Event], object] | None = None
 
     def wants(self, kind: str, waited: float = 0.0) -> bool:
         if self.listeners:
@@ -76,7 +122,7 @@ class EventHub:
             try:
                 listener(event)
             except Exception:  # noqa: BLE001  # it is logged
-                _log().exception("a listener for lock events raised")
+                log_raised("a listener for lock events")
         level = _level(event.kind, event.waited or 0.0)
         if _enabled(level):
             facts = {
@@ -84,6 +130,48 @@ class EventHub:
             }
             said = (event.name, event.backend, log_lines.rest(event, self.way))
             _log().log(level, log_lines.message(event), *said, extra={"locknut": facts})
+
+    def renewal(self, report: RenewalReport) -> None:
+        for observer in self.observers:
+            self._tell(observer.on_renewal, report)
+
+    def command(self, report: CommandReport) -> None:
+        """Take in how long the engine took for a command, on the thread that sent it."""
+        for observer in self.observers:
+            self._tell(observer.on_command, report)
+
+    def _tell(self, told: Callable[[Any], object], report: Any) -> None:
+        try:
+            told(report)
+        except Exception:  # noqa: BLE001  # it is logged: metrics never harm a lock
+            _log().exception("an observer of locks raised")
+
+    def observe(self, sink: Sink) -> None:
+        """Report everything to an observer of this sink from now on; but never twice."""
+        if all(each.sink is not sink for each in self.observers):
+            observer = sink.observer()
+            self.listeners.append(observer.on_event)
+            self.observers = (*self.observers, observer)
+            self.measured = True
+
+    def unobserve(self, sink: Sink) -> None:
+        for observer in self.observers:
+            if observer.sink is sink:
+                self.listeners.remove(observer.on_event)
+                self.observers = tuple(each for each in self.observers if each is not observer)
+                self.measured = bool(self.observers)
+                observer.stop()
+
+    def record(self, record: Callable[[Event], object]) -> None:
+        """Let the history have every event; in a forked child, another one than in the parent."""
+        if self._records is not None:
+            self.listeners.remove(self._records)
+        self._records = record
+        self.listeners.append(record)
+
+    def no_history(self, error: Exception) -> None:
+        """Report that the history cannot be written. It is tried again, and nothing else fails."""
+        _log().warning("history cannot be written at %s: %s", self.way.place, error)
 
     def add(self, listener: Callable[[Event], object]) -> Callable[[], None]:
         """Call `listener` with every event from now on. Return a function that ends this."""

@@ -19,8 +19,8 @@ from locknut.faces.misuse import made_by
 from locknut.faces.options import OnLost, checked_on_lost, timed_out
 
 if TYPE_CHECKING:
+    from locknut.core.callers import Caller
     from locknut.core.client import Client
-    from locknut.core.holding import Caller
     from locknut.core.lock_request import LockOptions
     from locknut.core.ports import Runtime
 
@@ -83,9 +83,12 @@ class LockBase(pickling.Named):
         lease = None if caller is None else caller.get(self._request.slot)
         if isinstance(lease, list):
             lease = lease[-1] if lease else None
-        if lease is not None and lease.mode is not self._request.options.mode:
-            lease = lease._inner
-        return lease
+        if lease is None:
+            return None
+        hold, mode = lease._hold, self._request.options.mode
+        if hold.claim.mode is mode and hold.options.mode is mode and lease._outer is None:
+            return lease  # as a rule, and without a call of its property
+        return lease if lease.mode is mode else lease._inner
 
     @property
     def held(self) -> bool:

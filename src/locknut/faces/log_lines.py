@@ -15,6 +15,8 @@ _BEGINS = {
     "granted": "granted %r on %s%s",
     "handed_over": "handed over %r on %s%s",
     "released": "released %r on %s%s",
+    "detached": "detached %r on %s%s",
+    "failed": "failed to acquire %r on %s%s",
     "timed_out": "gave up %r on %s%s",
     "at_risk": "at risk: %r on %s%s",
     "skipped": "skipped %r on %s%s",

@@ -92,7 +92,8 @@ def answered(function: Callable[P, R]) -> Callable[P, R]:
 
 def answering(kind: type[T]) -> type[T]:
     """Return the class; its methods that make locks are `answered`."""
-    for name in ("lock", "rwlock", "semaphore", "all", "locked"):
+    makers = ("lock", "rwlock", "semaphore", "all", "locked", "once", "election")
+    for name in (*makers, "barrier", "latch"):
         setattr(kind, name, answered(getattr(kind, name)))
     return kind
 

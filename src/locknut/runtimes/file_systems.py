@@ -26,12 +26,19 @@ _NETWORK: Final = {
     0x786F4256: "vboxsf",
 }
 
+_OVERLAY: Final = 0x794C7630
+
 
 def network_kind(fd: int) -> str | None:
     """The name of the network file system that an open file or directory is on; None: on none that
     is known.
     """
     return _NETWORK.get(_kind(fd)) if sys.platform.startswith("linux") else None
+
+
+def is_overlay(fd: int) -> bool:
+    """Whether it is in the layers that a container's file system is made of."""
+    return sys.platform.startswith("linux") and _kind(fd) == _OVERLAY
 
 
 def _kind(fd: int) -> int:

@@ -35,6 +35,8 @@ class InlineFuture(cpython.TaskFuture):
         if not self._done:
             _mark(self, True)
             yield self
+        if self._done and self._error is None:  # as `result`, in place
+            return self._result
         return self.result()
 
     def set_result(self, result: Any) -> None:

@@ -26,11 +26,11 @@ from contextlib import suppress
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from locknut.core.holding import Caller, nobody
+from locknut.core.callers import Caller, nobody
 from locknut.errors import ConfigurationError
 from locknut.runtimes.cpython import asks_for_loop
 from locknut.runtimes.shield import Behind, finish
-from locknut.runtimes.threads import Aside, BaseRuntime
+from locknut.runtimes.threads import Aside, BaseRuntime, new_party
 
 if TYPE_CHECKING:
     from locknut.core.ports import Sender
@@ -48,7 +48,7 @@ def _caller_of(task: asyncio.Task[Any]) -> Caller:
     try:
         caller: Caller = task._locknut  # type: ignore[attr-defined]  # put there below
     except AttributeError:
-        caller = Caller(f"task {task.get_name()}", weakref.ref(task))
+        caller = Caller(f"task {task.get_name()}", weakref.ref(task), new_party)
         task._locknut = caller  # type: ignore[attr-defined]
         _owners.add(task)
     return caller
@@ -119,7 +119,7 @@ class LoopRuntime(BaseRuntime):
         self._aside = Aside()
         self._behind: Behind = set()
         self._running: set[asyncio.Future[Any]] = set()
-        self.outside = Caller("outside of any task")
+        self.outside = Caller("outside of any task", new_party=new_party)
         """Keeps what was acquired for code that no task of this loop runs, until it is released."""
 
     @property

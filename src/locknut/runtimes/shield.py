@@ -147,7 +147,7 @@ def _finish_in_place(  # noqa: C901, PLR0912, PLR0915  # one path, and each call
             left = shield.late and step is not None
     except StopIteration as done:
         result: T = done.value
-        if not shield.cancelled():
+        if shield.message is None or not shield.cancelled():
             return result
     except (Exception, asyncio.CancelledError):
         if not shield.cancelled():

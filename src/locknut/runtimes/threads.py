@@ -10,15 +10,43 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from locknut.core.holding import Caller
+from locknut.core import callers
+from locknut.core.callers import Caller
 from locknut.errors import BlockingInLoopWarning
 from locknut.runtimes import clock, cpython
 from locknut.runtimes.deadlines import current, within
 
+if "gevent.monkey" in sys.modules:  # it has to come first, and few programs have it
+    from locknut.runtimes.greenlets import pass_on
+else:
+
+    def pass_on(interrupt: BaseException, /) -> bool:  # noqa: ARG001  # nobody to pass it on to
+        """Threads are no greenlets here."""
+        return False
+
+
 T = TypeVar("T")
 _local = threading.local()
+
+
+class PartyIds:
+    """Makes identities of threads and tasks; those of a forked child are not its parent's."""
+
+    def __init__(self) -> None:
+        self.forked()
+
+    def forked(self) -> None:
+        self._process = callers.process_id(os.urandom(callers.PROCESS))
+        self._serials = count(1)
+
+    def __call__(self) -> str:
+        return f"{self._process}.{next(self._serials)}"
+
+
+new_party = PartyIds()
 _DONE: Final = object()
 _STALLED: Final = (
     "a blocking lock waits in a thread that runs an asyncio event loop: all tasks of the loop "
@@ -92,33 +120,61 @@ class Guard(_thread.RLock):  # type: ignore[misc]  # final in typeshed alone
 
 
 class Aside:
-    """Runs users' callbacks one after the other, on a thread that ends when none are left."""
+    """Runs users' callbacks one after the other, on a thread that ends when none are left.
+
+    A callback may end its thread (`sys.exit()`), and so may others: then another one goes on.
+    """
 
     def __init__(self) -> None:
         self._calls: deque[Callable[[], object]] = deque()
-        self._mutex = threading.RLock()  # a finalizer may come back in; no step minds
-        self._busy = False
+        self._mutex = Guard()  # a finalizer may come back in; no step minds
+        self._worker: object = None
+        """Stands for the thread that runs them, if there is one."""
 
     def __call__(self, call: Callable[[], object]) -> None:
-        with self._mutex:
-            self._calls.append(call)
-            if self._busy:
-                return
-            self._busy = True
-        threading.Thread(target=self._work, name="locknut-callbacks", daemon=True).start()
+        self._calls.append(call)
+        self._begin()
 
-    def _work(self) -> None:
-        while True:
+    def _begin(self) -> None:
+        worker = object()
+        try:
             with self._mutex:
-                if not self._calls:
-                    self._busy = False
+                if self._worker is not None or not self._calls:
                     return
-                call = self._calls.popleft()
-            try:
-                call()
-            except Exception:  # noqa: BLE001  # a user's callback must not stop the others
-                caught = (*sys.exc_info(), threading.current_thread())
-                threading.excepthook(threading.ExceptHookArgs(caught))
+                self._worker = worker
+            cpython.UnawaitedThread(
+                target=self._work, args=(worker,), name="locknut-callbacks", daemon=True
+            ).start()
+        except BaseException:  # no thread to be had, or interrupted: the next call tries again
+            self._end(worker)
+            raise
+
+    def _end(self, worker: object) -> None:
+        with self._mutex:
+            if self._worker is worker:
+                self._worker = None
+
+    def _work(self, worker: object) -> None:
+        try:
+            while (call := self._next(worker)) is not None:
+                try:
+                    call()
+                except Exception:  # noqa: BLE001  # a user's callback must not stop the others
+                    caught = (*sys.exc_info(), threading.current_thread())
+                    threading.excepthook(threading.ExceptHookArgs(caught))
+        except BaseException as error:
+            self._end(worker)
+            self._begin()
+            if not isinstance(error, KeyboardInterrupt) or not pass_on(error):
+                raise
+
+    def _next(self, worker: object) -> Callable[[], object] | None:
+        """What this thread does next; None if that is another's affair, or there is nothing."""
+        with self._mutex:
+            if self._worker is worker and self._calls:
+                return self._calls.popleft()
+            self._end(worker)
+        return None
 
 
 class BaseRuntime:
@@ -183,7 +239,8 @@ class ThreadRuntime(BaseRuntime):
         try:
             caller: Caller = _local.caller
         except AttributeError:
-            caller = _local.caller = Caller(f"thread {threading.current_thread().name}")
+            who = f"thread {threading.current_thread().name}"
+            caller = _local.caller = Caller(who, new_party=new_party)
         return caller
 
     def alive(self, caller: Caller | None) -> bool:
@@ -213,17 +270,22 @@ def _frames_of_ours() -> int:
 
 def _keep(work: Coroutine[Any, Any, None]) -> None:
     """Run it, unless its starter was interrupted right then (Ctrl-C) and closed it again."""
-    if getattr(work, "cr_frame", work) is not None:
+    if getattr(work, "cr_frame", work) is None:
+        return
+    try:
         run(work)
+    except (KeyboardInterrupt, SystemExit) as error:  # no code of users runs here: a signal's
+        if not pass_on(error):
+            raise
 
 
-def start(work: Coroutine[Any, Any, None]) -> threading.Thread:
-    """Run the keeper on a thread of its own.
+def start(work: Coroutine[Any, Any, None], name: str = "locknut-keeper") -> threading.Thread:
+    """Run the keeper, or the recorder, on a thread of its own.
 
     While the interpreter exits there may be none to be had (CPython 3.12 on). A lock that an exit
     handler takes is then not renewed: its lease counts for its ttl.
     """
-    thread = cpython.UnawaitedThread(target=_keep, args=(work,), name="locknut-keeper", daemon=True)
+    thread = cpython.UnawaitedThread(target=_keep, args=(work,), name=name, daemon=True)
     try:
         thread.start()
     except RuntimeError:

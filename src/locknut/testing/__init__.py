@@ -1,4 +1,5 @@
-"""Tools for tests: fake locks, a conformance suite for engines, and a proxy that injects faults.
+"""Tools for tests: fake locks, a check of the order in which locks are taken, a conformance suite
+for engines, and a proxy that injects faults.
 
 Each tool is imported when it is first used, because pytest imports this package in every run.
 """
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from locknut.testing.fake_clock import Clock
     from locknut.testing.fake_engines import SomebodyElse
     from locknut.testing.fakes import FakeLocks, fake_locks
+    from locknut.testing.order_of_locks import LockOrderError, lock_order
     from locknut.testing.proxy import FaultProxy
 
 _HOMES = {
@@ -20,11 +22,22 @@ _HOMES = {
     "Conformance": "conformance",
     "FakeLocks": "fakes",
     "FaultProxy": "proxy",
+    "LockOrderError": "order_of_locks",
     "SomebodyElse": "fake_engines",
     "fake_locks": "fakes",
+    "lock_order": "order_of_locks",
 }
 
-__all__ = ["Clock", "Conformance", "FakeLocks", "FaultProxy", "SomebodyElse", "fake_locks"]
+__all__ = [
+    "Clock",
+    "Conformance",
+    "FakeLocks",
+    "FaultProxy",
+    "LockOrderError",
+    "SomebodyElse",
+    "fake_locks",
+    "lock_order",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -40,6 +40,7 @@ class Double:
         self._identity = Client.__new__(Client)
         self._identity.__dict__ = self._before
         self._hand_to(self._identity)
+        self._pause_history(paused=True)
         kept = {name: self._before[name] for name in KEPT}
         client.__dict__ = {**vars(self._made()), **kept}
         client.keeper.client = client
@@ -62,6 +63,11 @@ class Double:
             cohort=before.cohort,
             id=before.id,
         )
+
+    def _pause_history(self, *, paused: bool) -> None:
+        """The listeners stay; what happens to fakes is not written into a real engine."""
+        if self._before["recorder"] is not None:
+            self._before["recorder"].paused = paused
 
     def _hand_to(self, client: Client) -> None:
         """Keeper and leases from before belong to this one."""
@@ -99,6 +105,7 @@ class Double:
             losing.end_leases(hold, State.RELEASED)  # or their end would be told to the real one
         self.client.__dict__ = self._before
         self._hand_to(self.client)
+        self._pause_history(paused=False)
 
 
 def _refuse_waiting(client: Client) -> None:

@@ -21,9 +21,13 @@ class LoopThread:
         self._waiting: list[tuple[Callable[[], bool], Future[None]]] = []
         self._thread.start()
 
+    @property
+    def closed(self) -> bool:
+        return self._loop.is_closed()
+
     def close(self) -> None:
         """End the thread; a second time does nothing."""
-        if self._loop.is_closed():
+        if self.closed:
             return
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(PATIENCE)

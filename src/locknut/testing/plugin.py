@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from locknut.testing.fake_clock import Clock
     from locknut.testing.fake_engines import SomebodyElse
     from locknut.testing.fakes import FakeLocks
+    from locknut.testing.order_of_locks import LockOrder
 
 pytest.register_assert_rewrite("locknut.testing.conformance")
 
@@ -53,6 +54,15 @@ def locknut_fakes(request: pytest.FixtureRequest) -> Iterator[FakeLocks]:
 
     with fake_locks() as fakes:
         yield fakes
+
+
+@pytest.fixture
+def locknut_lock_order() -> Iterator[LockOrder]:
+    """Fail the test if it takes locks in orders that can deadlock. Locks stay real or fake."""
+    from locknut.testing.order_of_locks import lock_order
+
+    with lock_order() as order:
+        yield order
 
 
 @pytest.fixture

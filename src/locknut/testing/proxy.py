@@ -18,11 +18,13 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Self
 
 from locknut.testing.flow import Flow, Rule, Switch
 from locknut.testing.loop_thread import PATIENCE, LoopThread
 
+BACKLOG = 100
 REMEMBERED = 64
 """So many ended connections can still be searched for what they carried."""
 
@@ -69,9 +71,12 @@ class Way(Switch):
 class Connection:
     """One client's connection, which can be treated apart from the others."""
 
-    def __init__(self, proxy: FaultProxy, client: asyncio.StreamWriter) -> None:
+    def __init__(self, proxy: FaultProxy, client: socket.socket) -> None:
         self._proxy = proxy
-        self._writers = [client]
+        self._client = client
+        self._writers: list[asyncio.StreamWriter] = []
+        """To the client, and to the server; none in the first moments."""
+        self._reset = False
         self._requests = Flow(proxy.requests.rule, self._finish)
         self._replies = Flow(proxy.replies.rule, self._finish)
         self.requests = Way(proxy, lambda: [self._requests], "requests")
@@ -87,6 +92,7 @@ class Connection:
 
     def _abort(self, *, reset: bool = False) -> None:
         """Now, also where one end has stopped reading."""
+        self._reset = reset
         for writer in self._writers:
             if reset and not writer.is_closing():
                 bare: socket.socket = writer.get_extra_info("socket")
@@ -101,8 +107,16 @@ class Connection:
         for flow in (self._requests, self._replies):
             flow.end()
 
-    async def _serve(self, client: asyncio.StreamReader) -> None:
+    async def _serve(self) -> None:
         """Until both ends are done, or it is cut."""
+        try:
+            client, writer = await asyncio.open_connection(sock=self._client)
+        except OSError:  # it has hung up again
+            return
+        self._writers.append(writer)
+        if not self.open:  # cut before we had a writer to cut
+            self._abort(reset=self._reset)
+            return
         async with asyncio.TaskGroup() as group:
             group.create_task(self._listen(client, self._requests))
             try:
@@ -151,15 +165,14 @@ class FaultProxy:
         self.replies = Way(self, lambda: [one._replies for one in self._known()], "replies")
         self._open: dict[Connection, asyncio.Task[None]] = {}
         self._ended: deque[Connection] = deque(maxlen=REMEMBERED)
-        self._listener: asyncio.Server | None = None
+        self._listener: socket.socket | None = None
         self._loop = LoopThread("fault-proxy")
         self._loop.run(self._listen())
 
     def close(self) -> None:
         """Cut every connection and stop listening. A second call does nothing."""
-        if self._listener:
+        if not self._loop.closed:
             self._loop.run(self._end())
-        self._listener = None
         self._loop.close()
 
     def __enter__(self) -> Self:
@@ -171,12 +184,18 @@ class FaultProxy:
     @property
     def connections(self) -> list[Connection]:
         """The connections that are open now, oldest first."""
-        return self._loop.call(lambda: list(self._open))
+
+        def accepted() -> list[Connection]:
+            self._accept()
+            return list(self._open)
+
+        return self._loop.call(accepted)
 
     def cut(self, *, reset: bool = False) -> None:
         """Cut every connection that is open now. New ones are accepted."""
 
         def abort() -> None:
+            self._accept()
             for connection in self._open:
                 connection._abort(reset=reset)
 
@@ -210,10 +229,14 @@ class FaultProxy:
     # Inside the loop.
 
     async def _listen(self) -> None:
-        if self._listener and self._listener.is_serving():
-            return
-        self._listener = await asyncio.start_server(self._accept, self.host, self.port)
-        self.port = self._listener.sockets[0].getsockname()[1]
+        """By a socket of our own: a server of asyncio keeps what it has just accepted to itself for
+        some turns of the loop, and nobody could cut it then.
+        """
+        if self._listener is None:
+            self._listener = socket.create_server((self.host, self.port), backlog=BACKLOG)
+            self._listener.setblocking(False)
+            self.port = self._listener.getsockname()[1]
+            asyncio.get_running_loop().add_reader(self._listener, self._accept)
 
     async def _end(self) -> None:
         self._stop_listening()
@@ -224,18 +247,31 @@ class FaultProxy:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _stop_listening(self) -> None:
-        if self._listener:
+        self._accept()
+        if self._listener is not None:
+            asyncio.get_running_loop().remove_reader(self._listener)
             self._listener.close()
+            self._listener = None
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = Connection(self, writer)
-        task = asyncio.create_task(connection._serve(reader))
-        self._open[connection] = task
-        task.add_done_callback(lambda _: self._forget(connection))
-        self.accepted += 1
+    def _accept(self) -> None:
+        """Every client that has connected by now."""
+        while self._listener is not None:
+            try:
+                client, _ = self._listener.accept()
+            except BlockingIOError:
+                break
+            except ConnectionAbortedError:  # that one has hung up again
+                continue
+            connection = Connection(self, client)
+            task = asyncio.create_task(connection._serve())
+            self._open[connection] = task
+            task.add_done_callback(partial(self._forget, connection))
+            self.accepted += 1
         self._loop.tell()
 
-    def _forget(self, connection: Connection) -> None:
+    def _forget(self, connection: Connection, _: object) -> None:
+        if not connection._writers:  # its task was cancelled before it had begun
+            connection._client.close()
         del self._open[connection]
         self._ended.append(connection)
 

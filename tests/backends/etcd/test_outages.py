@@ -31,11 +31,6 @@ HOLDS = 40
 def proxy(etcd_server: EtcdServer) -> Iterator[FaultProxy]:
     with FaultProxy((etcd_server.host, etcd_server.port)) as made:
         yield made
-        # One that a client gave up while it was made is accepted all the same, and ends: a proxy
-        # that is closed in that moment would leave it open.
-        for _ in range(3):
-            eventually(lambda: not made.connections, "everybody has hung up")
-            time.sleep(0.02)
 
 
 def through(proxy: FaultProxy, path: str, session: float = SESSION) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from locknut.backends.etcd.backend import EtcdBackend
 from locknut.core.values import Broken, Busy, Granted, Mode, Renewal
 from locknut.drivers.etcd.requests import Delete
+from locknut.errors import BackendUnavailable
 from locknut.runtimes.threads import ThreadRuntime, run
 from tests.backends.etcd.conftest import claim
 from tests.backends.etcd.local_engine import LocalCluster, LocalEngine
@@ -78,6 +81,33 @@ def test_an_attach_that_was_done_is_put_back(cluster: LocalCluster) -> None:
     run(other.undo_attach(given_up, held._replace(ttl=30.0)))
     assert run(other.renew([given_up])) == [Renewal.LOST]
     assert run(port.attach(held, after)) is not None
+
+
+def test_a_detach_in_doubt_is_given_back_even_after_our_lease_has_ended(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody was given the text, and the detached key has a lease of its own: it stayed for all of
+    the time that was asked for it.
+    """
+    port, other, held = backend(cluster), backend(cluster), claim()
+    run(port.attempt(held, 0.0))
+    real = port.transact
+
+    async def done(*transaction: Any) -> Any:
+        await real(*transaction)
+        raise BackendUnavailable("the answer is lost")
+
+    async def unreachable(*_: Any) -> Any:
+        raise BackendUnavailable("no way to it")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(port, "transact", done)
+        patched.setattr(port.link, "revoke", unreachable)
+        with pytest.raises(BackendUnavailable):
+            run(port.detach(held, 3600.0))
+    cluster.store.revoke(port.shared.id)
+    run(port.release(held, outcome_unknown=True))
+    assert isinstance(run(other.attempt(claim(waits=False), 0.0)), Granted)
 
 
 def test_a_detached_hold_does_not_go_with_the_lease_of_its_locks(cluster: LocalCluster) -> None:

@@ -1,4 +1,4 @@
-"""Beside the real filelock: what docs/migrating.md says of both is so, line by line."""
+"""Beside the real filelock: what docs/migrating/files.md says of both is so, line by line."""
 
 from __future__ import annotations
 

@@ -180,7 +180,13 @@ def test_a_stopped_holder_keeps_its_lock(backend: FileBackend, child: Start) -> 
 def test_a_program_started_by_the_holder_inherits_nothing(backend: FileBackend) -> None:
     held, wanted = claim(), claim()
     take(backend, held)
-    with subprocess.Popen(["sleep", "60"], close_fds=False) as program:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(["cat"], stdin=pipe, stdout=pipe, close_fds=False) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        program.stdin.write(b"awake?\n")
+        program.stdin.flush()
+        program.stdout.readline()  # while it starts, it opens libraries and closes them again
         links = [
             os.readlink(f"/proc/{program.pid}/fd/{fd}")
             for fd in os.listdir(f"/proc/{program.pid}/fd")

@@ -62,3 +62,18 @@ def test_closing_takes_no_longer_with_many_holds(own_server: MemcachedServer) ->
     took = time.monotonic() - began
     own_server.cont()
     assert took < 8.0, "close() waits for one answer, not for fifty"
+
+
+def test_closing_on_a_loop_takes_no_longer_with_many_holds(own_server: MemcachedServer) -> None:
+    async def story() -> float:
+        locks = aio.connect(own_server.url)
+        held = [await locks.lock(f"x{n}", timeout=30).acquire() for n in range(50)]
+        assert all(held)
+        own_server.stop()
+        began = time.monotonic()
+        await locks.close()
+        took = time.monotonic() - began
+        own_server.cont()
+        return took
+
+    assert asyncio.run(story()) < 8.0, "close() waits for one answer, not for fifty"

@@ -76,6 +76,27 @@ def test_a_renewal_that_comes_late_extends_nobody_elses_hold(
     run(two.close())
 
 
+def test_giving_up_an_attach_keeps_the_end_of_the_detached_hold(
+    memcached_server: MemcachedServer,
+) -> None:
+    """However late that command comes: it names the moment, not what was left when it was made."""
+    locks, mine, other = port(memcached_server.url), claim("left"), claim("left")
+    run(locks.attempt(mine, 0.0))
+    assert run(locks.detach(mine, 20.0))
+    key = key_of("t:left")
+    detached, _ = run(locks._look(key))
+    run(locks.release(other, outcome_unknown=True))
+    barred, _ = run(locks._look(key))
+    assert detached is not None
+    assert barred is not None
+    assert barred.barred == (other.id,)
+    assert (barred.end, barred.claim_id) == (detached.end, mine.id)
+    sent = recipe.replace(key, barred.cas, recipe.kept(barred, claim("left").id), barred.end)
+    assert b" T%d " % detached.end in sent
+    assert detached.end > 30 * 86400, "more than 30 days is a moment for a memcached"
+    run(locks.close())
+
+
 def test_an_answer_that_was_lost_is_asked_for_again_and_gives_the_same_number(
     memcached_server: MemcachedServer,
 ) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
+import pymysql
 import pytest
 
 import locknut
@@ -68,6 +70,43 @@ def table(database: Database, options: str = "") -> MySqlTable:
     """The statements alone, in the blocking colour."""
     engine = open_url(parse(database.url + options))
     return MySqlTable(BlockingConnection(engine._pool()), engine._statements)
+
+
+@contextmanager
+def full(database: Database, ours: int = 0) -> Iterator[None]:
+    """As long as the server has no connection left, for `ours` are open.
+
+    What others have closed ends late, and then there is a place. So those are taken as well, until
+    nobody else is connected; the administrator stays, or there would be one more.
+    """
+    taken: list[Any] = []
+
+    def refused() -> bool:
+        try:
+            while True:
+                taken.append(stranger_of(database, user=database.user, password=database.password))
+        except pymysql.err.OperationalError as error:
+            return bool(error.args[0] == 1040)
+
+    with closing(stranger_of(database)) as admin, admin.cursor() as asking:
+
+        def ask(sql: str) -> Any:
+            asking.execute(sql)
+            return asking.fetchall()
+
+        others = (
+            "SELECT COUNT(*) FROM information_schema.processlist "
+            "WHERE id <> CONNECTION_ID() AND user NOT IN ('system user', 'event_scheduler')"
+        )
+        ((limit,),) = ask("SELECT @@GLOBAL.max_connections")
+        ask("SET GLOBAL max_connections = 10")
+        try:
+            eventually(lambda: refused() and ask(others) == ((len(taken) + ours,),), "never full")
+            yield
+        finally:
+            for each in taken:
+                each.close()
+            ask(f"SET GLOBAL max_connections = {limit}")
 
 
 def stranger_of(database: Database, **settings: Any) -> Any:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import locknut
 from locknut import aio
+from locknut.backends.sql.mysql.bell_ringer import BellRinger
 from tests.backends.mysql.conftest import PATIENCE, acquired, eventually, in_thread
 from tests.servers.databases import Database
 
@@ -24,7 +27,7 @@ def hung(database: Database) -> list[int]:
 
 def bell_of(database: Database) -> str:
     """That of the holder."""
-    ((holder,),) = database.ask("SELECT LEFT(holders, 32) FROM locknut_locks WHERE holders <> ''")
+    ((holder,),) = database.ask("SELECT LEFT(holders, 12) FROM locknut_locks WHERE holders <> ''")
     return f"locknut:{holder}"
 
 
@@ -195,3 +198,21 @@ def test_a_broken_lock_is_taken_within_a_second_or_so(database: Database) -> Non
     assert got is not None
     for each in (two, three, one):
         each.close()
+
+
+def test_a_bell_that_its_thread_frees_this_moment_is_not_lent() -> None:
+    """The release goes its usual way then; it raised KeyError."""
+    settings: Any = None
+    session: Any = SimpleNamespace(waits=False, alive=lambda: True)
+    ringer = BellRinger(settings)
+    ringer.sessions.append(session)
+    ringer.where["x"] = session
+
+    def alive() -> bool:
+        ringer.where.pop("x")  # as `free` does, on the ringer's own thread
+        return True
+
+    session.alive = alive
+    assert ringer.lend("x") is None
+    assert ringer.sessions == [session]
+    assert not ringer.lent

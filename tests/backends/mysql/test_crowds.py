@@ -25,7 +25,7 @@ def test_100_processes_wait(kind: str, tmp_path: Path) -> None:
 
     def child() -> None:
         with locknut.connect(f"{database.url}?timeout=30s") as own:
-            lease = own.lock("x", timeout=50, ttl=60).acquire()
+            lease = own.lock("x", timeout=200, ttl=60).acquire()
             assert lease is not None
             with log.open("a") as lines:
                 lines.write(f"{lease.fence} {os.getpid()}\n")

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import suppress
 from typing import cast
 
-import pymysql
 import pytest
 
 import locknut
 from locknut import aio
 from locknut.backends.sql.hold_records import number_of
+from locknut.backends.sql.mysql.engine import open_url
 from locknut.backends.sql.table_port import US, Seen, Take
 from locknut.errors import BackendUnavailable, ConfigurationError
 from locknut.runtimes.threads import run
-from tests.backends.mysql.conftest import acquired, eventually, in_thread, stranger_of, table
+from locknut.urls import parse
+from tests.backends.mysql.conftest import acquired, eventually, full, in_thread, stranger_of, table
 from tests.servers.databases import Database
 
 pytestmark = pytest.mark.faults
@@ -179,24 +179,47 @@ def _outcome(locks: locknut.Locks) -> str:
     return "acquired"
 
 
+@pytest.mark.usefixtures("patient_callers")
 def test_the_server_has_no_connection_left(database: Database) -> None:
-    server = database.server
-    ((limit,),) = server.ask("SELECT @@GLOBAL.max_connections")
-    server.ask("SET GLOBAL max_connections = 10")
-    taken = []
-    try:
-        with suppress(pymysql.err.OperationalError):
-            while True:
-                taken.append(stranger_of(database, user=database.user, password=database.password))
-        with (
-            locknut.connect(database.url) as locks,
-            pytest.raises(BackendUnavailable, match="no connection left"),
-        ):
-            locks.lock("x").acquire(blocking=False)
-    finally:
-        for each in taken:
-            each.close()
-        server.ask(f"SET GLOBAL max_connections = {limit}")
+    with (
+        full(database),
+        locknut.connect(database.url) as locks,
+        pytest.raises(BackendUnavailable, match="no connection left"),
+    ):
+        locks.lock("x").acquire(blocking=False)
+
+
+def test_on_a_full_server_the_connections_that_are_open_serve_all_in_turn(
+    database: Database,
+) -> None:
+    pool = open_url(parse(f"{database.url}?timeout=30s"))._pool()
+    pool.ask(["SELECT 1"])
+    with full(database, ours=1):
+        busy = in_thread(lambda: pool.ask(["SELECT SLEEP(1)"]))
+        eventually(lambda: bool(pool._lent), "it is not in use")
+        others = [in_thread(lambda: pool.ask(["SELECT 2"])) for _ in range(3)]
+        assert [each() for each in others] == [[[((2,),)]]] * 3
+        assert busy() == [[((0,),)]]
+    pool.close()
+
+
+@pytest.mark.usefixtures("patient_callers")
+def test_nobody_waits_for_a_connection_that_it_uses_itself(database: Database) -> None:
+    """Code of others may run in the middle of a command, a destructor say."""
+    pool = open_url(parse(f"{database.url}?timeout=30s"))._pool()
+    pool.ask(["SELECT 1"])
+    told: list[str] = []
+
+    def in_the_middle(_answers: object) -> bool:
+        with pytest.raises(BackendUnavailable, match="no connection left") as raised:
+            pool.ask(["SELECT 2"])
+        told.append(str(raised.value))
+        return True
+
+    with full(database, ours=1):
+        assert pool.ask_all(["SELECT 3"], in_the_middle)
+    assert told
+    pool.close()
 
 
 def test_a_loop_is_told_the_same(database: Database) -> None:

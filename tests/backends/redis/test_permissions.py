@@ -77,6 +77,9 @@ async def verbs(port: Any) -> None:
         for each in several:
             assert isinstance(await port.attempt(each, 0.0), Granted)
         assert await port.release_all(several) == [True, True]
+    await port.write_history("t:history:routine", ["x"], 5)
+    assert (await port.read_history("t:history:routine", 5.0)).texts
+    await port.write_history("t:history:routine", [], 0)
     both = [claim("a"), claim("b")]
     if await port.attempt_all(both) is not None:  # in two slots of a cluster, say
         assert await port.release_all(both) == [True, True]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from functools import partial
 
 import pytest
 
+from tests.backends.simulated_engine import worlds_left
 from tests.contracts.sources import ROOT
 from tests.simulation.campaign import main
 from tests.simulation.checker.history import Kind
@@ -23,7 +23,6 @@ from tests.simulation.redlock.node_set import Cluster
 from tests.simulation.redlock.sync import SimBlocking
 from tests.simulation.simulator import Setting, run
 from tests.simulation.sizes import DUEL, FULL, Size
-from tests.simulation.world import World
 
 pytestmark = [
     pytest.mark.redis,
@@ -167,13 +166,9 @@ def test_a_naive_redlock_is_found(name: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_nothing_stays_of_a_world_that_is_over() -> None:
+def test_nothing_stays_of_a_world_that_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """A million of them would not fit."""
-    for seed in range(4):
-        run(seed, Setting(REDLOCK, size=DUEL))
-    for _ in range(3):  # what is collected may leave something to be collected
-        gc.collect()
-    assert not [each for each in gc.get_objects() if type(each) is World]
+    assert not worlds_left(monkeypatch, Setting(REDLOCK, size=DUEL), range(4))
 
 
 def test_the_command_line_runs_it(capsys: pytest.CaptureFixture[str]) -> None:

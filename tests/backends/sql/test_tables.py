@@ -94,6 +94,7 @@ class CountBelieved(SqlTable):
 
 OWN = "instr(char(10) || holders, char(10) || :claim_id || ' ')"
 ENDS = f"substr(holders, {OWN} + length(:claim_id) + 1, 16)"
+PLACE = "instr(char(10) || line, char(10) || :claim_id || ' ')"
 SEARCH = (Phase.explicit, Phase.generate)
 """Any failure will do: it need not be made short. What is rare has an example."""
 MISTAKES = {
@@ -115,7 +116,6 @@ MISTAKES = {
     "a tombstone joins": (":queue AND instr(others, :claim_id) = 0", ":queue"),
     "readers beside anybody": ("(NOT held OR substr(company, 1, 1) = 's')", "1"),
     "owners beside anybody": ("AND substr(company, 2) = :owner", ""),
-    "nobody's beside nobody's": (":owner <> '' AND substr(company, 2)", "substr(company, 2)"),
     "a permit too many": ("< :permits", "<= :permits"),
     "company keeps its mode": ("CASE substr(company, 1, 1) WHEN :mode", "CASE :mode WHEN :mode"),
     "company keeps its owner": ("CASE substr(company, 2) WHEN :owner", "CASE :owner WHEN :owner"),
@@ -131,6 +131,12 @@ MISTAKES = {
         f"AND {OWN} > 0 AND {ENDS} > printf('%016d', :now)\nRETURNING",
         f"AND {OWN} > 0\nRETURNING",
     ),
+    "alone in spite of a holder": ("(holders = '' OR expires <= :now) AND", "1 AND"),
+    "alone, overtakes the line": (f"(line = '' OR {PLACE} = 1)", "1"),
+    "alone, a tombstone is not obeyed": ("OR instr(others, :claim_id) = 0 AND (", "OR 1 AND ("),
+    "alone, joins twice": (f":queue AND {PLACE} = 0 AND ({OWN}", f":queue AND ({OWN}"),
+    "alone, the line is lost": ("CASE WHEN line = '' THEN '' ELSE", "CASE WHEN 1 THEN '' ELSE"),
+    "alone, company stays": ("THEN 'e' ELSE company END", "THEN company ELSE company END"),
     "a swap without looking": ("AND stamp = :known", "AND :known = :known"),
     "pruned while held": ("AND expires < :now - 86400000000", ""),
     "pruned with a number of today": ("AND fence * 32 < :now - 86400000000", ""),
@@ -141,6 +147,7 @@ MISTAKES = {
 
 IDLE = Move("swap", lasting=False, queue=False, age=1, known=1)
 LINED_UP = (Move("take"), Move("take", claim=1), Move("give_back"))
+TWO_WAIT = (Move("take"), Move("take", claim=1), Move("take", claim=2))
 
 
 def _finds(table: SqlTable) -> None:
@@ -150,7 +157,11 @@ def _finds(table: SqlTable) -> None:
     @example(NAMES[:3], [IDLE._replace(text=1, queue=True), Move("prune")])
     @example(NAMES[:3], [IDLE._replace(text=1, queue=True, claim=1), Move("prune")])
     @example(NAMES[:3], [IDLE._replace(text=1, queue=True), Move("take", claim=1)])
+    @example(NAMES[:3], [IDLE._replace(text=1, queue=True), Move("take", claim=1, kind=3)])
     @example(NAMES[:3], [*LINED_UP, Move("take", claim=2, queue=False)])
+    @example(NAMES[:3], [*LINED_UP, Move("take", claim=2, queue=False, kind=3)])
+    @example(NAMES[:3], [*TWO_WAIT, Move("take", claim=2)])
+    @example(NAMES[:3], [*TWO_WAIT, Move("give_back"), Move("take", claim=1)])
     @given(names=_names, do=moves())
     def search(names: tuple[str, ...], do: list[Move]) -> None:
         compare(table, lambda: next(_unused), names, do)

@@ -10,6 +10,7 @@ import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.retry.RetryOneTime;
@@ -52,6 +53,9 @@ public class Contender {
     private InterProcessLock lock(String kind, String path) {
         if (kind.equals("mutex")) {
             return new InterProcessMutex(client, path);
+        }
+        if (kind.equals("one-permit")) {
+            return new InterProcessSemaphoreMutex(client, path);
         }
         if (kind.startsWith("semaphore")) {
             int permits = Integer.parseInt(kind.substring("semaphore".length()));

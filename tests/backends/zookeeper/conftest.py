@@ -81,10 +81,12 @@ def anywhere(server: ZooKeeperServer) -> str:
 
 
 def children(client: KazooClient, path: str) -> list[str]:
-    """Who stands there, by all that has happened; an empty lock's node may be gone itself."""
-    client.sync(path)
+    """Who stands there, by all that has happened; an empty lock's node may be gone itself. Who
+    looks on may lose its own connection to a server that stood still.
+    """
+    client.retry(client.sync, path)
     try:
-        found: list[str] = client.get_children(path)
+        found: list[str] = client.retry(client.get_children, path)
     except NoNodeError:
         return []
     return found

@@ -192,6 +192,17 @@ def test_permits_are_counted_together(place: Place, curator: Curator) -> None:
     second.release()
 
 
+def test_its_semaphore_mutex_is_a_semaphore_of_one(place: Place, curator: Curator) -> None:
+    locks, path, _ = place
+    with locks.semaphore("x", 1):
+        assert curator.acquire("one-permit", path) == "busy"
+    assert curator.acquire("one-permit", path, LONG) == "acquired"
+    assert locks.semaphore("x", 1).acquire(blocking=False) is None
+    curator.release("one-permit", path)
+    with locks.semaphore("x", 1, timeout=PATIENCE):
+        pass
+
+
 def _held_and_wanted(locks: locknut.Locks) -> tuple[int, int]:
     found = locks.info("x")
     return len(found.holders), len(found.waiters)

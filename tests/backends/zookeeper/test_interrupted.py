@@ -193,6 +193,33 @@ def test_an_attach_that_failed_leaves_the_text_good(
         assert found[0].fence == lease.fence
 
 
+@pytest.mark.parametrize("session_ends", [False, True])
+@pytest.mark.parametrize("mode", [Mode.EXCLUSIVE, Mode.PERMIT])
+def test_a_detach_in_doubt_is_given_back(
+    port: ZooKeeperBackend, monkeypatch: pytest.MonkeyPatch, mode: Mode, session_ends: bool
+) -> None:
+    """Nobody was given the text, and no session takes the detached node with it: it stayed for all
+    of the time that was asked for it.
+    """
+    mine = claim("x", mode=mode, permits=1)
+    assert isinstance(run(port.attempt(mine, 0.0)), Granted)
+    real = port.all_or_nothing
+
+    async def done(*operations: Any) -> bool:
+        await real(*operations)
+        raise BackendUnavailable("the answer is lost")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(port, "all_or_nothing", done)
+        with pytest.raises(BackendUnavailable):
+            run(port.detach(mine, 3600.0))
+    assert [node.detached for node in node_names.nodes(line(port, mine))] == [True]
+    if session_ends:
+        port.session.epoch += 1
+    run(port.release(mine, outcome_unknown=True))
+    assert line(port, mine) == []
+
+
 def test_a_reader_that_was_a_writer_is_found_by_whoever_releases_it(
     port: ZooKeeperBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:

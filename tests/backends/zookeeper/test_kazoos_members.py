@@ -22,6 +22,7 @@ from locknut.backends import zookeeper
 from locknut.backends.zookeeper.kazoo_client import Client, Handler
 from locknut.backends.zookeeper.kazoo_connection import Connection
 from tests.contracts.sources import ROOT
+from tests.parsing import parse
 
 OF_THE_CLIENT = {
     *("_call", "_child_watchers", "_conn_retry", "_connection", "_data_watchers"),
@@ -55,7 +56,7 @@ def test_no_other_is_used() -> None:
     used = {
         node.attr
         for path in Path(zookeeper.__file__).parent.glob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parse(path.read_text()))
         if isinstance(node, ast.Attribute)
     }
     assert used & private == KNOWN

@@ -15,6 +15,7 @@ from locknut.core import (
     releasing,
     renewing,
 )
+from locknut.core.client import Client
 from tests.simulation.bugs import core, engine
 from tests.simulation.memory.engine import PUSHING, Grants
 from tests.simulation.network import Faults, StoreFaults
@@ -37,6 +38,8 @@ class Bug(NamedTuple):
     sound: Variant = Variant()  # frozen
     """The same without the bug, which must pass the same seeds."""
     size: Size = FULL
+    seeds: int = 0
+    """Within so many it must be found; 0: within as many as most are."""
 
     @property
     def setting(self) -> Setting:
@@ -143,7 +146,7 @@ BUGS: dict[str, Bug] = {
         _SLOW,
     ),
     "grant-from-reply": Bug(
-        Variant(patches=(Patch(acquiring, "lend", core.counted_from_the_reply),)), "a", _SLOW
+        Variant(patches=(Patch(Client, "lend", core.counted_from_the_reply),)), "a", _SLOW
     ),
     "asks-with-a-released-claim": Bug(
         Variant(

@@ -95,10 +95,10 @@ def waits_to_be_revived(expire_if_due: Callable[..., bool]) -> Callable[..., boo
 def counted_from_the_reply(lend: Callable[..., Lent]) -> Callable[..., Lent]:
     """The grant is valid from when we heard of it."""
 
-    def counted(client: Client, request: LockRequest, hold: Hold, *more: Any) -> Lent:  # passed on
+    def counted(client: Client, hold: Hold, *more: Any) -> Lent:  # passed on
         if hold.number == 0:
             hold.confirmed(client.runtime.now())
-        return lend(client, request, hold, *more)
+        return lend(client, hold, *more)
 
     return counted
 
@@ -124,8 +124,8 @@ def notifies_nobody(_: Callable[..., None]) -> Callable[..., None]:
 def same_fence(decide: Callable[..., Waiter | None]) -> Callable[..., Waiter | None]:
     """Handing over does not bump the fence."""
 
-    def decided(client: Client, hold: Hold) -> Waiter | None:
-        heir = decide(client, hold)
+    def decided(client: Client, hold: Hold, lease: LeaseCore) -> Waiter | None:
+        heir = decide(client, hold, lease)
         if heir is not None:
             hold.number -= 1
         return heir
@@ -190,7 +190,7 @@ def believes_the_second_answer(insist: Callable[..., Awaitable[bool]]) -> Callab
         if not found:
             from locknut.core.releasing import _gone  # only this bug needs it
 
-            raise await _gone(client, undo)
+            raise await _gone(client, undo, None)
         return found
 
     return believed

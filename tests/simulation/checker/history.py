@@ -49,6 +49,7 @@ class Kind(enum.StrEnum):
     BROKEN = "broken"
     STEPPED = "stepped"
     BEHIND = "behind"
+    CUT = "cut"
     # The guarded resource.
     ENTERED = "entered"
     READ = "read"

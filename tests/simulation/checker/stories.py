@@ -15,7 +15,7 @@ OUTCOMES = frozenset({Kind.ACQUIRED, Kind.TIMED_OUT, Kind.CANCELLED, Kind.FAILED
 ENDINGS = frozenset({Kind.RELEASE_CALLED, Kind.LOST, Kind.DETACHED, Kind.CRASHED})
 ENGINE = frozenset({Kind.GRANTED, Kind.EXTENDED, Kind.FREED, Kind.WITHDRAWN})
 RESOURCE = frozenset({Kind.ENTERED, Kind.READ, Kind.WROTE, Kind.REFUSED})
-_VOIDING = frozenset({Kind.FORGOT, Kind.BROKEN, Kind.STEPPED, Kind.BEHIND})
+_VOIDING = frozenset({Kind.FORGOT, Kind.BROKEN, Kind.STEPPED, Kind.BEHIND, Kind.CUT})
 _OF_A_STORY = frozenset(
     {
         Kind.CALLED,

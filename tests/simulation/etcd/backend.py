@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from locknut.backends.etcd.backend import CLUSTER, EtcdBackend
 from locknut.backends.etcd.settings import Settings
@@ -18,6 +18,20 @@ from tests.simulation.process import Process, SimRuntime
 
 SESSION_TTL = 3.0
 HOSTS = settings.Settings(tuple(("m", n) for n in range(MEMBERS)))
+
+
+class Closing:
+    """In place of a finalizer, which Python keeps until it is called, and the whole world with it:
+    nobody is collected while a world lasts, and a process that was killed never closes.
+    """
+
+    def __init__(self) -> None:
+        self._closed = False
+
+    def detach(self) -> Self | None:
+        """Something the first time, and then nothing."""
+        closed, self._closed = self._closed, True
+        return None if closed else self
 
 
 class SimEtcd(EtcdBackend):
@@ -37,6 +51,8 @@ class SimEtcd(EtcdBackend):
             )
         first = cluster.world.random.randrange(MEMBERS)
         super().__init__(SimLink(process, cluster, [first]), shared, SimRuntime(process))
+        self._leaving.detach()
+        self._leaving = Closing()  # type: ignore[assignment]
         cluster.backends.append(self)
 
     def _by(self, *claims: Claim, breaks: str = "") -> SimEtcd:

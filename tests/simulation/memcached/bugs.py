@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from locknut.backends.memcached import recipe
 from locknut.backends.memcached.backend import MemcachedBackend
-from locknut.backends.memcached.handles import Instance
+from locknut.backends.memcached.handles import Handle, Instance
 from locknut.backends.memcached.item_keys import key_of
+from locknut.backends.memcached.recipe import Item
 from locknut.core.values import Answer, Busy, Claim, Granted, Renewal, Renewed
 from locknut.drivers.memcached.replies import Reply
 from locknut.drivers.memcached.server_identity import Greeted
@@ -20,6 +22,10 @@ from tests.simulation.memcached.engine import MEMCACHED, PATIENT
 from tests.simulation.memcached.faults import CacheFaults
 from tests.simulation.sizes import BOUT, FULL, Size
 from tests.simulation.variant import Patch, Variant
+
+
+def _life(claim: Claim) -> int:
+    return math.ceil(claim.ttl or 0.0) + recipe.EARLY
 
 
 class DeletesWithoutCas(SimMemcached):
@@ -49,9 +55,17 @@ class RenewsByTouch(SimMemcached):
             if item is None or item.claim_id != claim.id:
                 answers.append(Renewal.LOST)
                 continue
-            await by._server.ask([b"mg %s T%d\r\n" % (key, recipe.lifetime(claim.ttl))])
+            await by._server.ask([b"mg %s T%d\r\n" % (key, _life(claim))])
             answers.append(Renewal.HELD)
         return answers
+
+
+class BarsByWhatIsLeft(SimMemcached):
+    """Who gives up an attach writes the detached hold anew for what was left when it looked."""
+
+    async def _bar(self, claim: Claim, key: bytes, item: Item, handle: Handle) -> bool:
+        left = max(1, int(item.left) + recipe.EARLY)
+        return await self._change(key, handle, recipe.kept(item, claim.id), left) is not None
 
 
 class AddsItsClaim(SimMemcached):
@@ -59,7 +73,7 @@ class AddsItsClaim(SimMemcached):
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:
         by, key = self._by(claim), key_of(claim.key)
-        value, ttl = recipe.claimed(claim), recipe.lifetime(claim.ttl)
+        value, ttl = recipe.claimed(claim), _life(claim)
         add = b"ms %s %d T%d ME c\r\n%s\r\n" % (key, len(value), ttl, value)
         (reply,), server = await by._server.ask([add])
         if reply.code != b"HD" or by._too_young(server) > 0:
@@ -129,6 +143,11 @@ def no_second_more(_: object) -> int:
     return 0
 
 
+def for_a_while(_: object) -> Callable[..., int]:
+    """From what the server's clock shows, whether anybody turns it or not."""
+    return lambda ttl, _clock: math.ceil(ttl or 0.0) + recipe.EARLY
+
+
 def wrong(
     backend: type[SimMemcached],
     rules: str,
@@ -142,6 +161,7 @@ def wrong(
 
 
 _STOPS = CacheFaults(processes_stop=1.0, slow=0.4)
+_BOTH_STOP = CacheFaults(processes_stop=1.0, server_stops=1.0, slow=0.4)
 _LATE = CacheFaults(late=0.2, slow=0.2, request_lost=0.05)
 _LOSSY = CacheFaults(reply_lost=0.2, slow=0.1)
 _LASTING = replace(MEMCACHED, ttls=(60.0,))
@@ -151,7 +171,10 @@ _SOME_RESTARTS = CacheFaults(engine_restarts=0.5, slow=0.2, processes_stop=0.3)
 
 BUGS: dict[str, Bug] = {
     "memcached-delete-without-cas": wrong(DeletesWithoutCas, "ae", _STOPS, BOUT),
-    "memcached-renew-by-touch": wrong(RenewsByTouch, "ade", _STOPS, BOUT),
+    "memcached-renew-by-touch": wrong(RenewsByTouch, "ade", _BOTH_STOP, BOUT)._replace(seeds=400),
+    "memcached-bars-by-what-is-left": wrong(BarsByWhatIsLeft, "e", _BOTH_STOP, BOUT)._replace(
+        seeds=400
+    ),
     "memcached-claims-by-add": wrong(AddsItsClaim, "g", _LATE, BOUT),
     "memcached-silence-is-no": wrong(SilenceIsNo, "g", _LOSSY, sound=_LASTING, only=("twin",)),
     "memcached-number-of-the-same-second": wrong(NeverTooYoung, "b", _RESTARTS, BOUT),
@@ -160,6 +183,12 @@ BUGS: dict[str, Bug] = {
         replace(MEMCACHED, patches=(Patch(recipe, "EARLY", no_second_more),)),
         "ad",
         CacheFaults(),
+        sound=MEMCACHED,
+    ),
+    "memcached-life-by-a-clock-that-stands-still": Bug(
+        replace(MEMCACHED, patches=(Patch(recipe, "end_of", for_a_while),)),
+        "ad",
+        CacheFaults(clock_stalls=2.0),
         sound=MEMCACHED,
     ),
     "memcached-freed-on-a-young-server": Bug(

@@ -26,8 +26,8 @@ class Cache:
         self.last = 0
         """The greatest CAS id."""
 
-    def run(self, packed: bytes, second: int) -> bytes:
-        """The answer to one command, in this second of the server's life."""
+    def run(self, packed: bytes, second: int, start: int = 0) -> bytes:
+        """The answer to one command, in this second of a server that was started then."""
         line, _, rest = packed.partition(b"\r\n")
         verb, key, *flags = line.split(b" ")
         found = self.items.get(key)
@@ -36,13 +36,18 @@ class Cache:
             found = None
         if verb == b"ms":
             size, *flags = flags
-            return self._set(key, rest[: int(size)], flags, found, second)
+            ends = _end(_number(flags, b"T") or 0, second, start)
+            return self._set(key, rest[: int(size)], flags, found, ends)
         if verb == b"md":
             return self._delete(key, flags, found)
-        return self._get(key, flags, found, second)
+        touched = _number(flags, b"T")
+        if found is not None and touched is not None:
+            # Whatever is there: no CAS id keeps it from that.
+            found = self.items[key] = found._replace(ends=_end(touched, second, start))
+        return self._get(flags, found, second)
 
     def _set(
-        self, key: bytes, value: bytes, flags: list[bytes], found: Stored | None, second: int
+        self, key: bytes, value: bytes, flags: list[bytes], found: Stored | None, ends: int
     ) -> bytes:
         wanted = _number(flags, b"C")
         if wanted is not None and found is None:
@@ -52,7 +57,7 @@ class Cache:
         if b"ME" in flags and found is not None:
             return b"NS\r\n"
         self.last += 1
-        self.items[key] = Stored(value, self.last, second + (_number(flags, b"T") or 0))
+        self.items[key] = Stored(value, self.last, ends)
         return b"HD c%d\r\n" % self.last if b"c" in flags else b"HD\r\n"
 
     def _delete(self, key: bytes, flags: list[bytes], found: Stored | None) -> bytes:
@@ -64,17 +69,19 @@ class Cache:
         del self.items[key]
         return b"HD\r\n"
 
-    def _get(self, key: bytes, flags: list[bytes], found: Stored | None, second: int) -> bytes:
+    def _get(self, flags: list[bytes], found: Stored | None, second: int) -> bytes:
         if found is None:
             return b"EN\r\n"
-        touched = _number(flags, b"T")
-        if touched is not None:  # whatever is there: no CAS id keeps it from that
-            found = self.items[key] = found._replace(ends=second + touched)
         told = {b"c": b" c%d" % found.cas, b"t": b" t%d" % (found.ends - second)}
         words = b"".join(told[flag] for flag in flags if flag in told)
         if b"v" not in flags:
             return b"HD%b\r\n" % words
         return b"VA %d%b\r\n%b\r\n" % (len(found.value), words, found.value)
+
+
+def _end(given: int, second: int, start: int) -> int:
+    """What is more than 30 days is a moment, in seconds since the epoch."""
+    return given - start if given > 30 * 86400 else second + given
 
 
 def _number(flags: list[bytes], letter: bytes) -> int | None:

@@ -22,8 +22,16 @@ REPLY_WITHIN = 0.5
 class Question:
     """Commands that were sent together, and wait for their answers; none at all is a greeting."""
 
-    def __init__(self, connection: Connection, packed: Sequence[bytes], generation: int) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        packed: Sequence[bytes],
+        generation: int,
+        *,
+        connects: bool = False,
+    ) -> None:
         self.packed = packed
+        self.connects = connects
         self.generation = generation
         """Of the instance that the connection leads to."""
         self.actors, self.renews = connection.actors, connection.renews
@@ -81,6 +89,7 @@ class Connection:
         self.renews = renews
         self.breaks = breaks
         self._link = link or Link()
+        self.clocks = server.clocks_of(process)
 
     def of(self, *actors: str, renews: bool = False, breaks: bool = False) -> Connection:
         more = {"renews": renews, "breaks": breaks}
@@ -98,9 +107,12 @@ class Connection:
             self._link.greeted = None  # the connection is left
             raise
 
-    async def ask_one(self, packed: bytes, instance: Instance) -> Reply:
-        (reply,), _ = await self.ask([packed], instance)
-        return reply
+    async def change(self, packed: bytes, instance: Instance) -> int:
+        try:
+            (reply,), _ = await self.ask([packed], instance)
+        except OtherInstance:
+            return 0
+        return reply.cas if reply.code == b"HD" else 0
 
     async def ask_list(self, packed: bytes) -> list[Reply]:
         raise AssertionError(f"nobody lists in the simulator: {packed!r}")
@@ -109,10 +121,24 @@ class Connection:
         link, server = self._link, self.server
         if link.greeted is None or link.generation != server.generation:
             generation = server.generation
-            start, pid, age = await Question(self, (), generation).ask()
-            link.greeted = Greeted(start, pid, age, self.process.now())
+            link.greeted = await self._told(generation, connects=True)
             link.generation = generation
         return link.greeted
+
+    async def look_at_clock(self) -> None:
+        await self._greet()
+        try:
+            await self._told(self._link.generation)
+        except BackendUnavailable:
+            self._link.greeted = None  # as above
+            raise
+
+    async def _told(self, generation: int, *, connects: bool = False) -> Greeted:
+        asked = self.process.now()
+        start, pid, age = await Question(self, (), generation, connects=connects).ask()
+        told = Greeted(start, pid, age, self.process.now(), start + age, asked)
+        self.clocks.heard(told)
+        return told
 
     async def close(self) -> None:
         """Nothing to close: messages under way stay under way."""

@@ -25,6 +25,7 @@ EVERYTHING = CacheFaults(
     evicted=0.2,
     connections_cut=0.2,
     server_stops=0.1,
+    clock_stalls=0.1,
 )
 
 ASSUMED = replace(

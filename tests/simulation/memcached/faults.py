@@ -20,6 +20,9 @@ class CacheFaults(Faults):
     server_stops: float = 0.0
     """SIGSTOP: what is sent is done later."""
 
+    clock_stalls: float = 0.0
+    """The thread that turns the clock is held up; the others answer."""
+
     @property
     def fences_outlive_both(self) -> bool:
         """What a clock that was set back does to the next start is recorded, and judged."""

@@ -13,6 +13,7 @@ from locknut.backends.memcached import recipe
 from locknut.backends.memcached.handles import Handles
 from locknut.core.values import Claim, LockInfo
 from locknut.drivers.memcached.replies import Replies, Reply
+from locknut.drivers.memcached.server_clocks import ServerClocks
 from tests.simulation.checker.history import Kind
 from tests.simulation.memcached.cache import Cache
 from tests.simulation.memcached.faults import CacheFaults
@@ -46,7 +47,10 @@ class Memcached(Node):
         self.asked: dict[Question, None] = {}
         """Questions without an answer."""
         self._later: list[Callable[[], None]] = []
+        self._shown: int | None = None
+        """What its clock shows while nobody turns it."""
         self._handles: dict[str, Handles] = {}
+        self._clocks: dict[str, ServerClocks] = {}
         self._greatest = 0
         """The greatest number that was ever given."""
         self.instance = Started(0, 0, 0.0)
@@ -59,12 +63,16 @@ class Memcached(Node):
         return EPOCH + self.now() + self.wall_ahead
 
     def second(self) -> int:
-        """Whole seconds of this instance."""
-        return int(self.now() - self.instance.at)
+        """Whole seconds of this instance, as its clock shows them."""
+        return int(self.now() - self.instance.at) if self._shown is None else self._shown
 
     def handles_of(self, process: Process) -> Handles:
         """All backends of an engine share them."""
         return self._handles.setdefault(process.name, Handles())
+
+    def clocks_of(self, process: Process) -> ServerClocks:
+        """The same for these."""
+        return self._clocks.setdefault(process.name, ServerClocks())
 
     # Commands.
 
@@ -73,7 +81,7 @@ class Memcached(Node):
             return
         if not self.up:
             question.cut()
-        elif self.stopped:
+        elif self.stopped or (question.connects and self._shown is not None):
             self._later.append(lambda: self.arrive(question))
         elif not question.packed:
             question.answered((*self.instance[:2], self.second()))
@@ -83,7 +91,8 @@ class Memcached(Node):
     def _do(self, question: Question) -> list[Reply]:
         """All the commands of one write, one after the other and nothing between."""
         held = {key: self._name(key) for key in self.cache.items}
-        answers = [self.cache.run(each, self.second()) for each in question.packed]
+        start = self.instance.start
+        answers = [self.cache.run(each, self.second(), start) for each in question.packed]
         if question.breaks:
             for packed, answer in zip(question.packed, answers, strict=True):
                 name = held.get(packed.split(b" ", 2)[1], "")
@@ -112,6 +121,7 @@ class Memcached(Node):
             yield faults.evicted, self._evict
             yield faults.connections_cut, self._cut_some
             yield faults.server_stops, self._stop
+            yield faults.clock_stalls, self._stall
 
     def restart(self, *, keep_data: bool, away: float) -> None:
         """All is lost, whatever the caller says: it is a cache."""
@@ -165,6 +175,18 @@ class Memcached(Node):
             self.world.faults["server_stops"] += 1
             self.stopped = True
             self.world.after(self.world.random.choice((0.05, 0.4, 1.5)), self._go_on)
+
+    def _stall(self) -> None:
+        """Nobody turns the clock for a while, nor accepts connections; all else goes on."""
+        if self._shown is None and self.up:
+            self.world.faults["clock_stalls"] += 1
+            self._shown = self.second()
+            self.world.after(self.world.random.choice((0.5, 1.5, 4.0)), self._turn)
+
+    def _turn(self) -> None:
+        self._shown = None
+        if not self.stopped:
+            self._go_on()
 
     def _go_on(self) -> None:
         self.stopped = False

@@ -28,6 +28,7 @@ class SimBackend(BaseBackend):
         Capability.DURABLE,
         Capability.REPLICATED,
         Capability.SESSION,
+        Capability.HISTORY,
     }
     default_ttl: float | None = 3.0
     min_ttl = 0.001

@@ -16,7 +16,8 @@ from locknut.backends.redlock.node_clocks import NodeClock
 from locknut.backends.redlock.nodes import NodeSet
 from locknut.backends.redlock.questions import Question, Route
 from locknut.backends.redlock.recipe import Recipe
-from locknut.core import acquiring, pacing
+from locknut.core import pacing
+from locknut.core.client import Client
 from locknut.core.values import Answer, Claim, Granted
 from tests.simulation.bugs import Bug, core
 from tests.simulation.redis.faults import Edit
@@ -139,7 +140,7 @@ _KEEP = "redis.call('set', FENCE, text(largest) .. ' ' .. id .. ' ' .. shown)"
 BUGS: dict[str, Bug] = {
     **FORGETFUL,
     "redlock-validity-from-reply": naive(
-        Patch(acquiring, "lend", core.counted_from_the_reply),
+        Patch(Client, "lend", core.counted_from_the_reply),
         rules="ad",
         faults=_STOPS,
         only=("grip",),

@@ -31,10 +31,11 @@ def stored(
     only: tuple[str, ...] = ("mutex",),
     size: Size = FULL,
     sound: Variant = SQL,
+    seeds: int = 0,
 ) -> Bug:
     """The table does something else than the reference."""
     variant = replace(sound, node=partial(Database, table=table))
-    return Bug(variant, rules, faults, only, sound=sound, size=size)
+    return Bug(variant, rules, faults, only, sound=sound, size=size, seeds=seeds)
 
 
 def believed(
@@ -99,6 +100,8 @@ _STOPS = SqlFaults(processes_stop=0.8, slow=0.2)
 _CRASHES = SqlFaults(processes_crash=1.0)
 _NAMED = replace(SQL, runtime=Prefixes)
 _BY_SWAP = replace(SQL, node=partial(Database, table=table_bugs.Hesitant))
+_CROWD = replace(BOUT, rest=0.1, rounds=40, processes=(4,))
+"""For what is rare, since nearly everything is one statement: one seed in thirty or so shows it."""
 _IN_ORDER = replace(SQL, assumptions=replace(ASSUMED, fifo_amid_faults=True))
 """Where nothing but a prune disturbs them, the fair are served in order all the time."""
 
@@ -135,6 +138,15 @@ BUGS: dict[str, Bug] = {
     ),
     "sql-swap-without-comparing": stored(
         table_bugs.SwapsBlindly, "abdeg", SqlFaults(slow=0.3), ("shelf",), sound=_BY_SWAP
+    ),
+    "sql-stamp-that-counts": stored(
+        table_bugs.StampsThatCount,
+        "abdeg",
+        SqlFaults(lagging_replica=3.0, processes_stop=6.0, slow=0.5),
+        ("shelf",),
+        sound=_BY_SWAP,
+        size=_CROWD,
+        seeds=600,
     ),
     "sql-grant-over-a-tombstone": stored(table_bugs.GrantsOverTombstones, "g", _LATE),
     "sql-line-over-a-tombstone": stored(table_bugs.QueuesOverTombstones, "g", _LATE),

@@ -92,6 +92,8 @@ class Database(Node):
         """Of clients that listen."""
         self.backends: list[Any] = []
         """Of all clients, to look into at the end."""
+        self.read_at: dict[str, int] = {}
+        """When a claim saw its row last, where the table itself was not asked."""
         self.asked: dict[Question, None] = {}
         """Questions without an answer."""
         self._locked: dict[str, float] = {}

@@ -142,10 +142,11 @@ class SimTable:
         return rows, now
 
     async def swap(self, swaps: Sequence[Swap]) -> bool:
+        seen_at = self.database.read_at.get(next(iter(self._actors), ""), 0)
         swapped = await self.send(
             lambda store, _: store.swap(swaps),
             *(each.key for each in swaps),
-            read_at=self._read_at,
+            read_at=self._read_at or seen_at,
             renews=self._renews,
             breaks=self._breaks,
         )

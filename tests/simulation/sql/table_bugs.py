@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import ClassVar
 
 from locknut.backends.sql import hold_records
@@ -250,3 +251,39 @@ class TransactionClock(PrunedSoon):
         if now - self.begun > self.lasts or now < self.begun:
             self.begun = now
         return super().take(wanted, self.begun)
+
+
+class StampsThatCount(Hesitant):
+    """Each write counts on: after a failover another write may come to the same number."""
+
+    def take(self, wanted: Take, now: int) -> Seen:
+        with self._counting():
+            super().take(wanted, now)
+        return Seen(self.rows.get(wanted.key), now)
+
+    def _extend(self, hold: Extension, now: int) -> bool:
+        with self._counting():
+            return super()._extend(hold, now)
+
+    def _taken_out(self, row: Row, hold: GiveBack, now: int) -> Seen:
+        with self._counting():
+            super()._taken_out(row, hold, now)
+        return Seen(self.rows[hold.key], now)
+
+    def _leave(self, place: GiveBack, now: int) -> Seen:
+        with self._counting():
+            seen = super()._leave(place, now)
+        return seen if seen.row is None else Seen(self.rows[place.key], now)
+
+    def swap(self, swaps: Sequence[Swap]) -> bool:
+        with self._counting():
+            return super().swap(swaps)
+
+    @contextmanager
+    def _counting(self) -> Iterator[None]:
+        before = dict(self.rows)
+        yield
+        for key, row in self.rows.items():
+            known = before.get(key)
+            if row is not known:
+                self.rows[key] = row._replace(stamp=1 + (known.stamp if known else 0))

@@ -16,6 +16,7 @@ from locknut.backends.etcd.places import Refused
 from locknut.backends.etcd.shared_lease import SharedLease
 from locknut.core import pacing
 from locknut.core.base import BaseBackend, Watch
+from locknut.core.findings import Check
 from locknut.core.ports import Runtime, Signal
 from locknut.core.values import (
     Answer,
@@ -35,6 +36,7 @@ ONE_MEMBER: Final = frozenset(Capability) - {
     Capability.LEASE,
     Capability.OWNERS,
     Capability.REPLICATED,
+    Capability.HISTORY,
 }
 CLUSTER: Final = ONE_MEMBER | {Capability.REPLICATED}
 MAX_DETACHED_TTL: Final = 30 * 86400.0
@@ -266,6 +268,11 @@ class EtcdBackend(LeasedLink, BaseBackend):
         """The key of a hold and its create revision, for the guard; None if it is over."""
         state = self.shared.holds(claim)
         return None if state is None else (state.key, state.created)
+
+    def checks(self, prefix: str) -> Sequence[Check]:  # noqa: ARG002 -- the whole cluster
+        from locknut.backends.etcd import checkup  # few programs need it
+
+        return checkup.checks(self.shared.settings.driver)
 
     # Its life.
 

@@ -58,12 +58,14 @@ async def detach(link: LeasedLink, claim: Claim, ttl: float) -> bool:
         return False
     lease = (await link.link.grant(math.ceil(ttl))).id
     put = Put(state.key, link.shown(claim, id=claim.id, detached=True), lease)
+    # Forgotten before it is sent: if the answer is lost, a release looks for the key by its claim,
+    # also when our own lease is over. The detached key stays then.
+    link.shared.states.pop(claim.id, None)
     try:
         reply = await link.transact(still_ours(state), [put], [Range(state.key, keys_only=True)])
     except LocknutError:
         await _revoke(link, lease)  # nobody will have the text, so nobody needs the hold
         raise
-    link.shared.states.pop(claim.id, None)
     if not reply.succeeded:
         await _revoke(link, lease)
     return reply.succeeded

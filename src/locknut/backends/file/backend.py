@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from types import TracebackType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from locknut.backends.file import holders, holds
+from locknut.backends.file import history_file, holders, holds
 from locknut.backends.file.bells import Bell, Ringer
 from locknut.backends.file.outcomes import Crowded, failed
 from locknut.backends.file.recipe import Recipe
 from locknut.core.base import BaseBackend
 from locknut.core.ports import Runtime, Signal
-from locknut.core.values import Answer, Capability, Claim, Granted, LockInfo, Renewed
+from locknut.core.values import Answer, Capability, Claim, Granted, History, LockInfo, Renewed
 from locknut.errors import Unsupported
+
+if TYPE_CHECKING:
+    from locknut.core.findings import Check
 
 LOCAL: Final = frozenset(
     {
@@ -25,14 +28,22 @@ LOCAL: Final = frozenset(
         Capability.OWNERS,
         Capability.DOWNGRADE,
         Capability.DETACHING,
+        Capability.WAITERS,
         Capability.WAKE_UP,
         Capability.SESSION,
         Capability.NO_EVICTION,
+        Capability.HISTORY,
     }
 )
-ACROSS_MACHINES: Final = LOCAL - {Capability.FAIR, Capability.WAKE_UP, Capability.DETACHING}
-"""Tickets are times of one machine's clock, detached holds are counted by it, and bells ring on one
-machine only."""
+ACROSS_MACHINES: Final = LOCAL - {
+    Capability.FAIR,
+    Capability.WAITERS,
+    Capability.WAKE_UP,
+    Capability.DETACHING,
+    Capability.HISTORY,
+}
+"""Tickets and history have times of one machine's clock, detached holds are counted by it, and
+bells ring on one machine only."""
 
 
 MakeBell = Callable[[Ringer, Callable[[], Signal], Callable[[], float], Callable[[], object]], Bell]
@@ -111,6 +122,18 @@ class FileBackend(BaseBackend):
         except OSError as error:
             raise failed(error, key) from error
 
+    async def write_history(self, stream: str, texts: Sequence[str], keep: int) -> None:
+        try:
+            history_file.write(self._recipe.files.folder, stream, texts, keep)
+        except (OSError, Crowded) as error:
+            raise failed(error, None) from error
+
+    async def read_history(self, stream: str, back: float | None = None) -> History:
+        try:
+            return history_file.read(self._recipe.files.folder, stream, back)
+        except OSError as error:
+            raise failed(error, None) from error
+
     def watch(self, claim: Claim, signal: Callable[[], Signal]) -> AbstractContextManager[Signal]:
         try:
             withdrawal = _Withdrawal(self._recipe, claim)
@@ -118,6 +141,11 @@ class FileBackend(BaseBackend):
             return BellWatch(self._recipe, claim, bell)
         except OSError as error:
             raise failed(error, claim.key) from error
+
+    def checks(self, prefix: str) -> Sequence[Check]:  # noqa: ARG002 -- the whole directory
+        from locknut.backends.file import checkup  # few programs need it
+
+        return checkup.checks(self._recipe.files.folder.directory, ofd_locks=True)
 
     async def close(self) -> None:
         self._recipe.close()

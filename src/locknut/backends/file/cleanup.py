@@ -16,7 +16,7 @@ from typing import Final
 from locknut.backends.file import burial, file_layout, holder_slots, ofd_locks, this_process
 from locknut.backends.file.directory import LOCKS, SEMAPHORES
 from locknut.backends.file.file_layout import ahead_of_clock
-from locknut.backends.file.folder import AT_ONCE, UNUSED_FOR
+from locknut.backends.file.folder import FOR_EACH, UNUSED_FOR
 from locknut.backends.file.lock_files import Files, LockFile
 from locknut.backends.file.ofd_locks import END, WRITE
 from locknut.backends.file.this_process import ProcessIdentity
@@ -35,9 +35,9 @@ def clean(files: Files, me: ProcessIdentity, unused_for: float, most: int | None
 
 def clean_some(files: Files, me: ProcessIdentity) -> None:
     """Look at some files now and then, when files are made, and remove the unused ones."""
-    files.created = 0
+    most, files.created = FOR_EACH * files.created, 0
     with suppress(OSError):
-        clean(files, me, UNUSED_FOR, AT_ONCE)
+        clean(files, me, UNUSED_FOR, most)
 
 
 def lock_file_names(files: Files, most: int | None = None) -> list[str]:

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 from weakref import finalize
 
 from locknut.backends.file import burial, file_layout, flock, this_process
@@ -22,7 +22,7 @@ from locknut.backends.file.barred_claims import BarredClaims
 from locknut.backends.file.directory import Directory
 from locknut.backends.file.file_layout import ahead_of_clock
 from locknut.backends.file.flock import SUFFIX, FlockFile, file_name, open_existing
-from locknut.backends.file.folder import AT_ONCE, EVERY, UNUSED_FOR, Folder
+from locknut.backends.file.folder import EVERY, FOR_EACH, UNUSED_FOR, Folder
 from locknut.backends.file.outcomes import Crowded, failed
 from locknut.backends.file.this_process import own_identity
 from locknut.core.base import BaseBackend, BaseEngine
@@ -40,6 +40,9 @@ from locknut.core.values import (
     Renewal,
 )
 from locknut.errors import BackendError, Unsupported
+
+if TYPE_CHECKING:
+    from locknut.core.findings import Check
 
 _SOONEST, _LATEST = 0.001, 0.05
 _TRIES: Final = 1000
@@ -73,10 +76,10 @@ class FlockFiles:
         name = file_name(key)
         fd, new = self.folder.open_or_create(name)
         self._created += new
-        if self._created >= EVERY:
-            self._created = 0
+        if self._created >= self.folder.pause:
+            most, self._created = FOR_EACH * self._created, 0
             with suppress(OSError):
-                self.clean(UNUSED_FOR, AT_ONCE)
+                self.clean(UNUSED_FOR, most)
         return FlockFile(fd, self.folder, name, key)
 
     @contextmanager
@@ -251,6 +254,11 @@ class FlockBackend(BaseBackend):
             except OSError as error:
                 raise failed(error, key) from error
         return [info for info in found if info is not None]
+
+    def checks(self, prefix: str) -> Sequence[Check]:  # noqa: ARG002 -- the whole directory
+        from locknut.backends.file import checkup  # few programs need it
+
+        return checkup.checks(self._engine.files.folder.directory, ofd_locks=False)
 
     async def close(self) -> None:
         self._engine.files.folder.close()

@@ -18,9 +18,12 @@ from locknut.backends.file.directory import Directory, open_again
 from locknut.errors import BackendError
 
 EVERY: Final = 32
-"""Files made between two looks for files that nobody needs any more."""
-AT_ONCE: Final = 64
-"""So many files are looked at then."""
+"""Files made between two looks for files that nobody needs any more, at the least."""
+PART: Final = 64
+"""Where there are many files, so many made as this part of them: a look lists the whole directory,
+and would otherwise cost the square of their number."""
+FOR_EACH: Final = 2
+"""So many files are looked at for each that was made: there will never be more and more."""
 UNUSED_FOR: Final = 24 * 3600.0
 """Seconds since its last grant after which a file is removed in passing."""
 NOFOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
@@ -34,6 +37,8 @@ class Folder:
     def __init__(self, directory: Directory) -> None:
         self.directory = directory
         self._fd: int | None = None
+        self.pause = EVERY
+        """So many files may be made until the next look for those that nobody needs."""
         # Re-entrant: a signal handler may want a lock while its thread is in here.
         self._mutex = threading.RLock()
 
@@ -44,9 +49,10 @@ class Folder:
         """The files with these endings; at most `most`, from anywhere among them."""
         with self._mutex:
             here = self._current() if _BY_DESCRIPTOR else self.directory.path
-            names = sorted(name for name in os.listdir(here) if name.endswith(endings))
+            names = [name for name in os.listdir(here) if name.endswith(endings)]
+        self.pause = max(EVERY, len(names) // PART)
         if most is None or len(names) <= most:
-            return names
+            return sorted(names)
         begin = int.from_bytes(os.urandom(4), "little") % len(names)
         return (names + names)[begin : begin + most]
 

@@ -36,7 +36,6 @@ from locknut.backends.file.barred_claims import BarredClaims
 from locknut.backends.file.bells import Bell, Ringer, close_all
 from locknut.backends.file.claim_state import BARGE, ClaimState
 from locknut.backends.file.file_layout import EXCLUSIVE, PERMIT
-from locknut.backends.file.folder import EVERY
 from locknut.backends.file.holds import was_broken
 from locknut.backends.file.lock_files import (
     NO_FILE,
@@ -126,7 +125,7 @@ class Recipe(Waiters):
         file = self.files.take(claim.key, claim.mode)
         if file is None:
             file = self.files.open(claim.key, claim.mode)
-            if self.files.created >= EVERY:
+            if self.files.created >= self.files.folder.pause:
                 cleanup.clean_some(self.files, self.me)
         state = self.states[claim.id] = ClaimState(claim, file)
         return state

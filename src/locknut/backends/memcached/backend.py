@@ -7,9 +7,10 @@ a CAS id is unknown or refused, one looks first. Nobody is woken: a waiter asks 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from locknut.backends.memcached import item_dump, recipe
+from locknut.backends.memcached.cache_port import Server
 from locknut.backends.memcached.handles import Handle, Handles, Instance
 from locknut.backends.memcached.item_keys import key_of
 from locknut.backends.memcached.recipe import Item
@@ -26,7 +27,6 @@ from locknut.core.values import (
     Renewal,
     Renewed,
 )
-from locknut.drivers.memcached.replies import Reply
 from locknut.drivers.memcached.server_identity import VERSION, Greeted, OtherInstance
 from locknut.errors import BackendUnavailable
 
@@ -36,24 +36,8 @@ PACE: Final = 0.05
 CONFLICTS: Final = 50
 """Each means that somebody else changed the item first."""
 DAY: Final = 86400.0
-
-
-class Server(Protocol):
-    """A way to the server, in one colour."""
-
-    async def ask(
-        self, packed: Sequence[bytes], instance: Instance | None = None
-    ) -> tuple[list[Reply], Greeted]: ...
-
-    async def ask_one(self, packed: bytes, instance: Instance) -> Reply: ...
-
-    async def ask_list(self, packed: bytes) -> list[Reply]: ...
-
-    async def close(self) -> None: ...
-
-    def forked(self) -> None: ...
-
-    def dropped(self) -> None: ...
+_new_tuple: Final = tuple.__new__
+"""Half the price of `Handle(...)` and `Granted(...)`, and every acquire makes one of each."""
 
 
 class MemcachedBackend(BaseBackend):
@@ -77,13 +61,23 @@ class MemcachedBackend(BaseBackend):
         self._runtime = runtime
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002 -- nobody rings
+        known = self._handles.free.pop(claim.key, None)
+        if known is not None:
+            cas, instance, _ = known
+            clock = self._server.clocks.shows(instance, self._runtime.now())
+            if clock is None:
+                clock = await self._look_at_clock(instance)
+            taken = self._server.change(recipe.claim_known(claim, cas, clock), instance)
+            if not isinstance(taken, int):
+                taken = await taken
+            if taken:  # as `_granted`, in place
+                raw = instance[0] * recipe.STEPS + taken
+                self._handles.held[claim.id] = _new_tuple(Handle, (taken, instance, raw))
+                return _new_tuple(Granted, (raw, None, None, None))
+        return await self._attempt_by_look(claim)
+
+    async def _attempt_by_look(self, claim: Claim) -> Answer:
         key = key_of(claim.key)
-        value, lifetime = recipe.claimed(claim), recipe.lifetime(claim.ttl)
-        handle = self._handles.take_free(key)
-        if handle is not None:
-            taken = await self._replace(key, handle, value, lifetime)
-            if taken is not None:
-                return self._granted(claim, taken)
         for _ in range(CONFLICTS):
             item, server = await self._look_or_make(key)
             if (wait := self._too_young(server)) > 0:
@@ -93,9 +87,9 @@ class MemcachedBackend(BaseBackend):
                 return await self._again(claim, key, item, handle)
             if item.claim_id:
                 return self._busy()
-            taken = await self._replace(key, handle, value, lifetime)
+            taken = await self._replace(key, handle, recipe.claimed(claim), claim.ttl)
             if taken is not None:
-                return self._granted(claim, taken)
+                return self._granted(claim, taken.cas, taken.instance)
         raise self._restless(claim.key)
 
     def _too_young(self, server: Greeted) -> float:
@@ -104,9 +98,9 @@ class MemcachedBackend(BaseBackend):
         """
         return self._delay - server.age(self._runtime.now())
 
-    def _granted(self, claim: Claim, taken: Handle) -> Granted:
-        raw = recipe.raw_of(taken.instance[0], taken.cas)
-        self._handles.hold(claim.id, Handle(taken.cas, taken.instance, raw))
+    def _granted(self, claim: Claim, cas: int, instance: Instance) -> Granted:
+        raw = recipe.raw_of(instance[0], cas)
+        self._handles.held[claim.id] = Handle(cas, instance, raw)
         return Granted(raw)
 
     def _busy(self) -> Busy:
@@ -116,16 +110,17 @@ class MemcachedBackend(BaseBackend):
         """Its own grant, whose answer was lost: the full ttl again, and the same number (S8)."""
         if item.barred is None:
             value = recipe.claimed(claim, handle.raw)
-            renewed = await self._replace(key, handle, value, recipe.lifetime(claim.ttl))
+            renewed = await self._replace(key, handle, value, claim.ttl)
             if renewed is None:
                 return self._busy()  # it has just run out, or was broken
-            self._handles.hold(claim.id, renewed)
+            self._handles.held[claim.id] = renewed
         return Granted(handle.raw)
 
     async def renew(self, claims: Sequence[Claim]) -> list[Renewed]:
         answers: dict[str, Renewed] = {}
         for instance, known in self._by_instance(claims).items():
-            packed = [_renewal(claim, handle) for claim, handle in known]
+            clock = await self._clock(instance)
+            packed = [recipe.renew(claim, handle.cas, handle.raw, clock) for claim, handle in known]
             try:
                 replies, _ = await self._server.ask(packed, instance)
             except OtherInstance:
@@ -136,7 +131,7 @@ class MemcachedBackend(BaseBackend):
                 raise
             for (claim, handle), reply in zip(known, replies, strict=True):
                 if reply.code == b"HD":
-                    self._handles.hold(claim.id, handle._replace(cas=reply.cas))
+                    self._handles.held[claim.id] = handle._replace(cas=reply.cas)
                     answers[claim.id] = Renewal.HELD
         for claim in claims:
             if claim.id not in answers:
@@ -146,7 +141,7 @@ class MemcachedBackend(BaseBackend):
     def _by_instance(self, claims: Sequence[Claim]) -> dict[Instance, list[tuple[Claim, Handle]]]:
         found: dict[Instance, list[tuple[Claim, Handle]]] = {}
         for claim in claims:
-            handle = self._handles.held(claim.id)
+            handle = self._handles.held.get(claim.id)
             if handle is not None:
                 found.setdefault(handle.instance, []).append((claim, handle))
         return found
@@ -163,24 +158,26 @@ class MemcachedBackend(BaseBackend):
                 return Renewal.HELD
             handle = Handle(item.cas, server.instance, item.number(server))
             value = recipe.claimed(claim, handle.raw)
-            renewed = await self._replace(key, handle, value, recipe.lifetime(claim.ttl))
+            renewed = await self._replace(key, handle, value, claim.ttl)
             if renewed is not None:
-                self._handles.hold(claim.id, renewed)
+                self._handles.held[claim.id] = renewed
                 return Renewal.HELD
         return Renewal.UNKNOWN
 
     async def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:
-        key = key_of(claim.key)
-        handle = self._handles.held(claim.id)
-        self._handles.doubt(claim.id)
-        if handle is not None and not outcome_unknown:
-            freed = await self._replace(key, handle, recipe.FREE, recipe.FREE_FOR)
-            if freed is not None:
-                self._handles.free(key, freed)
+        known = self._handles.held.pop(claim.id, None)
+        if known is not None and not outcome_unknown:
+            cas, instance, _ = known
+            freed = self._server.change(recipe.free_known(claim.key, cas), instance)
+            if not isinstance(freed, int):
+                freed = await freed
+            if freed:
+                self._handles.freed(claim.key, _new_tuple(Handle, (freed, instance, 0)))
                 return True
-        return await self._release_by_look(claim, key, outcome_unknown=outcome_unknown)
+        return await self._release_by_look(claim, outcome_unknown=outcome_unknown)
 
-    async def _release_by_look(self, claim: Claim, key: bytes, *, outcome_unknown: bool) -> bool:
+    async def _release_by_look(self, claim: Claim, *, outcome_unknown: bool) -> bool:
+        key = key_of(claim.key)
         for _ in range(CONFLICTS):
             item, server = await self._look(key)
             if item is None:
@@ -189,10 +186,10 @@ class MemcachedBackend(BaseBackend):
             if item.claim_id == claim.id or (outcome_unknown and not item.claim_id):
                 # Ours to free. Or free, and changed all the same: a late sending may name its id
                 # (L3).
-                freed = await self._replace(key, handle, recipe.FREE, recipe.FREE_FOR)
+                freed = await self._free(key, handle)
                 if freed is not None:
                     if self._too_young(server) <= 0:  # who knows a free item does not look again
-                        self._handles.free(key, freed)
+                        self._handles.freed(claim.key, freed)
                     return bool(item.claim_id)
             elif outcome_unknown and item.barred is not None:
                 if await self._bar(claim, key, item, handle):
@@ -204,7 +201,7 @@ class MemcachedBackend(BaseBackend):
     async def _bar(self, claim: Claim, key: bytes, item: Item, handle: Handle) -> bool:
         """Whether this claim can surely not attach the detached hold any more."""
         value = recipe.kept(item, claim.id)
-        return await self._replace(key, handle, value, recipe.lifetime(item.left)) is not None
+        return await self._change(key, handle, value, item.end) is not None
 
     async def detach(self, claim: Claim, ttl: float) -> bool:
         detached = claim._replace(ttl=ttl)
@@ -230,12 +227,13 @@ class MemcachedBackend(BaseBackend):
             if item is None or item.claim_id not in holders or claim.id in (item.barred or ()):
                 return None
             handle = Handle(item.cas, server.instance, item.number(server))
-            value = recipe.claimed(claim, handle.raw, barred)
-            put = await self._replace(key, handle, value, recipe.lifetime(claim.ttl))
+            end = recipe.end_of(claim.ttl, await self._clock(handle.instance))
+            value = recipe.claimed(claim, handle.raw, barred, end)
+            put = await self._change(key, handle, value, end)
             if put is not None:
                 self._handles.doubt(claim.id)
                 if barred is None:
-                    self._handles.hold(claim.id, put)
+                    self._handles.held[claim.id] = put
                 return handle.raw
         raise self._restless(claim.key)
 
@@ -249,7 +247,7 @@ class MemcachedBackend(BaseBackend):
             if note:  # first: the holder may look at any moment from then on
                 await self._server.ask([recipe.leave_note(item.claim_id, note)])
             handle = Handle(item.cas, server.instance)
-            if await self._replace(key_of(key), handle, recipe.FREE, recipe.FREE_FOR) is not None:
+            if await self._free(key_of(key), handle) is not None:
                 return LockInfo(key, (item.holder(server),))
         raise self._restless(key)
 
@@ -285,27 +283,36 @@ class MemcachedBackend(BaseBackend):
     async def _look_or_make(self, key: bytes) -> tuple[Item, Greeted]:
         for _ in range(CONFLICTS):
             (_, reply), server = await self._server.ask([recipe.make_free(key), recipe.look(key)])
-            item = recipe.read(reply)
-            if item is not None:
+            if (item := recipe.read(reply)) is not None:
                 return item, server
         raise self._restless(key.decode())  # a server that keeps nothing
 
     async def _replace(
-        self, key: bytes, handle: Handle, value: bytes, lifetime: int
+        self, key: bytes, handle: Handle, value: bytes, ttl: float | None
     ) -> Handle | None:
         """What is known of the new item; None if the old one is not there any more."""
-        packed = recipe.replace(key, handle.cas, value, lifetime)
-        try:
-            reply = await self._server.ask_one(packed, handle.instance)
-        except OtherInstance:
-            return None
-        return Handle(reply.cas, handle.instance, handle.raw) if reply.code == b"HD" else None
+        clock = await self._clock(handle.instance)
+        return await self._change(key, handle, value, recipe.end_of(ttl, clock))
+
+    async def _clock(self, instance: Instance) -> float:
+        """What the clock of that instance shows; 0 if it is gone: nothing is sent to another."""
+        shown = self._server.clocks.shows(instance, self._runtime.now())
+        return await self._look_at_clock(instance) if shown is None else shown
+
+    async def _look_at_clock(self, instance: Instance) -> float:
+        await self._server.look_at_clock()
+        return self._server.clocks.shows(instance, self._runtime.now()) or 0.0
+
+    async def _free(self, key: bytes, handle: Handle) -> Handle | None:
+        """The same for an item that says that nobody holds the lock."""
+        return await self._change(key, handle, recipe.FREE, recipe.FREE_FOR)
+
+    async def _change(self, key: bytes, handle: Handle, value: bytes, end: int) -> Handle | None:
+        cas = self._server.change(recipe.replace(key, handle.cas, value, end), handle.instance)
+        if not isinstance(cas, int):
+            cas = await cas
+        return Handle(cas, handle.instance, handle.raw) if cas else None
 
     def _restless(self, key: str) -> BackendUnavailable:
         message = "the lock's item changed again and again while it was to be changed; try again"
         return BackendUnavailable(message, key=key, backend=self.name)
-
-
-def _renewal(claim: Claim, handle: Handle) -> bytes:
-    value = recipe.claimed(claim, handle.raw)
-    return recipe.replace(key_of(claim.key), handle.cas, value, recipe.lifetime(claim.ttl))

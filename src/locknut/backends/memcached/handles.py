@@ -27,30 +27,23 @@ class Handles:
     """By claim, and by key for what is free. Single steps only, so that threads need no mutex."""
 
     def __init__(self) -> None:
-        self._held: dict[str, Handle] = {}
-        self._free: dict[bytes, Handle] = {}
-
-    def hold(self, claim_id: str, handle: Handle) -> None:
-        self._held[claim_id] = handle
-
-    def held(self, claim_id: str) -> Handle | None:
-        return self._held.get(claim_id)
+        self.held: dict[str, Handle] = {}
+        """By the claim's id."""
+        self.free: dict[str, Handle] = {}
+        """By the lock's key: what was free when we saw it last. Whoever uses one takes it out: its
+        CAS id is another after that."""
 
     def doubt(self, claim_id: str) -> None:
         """A command of this claim got no answer, or ended it: its CAS id may be another."""
-        self._held.pop(claim_id, None)
+        self.held.pop(claim_id, None)
 
-    def free(self, key: bytes, handle: Handle) -> None:
+    def freed(self, key: str, handle: Handle) -> None:
         """The lock is free, as far as we know."""
-        if len(self._free) >= MOST:
-            self._free.clear()  # rarely, and it only costs a look each
-        self._free[key] = handle
-
-    def take_free(self, key: bytes) -> Handle | None:
-        """What is known of a free lock. It is used once: after that its CAS id is another."""
-        return self._free.pop(key, None)
+        if len(self.free) >= MOST:
+            self.free.clear()  # rarely, and it only costs a look each
+        self.free[key] = handle
 
     def forked(self) -> None:
         """What the parent holds is the parent's."""
-        self._held = {}
-        self._free = {}
+        self.held.clear()
+        self.free.clear()

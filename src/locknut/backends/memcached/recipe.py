@@ -24,6 +24,7 @@ from functools import lru_cache
 from json.encoder import encode_basestring_ascii as _quoted
 from typing import Final, NamedTuple
 
+from locknut.backends.memcached.item_keys import key_of
 from locknut.core.values import Claim, Holder
 from locknut.drivers.memcached.replies import Reply
 from locknut.drivers.memcached.server_identity import Greeted
@@ -36,8 +37,9 @@ FREE_FOR: Final = 300
 """Seconds for which an item that says "free" stays after its last use."""
 NOTE_FOR: Final = 60
 """Seconds for which a holder can learn who broke its lock."""
-EARLY: Final = 1
-"""An item lives for up to a second less than was asked for, because the server counts seconds."""
+EARLY: Final = 2
+"""Seconds by which an item may end too early: the server's clock shows whole seconds and is turned
+once in each, both when it tells us the time and when it ends the item."""
 
 
 class Item(NamedTuple):
@@ -54,6 +56,9 @@ class Item(NamedTuple):
     barred: tuple[str, ...] | None = None
     """Of a detached hold, the claims that gave up attaching it. Nothing that comes late shortens a
     detached hold."""
+    end: int = 0
+    """Of a detached hold, the moment of its end by the server's clock. Whoever is barred from it
+    writes it anew, and that may come late: it must not live for longer by that."""
     left: float = 0.0
     """Seconds that it will live."""
 
@@ -70,9 +75,11 @@ def raw_of(start: int, cas: int) -> int:
     return start * STEPS + cas
 
 
-def claimed(claim: Claim, raw: int = 0, barred: tuple[str, ...] | None = None) -> bytes:
-    """The value of an item that this claim holds; with `barred`, detached."""
-    given_up = "null" if barred is None else _json(barred)
+def claimed(
+    claim: Claim, raw: int = 0, barred: tuple[str, ...] | None = None, end: int = 0
+) -> bytes:
+    """The value of an item that this claim holds; with `barred`, detached until `end`."""
+    given_up = "null" if barred is None else _json([end, *barred])
     told = _told(claim.key, claim.who, claim.label, os.getpid())
     text = f"[{_quoted(claim.id)},{raw},{told[0]},{given_up},{told[1]},{time.time()}]"
     return text.encode()
@@ -86,7 +93,7 @@ def _told(key: str, who: str, label: str, pid: int) -> tuple[str, str]:
 
 def kept(item: Item, barred: str) -> bytes:
     """The value of a detached hold as it is, but that this claim cannot attach it any more."""
-    given_up = [*(item.barred or ()), barred]
+    given_up = [item.end, *(item.barred or ()), barred]
     value = [item.claim_id, item.raw, item.name, given_up, *item.facts]
     return _json(value).encode()
 
@@ -111,14 +118,53 @@ def make_free(key: bytes) -> bytes:
     return b"ms %s %d T%d ME\r\n%s\r\n" % (key, len(FREE), FREE_FOR, FREE)
 
 
-def replace(key: bytes, cas: int, value: bytes, ttl: int) -> bytes:
-    """Puts a value in the place of the item with this CAS id, and asks for the new one."""
-    return b"ms %s %d T%d C%d c\r\n%s\r\n" % (key, len(value), ttl, cas, value)
+def replace(key: bytes, cas: int, value: bytes, end: int) -> bytes:
+    """Puts a value in the place of the item with this CAS id, and asks for the new one. `end` is a
+    moment or, for what may end early, a number of seconds.
+    """
+    return b"ms %s %d T%d C%d c\r\n%s\r\n" % (key, len(value), end, cas, value)
 
 
-def lifetime(ttl: float | None) -> int:
-    """The whole seconds to ask for, so that it lives for its ttl at least."""
-    return math.ceil(ttl or 0.0) + EARLY
+def renew(claim: Claim, cas: int, raw: int, clock: float) -> bytes:
+    """`replace` of the claim's own item by the same for the full ttl; it keeps its number."""
+    return replace(key_of(claim.key), cas, claimed(claim, raw), end_of(claim.ttl, clock))
+
+
+def claim_known(claim: Claim, cas: int, clock: float) -> bytes:
+    """`replace` of a free item by this claim. Most of it is the same for every hold of a lock."""
+    key, id_, ttl, _, _, _, _, who, label, _, _ = claim
+    item_key, facts = _claim_parts(key, who, label)
+    value = b'["%b",0,%b%.6f]' % (id_.encode(), facts, time.time())
+    packed = item_key, len(value), end_of(ttl, clock), cas, value
+    return b"ms %b %d T%d C%d c\r\n%b\r\n" % packed
+
+
+@lru_cache(maxsize=4096)
+def _claim_parts(key: str, who: str, label: str) -> tuple[bytes, bytes]:
+    """The item's key, and what its value says between the claim's id and the time."""
+    named, told = _told(key, who, label, os.getpid())
+    return key_of(key), f"{named},null,{told},".encode()
+
+
+if hasattr(os, "register_at_fork"):  # a child has another number
+    os.register_at_fork(after_in_child=_claim_parts.cache_clear)
+
+
+def free_known(key: str, cas: int) -> bytes:
+    """`replace` of a held item by a free one."""
+    return b"%b%d c\r\n%b\r\n" % (_free_part(key), cas, FREE)
+
+
+@lru_cache(maxsize=4096)
+def _free_part(key: str) -> bytes:
+    return b"ms %b %d T%d C" % (key_of(key), len(FREE), FREE_FOR)
+
+
+def end_of(ttl: float | None, clock: float) -> int:
+    """When an item has to end, so that it lives for its ttl at least; `clock` is the server's. It
+    takes so great a number for a moment, and not for a while (`drivers/memcached/server_clocks`).
+    """
+    return math.ceil(clock + (ttl or 0.0)) + EARLY
 
 
 def read(reply: Reply) -> Item | None:
@@ -134,5 +180,6 @@ def read(reply: Reply) -> Item | None:
     except (ValueError, TypeError):
         return Item(reply.cas, claim_id="?", facts=("", "not by Locknut", "", None, 0.0), left=left)
     known = (who, label, host, pid, since)
-    given_up = None if barred is None else tuple(barred)
-    return Item(reply.cas, claim_id, raw, name, known, given_up, left - EARLY)
+    end, *given_up = (0,) if barred is None else barred
+    detached = None if barred is None else tuple(given_up)
+    return Item(reply.cas, claim_id, raw, name, known, detached, end, left - EARLY)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -20,6 +22,7 @@ from locknut.core.values import (
     Capability,
     Claim,
     Granted,
+    History,
     Holder,
     LockInfo,
     Notice,
@@ -39,10 +42,12 @@ CAPABILITIES = frozenset(
         Capability.OWNERS,
         Capability.DOWNGRADE,
         Capability.DETACHING,
+        Capability.WAITERS,
         Capability.WAKE_UP,
         Capability.LEASE,
         Capability.SESSION,
         Capability.NO_EVICTION,
+        Capability.HISTORY,
     }
 )
 
@@ -64,6 +69,8 @@ class MemoryEngine(BaseEngine):
         self.mutex = Guard()
         self.signals: dict[str, Signal] = {}
         self.listeners: list[Callable[[str | None, Notice], None]] = []
+        self.streams: dict[str, deque[tuple[float, str]]] = {}
+        """What happened, for `history`."""
         self.store = Store(self._wall, self._ring, self._tell, self._gone)
 
     def blocking(self, runtime: Runtime) -> MemoryBackend:
@@ -89,6 +96,19 @@ class MemoryEngine(BaseEngine):
         if gone:
             self.signals.pop(claim_id, None)
         return gone
+
+    def write(self, stream: str, texts: Sequence[str], keep: int) -> None:
+        if not keep:
+            self.streams.pop(stream, None)
+            return
+        now = self._wall()
+        kept = self.streams.get(stream, ())
+        self.streams[stream] = deque((*kept, *((now, text) for text in texts)), keep)
+
+    def read(self, stream: str, back: float | None) -> History:
+        now = self._wall()
+        oldest = -math.inf if back is None else now - back
+        return History(now, [each for each in self.streams.get(stream, ()) if each[0] >= oldest])
 
     def _tell(self, claim_id: str, what: Notice) -> None:
         for listener in list(self.listeners):
@@ -169,6 +189,14 @@ class MemoryBackend(BaseBackend):
         with engine.mutex:
             found = engine.store.inspect(key, self._now())
         return [_placed(each) for each in found]
+
+    async def write_history(self, stream: str, texts: Sequence[str], keep: int) -> None:
+        with self._engine.mutex:
+            self._engine.write(stream, texts, keep)
+
+    async def read_history(self, stream: str, back: float | None = None) -> History:
+        with self._engine.mutex:
+            return self._engine.read(stream, back)
 
     @contextmanager
     def watch(self, claim: Claim, signal: Callable[[], Signal]) -> Iterator[Signal]:

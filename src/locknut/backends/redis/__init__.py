@@ -22,13 +22,13 @@ def open_engine(url: Url) -> Engine:
     return open_url(url)
 
 
-def from_client(client: Any) -> Engine:
+def from_client(client: Any, layout: str = "") -> Engine:
     """The same for a client that the user has: `redis.Redis(...)`, blocking or for asyncio."""
     try:
         from locknut.backends.redis import engine
     except ImportError as error:
         raise _not_installed("locks on a client of redis-py need", error) from error
-    return engine.from_client(client)
+    return engine.from_client(client, layout)
 
 
 def _not_installed(what: str, error: ImportError) -> ConfigurationError:

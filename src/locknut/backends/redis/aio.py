@@ -13,6 +13,7 @@ from locknut.backends.redis.backend import RedisBackend
 from locknut.backends.redis.recipe import BROKEN, Recipe, bulk
 from locknut.backends.redis.server_port import SendMany, understood
 from locknut.backends.redis.waiting_claims import ID, WaitingClaim
+from locknut.core.findings import Check
 from locknut.core.ports import Signal
 from locknut.core.values import Answer, Broken, Busy, Claim, Notice, Renewal
 from locknut.drivers.redis import wire
@@ -103,6 +104,9 @@ class LoopServer:
     def hung_up(self) -> bool:
         """The loop learns of it at once."""
         return False
+
+    def checks(self, prefix: str | None) -> Sequence[Check]:  # noqa: ARG002 -- asked elsewhere
+        return ()
 
     async def close(self) -> None:
         self._closed = True

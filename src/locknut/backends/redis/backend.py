@@ -27,7 +27,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final
 
-from locknut.backends.redis import recipe, server_port
+from locknut.backends.redis import history_streams, recipe, server_port
 from locknut.backends.redis.attendance import Attendances
 from locknut.backends.redis.delivery import Delivery
 from locknut.backends.redis.inspector import BATCH, Inspector
@@ -36,6 +36,7 @@ from locknut.backends.redis.scripts import ACQUIRE, ATTACH, DOWNGRADE, GATHER, R
 from locknut.backends.redis.server_port import Server, ask_many, checked
 from locknut.backends.redis.waiting_claims import WaitingClaim
 from locknut.core.base import BaseBackend
+from locknut.core.findings import Check
 from locknut.core.ports import Signal
 from locknut.core.values import (
     Answer,
@@ -44,6 +45,7 @@ from locknut.core.values import (
     Capability,
     Claim,
     Granted,
+    History,
     LockInfo,
     Notice,
     Renewal,
@@ -60,8 +62,10 @@ CAPABILITIES: Final = frozenset(
         Capability.OWNERS,
         Capability.DOWNGRADE,
         Capability.DETACHING,
+        Capability.WAITERS,
         Capability.WAKE_UP,
         Capability.LEASE,
+        Capability.HISTORY,
     }
 )
 _new_tuple: Final = tuple.__new__
@@ -202,6 +206,12 @@ class RedisBackend(BaseBackend):
     async def inspect_all(self, prefix: str) -> list[LockInfo]:
         return await self._inspector.inspect_all(prefix)
 
+    async def write_history(self, stream: str, texts: Sequence[str], keep: int) -> None:
+        await history_streams.write(self._server, stream, texts, keep)
+
+    async def read_history(self, stream: str, back: float | None = None) -> History:
+        return await history_streams.read(self._server, stream, back)
+
     async def break_hold(self, key: str, raw: int | None, note: str = "") -> LockInfo | None:
         return await self._inspector.break_hold(key, raw, note)
 
@@ -223,6 +233,9 @@ class RedisBackend(BaseBackend):
 
     async def server(self) -> str:
         return await server_port.product_of(self._server)
+
+    def checks(self, prefix: str) -> Sequence[Check]:
+        return self._server.checks(prefix)
 
     def dropped(self) -> None:
         self._delivery.close()

@@ -73,12 +73,12 @@ class ClusterEngine(BaseEngine):
         return ClusterEngine(self._cluster.anew())
 
 
-def from_client(client: Any) -> RedisEngine | ClusterEngine:
+def from_client(client: Any, layout: str = "") -> RedisEngine | ClusterEngine:
     """The engine that a user's own client leads to."""
     endpoint = endpoint_of(client)
     if isinstance(endpoint, Cluster):
         return ClusterEngine(endpoint)
-    return _server(endpoint)
+    return _server(endpoint, FOREIGN.get(layout))
 
 
 def open_url(url: Url) -> RedisEngine | ClusterEngine:

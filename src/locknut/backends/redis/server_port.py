@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from hiredis import ReplyError
 
+from locknut.core.findings import Check
 from locknut.core.values import Claim
 from locknut.drivers.redis import product, wire
 from locknut.drivers.redis.confirmations import Confirmation, Unconfirmed
@@ -57,6 +58,11 @@ class Server(Protocol):
 
     def hung_up(self) -> bool:
         """Whether a connection that nobody uses was cut."""
+
+    def checks(self, prefix: str | None) -> Sequence[Check]:
+        """As `Backend.checks`; the prefix is None where our own layout is not used. A server on a
+        loop has none: a blocking one is asked in its place.
+        """
 
     async def close(self) -> None: ...
 

@@ -9,6 +9,7 @@ from locknut.backends.redis.backend import RedisBackend
 from locknut.backends.redis.inboxes import Connections, InboxDelivery
 from locknut.backends.redis.recipe import Recipe
 from locknut.backends.redis.server_port import SendMany, understood
+from locknut.core.findings import Check
 from locknut.core.values import Claim
 from locknut.drivers.redis.confirmations import Confirmation
 from locknut.drivers.redis.endpoints import MACHINE, Clock
@@ -56,6 +57,11 @@ class BlockingServer:
 
     async def masters(self) -> list[SendMany]:
         return [self.send_many]
+
+    def checks(self, prefix: str | None) -> Sequence[Check]:
+        from locknut.backends.redis import checkup  # few programs need it
+
+        return checkup.checks(self._pool, prefix)
 
     async def close(self) -> None:
         self._pool.close()

@@ -41,6 +41,7 @@ CAPABILITIES: Final = frozenset(Capability) - {
     Capability.SESSION,
     Capability.DURABLE,
     Capability.NO_EVICTION,
+    Capability.HISTORY,
 }
 _SPLIT: Final = 0.005
 _SPLITS: Final = 7

@@ -55,6 +55,7 @@ class Recipe:
         self.max_ttl = max_ttl
         self.set_id = set_id.encode()
         self._terms = milliseconds(max_ttl + GUARD), self.set_id
+        self.durable = durable
         self._durable = b"1" if durable else b"0"
         self._places: dict[str, bytes] = {}
         self._tails: dict[bytes, bytes] = {}

@@ -13,6 +13,7 @@ from locknut.backends.redlock.questions import Question
 from locknut.backends.redlock.recipe import Recipe
 from locknut.backends.redlock.rounds import Heard, Until
 from locknut.backends.redlock.thread_connections import ThreadConnections
+from locknut.core.findings import Check
 from locknut.core.ports import Runtime, Signal
 
 
@@ -51,6 +52,11 @@ class BlockingBackend(RedlockBackend):
         waiting = self._waiting.get(claim_id.decode())
         if waiting is not None:
             waiting.rung_by(node)
+
+    def checks(self, prefix: str) -> Sequence[Check]:  # noqa: ARG002 -- the whole set
+        from locknut.backends.redlock import checkup  # few programs need it
+
+        return checkup.checks([node.place for node in self._set.nodes], self._recipe)
 
     async def close(self) -> None:
         self._local = threading.local()

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from typing import Final
 
 from locknut.backends.sql import lock_state, lock_views, recipe
+from locknut.backends.sql.history_door import RememberingBackend
 from locknut.backends.sql.hold_records import number_of
 from locknut.backends.sql.lock_state import LockState, Place
 from locknut.backends.sql.obstacles import Obstacles
@@ -23,12 +24,12 @@ from locknut.backends.sql.table_port import (
     Bells,
     Extension,
     GiveBack,
+    Joined,
     Seen,
     Table,
-    Take,
 )
 from locknut.backends.sql.waiting_claims import SILENCE, WaitingClaim, WaitingClaims
-from locknut.core.base import BaseBackend, Watch
+from locknut.core.base import Watch
 from locknut.core.ports import Runtime, Signal
 from locknut.core.values import (
     Answer,
@@ -47,6 +48,7 @@ CAPABILITIES: Final = frozenset(Capability) - {
     Capability.SESSION,
     Capability.REPLICATED,
     Capability.WAKE_UP,
+    Capability.HISTORY,
 }
 NET: Final = 1.0
 ROUNDS: Final = 3
@@ -55,7 +57,7 @@ PRUNED: Final = 200
 """Rows that are deleted at a time."""
 
 
-class SqlBackend(BaseBackend):
+class SqlBackend(RememberingBackend):
     """One client's door to a table of locks."""
 
     default_ttl: float | None = 30.0
@@ -97,7 +99,9 @@ class SqlBackend(BaseBackend):
         """Who came without a ring calls the others: theirs may be missing, too."""
         state = LockState(claim.key, 0)
         for _ in range(ROUNDS):
-            seen = await self._table.take(self._take(claim, queue=claim.waits))
+            seen = await self._table.take(self._rows.take(claim, self._client, queue=claim.waits))
+            if seen.joined is not None:
+                return self._stands(claim, seen.joined)
             raw = number_of(seen, claim.id)
             if raw is not None:
                 if not alarmed:
@@ -124,12 +128,14 @@ class SqlBackend(BaseBackend):
         return Granted(raw)
 
     def _refused(self, claim: Claim, state: LockState) -> Busy:
-        """Where it stands, and when to look again."""
-        ahead = state.ahead(claim)
         ends = min((held.expires for held in state.holders.values()), default=state.now + US)
-        waiting = self._waiting.refused(claim, len(ahead), (ends - state.now) / US)
-        before = ahead[-1].claim.id if ahead else next(iter(state.holders), "")
-        self._bells.expect(key_of(claim), claim.id, before, waiting.ring)
+        place = len(state.ahead(claim))
+        return self._stands(claim, Joined(state.before(claim), place, ends - state.now))
+
+    def _stands(self, claim: Claim, at: Joined) -> Busy:
+        """It is in line: who rings for it, and when it looks again by itself."""
+        waiting = self._waiting.refused(claim, at.place, at.free_in / US)
+        self._bells.expect(key_of(claim), claim.id, at.behind, waiting.ring)
         return Busy(self._waiting.retry_in(waiting))
 
     async def _beat(self) -> None:
@@ -144,7 +150,9 @@ class SqlBackend(BaseBackend):
     async def attempt_all(self, claims: Sequence[Claim]) -> list[Granted] | Busy | None:
         in_order = sorted(claims, key=key_of)
         for _ in range(ROUNDS):
-            found = await self._table.take_all([self._take(each, queue=False) for each in in_order])
+            found = await self._table.take_all(
+                [self._rows.take(each, self._client, queue=False) for each in in_order]
+            )
             if found is not None:
                 numbers = {
                     each.id: number_of(seen, each.id) or 0
@@ -273,9 +281,11 @@ class SqlBackend(BaseBackend):
     async def close(self) -> None:
         await self._bells.close()
         await self._table.close()
+        self.drop_history()
 
     def forked(self) -> None:
         """The child is another client: its parent's places in line are not its own."""
+        super().forked()
         self._table.forked()
         self._bells.forked()
         self._client = self._bells.client
@@ -284,24 +294,14 @@ class SqlBackend(BaseBackend):
     def dropped(self) -> None:
         self._bells.dropped()
         self._table.dropped()
+        self.drop_history()
 
     async def _ring_next(self, claim: Claim, seen: Seen) -> None:
-        if seen.row is not None and seen.row.line:
+        if seen.first_in_line:
+            await self._bells.ring([("", seen.first_in_line)])
+        elif seen.row is not None and seen.row.line:
             state = lock_state.read(claim.key, seen.row, seen.now)
             await self._rows.ring(state.entering())
-
-    def _take(self, claim: Claim, *, queue: bool) -> Take:
-        return Take(
-            key_of(claim),
-            claim.id,
-            lock_state.microseconds(claim),
-            lock_state.facts_of(claim, self._client),
-            queue,
-            self._rows.stamp(),
-            lock_state.mode_of(claim),
-            lock_state.owner_of(claim),
-            claim.permits,
-        )
 
     def _give_back(self, claim: Claim) -> GiveBack:
         return GiveBack(key_of(claim), claim.id, self._rows.stamp())

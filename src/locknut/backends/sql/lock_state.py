@@ -15,7 +15,7 @@ from typing import Any
 
 from locknut.backends.sql import hold_records
 from locknut.backends.sql.hold_records import DETACHED, DIGITS, HoldRecord
-from locknut.backends.sql.table_port import RAW_STEP, US, Row
+from locknut.backends.sql.table_port import ANY, RAW_STEP, US, Row
 from locknut.core import admission
 from locknut.core.values import Claim, Holder, LockInfo, Mode
 
@@ -110,6 +110,15 @@ class LockState:
     def ahead(self, claim: Claim) -> list[Waiting]:
         """Those in line before this claim; for a newcomer, all of them."""
         return [self.line[other.id] for other in admission.ahead(self, claim)]
+
+    def before(self, claim: Claim) -> str:
+        """Whose leaving this claim waits for, as `Bells.expect` takes it; empty: nobody's."""
+        ahead = self.ahead(claim)
+        if ahead:
+            return ahead[-1].claim.id
+        holds = [held.claim for held in self.holders.values()]
+        alone = [each for each in holds if each.mode is Mode.EXCLUSIVE and each.owner is None]
+        return alone[0].id if alone and len(holds) == 1 else ANY if holds else ""
 
     def shown(self, *, permits: bool) -> LockInfo:
         """What people see of it."""

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from locknut.backends.sql import lock_state, recipe
 from locknut.backends.sql.lock_state import LockState, Place, Waiting
-from locknut.backends.sql.table_port import LOCK, PERMITS, Bells, Row, Seen, Swap, Table
+from locknut.backends.sql.table_port import LOCK, PERMITS, Bells, Row, Seen, Swap, Table, Take
 from locknut.core.ports import Runtime
 from locknut.core.values import Claim, Granted, Mode
 from locknut.errors import BackendUnavailable, LocknutError
@@ -39,6 +39,20 @@ class RowChanges:
     def stamp(self) -> int:
         """A new one, as each write needs."""
         return int(self._runtime.new_id()[:15], 16)
+
+    def take(self, claim: Claim, client: str, *, queue: bool) -> Take:
+        """What a claim asks of its lock's row, in one statement."""
+        return Take(
+            key_of(claim),
+            claim.id,
+            lock_state.microseconds(claim),
+            lock_state.facts_of(claim, client),
+            queue,
+            self.stamp(),
+            lock_state.mode_of(claim),
+            lock_state.owner_of(claim),
+            claim.permits,
+        )
 
     async def change(
         self, claim: Claim, change: recipe.Change[T], seen: Seen | None = None

@@ -1,4 +1,4 @@
-"""The statements of a dialect: a `.sql` file, in parts that begin with `-- its name`.
+"""The statements of a dialect: `.sql` files, in parts that begin with `-- its name`.
 
 A part may be several statements, which go out together; its answer is that of the first that
 returns a row. `{table}` is the table's name. A part whose name is in braces is no statement: it is
@@ -11,6 +11,8 @@ import re
 from functools import cache
 from importlib import resources
 from typing import NamedTuple
+
+from locknut.backends.sql.table_options import history_table
 
 
 class Statements(NamedTuple):
@@ -33,13 +35,20 @@ class Statements(NamedTuple):
     version: tuple[str, ...]
     take_alone: tuple[str, ...] = ()
     """What `take` does for an exclusive claim without an owner, where it is worth saying apart."""
+    give_back_ringing: tuple[str, ...] = ()
+    """What `give_back` does, and the claim's bell is free as well."""
     confirm: tuple[str, ...] = ()
     """For a transaction of the program's own; not where the database has no clock for it."""
 
-    @property
-    def schema(self) -> str:
-        """What an administrator runs where we have no right to make the table."""
-        return "\n".join(f"{statement};" for statement in self.create)
+
+class HistoryStatements(NamedTuple):
+    """One dialect's about events, by what they are for: see `history_table.HistoryTable`."""
+
+    create: tuple[str, ...]
+    add: tuple[str, ...]
+    look: tuple[str, ...]
+    drop: tuple[str, ...]
+    read: tuple[str, ...]
 
 
 _PART = re.compile(r"^-- (\w+|\{\w+\})\n", re.MULTILINE)
@@ -49,8 +58,26 @@ _WORD = re.compile(r"\{\w+\}")
 @cache
 def load(dialect: str, table: str, only: str = "") -> Statements:
     """Those of a dialect, for a table of this name. `only`: a further condition for `take`."""
+    return Statements(**_parts(dialect, "statements.sql", table, only))
+
+
+@cache
+def load_history(dialect: str, table: str) -> HistoryStatements:
+    """The same about the history of a table of locks of this name."""
+    return HistoryStatements(**_parts(dialect, "history.sql", history_table(table)))
+
+
+def schema(dialect: str, table: str) -> str:
+    """What an administrator runs where we have no right to make the tables."""
+    own, further = load(dialect, table).create, load_history(dialect, table).create
+    return "\n".join(
+        [*(f"{each};" for each in own), "-- For history= alone:", *(f"{each};" for each in further)]
+    )
+
+
+def _parts(dialect: str, file: str, table: str, only: str = "") -> dict[str, tuple[str, ...]]:
     package = resources.files(f"locknut.backends.sql.{dialect}")
-    text = package.joinpath("statements.sql").read_text("utf-8").replace("{table}", table)
+    text = package.joinpath(file).read_text("utf-8").replace("{table}", table)
     _, *parts = _PART.split(text)
     found: dict[str, tuple[str, ...]] = {}
     words = {"{only}": only}
@@ -60,7 +87,7 @@ def load(dialect: str, table: str, only: str = "") -> Statements:
             words[name] = said[0]
         else:
             found[name] = said
-    return Statements(**found)
+    return found
 
 
 def _split(part: str) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from typing import Final
 
 from locknut.core import validation
@@ -27,6 +28,15 @@ def table_name(scheme: str, options: dict[str, str]) -> str:
         message = f"table={name!r}: a table's name has letters, digits and _, at most 63 of them"
         raise ConfigurationError(message, backend=scheme)
     return name
+
+
+def history_table(table: str) -> str:
+    """The table of its history, quoted as the table of locks is. No database takes a name of any
+    length, and PostgreSQL would cut it to that of the locks.
+    """
+    name = table.strip('"`')
+    kept = name if len(name) <= 55 else f"{name[:46]}_{zlib.crc32(name.encode()):08x}"
+    return table.replace(name, f"{kept}_history")
 
 
 def mode(scheme: str, options: dict[str, str]) -> str:

@@ -29,6 +29,8 @@ RAW_STEP = 32
 """Microseconds to a step of the raw number."""
 LOCK, PERMITS, CLIENT = b"l", b"p", b"c"
 """What a key in the table begins with: a lock, a semaphore of that name, a client that waits."""
+ANY = "*"
+"""In place of a claim id: a waiter is behind several holders, and any of them may make room."""
 
 
 class Row(NamedTuple):
@@ -53,11 +55,28 @@ class Row(NamedTuple):
     as many digits as in `holders`; empty if there is none."""
 
 
+class Joined(NamedTuple):
+    """Where a claim stands that has just joined the line of a lock that is held."""
+
+    behind: str
+    """The claim before it: a waiter, or the holder. The beginning of its id is enough."""
+    place: int
+    """So many are before it in line; 2 may be more."""
+    free_in: int
+    """Microseconds until the hold ends, or a second if that is later."""
+
+
 class Seen(NamedTuple):
-    """A row as a statement left it, and when that statement began."""
+    """A row as a statement left it, and when that statement began. A database that answers by a
+    number has no row at hand, and says what matters of it.
+    """
 
     row: Row | None
     now: int
+    joined: Joined | None = None
+    """What `take` did, where no row tells it."""
+    first_in_line: str = ""
+    """Where no row tells it, and there may be room for it now. The beginning of its id will do."""
 
 
 class Take(NamedTuple):
@@ -222,7 +241,7 @@ class Bells(Protocol):
 
     def expect(self, key: bytes, claim_id: str, behind: str, ring: Callable[[], None]) -> None:
         """Have `ring` called when this waiter's turn may have come; `behind` is the claim id that
-        is before it, a waiter's or the holder's. Called again when that changes.
+        is before it, a waiter's or the holder's, or `ANY`. Called again when that changes.
         """
 
     def forget(self, claim_id: str) -> None:

@@ -41,7 +41,11 @@ from locknut.core.values import (
 )
 from locknut.errors import BackendUnavailable
 
-ONE_SERVER: Final = frozenset(Capability) - {Capability.LEASE, Capability.REPLICATED}
+ONE_SERVER: Final = frozenset(Capability) - {
+    Capability.LEASE,
+    Capability.REPLICATED,
+    Capability.HISTORY,
+}
 ENSEMBLE: Final = ONE_SERVER | {Capability.REPLICATED}
 MAX_DETACHED_TTL: Final = 30 * 86400.0
 NET: Final = 30.0

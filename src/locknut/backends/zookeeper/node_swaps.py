@@ -114,12 +114,10 @@ async def detach(backend: ZooKeeperBackend, claim: Claim, ttl: float) -> bool:
     name = node_names.prefix(claim.id, old.owner, old.kind, detached=True) + old.number
     data = backend.shown(claim, raw=state.raw, detached=ttl)
     create = _node(backend, f"{folder}/{name}", data, flags=0)
-    if not await backend.all_or_nothing(Delete(f"{folder}/{old.name}", -1), create):
-        (found,) = await backend.ask(Exists(f"{folder}/{name}", None))
-        if found is None:
-            return False
+    # Forgotten before it is sent: if the answer is lost, a release looks for whichever node of this
+    # claim there is. The new one stays when our session ends.
     backend.session.states.pop(claim.id, None)
-    return True
+    return await backend.all_or_nothing(Delete(f"{folder}/{old.name}", -1), create)
 
 
 async def attach(backend: ZooKeeperBackend, detached: Claim, claim: Claim) -> ClaimState | None:

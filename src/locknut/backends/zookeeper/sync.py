@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from locknut.backends.zookeeper.backend import ZooKeeperBackend
 from locknut.backends.zookeeper.session import CLOSE_PATIENCE, LIMIT
+from locknut.core.findings import Check
 from locknut.runtimes.deadlines import time_left
 
 
@@ -12,6 +15,11 @@ class BlockingBackend(ZooKeeperBackend):
 
     def inside(self) -> bool:
         return self.session.sending()
+
+    def checks(self, prefix: str) -> Sequence[Check]:  # noqa: ARG002 -- all servers
+        from locknut.backends.zookeeper import checkup  # few programs need it
+
+        return checkup.checks(self.session.settings, lambda: self.session.proof.timeout)
 
     def _until(self) -> float:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
+from collections import deque
 from typing import Final, cast
 
 from locknut.drivers.etcd import grpc_errors
@@ -14,7 +15,11 @@ from locknut.drivers.etcd.members import Members, Turn
 from locknut.drivers.etcd.settings import Settings
 from locknut.runtimes import sockets
 from locknut.runtimes.clock import now
+from locknut.runtimes.inline_future import InlineFuture
 
+_AT_ONCE: Final = 65536
+"""Bytes that are read at a time, into a buffer that is kept: asyncio's own way makes one of 256 KiB
+for every read."""
 _POLITE: Final = 1.0
 """Seconds within which a word of the server is acknowledged, if no request takes that along."""
 
@@ -22,23 +27,22 @@ _POLITE: Final = 1.0
 class _Awaited(Answer):
     """An answer that a task waits for, until it is due."""
 
-    def __init__(self, answered: asyncio.Future[None], due: float):
+    def __init__(self, connection: Connection, due: float):
         super().__init__()
-        self.answered = answered
+        self.answered = InlineFuture(connection.loop)
         self.due = due
+        self._connection = connection
 
     def end(self, status: int, text: str) -> None:
         super().end(status, text)
-        if not self.answered.done():
-            self.answered.set_result(None)
+        self._connection.has_answer(self)
 
     def fail(self, error: BaseException) -> None:
         if not self.answered.done():
             self.answered.set_exception(error)
-            self.answered.exception()  # a caller that has left does not look
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """One connection. A member that owes an answer for too long gets no more questions: what is on
     its way has its time, then the connection is closed.
     """
@@ -48,8 +52,11 @@ class Connection(asyncio.Protocol):
         self.loop = loop
         self._settings = settings
         self._http2 = Http2()
+        self._view = memoryview(bytearray(_AT_ONCE))
         self._asked: dict[_Awaited, None] = {}
         """Calls without an answer, in their order."""
+        self._answered: deque[_Awaited] = deque()
+        """Calls whose task does not know yet that they are answered."""
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._thanks: asyncio.TimerHandle | None = None
@@ -70,17 +77,45 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         sockets.note_transport(transport.get_extra_info("socket"), self)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 -- the same one every time
+        return self._view
+
+    def buffer_updated(self, nbytes: int) -> None:
         try:
-            self._http2.feed(data)
+            self._http2.feed(self._view[:nbytes].tobytes())
         except (ValueError, OSError) as error:
+            self._wake()
             self.abort(error)
+            return
+        except BaseException as error:  # Ctrl-C: what was read may be lost
+            self.abort(error)
+            self.loop.call_soon(self._wake)
+            raise
+        self._wake()
+        if self.closed:  # by a task that went on
             return
         if self._http2.presses:
             self._acknowledge()
         elif self._http2.has_output and self._thanks is None:
             self._thanks = self.loop.call_later(_POLITE, self._acknowledge)
         self._close_when_done()
+
+    def has_answer(self, answer: _Awaited) -> None:
+        """In the middle of what is being read: its task goes on after that."""
+        self._asked.pop(answer, None)
+        self._answered.append(answer)
+
+    def _wake(self) -> None:
+        """The tasks that were answered go on, right here."""
+        while self._answered:
+            answer = self._answered.popleft()
+            if answer.answered.done():
+                continue
+            try:
+                answer.answered.set_result(None)
+            except BaseException:  # raised by the task: the others are to have their answers, too
+                self.loop.call_soon(self._wake)
+                raise
 
     def _acknowledge(self) -> None:
         if self._thanks is not None:
@@ -110,28 +145,30 @@ class Connection(asyncio.Protocol):
         if self.closed or self._transport is None:
             raise ConnectionResetError("the connection is closed")
         sent, due = now(), self.loop.time() + self._settings.limit
-        answer = _Awaited(self.loop.create_future(), due)
-        self._asked[answer] = None
-        self._http2.open(answer, head, message)
-        self._transport.write(self._http2.take_output())
-        if self._timer is None:
-            self._timer = self.loop.call_at(due, self._look)
-        await asyncio.shield(answer.answered)
-        self._asked.pop(answer, None)  # not before: a caller that is cancelled still waits for it
+        answer = _Awaited(self, due)
+        try:
+            self._asked[answer] = None
+            self._http2.open(answer, head, message)
+            self._transport.write(self._http2.take_output())
+            if self._timer is None:
+                self._timer = self.loop.call_at(due, self._look)
+        except BaseException as error:  # Ctrl-C: half of it may have been sent
+            self.abort(error)
+            raise
+        await answer.answered
         return answer, sent
 
     def _look(self) -> None:
         """Give up what is overdue; look again when the next one will be."""
         self._timer = None
         for answer in list(self._asked):
-            if not answer.answered.done():
-                if answer.due > self.loop.time():
-                    self._timer = self.loop.call_at(answer.due, self._look)
-                    break
-                self.leaving = True
-                self._http2.cancel(answer)
-                answer.fail(TimeoutError())
-            self._asked.pop(answer)
+            if answer.due > self.loop.time():
+                self._timer = self.loop.call_at(answer.due, self._look)
+                break
+            del self._asked[answer]
+            self.leaving = True
+            self._http2.cancel(answer)
+            answer.fail(TimeoutError())
         self._acknowledge()
         self._close_when_done()
 

@@ -19,7 +19,7 @@ from locknut.drivers.etcd.requests import Compare, Event, Lease, LeaseGone, Oper
 from locknut.drivers.etcd.settings import Settings
 from locknut.errors import LocknutError
 
-A = TypeVar("A", Reply, Lease, bool)
+A = TypeVar("A", Reply, Lease, bool, bytes)
 
 
 class Connected(Protocol):
@@ -88,6 +88,10 @@ class BaseLink(ABC, Generic[C]):
             return await self._ask(messages.REVOKE, messages.of_lease(lease), _done)
         except LeaseGone:
             return False
+
+    async def report(self, path: str) -> bytes:
+        """The answer to a question about the cluster that has no content, as it came."""
+        return await self._ask(path, b"", _as_it_came)
 
     def watch(
         self,
@@ -188,7 +192,7 @@ class BaseLink(ABC, Generic[C]):
             found = understand(body, sent)
         except ValueError as error:
             raise self._in_doubt(connection, error) from error
-        if not isinstance(found, bool):
+        if not isinstance(found, bool | bytes):
             self.members.answered(connection.turn, found.member)
         self.give_back(connection)
         return found
@@ -197,3 +201,7 @@ class BaseLink(ABC, Generic[C]):
 def _done(_: bytes, __: float) -> bool:
     """The answer says nothing but that."""
     return True
+
+
+def _as_it_came(body: bytes, _: float) -> bytes:
+    return bytes(body)

@@ -5,6 +5,7 @@ Written here because the usual library is bound to code that is generated for it
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 Field = tuple[int, int | bytes]
@@ -18,8 +19,12 @@ _LONGEST: Final = 70
 
 def varint(number: int) -> bytes:
     """A whole number; a negative one counts as its 64 bits."""
-    if 0 <= number < 128:
-        return _SMALL[number]
+    return _SMALL[number] if 0 <= number < 128 else _long(number)
+
+
+@lru_cache(1024)
+def _long(number: int) -> bytes:
+    """Kept, because most are the id of a lease that comes again and again."""
     number &= 0xFFFFFFFFFFFFFFFF
     packed = bytearray()
     while number > 127:
@@ -37,12 +42,15 @@ def number(field: int, value: int) -> bytes:
     if not value:
         return b""
     if field < 16:
-        return _SMALL[field << 3] + varint(value)
+        return _SMALL[field << 3] + (_SMALL[value] if 0 < value < 128 else varint(value))
     return varint(field << 3) + varint(value)
 
 
 def text(field: int, value: bytes) -> bytes:
     """The same for bytes: left out where there are none."""
+    size = len(value)
+    if field < 16 and 0 < size < 128:  # as `inner`, in place
+        return _SMALL[field << 3 | _BYTES] + _SMALL[size] + value
     return inner(field, value) if value else b""
 
 

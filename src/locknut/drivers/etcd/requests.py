@@ -15,7 +15,7 @@ blocking one ends in its first step. A command
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import NamedTuple, Protocol
 
 from locknut.errors import BackendError
@@ -38,7 +38,7 @@ class KeyValue(NamedTuple):
     """0: it stays until it is deleted."""
 
 
-class Target(Enum):
+class Target(IntEnum):
     """What a `Compare` looks at. The numbers are etcd's."""
 
     VERSION = 0
@@ -48,7 +48,7 @@ class Target(Enum):
     LEASE = 4
 
 
-class Relation(Enum):
+class Relation(IntEnum):
     """How it must stand to the operand. The numbers are etcd's."""
 
     EQUAL = 0

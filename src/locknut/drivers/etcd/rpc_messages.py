@@ -15,6 +15,7 @@ from locknut.drivers.etcd.requests import (
     Operation,
     Put,
     Range,
+    Relation,
     Reply,
     Target,
     What,
@@ -39,6 +40,7 @@ _OPERAND: Final = {
 }
 """The field of a compare that has what is compared with."""
 _TRUE: Final = 1
+_KEYS_ONLY: Final = number(8, _TRUE)
 
 
 def transaction(
@@ -52,10 +54,16 @@ def transaction(
 
 def _compare(compare: Compare) -> bytes:
     key, target, relation, operand, end = compare
-    packed = number(1, relation.value) + number(2, target.value) + text(3, key)
+    packed = _HEADS[relation][target] + text(3, key)
     field = _OPERAND[target]
     packed += text(field, operand) if isinstance(operand, bytes) else number(field, operand)
-    return packed + text(64, end)
+    return packed + text(64, end) if end else packed
+
+
+_HEADS: Final = [
+    [number(1, relation) + number(2, target) for target in Target] for relation in Relation
+]
+"""What a compare begins with, by the numbers of its relation and target."""
 
 
 def _range(asked: Range) -> bytes:
@@ -64,14 +72,17 @@ def _range(asked: Range) -> bytes:
     if end:
         order = _DESCENDING if newest_first else _ASCENDING
         packed += text(2, end) + number(3, limit) + number(5, order) + number(6, _BY_CREATION)
-    packed += number(8, keys_only) + number(13, max_create_revision)
-    return inner(1, packed)
+    if max_create_revision:
+        packed += number(13, max_create_revision)
+    return inner(1, packed + _KEYS_ONLY if keys_only else packed)
 
 
 def _put(put: Put) -> bytes:
     key, value, lease, ignore_value, ignore_lease = put
     packed = text(1, key) + text(2, value) + number(3, lease)
-    return inner(2, packed + number(5, ignore_value) + number(6, ignore_lease))
+    if ignore_value or ignore_lease:
+        packed += number(5, ignore_value) + number(6, ignore_lease)
+    return inner(2, packed)
 
 
 def _delete(delete: Delete) -> bytes:

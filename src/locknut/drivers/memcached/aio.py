@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections import deque
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Awaitable, Sequence
+from time import monotonic
+from typing import Any, Final, cast
 
 from locknut.drivers.memcached import server_identity
 from locknut.drivers.memcached.replies import (
@@ -17,66 +18,114 @@ from locknut.drivers.memcached.replies import (
     is_last,
     unreachable,
 )
+from locknut.drivers.memcached.server_clocks import ServerClocks
 from locknut.drivers.memcached.server_identity import Greeted, OtherInstance
 from locknut.drivers.memcached.settings import Settings
-from locknut.errors import BackendUnavailable
+from locknut.errors import BackendUnavailable, LocknutError
 from locknut.runtimes import sockets
 from locknut.runtimes.clock import now
 from locknut.runtimes.inline_future import InlineFuture
 
+_CHANGE: Final = -1
+_AT_ONCE: Final = 65536
+"""Bytes that are read at a time, into a buffer that is kept: asyncio's own way makes one of 256 KiB
+for every read."""
 
-class _Asked:
-    """Commands that were sent together, and the answers so far."""
 
-    __slots__ = ("answered", "count", "due", "replies")
+class _Asked(InlineFuture):
+    """Commands that were sent together, to be awaited; and the answers so far."""
 
-    def __init__(self, count: int, due: float, answered: InlineFuture):
+    __slots__ = ("count", "due", "replies")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, count: int, due: float):
+        super().__init__(loop)
         self.count = count
-        """How many replies it takes; 0: up to the end of a list."""
+        """How many replies it takes; 0: up to the end of a list; `_CHANGE`: one, whose CAS id is
+        all that is wanted of it."""
         self.due = due
-        self.answered = answered
-        self.replies: list[Reply] = []
+        self.replies: list[Reply] | None = None
 
     def take(self, reply: Reply) -> bool:
         """Whether that was its last one."""
+        if self.replies is None:
+            self.replies = []
         self.replies.append(reply)
-        return is_last(reply) if self.count == 0 else len(self.replies) == self.count
+        if self.count > 0:
+            return len(self.replies) == self.count
+        return self.count == _CHANGE or is_last(reply)
 
 
-class Stream(asyncio.Protocol):
+class Stream(asyncio.BufferedProtocol):
     """One connection. An answer that does not come in time ends it: a late one is nobody's."""
 
     def __init__(self, settings: Settings, loop: asyncio.AbstractEventLoop):
         self._settings = settings
         self.loop = loop
         self._replies = Replies()
+        self._buffer = bytearray(_AT_ONCE)
+        self._view = memoryview(self._buffer)
         self._asked: deque[_Asked] = deque()
         self._transport: asyncio.Transport | None = None
         self._watch: asyncio.TimerHandle | None = None
         self.closed = False
         self.ended: asyncio.Future[None] = loop.create_future()
         """When the transport is gone: not before that is its socket closed."""
-        self.greeted = Greeted(0, 0, 0, 0.0)
+        self.greeted = Greeted(0, 0, 0, 0.0, 0, 0.0)
+        self.instance = self.greeted.instance
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         sockets.note_transport(transport.get_extra_info("socket"), self)
 
-    def data_received(self, data: bytes) -> None:
-        self._replies.feed(data)
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 -- the same one every time
+        return self._view
+
+    def buffer_updated(self, nbytes: int) -> None:
+        data = self._view[:nbytes].tobytes()
+        waiting = self._asked
+        asked: _Asked | None = None
         try:
+            lone = len(waiting) == 1 and waiting[0].count == _CHANGE
+            if lone and (cas := self._replies.only_cas(data)):
+                asked = waiting.popleft()  # before its task goes on: that may ask, or abort
+                if not asked.done():
+                    asked.set_result(cas)
+            else:
+                self._replies.feed(data)
             while self._asked and (reply := self._replies.next()) is not None:
-                if self._asked[0].take(reply):
-                    done = self._asked.popleft()  # before its task goes on: that may ask, or abort
-                    if not done.answered.done():
-                        done.answered.set_result(done.replies)
+                asked = self._asked[0]
+                if asked.take(reply):
+                    del self._asked[0]
+                    self._answer(asked, reply)
         except (ValueError, OSError) as error:
             self.abort(error)
+        except (SystemExit, KeyboardInterrupt) as error:
+            if asked is not None and asked.done():
+                # A task that went on with its answer raised it: the others get theirs.
+                self.loop.call_soon(self.buffer_updated, 0)
+            else:  # Ctrl-C in between: what was read may be lost
+                self.abort(error)
+            raise
 
-    def connection_lost(self, error: Exception | None) -> None:
+    def _answer(self, asked: _Asked, last: Reply) -> None:
+        if asked.done():
+            return
+        if asked.count != _CHANGE:
+            asked.set_result(asked.replies)
+        elif last.code in REFUSALS:
+            asked.set_exception(self.refused(last))
+        else:
+            asked.set_result(last.cas if last.code == b"HD" else 0)
+
+    def refused(self, reply: Reply) -> LocknutError:
+        """A refusal is an answer, but what follows it may be out of step: that one is left."""
+        self.abort(ConnectionAbortedError("it refused a command"))
+        return failed(self._settings, reply)
+
+    def connection_lost(self, exc: Exception | None) -> None:
         if not self.ended.done():
             self.ended.set_result(None)
-        self.abort(error or ConnectionResetError("the server closed the connection"))
+        self.abort(exc or ConnectionResetError("the server closed the connection"))
 
     def abort(self, error: BaseException) -> None:
         self.closed = True
@@ -87,32 +136,38 @@ class Stream(asyncio.Protocol):
             self._transport.abort()
         asked, self._asked = self._asked, deque()
         for each in asked:
-            if not each.answered.done():
-                each.answered.set_exception(unreachable(self._settings, error))
-                each.answered.exception()  # a caller that has left does not look
+            if not each.done():
+                each.set_exception(unreachable(self._settings, error))
 
-    async def ask(self, packed: bytes, count: int) -> list[Reply]:
+    def send(self, packed: bytes, count: int = _CHANGE) -> _Asked:
+        """Send commands; the answers are to be awaited."""
         if self.closed or self._transport is None:
             raise unreachable(self._settings, ConnectionResetError("the connection is closed"))
-        answered = InlineFuture(self.loop)
-        due = self.loop.time() + self._settings.limit
-        self._asked.append(_Asked(count, due, answered))
-        self._transport.write(packed)
-        if self._watch is None:
-            self._watch = self.loop.call_at(due, self._look)
-        found: list[Reply] = await answered
-        return found
+        asked = _Asked(self.loop, count, monotonic() + self._settings.limit)
+        try:
+            self._transport.write(packed)
+            self._asked.append(asked)
+            if self._watch is None:
+                self._watch = self.loop.call_later(self._settings.limit, self._look)
+        except BaseException as error:  # Ctrl-C: the next answer may be to another question
+            self.abort(error)
+            raise
+        return asked
+
+    async def ask(self, packed: bytes, count: int) -> list[Reply]:
+        replies: list[Reply] = await self.send(packed, count)
+        return replies
 
     def _look(self) -> None:
         """End the connection if the oldest question is overdue; else look when it will be."""
         self._watch = None
         if not self._asked:
             return
-        due = self._asked[0].due
-        if due <= self.loop.time():
+        left = self._asked[0].due - monotonic()
+        if left <= 0:
             self.abort(TimeoutError(f"not within {self._settings.limit} s"))
         else:
-            self._watch = self.loop.call_at(due, self._look)
+            self._watch = self.loop.call_later(left, self._look)
 
     async def greet(self) -> None:
         if who := server_identity.login(self._settings):
@@ -120,15 +175,18 @@ class Stream(asyncio.Protocol):
             server_identity.check_login(self._settings, reply)
         (version,) = await self.ask(server_identity.VERSION, 1)
         server_identity.check_version(self._settings, version)
+        asked = now()
         lists = [await self.ask(question, 0) for question in server_identity.LISTS]
-        self.greeted = server_identity.understand(self._settings, lists, now())
+        self.greeted = server_identity.understand(self._settings, lists, asked, now())
+        self.instance = self.greeted.instance
 
 
 class Link:
     """A stream as long as there is one; opened by its first user for all of them."""
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: Settings, clocks: ServerClocks):
         self._settings = settings
+        self.clocks = clocks
         self._stream: Stream | None = None
         self._connecting: asyncio.Task[Stream] | None = None
         self._closed = False
@@ -138,31 +196,38 @@ class Link:
     ) -> tuple[list[Reply], Greeted]:
         """As that of the blocking colour."""
         stream = await self._connected()
-        if instance is not None and stream.greeted.instance != instance:
+        if instance is not None and stream.instance != instance:
             raise OtherInstance
         replies = await stream.ask(b"".join(packed), len(packed))
         return self._checked(stream, replies), stream.greeted
 
-    async def ask_one(self, packed: bytes, instance: tuple[int, int]) -> Reply:
-        """The same for one command: the way of every acquire and release."""
+    def change(self, packed: bytes, instance: tuple[int, int]) -> int | Awaitable[int]:
+        """As that of the blocking colour: the way of every acquire and release."""
         stream = self._stream
         if stream is None or stream.closed:
-            stream = await self._connected()
-        if stream.greeted.instance != instance:
-            raise OtherInstance
-        (reply,) = self._checked(stream, await stream.ask(packed, 1))
-        return reply
+            return self._connect_and_change(packed, instance)
+        return stream.send(packed) if stream.instance == instance else 0
+
+    async def _connect_and_change(self, packed: bytes, instance: tuple[int, int]) -> int:
+        stream = await self._connected()
+        if stream.instance != instance:
+            return 0
+        cas: int = await stream.send(packed)
+        return cas
 
     async def ask_list(self, packed: bytes) -> list[Reply]:
         stream = await self._connected()
         return self._checked(stream, await stream.ask(packed, 0))
 
+    async def look_at_clock(self) -> None:
+        asked = now()
+        told = server_identity.listed(await self.ask_list(server_identity.STATS))
+        self.clocks.heard(server_identity.instance_of(self._settings, told, asked, now()))
+
     def _checked(self, stream: Stream, replies: list[Reply]) -> list[Reply]:
-        """A refusal is an answer, but what follows it may be out of step: that one is left."""
         for reply in replies:
             if reply.code in REFUSALS:
-                stream.abort(ConnectionAbortedError("it refused a command"))
-                raise failed(self._settings, reply)
+                raise stream.refused(reply)
         return replies
 
     async def _connected(self) -> Stream:
@@ -202,6 +267,7 @@ class Link:
         except BaseException as error:
             stream.abort(error)
             raise
+        self.clocks.heard(stream.greeted)
         self._stream = stream
         return stream
 

@@ -49,12 +49,11 @@ class Replies:
     def feed(self, data: bytes) -> None:
         self._unread += data
 
-    def only(self, data: bytes) -> Reply | None:
-        """Take in what has come: the reply, if that is a short one and all there is."""
-        if data[:2] == b"HD" and data[-1:] == b"\n" and not self._unread and data.count(b"\n") == 1:
-            return Reply(b"HD", data[3:-2].split())
-        self.feed(data)
-        return None
+    def only_cas(self, data: bytes) -> int:
+        """The CAS id of a success, if that is all there is to be read. 0: it has to be fed."""
+        if data[:4] == b"HD c" and data[-1:] == b"\n" and data.count(b"\n") == 1:
+            return 0 if self._unread else int(data[4:-2])
+        return 0
 
     def next(self) -> Reply | None:
         """The next one; None while it is not there as a whole."""

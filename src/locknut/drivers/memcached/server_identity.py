@@ -11,7 +11,8 @@ from locknut.drivers.memcached.settings import Settings
 from locknut.errors import BackendUnavailable, ConfigurationError
 
 VERSION: Final = b"version\r\n"
-LISTS: Final = (b"stats\r\n", b"stats settings\r\n")
+STATS: Final = b"stats\r\n"
+LISTS: Final = (STATS, b"stats settings\r\n")
 HEAD_START: Final = 2
 """Seconds by which a memcached says it is older than it is: it starts its clock in the past."""
 OLDEST: Final = (1, 6, 6)
@@ -36,7 +37,11 @@ class Greeted(NamedTuple):
     age_then: int
     """How old it was when it said so, in whole seconds, at least."""
     at: float
-    """When that was, by our clock."""
+    """When that was, by our clock, at the latest."""
+    clock: int
+    """What its clock showed, in seconds since the epoch: items end by it."""
+    asked: float
+    """When we asked for that, by our clock."""
 
     @property
     def instance(self) -> tuple[int, int]:
@@ -61,26 +66,33 @@ def check_login(settings: Settings, reply: Reply) -> None:
         raise failed(settings, reply)
 
 
-def understand(settings: Settings, answers: Sequence[Sequence[Reply]], now: float) -> Greeted:
+def understand(
+    settings: Settings, answers: Sequence[Sequence[Reply]], asked: float, now: float
+) -> Greeted:
     """What the answers to the questions come to; raises if locks would not be safe there."""
     stats, options = answers
     for replies in answers:
         if replies[-1].refusal:
             raise failed(settings, replies[-1])
-    known = _listed(stats)
-    if _listed(options).get("cas_enabled", "yes") != "yes":
+    known = listed(stats)
+    if listed(options).get("cas_enabled", "yes") != "yes":
         message = (
             f"the memcached at {settings.place} runs without CAS ids (-C): no lock is safe there; "
             "start it without that option"
         )
         raise ConfigurationError(message, backend="memcached")
     _warn_of_evictions(settings, int(known.get("evictions", 0)))
+    return instance_of(settings, known, asked, now)
+
+
+def instance_of(settings: Settings, known: dict[str, str], asked: float, now: float) -> Greeted:
+    """Which instance it is, and what its clock shows."""
     try:
         clock, uptime, pid = (int(known[word]) for word in ("time", "uptime", "pid"))
     except (KeyError, ValueError) as error:
         message = f"the memcached at {settings.place} does not say when it was started"
         raise BackendUnavailable(message, backend="memcached") from error
-    return Greeted(clock - uptime, pid, uptime - HEAD_START, now)
+    return Greeted(clock - uptime, pid, uptime - HEAD_START, now, clock, asked)
 
 
 def check_version(settings: Settings, reply: Reply) -> None:
@@ -98,7 +110,8 @@ def check_version(settings: Settings, reply: Reply) -> None:
         raise ConfigurationError(message, backend="memcached")
 
 
-def _listed(replies: Sequence[Reply]) -> dict[str, str]:
+def listed(replies: Sequence[Reply]) -> dict[str, str]:
+    """The lines of an answer to `stats`, by their names."""
     lines = [reply.words for reply in replies if reply.code == b"STAT" and len(reply.words) > 1]
     return {words[0].decode(): words[1].decode(errors="replace") for words in lines}
 

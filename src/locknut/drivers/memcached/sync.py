@@ -19,6 +19,7 @@ from locknut.drivers.memcached.replies import (
     is_last,
     unreachable,
 )
+from locknut.drivers.memcached.server_clocks import ServerClocks
 from locknut.drivers.memcached.server_identity import Greeted, OtherInstance
 from locknut.drivers.memcached.settings import Settings
 from locknut.errors import LocknutError
@@ -32,6 +33,9 @@ IDLE_UNCHECKED: Final = 0.01
 """Seconds after which an idle connection is looked at before it is used: a server that restarted
 has hung up, and a release that is sent to nobody is a release in doubt."""
 _AT_ONCE: Final = 16384
+_SHORT: Final = 256
+"""Bytes that are read at a time where the answer is a short line: so much need not be asked of the
+system."""
 
 
 class Connection:
@@ -41,13 +45,15 @@ class Connection:
         self._settings = settings
         self._replies = Replies()
         self._socket = _opened(settings)
-        self._sendall = self._socket.sendall
-        self._hurried = False
+        self.sendall = self._socket.sendall
+        self.recv = self._socket.recv
+        self.hurried = False
         """Whether less than the usual limit is kept: the last caller had no more time."""
         self.used = 0.0
         """When it was last put back."""
         try:
             self.greeted = self._greet()
+            self.instance = self.greeted.instance
         except BaseException:
             self.close()
             raise
@@ -58,20 +64,22 @@ class Connection:
             server_identity.check_login(self._settings, self._next())
         (version,) = self.ask([server_identity.VERSION])
         server_identity.check_version(self._settings, version)
+        asked = now()
         lists = [self.ask_list(question) for question in server_identity.LISTS]
-        return server_identity.understand(self._settings, lists, now())
+        return server_identity.understand(self._settings, lists, asked, now())
 
     def ask(self, packed: Sequence[bytes]) -> list[Reply]:
         """One reply for each command, which are sent together."""
         self._send(b"".join(packed))
         return [self._next() for _ in packed]
 
-    def ask_one(self, packed: bytes) -> Reply:
-        """The reply to one command."""
-        if self._hurried or deadline.until != math.inf:
-            self._keep_time()
-        self._sendall(packed)
-        return self._replies.only(self._recv()) or self._next()
+    def changed(self, data: bytes) -> int:
+        """What an answer to `Pool.change` says that begins with this and is not a plain success."""
+        self._heard(data)
+        reply = self._next()
+        if reply.code in REFUSALS:
+            raise failed(self._settings, reply)
+        return reply.cas if reply.code == b"HD" else 0
 
     def ask_list(self, packed: bytes) -> list[Reply]:
         """All the lines of one answer, up to its END."""
@@ -85,29 +93,25 @@ class Connection:
         return found
 
     def _send(self, packed: bytes) -> None:
-        if self._hurried or deadline.until != math.inf:
-            self._keep_time()
-        self._socket.sendall(packed)
+        if self.hurried or deadline.until != math.inf:
+            self.keep_time()
+        self.sendall(packed)
 
-    def _keep_time(self) -> None:
+    def keep_time(self) -> None:
         """The caller's time limit, where it is less than the usual one; or that one again."""
         left = time_left(self._settings.limit)
         sockets.set_limit(self._socket, left)
-        self._hurried = left < self._settings.limit
+        self.hurried = left < self._settings.limit
 
     def _next(self) -> Reply:
         while (reply := self._replies.next()) is None:
-            self._replies.feed(self._recv())
+            self._heard(self.recv(_AT_ONCE))
         return reply
 
-    def _recv(self) -> bytes:
-        try:
-            data = self._socket.recv(_AT_ONCE)
-        except BlockingIOError as error:  # how the kernel tells that the time is over
-            raise TimeoutError("not in time") from error
+    def _heard(self, data: bytes) -> None:
         if not data:
             raise ConnectionResetError("the server closed the connection")
-        return data
+        self._replies.feed(data)
 
     def alive(self) -> bool:
         """Whether the server has not hung up, as far as the kernel knows; it owes us nothing."""
@@ -142,8 +146,9 @@ def _opened(settings: Settings) -> socket.socket:
 class Pool:
     """The connections of one backend: one for each thread that asks at the same time."""
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: Settings, clocks: ServerClocks):
         self._settings = settings
+        self.clocks = clocks
         self._idle: list[Connection] = []
         self._kept = MOST_IDLE
 
@@ -154,31 +159,49 @@ class Pool:
         of the server: if it is another by now, raise OtherInstance and send nothing.
         """
         connection = self._take()
-        if instance is not None and connection.greeted.instance != instance:
+        if instance is not None and connection.instance != instance:
             self._put_back(connection)
             raise OtherInstance
         with self._in_doubt(connection):
             replies = connection.ask(packed)
         return self._checked(connection, replies), connection.greeted
 
-    async def ask_one(self, packed: bytes, instance: tuple[int, int]) -> Reply:
-        """The same for one command: the way of every acquire and release."""
-        connection = self._take()
-        if connection.greeted.instance != instance:
-            self._put_back(connection)
-            raise OtherInstance
+    def change(self, packed: bytes, instance: tuple[int, int]) -> int:
+        """One command that puts a value in the place of the one with a CAS id: the new CAS id. 0 if
+        that value is not there any more, or if this is another instance, which is sent nothing.
+
+        The way of every acquire and release, so it is one function without detours.
+        """
         try:
-            reply = connection.ask_one(packed)
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._new()
+        else:
+            if monotonic() - connection.used > IDLE_UNCHECKED and not connection.alive():
+                connection.close()
+                connection = self._take()
+        if connection.instance != instance:
+            self._put_back(connection)
+            return 0
+        try:
+            if connection.hurried or deadline.until != math.inf:
+                connection.keep_time()
+            connection.sendall(packed)
+            data = connection.recv(_SHORT)
+            # With another answer behind it this is no number, and the connection is left.
+            plain = data[:4] == b"HD c" and data[-1:] == b"\n"
+            cas = int(data[4:-2]) if plain else connection.changed(data)
         except BaseException as error:
             connection.close()
             if isinstance(error, OSError | ValueError):
                 raise self._unreachable(error) from error
             raise
-        if reply.code in REFUSALS:
+        if len(self._idle) < self._kept:
+            connection.used = monotonic()
+            self._idle.append(connection)
+        else:
             connection.close()
-            raise failed(self._settings, reply)
-        self._put_back(connection)
-        return reply
+        return cas
 
     async def ask_list(self, packed: bytes) -> list[Reply]:
         connection = self._take()
@@ -186,19 +209,28 @@ class Pool:
             replies = connection.ask_list(packed)
         return self._checked(connection, replies)
 
+    async def look_at_clock(self) -> None:
+        asked = now()
+        told = server_identity.listed(await self.ask_list(server_identity.STATS))
+        self.clocks.heard(server_identity.instance_of(self._settings, told, asked, now()))
+
     def _take(self) -> Connection:
         while True:
             try:
                 connection = self._idle.pop()
             except IndexError:
-                break
+                return self._new()
             if monotonic() - connection.used < IDLE_UNCHECKED or connection.alive():
                 return connection
             connection.close()
+
+    def _new(self) -> Connection:
         try:
-            return Connection(self._settings)
+            made = Connection(self._settings)
         except (OSError, ValueError) as error:
             raise self._unreachable(error) from error
+        self.clocks.heard(made.greeted)
+        return made
 
     def _put_back(self, connection: Connection) -> None:
         if len(self._idle) < self._kept:
@@ -230,6 +262,8 @@ class Pool:
 
     def _unreachable(self, error: Exception) -> LocknutError:
         """Our own errors are OSErrors and ValueErrors too."""
+        if isinstance(error, BlockingIOError):  # how the kernel tells that the time is over
+            error = TimeoutError("not in time")
         return error if isinstance(error, LocknutError) else unreachable(self._settings, error)
 
     async def close(self) -> None:

@@ -5,11 +5,10 @@ Everything here blocks the calling thread, for no longer than its caller can wai
 
 from __future__ import annotations
 
-from queue import Empty, SimpleQueue
-
 import pymysql
 
 from locknut.drivers.mysql import mysql_errors
+from locknut.drivers.mysql.connection_places import Place, Places
 from locknut.drivers.mysql.sessions import READ_COMMITTED, Session
 from locknut.drivers.mysql.settings import Settings
 from locknut.errors import BackendUnavailable
@@ -29,24 +28,21 @@ class KeptSessions:
         for session in (*self.__dict__.get("_idle", ()), *self.__dict__.get("_lent", ())):
             session.abandon()
         self._idle: list[Session] = []
-        self._lent: set[Session] = set()
+        self._lent: dict[Session, Place] = {}
         self._closed = False
-        self._places: SimpleQueue[None] = SimpleQueue()
-        for _ in range(self.settings.connections):
-            self._places.put(None)
+        self._places = Places(self.settings.connections)
 
     def take(self) -> Session:
         """One for the caller alone."""
+        place = Place()
         try:
-            self._places.get(timeout=self.left())
-        except Empty as error:
-            raise self.all_taken() from error
-        try:
+            if not self._places.occupy(place, self.left()):
+                raise self.all_taken()
             session = self._session()
+            self._lent[session] = place  # no call from here on
         except BaseException:
-            self._places.put(None)
+            self._places.vacate(place)
             raise
-        self._lent.add(session)
         return session
 
     def all_taken(self) -> BackendUnavailable:
@@ -80,21 +76,26 @@ class KeptSessions:
 
     def give_back(self, session: Session) -> None:
         """It is in order, and has nothing any more."""
-        if session not in self._lent:
+        place = self._lent.get(session)
+        if place is None:
             return
-        self._lent.discard(session)
         if self._closed:
             session.close()
         else:
             self._idle.append(session)
-        self._places.put(None)
+        self._leave(session, place)
 
     def drop(self, session: Session) -> None:
         """Without a word: it may be in the middle of something."""
         session.hang_up()
-        if session in self._lent:
-            self._lent.discard(session)
-            self._places.put(None)
+        place = self._lent.get(session)
+        if place is not None:
+            self._leave(session, place)
+
+    def _leave(self, session: Session, place: Place) -> None:
+        """Can be asked for again, as long as the session is noted."""
+        self._places.vacate(place)
+        self._lent.pop(session, None)
 
     def close(self) -> None:
         self._closed = True

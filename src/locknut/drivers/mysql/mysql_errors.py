@@ -10,6 +10,8 @@ from locknut.drivers.mysql.settings import Settings
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError, LocknutError
 
 NO_TABLE: Final = 1146
+INTERRUPTED: Final = 1317
+"""By KILL QUERY; a statement that says so was undone."""
 ROW_FORMAT_ONLY: Final = 1665
 """The binary log is kept by statements, and then READ COMMITTED cannot write."""
 UNDONE: Final = frozenset({1020, 1205, 1213})
@@ -40,6 +42,11 @@ def is_answer(error: BaseException) -> bool:
     return 1000 <= code < 2000 and not fatal
 
 
+def is_full(error: BaseException) -> bool:
+    """Whether the server has no connection left."""
+    return code_of(error) in _FULL
+
+
 def translated(error: pymysql.MySQLError, settings: Settings, table: str = "") -> LocknutError:
     """The error to raise, with what to do about it."""
     code = code_of(error)
@@ -67,6 +74,13 @@ _MEANINGS: Final[dict[frozenset[int], tuple[type[LocknutError], str]]] = {
         (
             "there is no table {table} at {where}, and it could not be created ({text}); let an "
             "administrator create it: `locknut schema URL` shows how"
+        ),
+    ),
+    frozenset({1142, 1143}): (
+        ConfigurationError,
+        (
+            "{where} refuses: {text}; the user needs SELECT, INSERT, UPDATE and DELETE on {table} "
+            "(`locknut schema URL` shows the table)"
         ),
     ),
     _DENIED: (ConfigurationError, "{where} refuses: {text}"),

@@ -6,14 +6,14 @@ Everything here blocks the calling thread, for no longer than its caller can wai
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from queue import Empty, SimpleQueue
 from threading import get_ident
-from time import monotonic
+from time import monotonic, sleep
 from typing import Final, TypeVar
 
 import pymysql
 
 from locknut.drivers.mysql import mysql_errors
+from locknut.drivers.mysql.connection_places import Place, Places
 from locknut.drivers.mysql.sessions import READ_COMMITTED, REPEATABLE_READ, Rows, Session
 from locknut.drivers.mysql.settings import Settings
 from locknut.errors import BackendUnavailable, LocknutError
@@ -27,6 +27,10 @@ TRIES: Final = 5
 IDLE_UNCHECKED: Final = 0.01
 """Seconds after which an idle connection is looked at before it is used: a server that restarted
 has hung up, and a release that is sent to nobody is a release in doubt."""
+
+
+PAUSE: Final = 0.005
+"""Seconds between two looks for a connection that comes back, where the server gives no other."""
 
 
 class SessionPool:
@@ -45,17 +49,16 @@ class SessionPool:
         for session in list(self.__dict__.get("_lent", ())):
             session.abandon()
         self._idle: list[Session] = []
-        self._lent: set[Session] = set()
+        self._lent: dict[Session, int] = {}
+        """What is in use, and by which thread."""
         self._busy: set[int] = set()
         self._closed = False
         self._isolation = READ_COMMITTED
-        self._places: SimpleQueue[None] = SimpleQueue()
-        for _ in range(self.settings.connections):
-            self._places.put(None)
+        self._places = Places(self.settings.connections)
 
     def inside(self) -> bool:
         """Whether this thread is in the middle of a command, and there is no further place."""
-        return get_ident() in self._busy and self._places.empty()
+        return get_ident() in self._busy and self._places.all_taken()
 
     def ask(self, statements: Sequence[str]) -> list[Rows]:
         """In one packet, each by itself. What was undone is tried again, and what was done is not:
@@ -81,9 +84,10 @@ class SessionPool:
         return self._with_session(work, transaction=True)
 
     def _with_session(self, work: Work[T], *, transaction: bool = False) -> T:
-        me, outer = get_ident(), get_ident() in self._busy
-        self._take_place()
+        me, outer, place = get_ident(), get_ident() in self._busy, Place()
         try:
+            if not self._places.occupy(place, self._left()):
+                raise self.all_busy()
             self._busy.add(me)
             for left in range(TRIES, 0, -1):
                 try:
@@ -91,16 +95,18 @@ class SessionPool:
                 except pymysql.MySQLError as error:
                     self._learn(error, left)
         finally:
-            if not outer:
-                self._busy.discard(me)
-            self._places.put(None)
+            try:
+                self._leave(place, None if outer else me)
+            except BaseException:  # an interrupt (Ctrl-C): it is finished all the same
+                self._leave(place, None if outer else me)
+                raise
         raise AssertionError("the last try raises")
 
-    def _take_place(self) -> None:
-        try:
-            self._places.get(timeout=self._left())
-        except Empty as error:
-            raise self.all_busy() from error
+    def _leave(self, place: Place, thread: int | None) -> None:
+        """Can be asked for again."""
+        if thread is not None:
+            self._busy.discard(thread)
+        self._places.vacate(place)
 
     def all_busy(self) -> BackendUnavailable:
         """Nothing was sent."""
@@ -112,7 +118,7 @@ class SessionPool:
 
     def _once(self, work: Work[T], *, transaction: bool) -> T:
         session = self._session()
-        self._lent.add(session)
+        self._lent[session] = get_ident()
         try:
             result = work(session, self._left)
         except BaseException as error:
@@ -124,13 +130,14 @@ class SessionPool:
             if isinstance(error, pymysql.MySQLError) and not mysql_errors.is_answer(error):
                 self._forget()  # after a restart all the others are dead, too
             raise
-        finally:
-            self._lent.discard(session)
-        if self._closed:
-            session.close()
         else:
-            self._idle.append(session)
-        return result
+            if self._closed:
+                session.close()
+            else:
+                self._idle.append(session)
+            return result
+        finally:
+            self._lent.pop(session, None)  # not before it is idle: somebody may look for it
 
     def _learn(self, error: pymysql.MySQLError, tries_left: int) -> None:
         """Raise what it comes to, unless trying again is worth it: nothing was done then."""
@@ -158,6 +165,19 @@ class SessionPool:
             raise self.translated(error) from error
 
     def _session(self) -> Session:
+        give_up = monotonic() + self._left()
+        while True:
+            kept = self._kept()
+            if kept is not None:
+                return kept
+            try:
+                return Session(self.settings, self._left(), self._isolation)
+            except pymysql.MySQLError as error:
+                # The server may be full: the connections that are open serve all, in turn.
+                if not (mysql_errors.is_full(error) and self._comes_back(give_up)):
+                    raise
+
+    def _kept(self) -> Session | None:
         while self._idle:
             try:
                 session = self._idle.pop()
@@ -166,7 +186,18 @@ class SessionPool:
             if monotonic() - session.used < IDLE_UNCHECKED or session.alive():
                 return session
             session.close()
-        return Session(self.settings, self._left(), self._isolation)
+        return None
+
+    def _comes_back(self, give_up: float) -> bool:
+        """Wait until another thread has given its connection back; False if there is none."""
+        me, missed = get_ident(), 0
+        while not self._idle:
+            in_use = any(thread != me for thread in list(self._lent.values()))
+            missed = 0 if in_use else missed + 1
+            if missed > 1 or monotonic() >= give_up:  # once it may be just on its way to somebody
+                return False
+            sleep(PAUSE)
+        return True
 
     def _left(self) -> float:
         try:

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from locknut.drivers.postgresql.exchange import READ, WRITE, Steps, T
 from locknut.drivers.postgresql.server_session import Session
-from locknut.drivers.postgresql.session_pool import SessionPool
+from locknut.drivers.postgresql.session_pool import SessionPool, SessionWish
 from locknut.runtimes.clock import now
 
 
@@ -25,7 +25,12 @@ class LoopLine:
         return now() + limit
 
     async def session(self, until: float) -> Session:
-        found = self.pool.take()
+        wish = SessionWish()
+        try:
+            found = self.pool.take(wish)
+        except BaseException:
+            self.pool.give_up(wish)
+            raise
         if isinstance(found, Session):
             return found
         loop = asyncio.get_running_loop()
@@ -40,12 +45,12 @@ class LoopLine:
         try:
             in_time = await ready
         except BaseException:
-            self.pool.give_up(found)
+            self.pool.give_up(wish)
             raise
         finally:
             timer.cancel()
         if not in_time:
-            self.pool.give_up(found)
+            self.pool.give_up(wish)
             raise TimeoutError("no session with the server was free in time")
         return found.result()
 

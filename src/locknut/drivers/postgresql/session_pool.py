@@ -30,6 +30,21 @@ PAUSE: Final = 0.1
 at once. The first failure says nothing of the next try."""
 
 
+class SessionWish:
+    """What a caller has of the pool, noted at the moment that it has it. Whoever wants a session
+    makes this first, so that it can be given up whenever an interrupt (Ctrl-C) comes.
+    """
+
+    __slots__ = ("future", "opens", "session")
+
+    def __init__(self) -> None:
+        self.session: Session | None = None
+        self.future: Future[Session] | None = None
+        """What will have one, or an error."""
+        self.opens: object | None = None
+        """Names the session that is to be opened for it, if no thread does that yet."""
+
+
 class SessionPool:
     """All sessions of one backend, except that of its listener."""
 
@@ -44,45 +59,60 @@ class SessionPool:
         self._idle: list[Session] = []
         self._open = 0
         """Those that are open or being opened."""
+        self._coming: set[object] = set()
+        """Those for which a thread is to be started, by name."""
         self._wanted: deque[Future[Session]] = deque()
         self._failures = 0
         self._failed: tuple[float, LocknutError] | None = None
         self._closed = False
         self._era = object()
 
-    def take(self) -> Session | Future[Session]:
-        """A session, or what will have one, or an error."""
+    def take(self, wish: SessionWish) -> Session | Future[Session]:
+        """A session, or what will have one, or an error. Whatever is raised here or afterwards, the
+        caller has to `give_up` the wish.
+        """
         with self.guard:
             while self._idle:
-                session = self._idle.pop()
+                wish.session = session = self._idle[-1]
+                session.lent = True
+                del self._idle[-1]  # no call in between
                 if session.epoch == self.primary.epoch and (
                     now() - session.used < IDLE_UNCHECKED or session.alive()
                 ):
                     return session
                 self._open -= 1
+                session.lent, wish.session = False, None  # no call in between
                 session.close()
             future: Future[Session] = Future()
+            opens = None
             if self._open < self.settings.connections:
                 if self._failed is not None and now() < self._failed[0]:
                     raise _again(self._failed[1])
+                opens = object()
                 self._open += 1
-                self._wanted.append(future)
-            else:
-                self._wanted.append(future)
-                return future
-        self._start_opening()
+                wish.opens = opens  # no call in between
+                self._coming.add(opens)
+            wish.future = future
+            self._wanted.append(future)
+        if opens is not None:
+            self._start_opening(opens)
+            wish.opens = None
         return future
 
-    def _start_opening(self) -> None:
+    def _start_opening(self, name: object) -> None:
         opening = threading.Thread(
-            target=self._open_one, args=(self._era,), name="locknut-postgresql", daemon=True
+            target=self._open_one, args=(self._era, name), name="locknut-postgresql", daemon=True
         )
         try:
             opening.start()
         except RuntimeError:  # no thread is to be had while the interpreter exits
-            self._open_one(self._era)
+            self._open_one(self._era, name)
 
-    def _open_one(self, era: object) -> None:
+    def _open_one(self, era: object, name: object) -> None:
+        with self.guard:
+            if era is self._era and name not in self._coming:
+                return  # nobody wants it any more
+            self._coming.discard(name)
         try:
             session = open_session(self.settings, self.primary)
         except LocknutError as error:
@@ -114,30 +144,51 @@ class SessionPool:
             with suppress(InvalidStateError):
                 future.set_exception(_again(error))
 
-    def give_up(self, future: Future[Session]) -> None:
-        """Whoever waited for it has no time left."""
-        if not future.cancel() and future.exception() is None:
+    def give_up(self, wish: SessionWish) -> None:
+        """Whoever wanted it has no time left, or was interrupted."""
+        with self.guard:
+            if wish.opens in self._coming:  # and if a thread was started after all, it ends
+                self._coming.discard(wish.opens)
+                self._open -= 1
+        future = wish.future
+        if wish.session is not None:
+            self.give_back(wish.session)
+        elif future is not None and not future.cancel() and future.exception() is None:
             self.give_back(future.result())
 
     def give_back(self, session: Session) -> None:
+        try:
+            self._give_back(session)
+        except BaseException:  # an interrupt (Ctrl-C): it is finished all the same
+            self._give_back(session)
+            raise
+
+    def _give_back(self, session: Session) -> None:
+        """Can be asked for again."""
         session.used = now()
+        leaving: list[Session] = []
         with self.guard:
-            if self._closed or session.epoch != self.primary.epoch:
-                self._open -= 1
-                leaving = [session]
-            elif self._hand_over(session):
-                return
-            else:
-                leaving = self._too_long_idle()
-                self._idle.append(session)
+            current = session.epoch == self.primary.epoch
+            if session.lent and not (current and self._hand_over(session)):
+                if current and not self._closed:
+                    leaving = self._too_long_idle()
+                    self._idle += [session]
+                else:
+                    self._open -= 1
+                    leaving = [session]
+                session.lent = False  # no call in between
         for each in leaving:
             each.close()
 
     def _hand_over(self, session: Session) -> bool:
+        """To the first who wants one; True also if that was done, and interrupted."""
         while self._wanted:
-            future = self._wanted.popleft()
-            if future.set_running_or_notify_cancel():
+            future = self._wanted[0]
+            if not future.done() and (future.running() or future.set_running_or_notify_cancel()):
                 future.set_result(session)
+            got = not future.cancelled() and future.result(0) is session
+            del self._wanted[0]
+            if got:
                 return True
         return False
 
@@ -151,12 +202,18 @@ class SessionPool:
     def drop(self, session: Session) -> None:
         """It is in doubt; whoever waits gets another one."""
         session.close()
+        name = object()
         with self.guard:
-            wanted = bool(self._wanted) and not self._closed
-            if not wanted:
+            if not session.lent:
+                return
+            wanted = bool(self._wanted)
+            if wanted:
+                self._coming.add(name)
+            else:
                 self._open -= 1
+            session.lent = False
         if wanted:
-            self._start_opening()
+            self._start_opening(name)
 
     def hung_up(self) -> bool:
         """Whether the server has cut an idle session: it may not be what it was."""

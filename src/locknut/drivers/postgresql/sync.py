@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as FutureTimeout
 from threading import get_ident
 
 from locknut.drivers.postgresql.exchange import Steps, T
 from locknut.drivers.postgresql.server_session import Session
-from locknut.drivers.postgresql.session_pool import SessionPool
+from locknut.drivers.postgresql.session_pool import SessionPool, SessionWish
 from locknut.runtimes.clock import now
 from locknut.runtimes.deadlines import time_left
 
@@ -25,26 +25,23 @@ class BlockingLine:
         return now() + time_left(limit)
 
     async def session(self, until: float) -> Session:
-        found = self.pool.take()
-        if isinstance(found, Session):
-            return found
-        return self._waited_for(found, until)
-
-    def _waited_for(self, future: Future[Session], until: float) -> Session:
+        wish = SessionWish()
         try:
-            return future.result(max(0.0, until - now()))
+            found = self.pool.take(wish)
+            if isinstance(found, Session):
+                return found
+            return found.result(max(0.0, until - now()))
         except (FutureTimeout, CancelledError):
-            self.pool.give_up(future)
+            self.pool.give_up(wish)
             raise TimeoutError("no session with the server was free in time") from None
         except BaseException:
-            if not future.done():  # an interrupt
-                self.pool.give_up(future)
+            self.pool.give_up(wish)
             raise
 
     async def drive(self, session: Session, steps: Steps[T], until: float) -> T:
         me = get_ident()
-        self._busy.add(me)
         try:
+            self._busy.add(me)  # in here: an interrupt (Ctrl-C) may come right after it
             return session.drive(steps, until)
         finally:
             self._busy.discard(me)

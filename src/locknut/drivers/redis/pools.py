@@ -59,6 +59,10 @@ class Pool:
         return min(wanted, self.settings.limit / 2)
 
     @property
+    def endpoint(self) -> Endpoint:
+        return self._endpoint
+
+    @property
     def settings(self) -> Settings:
         return self._endpoint.settings
 
@@ -85,6 +89,16 @@ class Pool:
     def send_many(self, packed: Sequence[bytes]) -> list[Any]:
         with self.lent() as connection:
             return connection.send_many(packed)
+
+    def ask_apart(self, packed: Sequence[bytes]) -> list[Any]:
+        """The same on a connection that nobody uses afterwards: what is asked may spoil it."""
+        connection = self._open()
+        try:
+            return connection.send_many(packed)
+        except (OSError, HiredisError) as error:
+            raise wire.unreachable(connection.settings, error) from error
+        finally:
+            connection.close()
 
     def era_of(self, packed: bytes) -> object:  # noqa: ARG002 -- a cluster has one for each node
         return self.era

@@ -76,6 +76,11 @@ class Sentinels:
                     turns.append((sentinel, math.inf))
         raise self._nowhere(list(failures.values()))
 
+    @property
+    def sentinels(self) -> tuple[Settings, ...]:
+        """How each of them is spoken to, the one that answered last first."""
+        return tuple(self._sentinels)
+
     def anew(self) -> Sentinels:
         return Sentinels(self.service, self.settings, list(self._sentinels))
 

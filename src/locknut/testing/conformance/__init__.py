@@ -24,6 +24,7 @@ namespace of its own and leaves nothing behind, so a server may be shared. See d
 from __future__ import annotations
 
 from locknut.testing.conformance.cancellation import Cancellation
+from locknut.testing.conformance.circular_waits import CircularWaits
 from locknut.testing.conformance.decorators import Decorators
 from locknut.testing.conformance.detach_and_attach import DetachAndAttach
 from locknut.testing.conformance.group_commands import GroupCommands
@@ -33,11 +34,13 @@ from locknut.testing.conformance.lock_events import LockEvents
 from locknut.testing.conformance.lock_groups import LockGroups
 from locknut.testing.conformance.lock_names import LockNames
 from locknut.testing.conformance.mutual_exclusion import MutualExclusion
+from locknut.testing.conformance.past_events import PastEvents
 from locknut.testing.conformance.pings import Pings
 from locknut.testing.conformance.port_rules import PortRules
 from locknut.testing.conformance.queues_and_timeouts import QueuesAndTimeouts
 from locknut.testing.conformance.readers_and_writers import ReadersAndWriters
 from locknut.testing.conformance.refused_arguments import RefusedArguments
+from locknut.testing.conformance.reports import Reports
 from locknut.testing.conformance.semaphores import Semaphores
 from locknut.testing.conformance.shared_owners import SharedOwners
 from locknut.testing.conformance.suite import needs
@@ -58,9 +61,12 @@ class Conformance(
     LockGroups,
     Decorators,
     Inspection,
+    CircularWaits,
     DetachAndAttach,
     Pings,
     LockEvents,
+    PastEvents,
+    Reports,
     PortRules,
     GroupCommands,
     Cancellation,

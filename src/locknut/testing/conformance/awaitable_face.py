@@ -12,8 +12,14 @@ from typing import Any
 
 import locknut
 from locknut import aio
+from locknut.aio import barriers as aio_barriers
+from locknut.aio import leadership as aio_leadership
 from locknut.aio import lease as aio_lease
+from locknut.aio import scheduled_run as aio_scheduled_run
+from locknut.blocking.barriers import Barrier, Latch
+from locknut.blocking.leadership import Election, Term
 from locknut.blocking.lease import Lost
+from locknut.blocking.scheduled_run import Once
 from locknut.runtimes.cpython import is_coroutine_function
 
 _TWINS: dict[type, type] = {
@@ -25,6 +31,11 @@ _TWINS: dict[type, type] = {
     locknut.Lease: aio.Lease,
     locknut.Leases: aio.Leases,
     Lost: aio_lease.Lost,
+    Once: aio_scheduled_run.Once,
+    Election: aio_leadership.Election,
+    Term: aio_leadership.Term,
+    Barrier: aio_barriers.Barrier,
+    Latch: aio_barriers.Latch,
 }
 
 

@@ -154,7 +154,7 @@ class PortRules(Part):
     async def test_renewing_never_revives(self, scene: Scene) -> None:
         port, claim = scene.port(), scene.claim("x", ttl=scene.ttl)
         await port.attempt(claim, 0.0)
-        await scene.pause(scene.ttl * 1.5)  # nobody looks meanwhile: looking may clear it away
+        await scene.pause(scene.ttl * 2.5)  # nobody looks meanwhile: looking may clear it away
         assert plain(await port.renew([claim])) == [Renewal.LOST]
         assert not await port.inspect(claim.key)
         assert not await port.release(claim)

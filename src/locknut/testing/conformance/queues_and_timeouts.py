@@ -197,19 +197,31 @@ class QueuesAndTimeouts(Part):
         assert lease.held
 
     async def test_closing_wakes_all_waiters(self, scene: Scene) -> None:
+        async with scene.stranger("x"):
+            await self._close_with_waiters(scene)
+
+    @needs(Capability.FAIR, Capability.WAITERS)
+    async def test_closing_leaves_nobody_in_the_line(self, scene: Scene) -> None:
+        """Or else the next ones would wait behind somebody who is gone."""
+        other = scene.connect()
+        async with scene.stranger("x"):
+            await self._close_with_waiters(scene)
+            assert (await other.info("x")).waiters == ()
+
+    async def _close_with_waiters(self, scene: Scene) -> None:
+        """Three wait for what a stranger holds, and are told that their Locks was closed."""
         locks = scene.connect()
         news = scene.news(locks)
 
         async def wait() -> None:
             await locks.lock("x").acquire()
 
-        async with scene.stranger("x"):
-            crowd = [scene.spawn(wait) for _ in range(3)]
-            await news.heard("waiting", 3)
-            await locks.close()
-            for each in crowd:
-                with pytest.raises(ConfigurationError, match="closed"):
-                    await each.result()
+        crowd = [scene.spawn(wait) for _ in range(3)]
+        await news.heard("waiting", 3)
+        await locks.close()
+        for each in crowd:
+            with pytest.raises(ConfigurationError, match="closed"):
+                await each.result()
 
     async def test_closing_releases_what_is_held(self, scene: Scene) -> None:
         locks, other = scene.connect(), scene.connect()

@@ -19,6 +19,7 @@ BAD_TTLS: list[Any] = [*BAD_DURATIONS, 0, -1, math.inf, 1e-9, 1e30, 2**70]
 BAD_NAMES: list[Any] = ["", None, 1, b"x", ["x"], "\ud800", "x" * 1025, "é" * 513]
 BAD_PERMITS: list[Any] = [0, -1, 1.5, True, "3", None, math.nan]
 BAD_NAMESPACES: list[Any] = ["", "a:b", "a b", "ä", "x" * 129, "a/b", 7]
+BAD_HISTORIES: list[Any] = [-1, 10_001, True, 1.5, "many", None]
 BAD_COHORTS: list[Any] = [-1, 32, True, 1.5, "16", None]
 
 
@@ -87,6 +88,11 @@ class RefusedArguments(Part):
         for cohort in BAD_COHORTS:
             with pytest.raises(ConfigurationError, match="cohort"):
                 scene.connect(cohort=cohort)
+
+    async def test_bad_histories(self, scene: Scene) -> None:
+        for history in BAD_HISTORIES:
+            with pytest.raises(ConfigurationError, match="history"):
+                scene.connect(history=history)
 
     async def test_bad_on_lost(self, scene: Scene) -> None:
         with pytest.raises(ConfigurationError, match="on_lost"):

@@ -17,6 +17,7 @@ from locknut.backends.redis.layouts.foreign_layout import Layout
 from locknut.backends.redis.layouts.recipe import ForeignRecipe
 from locknut.backends.redis.server_port import Server, ask_many, checked, product_of
 from locknut.core.base import BaseBackend
+from locknut.core.findings import Check
 from locknut.core.ports import Signal
 from locknut.core.values import Answer, Busy, Claim, Granted, LockInfo, Notice
 from locknut.drivers.redis import wire
@@ -131,6 +132,9 @@ class ForeignBackend(BaseBackend):
 
     async def server(self) -> str:
         return await product_of(self._server)
+
+    def checks(self, prefix: str) -> Sequence[Check]:  # noqa: ARG002 -- other keys are used
+        return self._server.checks(None)
 
     async def close(self) -> None:
         self._ears.close()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from locknut.backends.sql.mysql import sync
 from locknut.backends.sql.sql_table import Call, Rows
 from locknut.drivers.mysql.loop_workers import LoopWorkers
 from locknut.drivers.mysql.session_pool import SessionPool
+
+T = TypeVar("T")
 
 
 class LoopConnection:
@@ -26,6 +29,9 @@ class LoopConnection:
 
     async def ask_all(self, calls: Sequence[Call], good: Callable[[list[Rows]], bool]) -> bool:
         return await self._workers.run(lambda: sync.ask_all(self._pool, calls, good))
+
+    async def do(self, work: Callable[[], T]) -> T:
+        return await self._workers.run(work)
 
     async def close(self) -> None:
         self.dropped()

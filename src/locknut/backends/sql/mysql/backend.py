@@ -8,6 +8,7 @@ from locknut.backends.sql.backend import SqlBackend
 from locknut.backends.sql.hold_checks import hold_check
 from locknut.backends.sql.mysql.bell_chain import BellChain, ChainBells
 from locknut.backends.sql.mysql.mysql_table import MySqlTable
+from locknut.backends.sql.table_port import Seen
 from locknut.core.ports import Runtime
 from locknut.core.values import (
     Answer,
@@ -72,6 +73,11 @@ class MySqlBackend(SqlBackend):
         if granted is not None:
             self._entered((claim,))
         return granted
+
+    async def _ring_next(self, claim: Claim, seen: Seen) -> None:
+        """If its bell hangs, whoever is next waits for that, and it is about to be freed."""
+        if not self._chain.hangs(claim.id):
+            await super()._ring_next(claim, seen)
 
     def _entered(self, claims: Iterable[Claim]) -> None:
         for claim in claims:

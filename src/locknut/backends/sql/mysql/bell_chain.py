@@ -21,9 +21,17 @@ from contextlib import suppress
 from time import monotonic
 from typing import Final
 
+import pymysql
+
 from locknut.backends.sql.mysql.bell_ringer import IDLE, BellRinger
+from locknut.backends.sql.mysql.bell_sessions import shown
 from locknut.core.ports import Runtime
+from locknut.drivers.mysql import mysql_errors
+from locknut.drivers.mysql.sessions import Rows
 from locknut.drivers.mysql.settings import Settings
+from locknut.errors import BackendUnavailable
+from locknut.runtimes import cpython
+from locknut.runtimes.deadlines import time_left
 
 Ring = Callable[[], None]
 _NOBODY: Final[dict[str, Ring]] = {}
@@ -48,6 +56,8 @@ class BellChain:
         self._behind: dict[str, str] = {}
         self._followers: dict[str, dict[str, Ring]] = {}
         """By claim id: who waits behind it."""
+        self._given_back: set[str] = set()
+        """Whose bells were freed by their releases, which are about to tell that they have left."""
 
     @property
     def wakes(self) -> bool:
@@ -71,7 +81,7 @@ class BellChain:
 
     def entered(self, claim_id: str, *, alone: bool) -> None:
         """It holds. One that shares the lock lets those behind it look whether they can come in."""
-        ringer = self._ringer
+        ringer, claim_id = self._ringer, shown(claim_id)
         if not alone:
             self.left(claim_id)
         elif ringer.wakes and claim_id not in ringer.where:
@@ -81,19 +91,77 @@ class BellChain:
 
     def left(self, claim_id: str) -> None:
         """It neither holds nor waits any more. Who is behind it in this process looks at once."""
+        claim_id = shown(claim_id)
+        if claim_id in self._given_back:
+            self._given_back.discard(claim_id)
+            return
         fresh = self._ringer.fresh.pop(claim_id, None)
         for ring in self._followers.pop(claim_id, _NOBODY).values():
             ring()
         if self._running and (fresh is None or claim_id in self._ringer.where):
             self._post(lambda: self._ringer.free(claim_id))
 
+    def hangs(self, claim_id: str) -> bool:
+        return shown(claim_id) in self._ringer.where
+
+    def lends(self, claim_id: str) -> bool:
+        return self._ringer.lendable(shown(claim_id)) is not None
+
+    def give_back(self, claim_id: str, statement: str) -> Rows | None:
+        """Say the release on the connection of the claim's bell; see `mysql_table`. Whatever is in
+        doubt afterwards is hung up, which frees the bell.
+        """
+        ringer, claim_id = self._ringer, shown(claim_id)
+        session = ringer.lend(claim_id)
+        if session is None:
+            return None
+        try:
+            rows = session.give_back(claim_id, statement, time_left(self._settings.limit))
+        except BaseException as error:
+            session.hang_up()
+            code = mysql_errors.code_of(error)
+            if mysql_errors.is_answer(error) or code == mysql_errors.INTERRUPTED:
+                ringer.lends = ringer.lends and code != mysql_errors.ROW_FORMAT_ONLY
+                return None  # it was undone
+            if isinstance(error, pymysql.MySQLError | OSError):
+                raise self._translated(error) from error
+            raise
+        finally:
+            ringer.lent.discard(session)
+        if ringer is self._ringer and self._running:
+            if rows:
+                self._given_back.add(claim_id)
+            else:  # it had run out, and its bell still hangs
+                ringer.where[claim_id] = session
+            ringer.sessions.append(session)
+        else:
+            session.close()
+        for ring in self._followers.pop(claim_id, _NOBODY).values():
+            ring()
+        return rows
+
+    def _translated(self, error: Exception) -> BackendUnavailable:
+        address, scheme = self._settings.address, self._settings.scheme
+        return BackendUnavailable(f"no answer from {address}: {error}", backend=scheme)
+
+    def ring(self, claim_id: str) -> None:
+        """It waits, and its turn may have come."""
+        claim_id = shown(claim_id)
+        ring = self._followers.get(self._behind.get(claim_id, ""), _NOBODY).get(claim_id)
+        if ring is not None:
+            ring()
+        elif self._ringer.wakes:
+            self._post(lambda: self._ringer.ring(claim_id))
+
     def expect(self, claim_id: str, behind: str, ring: Ring) -> None:
+        claim_id, behind = shown(claim_id), shown(behind)
         self._unfollow(claim_id)
         self._behind[claim_id] = behind
         self._followers.setdefault(behind, {})[claim_id] = ring
         self._post(lambda: self._ringer.wait(claim_id, behind, ring))
 
     def forget(self, claim_id: str) -> None:
+        claim_id = shown(claim_id)
         self._unfollow(claim_id)
         self._post(lambda: self._ringer.stop_waiting(claim_id))
 
@@ -116,8 +184,10 @@ class BellChain:
                 self._alarm = socket.socketpair()
                 for end in self._alarm:
                     end.setblocking(False)
-                work = threading.Thread(target=self._work, name="locknut-bells", daemon=True)
-                work.start()
+                # Not waited for: an interrupt (Ctrl-C) in that wait would leave it broken.
+                cpython.UnawaitedThread(
+                    target=self._work, name="locknut-bells", daemon=True
+                ).start()
             alarm = self._alarm
         if alarm is not None:
             with suppress(OSError):  # it is full, or the thread has just ended
@@ -196,7 +266,9 @@ class ChainBells:
         self._chain.forget(claim_id)
 
     async def ring(self, waiting: Sequence[tuple[str, str]]) -> None:
-        """They wait for a bell that is being freed."""
+        """Those that do not wait for a bell that is being freed."""
+        for _, claim_id in waiting:
+            self._chain.ring(claim_id)
 
     async def close(self) -> None:
         self.dropped()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 from time import monotonic
 from typing import Final
@@ -10,6 +11,7 @@ from typing import Final
 import pymysql
 
 from locknut.backends.sql.mysql.bell_sessions import BellSession
+from locknut.backends.sql.table_port import ANY
 from locknut.drivers.mysql.settings import Settings
 
 MOMENT: Final = 0.03
@@ -26,6 +28,9 @@ AGAIN: Final = 1.0
 """Seconds after a failure until a connection is tried anew."""
 IDLE: Final = 10.0
 """Seconds after which a connection, and then the thread, that is of no use ends."""
+RING_AGAIN: Final = (0.002, 0.008, 0.032)
+"""Seconds after which one is rung once more whose bell does not hang: it has only just joined the
+line, and is about to listen."""
 
 
 class _Wish:
@@ -47,10 +52,14 @@ class _Wish:
 
 
 class BellRinger:
-    """Only for its thread; `fresh` and `where` are looked at by others."""
+    """Only for its thread; `fresh` and `where` are looked at by others, and a session may be lent:
+    then it is not among the `sessions`.
+    """
 
     def __init__(self, settings: Settings):
         self._settings = settings
+        self._mutex = threading.RLock()
+        """Held while a session begins or ceases to wait, or is lent."""
         self.wakes = True
         """False once it was seen that packets of one connection go to several."""
         self.fresh: dict[str, float] = {}
@@ -58,23 +67,33 @@ class BellRinger:
         self.where: dict[str, BellSession] = {}
         """By claim id: where its bell hangs."""
         self.sessions: list[BellSession] = []
+        self.lent: set[BellSession] = set()
+        """Those that another thread uses for a release."""
+        self.lends = True
+        """False once the server has refused what was said there."""
+        self._unrung: dict[str, tuple[float, int]] = {}
+        """Who could not be rung yet: when to try again, and how often that was done."""
         self._tower: BellSession | None = None
         """Where the bells of those hang who do not wait."""
         self._wishes: dict[str, _Wish] = {}
         self._retry_at = 0.0
 
     def useless(self) -> bool:
-        return not self._wishes and not self.fresh and not self.where
+        return not (self._wishes or self.fresh or self.where or self._unrung)
 
     def due(self) -> float:
         """When there is something to do, as far as is known."""
         at = min((min(wish.at, wish.net) for wish in self._wishes.values()), default=math.inf)
+        at = min([at, *(again for again, _ in self._unrung.values())])
         return min(at, max(monotonic() + MOMENT, self._retry_at)) if self.fresh else at
 
     def work(self) -> None:
         """Do what is due."""
         now = monotonic()
         self._hang_fresh(now)
+        for claim_id, (again, times) in list(self._unrung.items()):
+            if again <= now:
+                self.ring(claim_id, times)
         for wish in list(self._wishes.values()):
             if wish.net <= now:
                 wish.net = now + NET
@@ -92,7 +111,8 @@ class BellRinger:
         if wish.behind != behind:
             wish.behind, wish.misses, wish.at = behind, 0, 0.0
         elif wish.at == math.inf and not (wish.session and wish.session.waits):
-            wish.at = monotonic() + min(PACE, FIRST_PACE * 2.0 ** min(wish.misses, 10))
+            paced = min(PACE, FIRST_PACE * 2.0 ** min(wish.misses, 10))
+            wish.at = 0.0 if behind == ANY else monotonic() + paced
 
     def stop_waiting(self, claim_id: str) -> None:
         """If it is still listening, its own bell could not be freed meanwhile."""
@@ -107,19 +127,56 @@ class BellRinger:
         if session is not None:
             self._try(session, lambda: session.free([claim_id]))
 
+    def ring(self, claim_id: str, times: int = 0) -> None:
+        """Wake a claim of another process that waits."""
+        self._unrung.pop(claim_id, None)
+        tower = self._open_tower()
+        if tower is None:
+            return
+        rung: list[bool] = []
+        self._try(tower, lambda: rung.append(tower.ring(claim_id)))
+        if rung == [False] and times < len(RING_AGAIN):
+            self._unrung[claim_id] = monotonic() + RING_AGAIN[times], times + 1
+
+    def lendable(self, claim_id: str) -> BellSession | None:
+        """The session on which nothing but this bell hangs, if it does not wait."""
+        session = self.where.get(claim_id)
+        if session is None or not self.lends or session.waits or session is self._tower:
+            return None
+        return session
+
+    def lend(self, claim_id: str) -> BellSession | None:
+        """For another thread. From then on this one leaves it alone."""
+        with self._mutex:
+            session = self.lendable(claim_id)
+            if session is None or session not in self.sessions or not session.alive():
+                return None
+            try:
+                if self.where.pop(claim_id, None) is None:
+                    return None  # its own thread has begun to free the bell
+                self.lent.add(session)
+                self.sessions.remove(session)
+            except BaseException:  # an interrupt (Ctrl-C)
+                session.hang_up()
+                self.lent.discard(session)
+                raise
+        return session
+
     def ready(self, session: BellSession) -> None:
         """The server has said something: an answer, or that it hangs up."""
         if session.waits:
             self._hear(session)
-        else:
-            self._lose(session)
+            return
+        with self._mutex:  # what it said may have been for one that it was lent to
+            if session in self.sessions and not session.alive():
+                self._lose(session)
 
     def close(self) -> None:
         for session in self.sessions:
             session.close()
 
     def abandon(self) -> None:
-        for session in self.sessions:
+        for session in (*self.sessions, *list(self.lent)):
             session.abandon()
 
     def _hang_fresh(self, now: float) -> None:
@@ -143,9 +200,11 @@ class BellRinger:
             wish.misses += 1
             self._ring(wish)
             wish.at = now + min(SLOW_PACE, FIRST_PACE * 2.0 ** min(wish.misses, 10))
-        elif not session.waits:
-            wish.session = self.where[wish.claim_id] = session
-            self._try(session, lambda: session.listen(wish.claim_id, behind))
+            return
+        with self._mutex:
+            if session in self.sessions and not session.waits:
+                wish.session = self.where[wish.claim_id] = session
+                self._try(session, lambda: session.listen(wish.claim_id, behind))
 
     def _session_for(self, wish: _Wish) -> BellSession | None:
         """The one where its own bell hangs, or else one that is free."""
@@ -158,8 +217,9 @@ class BellRinger:
 
     def _hear(self, session: BellSession) -> None:
         heard: list[bool] = []
-        if not self._try(session, lambda: heard.append(session.heard())):
-            return
+        with self._mutex:
+            if not self._try(session, lambda: heard.append(session.heard())):
+                return
         wish = next((each for each in self._wishes.values() if each.session is session), None)
         if wish is None:
             return  # nobody waits here any more; the bell stays if its claim has got in

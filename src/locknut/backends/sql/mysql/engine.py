@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +12,7 @@ from locknut.backends.sql.mysql.aio import LoopConnection
 from locknut.backends.sql.mysql.backend import MySqlBackend
 from locknut.backends.sql.mysql.bell_chain import BellChain
 from locknut.backends.sql.mysql.literals import completed
-from locknut.backends.sql.mysql.mysql_table import MySqlTable
+from locknut.backends.sql.mysql.mysql_table import MySqlTable, WorkingConnection
 from locknut.backends.sql.mysql.named_locks import NamedLockSessions
 from locknut.backends.sql.mysql.sync import BlockingConnection
 from locknut.backends.sql.session.backend import SessionBackend
@@ -19,6 +20,7 @@ from locknut.backends.sql.session.claim_sessions import ClaimSessions
 from locknut.backends.sql.sql_table import Connection
 from locknut.core import validation
 from locknut.core.base import BaseEngine
+from locknut.core.findings import Check
 from locknut.core.ports import Runtime
 from locknut.drivers.mysql import settings
 from locknut.drivers.mysql.kept_sessions import KeptSessions
@@ -27,6 +29,7 @@ from locknut.drivers.mysql.session_pool import SessionPool
 from locknut.drivers.mysql.settings import Settings
 
 if TYPE_CHECKING:
+    from locknut.backends.sql.history_table import HistoryTable
     from locknut.urls import Url
 
 COMMANDS: Final = 2
@@ -43,29 +46,54 @@ class MySqlEngine(BaseEngine):
         self._claims = ClaimSessions()
         self.id = f"mysql:{told.database}/{table}"
         self._statements = completed(statements.load("mysql", f"`{table}`"))
-        self.schema = self._statements.schema
+        self.schema = statements.schema("mysql", f"`{table}`")
         self._chain = BellChain(told)
         self._commands = self._new_pool(replace(told, connections=COMMANDS))
         """In session mode: for what is not said by the connection of a lock itself."""
 
     def blocking(self, runtime: Runtime) -> SqlBackend:
         pool = self._pool()
-        return self._backend(BlockingConnection(pool), pool, runtime, None)
+        backend = self._backend(BlockingConnection(pool), pool, runtime, None)
+        backend.keep_history(lambda: self._history(BlockingConnection, runtime))
+        return backend
 
     def asyncio(self, runtime: Runtime) -> SqlBackend:
         pool, settings = self._pool(), self._settings
         workers = LoopWorkers(settings.connections, settings.limit, pool.all_busy)
-        return self._backend(LoopConnection(pool), pool, runtime, workers)
+        backend = self._backend(LoopConnection(pool), pool, runtime, workers)
+        backend.keep_history(lambda: self._history(LoopConnection, runtime))
+        return backend
+
+    def _history(
+        self, colour: Callable[[SessionPool], Connection], runtime: Runtime
+    ) -> HistoryTable:
+        from locknut.backends.sql.history_table import HistoryTable  # few programs keep one
+
+        said = completed(statements.load_history("mysql", f"`{self._table}`"))
+        name = table_options.history_table(self._table)
+        pool = SessionPool(replace(self._settings, connections=1), name, ";".join(said.create))
+        return HistoryTable(colour(pool), said, runtime.random)
 
     def _backend(
         self,
-        connection: Connection,
+        connection: WorkingConnection,
+        pool: SessionPool,
+        runtime: Runtime,
+        workers: LoopWorkers | None,
+    ) -> SqlBackend:
+        backend = self._of_mode(connection, pool, runtime, workers)
+        backend.checks = lambda prefix: _examined(pool, self._table)  # type: ignore[method-assign]  # noqa: ARG005 -- one table for all
+        return backend
+
+    def _of_mode(
+        self,
+        connection: WorkingConnection,
         pool: SessionPool,
         runtime: Runtime,
         workers: LoopWorkers | None,
     ) -> SqlBackend:
         scheme = self._settings.scheme
-        table = MySqlTable(connection, self._statements)
+        table = MySqlTable(connection, self._statements, self._chain)
         if not self._by_session:
             return MySqlBackend(scheme, table, self._chain, runtime, pool.hung_up)
         place = f"{self._settings.database}.{self._table}"
@@ -81,6 +109,12 @@ class MySqlEngine(BaseEngine):
 
     def anew(self) -> MySqlEngine:
         return MySqlEngine(self._settings, self._table, by_session=self._by_session)
+
+
+def _examined(pool: SessionPool, table: str) -> list[Check]:
+    from locknut.backends.sql.mysql import checkup  # few programs need it
+
+    return checkup.checks(pool, table)
 
 
 def open_url(url: Url) -> MySqlEngine:

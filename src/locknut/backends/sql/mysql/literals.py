@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
-from typing import Final
+from typing import Final, TypeVar
 
-from locknut.backends.sql.statements import Statements
+from locknut.backends.sql.statements import HistoryStatements, Statements
+
+Said = TypeVar("Said", Statements, HistoryStatements)
 
 CLOCK: Final = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 """Microseconds since the epoch when the statement began, whatever the time zone."""
@@ -26,9 +28,9 @@ run out."""
 _PARAMETER: Final = re.compile(r":(\w+)")
 
 
-def completed(statements: Statements) -> Statements:
+def completed(statements: Said) -> Said:
     """With the words of this dialect."""
-    return Statements(
+    return type(statements)(
         *(
             tuple(each.replace("{idle}", IDLE).replace("{now}", CLOCK) for each in part)
             for part in statements

@@ -8,23 +8,64 @@ refused needs the row, and reads it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol, TypeVar
 
 from locknut.backends.sql.hold_records import HoldRecord
+from locknut.backends.sql.mysql.bell_sessions import bell
+from locknut.backends.sql.mysql.literals import bound
 from locknut.backends.sql.sql_table import Call, Connection, Rows, SqlTable
 from locknut.backends.sql.statements import Statements
-from locknut.backends.sql.table_port import GiveBack, Row, Seen, Take
+from locknut.backends.sql.table_port import GiveBack, Joined, Row, Seen, Take
 
+T = TypeVar("T")
 SCANNED: Final = 1000
 """Rows that are looked at when some are deleted."""
+_FLAG: Final = 1 << 62
+"""A number from here on is neither a grant's nor a stamp: it tells of a claim in line, by the first
+12 digits of its id."""
+
+
+class BellConnections(Protocol):
+    """Where bells hang on connections that can say a statement."""
+
+    def lends(self, claim_id: str) -> bool:
+        """Whether the claim's bell hangs on a connection that has nothing else to do."""
+
+    def give_back(self, claim_id: str, statement: str) -> Rows | None:
+        """Say this there, which frees the bell. None: it could not be said, and nothing was done.
+        Blocks the calling thread.
+        """
+
+
+class NoBells:
+    """Of a table by itself."""
+
+    def lends(self, claim_id: str) -> bool:  # noqa: ARG002
+        return False
+
+    def give_back(self, claim_id: str, statement: str) -> Rows | None:  # noqa: ARG002
+        return None
+
+
+class WorkingConnection(Connection, Protocol):
+    """One that also does other work that blocks, in its colour."""
+
+    async def do(self, work: Callable[[], T]) -> T: ...
 
 
 class MySqlTable(SqlTable):
     """Where only a number came back, `Seen` has the row as far as that tells, and counts from 0."""
 
-    def __init__(self, connection: Connection, statements: Statements):
+    def __init__(
+        self,
+        connection: WorkingConnection,
+        statements: Statements,
+        bells: BellConnections = NoBells(),  # noqa: B008 -- it has no state
+    ):
         super().__init__(connection, statements)
+        self._connection: WorkingConnection = connection
+        self._bells = bells
         self.confirm = statements.confirm[0]
         self._after = b""
         """Where pruning goes on."""
@@ -32,7 +73,8 @@ class MySqlTable(SqlTable):
     async def take(self, wanted: Take) -> Seen:
         (rows,) = await self._connection.ask([self._take(wanted)])
         if rows:
-            return granted(wanted, rows)
+            joined = joined_in(rows[0][0])
+            return granted(wanted, rows) if joined is None else Seen(None, 0, joined)
         (row,), now = await self.read([wanted.key])
         return Seen(row, now)
 
@@ -48,6 +90,19 @@ class MySqlTable(SqlTable):
 
         taken = await self._connection.ask_all([self._take(each) for each in wanted], all_taken)
         return found if taken else None
+
+    async def give_back(self, holds: Sequence[GiveBack]) -> list[Seen]:
+        """One whose bell hangs on a connection of its own is given back there, and with its bell,
+        by one statement.
+        """
+        if len(holds) == 1 and self._bells.lends(holds[0].claim_id):
+            (statement,) = self._say.give_back_ringing
+            arguments = holds[0]._asdict() | {"bell": bell(holds[0].claim_id)}
+            said = bound(statement, arguments)
+            rows = await self._connection.do(lambda: self._bells.give_back(holds[0].claim_id, said))
+            if rows is not None:
+                return [written(holds[0], rows)]
+        return await super().give_back(holds)
 
     async def _each(self, say: tuple[str, ...], wanted: Sequence[GiveBack]) -> list[Seen]:
         answers = await self._connection.ask([Call(say, each._asdict()) for each in wanted])
@@ -71,6 +126,22 @@ def granted(wanted: Take, rows: Rows) -> Seen:
     return Seen(Row(raw, wanted.stamp, str(record), expires=wanted.ttl), 0)
 
 
+def joined_in(number: int) -> Joined | None:
+    """What `take_alone` says of a place in line; None: it says something else."""
+    if number < _FLAG:
+        return None
+    place, milliseconds = number >> 60 & 3, number >> 48 & 0xFFF
+    return Joined(_shown(number), place, milliseconds * 1000)
+
+
 def written(wanted: GiveBack, rows: Rows) -> Seen:
     """What a write that answers by a number has left, if it was done."""
-    return Seen(Row(stamp=wanted.stamp) if rows else None, 0)
+    if not rows:
+        return Seen(None, 0)
+    number = rows[0][0]
+    first = _shown(number) if number >= _FLAG else ""
+    return Seen(Row(stamp=wanted.stamp), 0, first_in_line=first)
+
+
+def _shown(number: int) -> str:
+    return f"{number & 0xFFFF_FFFF_FFFF:012x}"

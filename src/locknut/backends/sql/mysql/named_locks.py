@@ -58,6 +58,8 @@ def name_of(lock: bytes) -> str:
 class NamedLockSession:
     """A `LockSession`. What blocks is done by `run`, as its colour does."""
 
+    longest_wait: float = WAIT
+
     def __init__(self, session: Session, home: NamedLockSessions):
         self.number = session.number
         self._session = session
@@ -222,12 +224,12 @@ class NamedLockSessions:
                 if number != again:
                     raise self.shared()
                 session.number = int(number[0][0])
+            return NamedLockSession(session, self)
         except BaseException as error:
             self.kept.drop(session)
             if isinstance(error, pymysql.MySQLError):
                 raise self.translated(error) from error
             raise
-        return NamedLockSession(session, self)
 
     def shared(self) -> ConfigurationError:
         """There is no connection that a lock could belong to."""

@@ -105,8 +105,19 @@ ON DUPLICATE KEY UPDATE
         CAST(SUBSTRING(holders, {end_at} + 17, 16) AS UNSIGNED), 0)) >= 0 AND stamp < 0,
         :stamp, stamp);
 
+-- {joined}
+-- After it has joined the line of a lock that one claim holds alone: a flag in bit 62, how many are
+-- before it in bits 60 and 61, in how many milliseconds the hold ends in bits 48 to 59, and the first
+-- 12 digits of the id of the one before it.
+IF({held} AND company = 'e' AND ASCII(holders) <> 61,
+    (1 << 62) + (LEAST(2, LENGTH(line) - LENGTH(REPLACE(line, CHAR(10), '')) - 1) << 60)
+    + (LEAST(1000, (expires - {now}) DIV 1000) << 48)
+    + CAST(CONV(LEFT(IF({place} = 1, holders, SUBSTRING_INDEX(line, CHAR(10), -3)), 12), 16, 10)
+        AS UNSIGNED), 0)
+
 -- take_alone
--- The same for an exclusive claim without an owner, the most common one: half as long to read.
+-- The same for an exclusive claim without an owner, the most common one: half as long to read. Who
+-- has joined the line need not read the row.
 INSERT INTO {table} (name, fence, stamp, holders, company, expires, line, others)
 VALUES (:key, LAST_INSERT_ID({now} DIV 32), :stamp,
     CONCAT(:claim_id, ' ', LPAD({now} + :ttl, 16, '0'), ' ', LPAD({now} DIV 32, 16, '0'), ' ',
@@ -133,9 +144,15 @@ ON DUPLICATE KEY UPDATE
         WHEN -1 THEN GREATEST(expires, {now} + :ttl)
         WHEN -2 THEN {now} + :ttl
         ELSE expires END,
-    stamp = IF(LAST_INSERT_ID(IF(stamp IN (-1, -2),
-        CAST(SUBSTRING(holders, {end_at} + 17, 16) AS UNSIGNED), 0)) >= 0 AND stamp < 0,
-        :stamp, stamp);
+    stamp = IF(LAST_INSERT_ID(CASE
+        WHEN stamp IN (-1, -2) THEN CAST(SUBSTRING(holders, {end_at} + 17, 16) AS UNSIGNED)
+        WHEN stamp = -5 THEN {joined}
+        ELSE 0 END) >= 0 AND stamp < 0, :stamp, stamp);
+
+-- {first_in_line}
+-- Who is first in line, if there may be room for it now; else only that it was done.
+IF(line <> '' AND (holders = '' OR LEFT(company, 1) = 'p'),
+    (1 << 62) + CAST(CONV(LEFT(line, 12), 16, 10) AS UNSIGNED), :stamp)
 
 -- extend
 UPDATE {table} SET holders = {longer}, expires = GREATEST(expires, {now} + :ttl),
@@ -143,14 +160,22 @@ UPDATE {table} SET holders = {longer}, expires = GREATEST(expires, {now} + :ttl)
 WHERE name = :key AND {holds};
 
 -- give_back
-UPDATE {table} SET holders = {fewer}, stamp = LAST_INSERT_ID(:stamp) WHERE name = :key AND {holds};
+UPDATE {table} SET holders = {fewer}, stamp = IF(LAST_INSERT_ID({first_in_line}) > 0, :stamp, 0)
+WHERE name = :key AND {holds};
+
+-- give_back_ringing
+-- On the connection where the claim's own bell hangs: whoever waits for that is first in line. It is
+-- free before this is committed; then the other one waits for the row, as long as that takes.
+UPDATE {table} SET holders = {fewer},
+    stamp = LAST_INSERT_ID(:stamp + 0 * COALESCE(RELEASE_LOCK(:bell), 0))
+WHERE name = :key AND {holds};
 
 -- sweep
-UPDATE {table} SET holders = {fewer}, stamp = LAST_INSERT_ID(:stamp)
+UPDATE {table} SET holders = {fewer}, stamp = IF(LAST_INSERT_ID({first_in_line}) > 0, :stamp, 0)
 WHERE name = :key AND {own} > 0 AND NOT {holds};
 
 -- leave
-UPDATE {table} SET line = {left}, stamp = LAST_INSERT_ID(:stamp)
+UPDATE {table} SET line = {left}, stamp = IF(LAST_INSERT_ID({first_in_line}) > 0, :stamp, 0)
 WHERE name = :key AND {place} > 0;
 
 -- read

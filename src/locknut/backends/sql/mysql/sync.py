@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from locknut.backends.sql.mysql.literals import bound
 from locknut.backends.sql.sql_table import Call, Rows
 from locknut.drivers.mysql.session_pool import SessionPool
+
+T = TypeVar("T")
 
 
 class BlockingConnection:
@@ -22,6 +25,9 @@ class BlockingConnection:
 
     async def ask_all(self, calls: Sequence[Call], good: Callable[[list[Rows]], bool]) -> bool:
         return ask_all(self.pool, calls, good)
+
+    async def do(self, work: Callable[[], T]) -> T:
+        return work()
 
     async def close(self) -> None:
         self.pool.close()

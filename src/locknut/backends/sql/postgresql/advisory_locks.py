@@ -58,6 +58,8 @@ def number_of(lock: bytes) -> int:
 class AdvisorySession:
     """A `LockSession`."""
 
+    longest_wait: float = WAIT / 1000
+
     def __init__(self, session: Session, line: Line, questions: PinnedQuestions, say: Says):
         self.number = session.number
         self._session = session
@@ -185,12 +187,15 @@ class AdvisorySessions:
                 "some (connections= sets the number), or the server did not answer to a new one"
             )
             raise BackendUnavailable(message, backend=NAME) from error
-        if session.pooled:
+        try:
+            if session.pooled:
+                raise shared(session)
+            create = self._statements.create
+            questions = PinnedQuestions(self._line, self._table, create, session)
+            return AdvisorySession(session, self._line, questions, self._say)
+        except BaseException:
             self._line.pool.drop(session)
-            raise shared(session)
-        create = self._statements.create
-        questions = PinnedQuestions(self._line, self._table, create, session)
-        return AdvisorySession(session, self._line, questions, self._say)
+            raise
 
     async def owners(self, locks: Sequence[bytes]) -> dict[bytes, int]:
         by_number = {number_of(lock): lock for lock in locks}

@@ -8,8 +8,10 @@ from locknut.backends.sql.postgresql.doorbells import Doorbells
 from locknut.backends.sql.postgresql.lock_table import LockTable
 from locknut.backends.sql.postgresql.table_questions import Line, Questions
 from locknut.backends.sql.statements import load
+from locknut.core.findings import Check
 from locknut.core.ports import Runtime
 from locknut.core.values import Answer, Capability, Claim, HoldCheck
+from locknut.drivers.postgresql.primary import Primary
 from locknut.drivers.postgresql.settings import NAME
 
 
@@ -26,6 +28,7 @@ class PostgresBackend(SqlBackend):
         self._doorbells = Doorbells(questions, line.pool, runtime)
         super().__init__(NAME, LockTable(questions, statements, table), self._doorbells, runtime)
         self.hung_up = questions.hung_up  # type: ignore[method-assign]
+        self.checks = lambda prefix: examined(questions, line.pool.primary, table)  # type: ignore[method-assign]  # noqa: ARG005 -- one table for all
         line.pool.primary.follow(self._changed)
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:
@@ -46,3 +49,10 @@ class PostgresBackend(SqlBackend):
             self.capabilities -= {Capability.WAKE_UP}
             self._waiting.wakes = False
             self._waiting.ring_all()
+
+
+def examined(questions: Questions, primary: Primary, table: str) -> list[Check]:
+    """What `doctor` looks at, in either mode."""
+    from locknut.backends.sql.postgresql import checkup  # few programs need it
+
+    return checkup.checks(questions, primary, table)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 from locknut.backends.sql import table_options
 from locknut.backends.sql.backend import SqlBackend
 from locknut.backends.sql.postgresql.advisory_locks import AdvisorySessions
-from locknut.backends.sql.postgresql.backend import PostgresBackend
+from locknut.backends.sql.postgresql.backend import PostgresBackend, examined
 from locknut.backends.sql.postgresql.lock_table import LockTable
 from locknut.backends.sql.postgresql.table_questions import Line, Questions
 from locknut.backends.sql.session.backend import SessionBackend
 from locknut.backends.sql.session.claim_sessions import ClaimSessions
-from locknut.backends.sql.statements import load
+from locknut.backends.sql.statements import load, load_history, schema
 from locknut.core import validation
 from locknut.core.base import BaseEngine
 from locknut.core.ports import Runtime
@@ -27,6 +27,7 @@ from locknut.drivers.postgresql.sync import BlockingLine
 from locknut.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from locknut.backends.sql.history_table import HistoryTable
     from locknut.urls import Url
 
 
@@ -46,7 +47,7 @@ class PostgresEngine(BaseEngine):
         self._commands = SessionPool(replace(wanted, connections=COMMANDS), self._primary)
         """In session mode: for what is not said by the session of a lock itself."""
         self.id = f"{NAME}:{wanted.place}"
-        self.schema = load(NAME, table).schema
+        self.schema = schema(NAME, table)
         """What an administrator runs where we have no right to make the table."""
 
     def blocking(self, runtime: Runtime) -> SqlBackend:
@@ -56,6 +57,11 @@ class PostgresEngine(BaseEngine):
         return self._backend(LoopLine, runtime)
 
     def _backend(self, colour: Callable[[SessionPool], Line], runtime: Runtime) -> SqlBackend:
+        backend = self._of_mode(colour, runtime)
+        backend.keep_history(lambda: self._history(colour, runtime))
+        return backend
+
+    def _of_mode(self, colour: Callable[[SessionPool], Line], runtime: Runtime) -> SqlBackend:
         line = colour(SessionPool(self._settings, self._primary))
         if not self._by_session:
             return PostgresBackend(line, self._table, runtime)
@@ -63,7 +69,18 @@ class PostgresEngine(BaseEngine):
         questions = Questions(colour(self._commands), self._table, statements.create)
         table = LockTable(questions, statements, self._table)
         sessions = AdvisorySessions(line, questions, statements, self._table)
-        return SessionBackend(NAME, table, sessions, self._claims, runtime)
+        backend = SessionBackend(NAME, table, sessions, self._claims, runtime)
+        backend.checks = lambda prefix: examined(questions, self._primary, self._table)  # type: ignore[method-assign]  # noqa: ARG005 -- one table for all
+        return backend
+
+    def _history(self, colour: Callable[[SessionPool], Line], runtime: Runtime) -> HistoryTable:
+        from locknut.backends.sql.history_table import HistoryTable  # few programs keep one
+        from locknut.backends.sql.postgresql.plain_connection import PlainConnection
+
+        said = load_history(NAME, self._table)
+        line = colour(SessionPool(replace(self._settings, connections=1), self._primary))
+        questions = Questions(line, table_options.history_table(self._table), said.create)
+        return HistoryTable(PlainConnection(questions), said, runtime.random)
 
     def anew(self) -> PostgresEngine:
         """What was learned of the servers is the parent's, and its mutex may be held there."""

@@ -58,7 +58,8 @@ class LockTable:
         return None if answers is None else [seen_in(rows) for rows in answers]
 
     def _take(self, wanted: Take) -> Call:
-        return Call(self._say["take"], wanted._asdict())
+        alone = wanted.mode == "e" and not wanted.owner
+        return Call(self._say["take_alone" if alone else "take"], wanted._asdict())
 
     async def extend(self, holds: Sequence[Extension]) -> list[bool]:
         calls = [

@@ -123,6 +123,51 @@ UNION ALL SELECT made.*, now FROM made, asked
 UNION ALL SELECT fence, stamp, holders, company, expires, line, others, now FROM {table}, asked
 WHERE name = :key AND NOT EXISTS (SELECT FROM changed);
 
+-- {enters_alone}
+-- Of an exclusive claim without an owner: nobody holds, and nobody is before it in line.
+(NOT {held} AND (line = '' OR {place} = 1))
+
+-- take_alone
+-- The same for an exclusive claim without an owner, the most common one. It computes less: there is
+-- no company to enter. Where it neither enters nor holds, it joins, by the last condition.
+WITH asked AS NOT MATERIALIZED (
+    SELECT {clock} AS now, :claim_id::text AS claim_id, :ttl::bigint AS ttl
+), changed AS (
+    UPDATE {table} SET
+        fence = CASE WHEN {enters_alone} THEN greatest(fence + 1, now / 32) ELSE fence END,
+        stamp = :stamp,
+        holders = CASE
+            WHEN {enters_alone} THEN claim_id || ' ' || lpad((now + ttl)::text, 16, '0') || ' '
+                || lpad(greatest(fence + 1, now / 32)::text, 16, '0') || ' ' || :facts || chr(10)
+            WHEN {holds} THEN {longer}
+            ELSE holders END,
+        company = CASE WHEN {enters_alone} THEN 'e' ELSE company END,
+        expires = CASE
+            WHEN {enters_alone} THEN now + ttl
+            WHEN {holds} THEN greatest(expires, now + ttl)
+            ELSE expires END,
+        line = CASE
+            WHEN {enters_alone} THEN CASE line WHEN '' THEN '' ELSE {behind} END
+            WHEN {holds} THEN line
+            ELSE line || claim_id || ' ' || now || ' ' || :facts || chr(10) END
+    FROM asked
+    WHERE name = :key AND ({holds} OR strpos(others, claim_id) = 0 AND (
+        {enters_alone} OR {joins}))
+    RETURNING fence, stamp, holders, company, expires, line, others, now
+), made AS (
+    INSERT INTO {table} (name, fence, stamp, holders, company, expires, line, others)
+    SELECT :key, now / 32, :stamp, claim_id || ' ' || lpad((now + ttl)::text, 16, '0') || ' '
+        || lpad((now / 32)::text, 16, '0') || ' ' || :facts || chr(10), 'e', now + ttl, '', ''
+    FROM asked
+    WHERE NOT EXISTS (SELECT FROM {table} WHERE name = :key)
+    ON CONFLICT (name) DO NOTHING
+    RETURNING fence, stamp, holders, company, expires, line, others
+)
+SELECT * FROM changed
+UNION ALL SELECT made.*, now FROM made, asked
+UNION ALL SELECT fence, stamp, holders, company, expires, line, others, now FROM {table}, asked
+WHERE name = :key AND NOT EXISTS (SELECT FROM changed);
+
 -- extend
 UPDATE {table} SET holders = {longer}, expires = greatest(expires, now + ttl), stamp = new_stamp
 FROM unnest(:keys, :claim_ids, :ttls, :stamps) AS wanted (key, claim_id, ttl, new_stamp),

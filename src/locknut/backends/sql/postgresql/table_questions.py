@@ -86,6 +86,9 @@ class Questions:
         except TimeoutError as error:
             self._pool.give_back(session)
             raise self.unanswered(error) from error
+        except BaseException:
+            self._pool.drop(session)
+            raise
         try:
             answer = await self._line.drive(session, asked(session), until)
             if session.epoch != self._pool.primary.epoch:

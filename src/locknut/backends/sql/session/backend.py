@@ -86,36 +86,35 @@ class SessionBackend(SqlBackend):
         if used is None:
             if self._claims.get(claim.id) is not None:
                 return Busy(LOOK)  # an earlier question of this claim is still being asked
-            used = self._claims.add(claim, await self._sessions.open(), self._sessions)
+            session = await self._sessions.open()
+            try:
+                used = self._claims.add(claim, session, self._sessions)
+            except BaseException:  # an interrupt: nobody else knows of it
+                session.drop()
+                raise
         try:
             answer = await self._way_in.go_on(used)
+            if isinstance(answer, Granted) or (claim.waits and answer.queued):
+                self._claims.done(used)
+                return answer
+            await self._leave(used)
         except BaseException:
             self._claims.drop(used)  # what it has taken is found again, by the claim's id
             raise
-        if isinstance(answer, Granted) or (claim.waits and answer.queued):
-            self._claims.done(used)
-            return answer
-        await self._leave(used)
         return Busy(answer.retry_in, queued=False)
 
     async def _leave(self, used: ClaimSession) -> None:
         """The claim needs no session any more, and the session is in order."""
         self._claims.forget(used)
-        try:
-            if used.at_gate or used.claim.mode is not Mode.EXCLUSIVE:
-                await used.session.free(None)
-        except BaseException:
-            used.session.drop()
-            raise
+        if used.at_gate or used.claim.mode is not Mode.EXCLUSIVE:
+            await used.session.free(None)
         used.session.back()
 
     async def renew(self, claims: Sequence[Claim]) -> list[Notice]:
         """Only what still has its session is extended. A hold without one must run out by itself:
         whoever has its lock next waits for that.
         """
-        locks = {claim.id: self._lock_of(claim) for claim in claims}
-        owners = await self._sessions.owners(list(locks.values())) if locks else {}
-        kept = [claim for claim in claims if self._has_session(claim, owners.get(locks[claim.id]))]
+        kept = await self._with_sessions(claims)
         extended = await super().renew(kept) if kept else []
         answers = dict(zip((claim.id for claim in kept), extended, strict=True))
         for claim in claims:
@@ -123,14 +122,37 @@ class SessionBackend(SqlBackend):
                 answers[claim.id] = await self._lost(claim)
         return [answers[claim.id] for claim in claims]
 
+    async def _with_sessions(self, claims: Sequence[Claim]) -> list[Claim]:
+        """Those whose locks still belong to their sessions. One that became a reader while we asked
+        is asked for again, by its new lock.
+        """
+        locks = {claim.id: self._lock_of(claim) for claim in claims}
+        owners = await self._sessions.owners(list(locks.values())) if locks else {}
+        kept, changed = [], []
+        for claim in claims:
+            if await self._has_session(claim, owners.get(locks[claim.id])):
+                kept.append(claim)
+            elif self._lock_of(claim) != locks[claim.id]:
+                changed.append(claim)
+        return [*kept, *(await self._with_sessions(changed) if changed else ())]
+
     def _lock_of(self, claim: Claim) -> bytes:
         """A writer that becomes a reader has its own lock a little before its caller knows."""
         known = self._claims.get(claim.id)
         return lock_of(self._owners.place, claim if known is None else known.claim)
 
-    def _has_session(self, claim: Claim, owner: int | None) -> bool:
-        known = self._claims.get(claim.id)
-        return owner is not None and (known is None or known.session.number == owner)
+    async def _has_session(self, claim: Claim, owner: int | None) -> bool:
+        """Whether the claim's lock belongs to the session that is known here, or, if that was
+        dropped, to the one that the row has noted: by now others may have that lock.
+        """
+        if owner is None:
+            return False
+        known = self._claims.has_number(claim.id, owner)
+        if known is not None:
+            return known
+        _, state = await self._rows.change(claim, recipe.nothing)
+        held = state.holders.get(claim.id)
+        return held is not None and held.place.session == owner
 
     async def _lost(self, claim: Claim) -> Notice:
         _, state = await self._rows.change(claim, recipe.nothing)
@@ -141,14 +163,14 @@ class SessionBackend(SqlBackend):
         used = self._claims.use(claim.id)
         if used is None or used.home is not self._sessions:
             return await self._release_by_row(claim, used, outcome_unknown=outcome_unknown)
-        self._claims.forget(used)
         try:
+            self._claims.forget(used)
             if await self._is_in_order(used):
                 released = await self._release_used(used, outcome_unknown=outcome_unknown)
                 used.session.back()
                 return released
         except BaseException:
-            used.session.drop()
+            self._claims.drop(used)
             raise
         used.session.drop()
         if used.holds or outcome_unknown:
@@ -187,7 +209,7 @@ class SessionBackend(SqlBackend):
         """
         try:
             _, state = await self._rows.change(claim, recipe.nothing)
-            released = await self._release(claim, outcome_unknown=outcome_unknown)
+            released = await super().release(claim, outcome_unknown=outcome_unknown)
             if used is not None and used.wait is not None:
                 await self._sessions.end(used.session.number)
         finally:
@@ -204,18 +226,23 @@ class SessionBackend(SqlBackend):
         used = self._claims.use(claim.id)
         if used is None:
             return await super().downgrade(claim)
-        shared = used.claim._replace(mode=Mode.SHARED)
+        in_order = False
         try:
+            shared = used.claim._replace(mode=Mode.SHARED)
             await used.session.keep(lock_of(self._owners.place, shared))
+            in_order = True  # whatever becomes of the row: it is written on another connection
             kept = await super().downgrade(claim)
+            in_order = False
             used.claim = shared
             if used.at_gate:
                 await used.session.free(gate_of(self._owners.place, claim))
                 used.at_gate = False
-        except BaseException:
-            self._claims.drop(used)
-            raise
-        self._claims.done(used)
+            in_order = True
+        finally:
+            if in_order:
+                self._claims.done(used)
+            else:
+                self._claims.drop(used)
         return kept
 
     async def break_hold(self, key: str, raw: int | None, note: str = "") -> LockInfo | None:
@@ -236,6 +263,7 @@ class SessionBackend(SqlBackend):
         self._claims.close()
         self._sessions.close()
         self._table.dropped()
+        self.drop_history()
 
     def forked(self) -> None:
         super().forked()

@@ -28,6 +28,8 @@ class ClaimSession:
         """Whether it has the gate."""
         self.wait: bytes | None = None
         """The lock that the session waits for."""
+        self.wait_ends = 0.0
+        """When that has an end at the latest, if the server lives."""
         self.look_at = 0.0
         """When it looks at the row again, though nothing has arrived."""
         self.holds = False
@@ -35,8 +37,8 @@ class ClaimSession:
         """Whether somebody is using the session now."""
         self.gone = False
         """Whether the claim was given up meanwhile: whoever uses the session drops it."""
-        self.suspect: tuple[object, float] | None = None
-        """Who had the lock last time, though the row had no holder, and since when."""
+        self.unowned = False
+        """Whether nobody had the lock when it was looked at last, though this waits for it."""
 
 
 class ClaimSessions:
@@ -69,8 +71,12 @@ class ClaimSessions:
     def add(self, claim: Claim, session: LockSession, home: LockSessions) -> ClaimSession:
         """For whoever asks for it; from now on it is busy."""
         made = ClaimSession(claim, session, home)
-        with self.guard:
-            self._by_id[claim.id] = made
+        try:
+            with self.guard:
+                self._by_id[claim.id] = made
+        except BaseException:
+            self.forget(made)
+            raise
         return made
 
     def get(self, claim_id: str) -> ClaimSession | None:
@@ -78,13 +84,20 @@ class ClaimSessions:
 
     def use(self, claim_id: str) -> ClaimSession | None:
         """Have it to oneself, until `done` or `drop`; None if there is none, or somebody has it."""
-        with self.guard:
-            found = self._by_id.get(claim_id)
-            if found is None or found.busy:
-                return None
-            found.busy = True
-        if found.wait is not None:
-            self._arrivals.forget(found.session.fileno())
+        mine = False
+        found: ClaimSession | None = None
+        try:
+            with self.guard:
+                found = self._by_id.get(claim_id)
+                if found is None or found.busy:
+                    return None
+                found.busy = mine = True
+            if found.wait is not None:
+                self._arrivals.forget(found.session.fileno())
+        except BaseException:
+            if found is not None and mine:  # nobody else would end its use
+                self.drop(found)
+            raise
         return found
 
     def done(self, used: ClaimSession) -> None:
@@ -123,6 +136,16 @@ class ClaimSessions:
         if found.wait is not None:
             self._arrivals.forget(found.session.fileno())
         found.session.drop()
+
+    def has_number(self, claim_id: str, number: int) -> bool | None:
+        """Whether the claim's session is the one of this number; None if it has none here. If the
+        server has hung up it is not: one that starts anew may count its sessions anew.
+        """
+        with self.guard:
+            found = self._by_id.get(claim_id)
+            if found is None:
+                return None
+            return found.session.number == number and (found.busy or found.session.alive())
 
     def hung_up(self) -> bool:
         """Whether the server has ended the session of some hold."""

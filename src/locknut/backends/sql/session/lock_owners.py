@@ -18,6 +18,8 @@ from locknut.core.values import Mode
 
 STALLED: Final = 5.0
 """Seconds after which a session is ended that has the gate and never came to the row."""
+SUSPECTS: Final = 1000
+"""So many are remembered."""
 LOOKS: Final = 200
 """So often it is asked whether a session that was ended is gone, one question after the other."""
 
@@ -29,6 +31,8 @@ class LockOwners:
         self._sessions = sessions
         self.place = sessions.place
         self._runtime = runtime
+        self._suspects: dict[bytes, tuple[object, float]] = {}
+        """By lock: which session had it, though the row had no holder, and since when."""
 
     async def of(self, lock: bytes) -> int | None:
         return (await self._sessions.owners([lock])).get(lock)
@@ -50,17 +54,36 @@ class LockOwners:
                 ended = True
         return ended
 
-    async def suspect(self, used: ClaimSession, lock: bytes, state: LockState) -> None:
-        """A session has the lock, and the row has no holder: it is about to enter, or was stopped
-        on its way. If that lasts, it is ended.
+    async def knows_of(self, used: ClaimSession, lock: bytes, state: LockState) -> bool:
+        """Whether the server knows that this claim waits. If nobody has the lock, and still nobody
+        when it is looked at again, it does not.
         """
-        owner, now = await self.of(lock), self._runtime.now()
-        seen = owner, state.fence
-        if owner is None or used.suspect is None or used.suspect[0] != seen:
-            used.suspect = seen, now
-        elif now >= used.suspect[1] + STALLED:
-            used.suspect = None
+        owner = await self.of(lock)
+        if owner is not None:
+            await self._suspect(owner, lock, state)
+        forgotten, used.unowned = used.unowned and owner is None, owner is None
+        return not forgotten
+
+    async def end_stalled(self, lock: bytes, state: LockState) -> bool:
+        """A session has the lock, and the row has no holder: it is about to enter, or was stopped
+        on its way. If that lasts, it is ended. Whether it was.
+        """
+        owner = await self.of(lock)
+        return owner is not None and await self._suspect(owner, lock, state)
+
+    async def _suspect(self, owner: int, lock: bytes, state: LockState) -> bool:
+        """What one claim has seen counts for the next: each may wait for less than that."""
+        now, seen = self._runtime.now(), (owner, state.fence)
+        noted, since = self._suspects.get(lock, (None, now))
+        if noted != seen:
+            if len(self._suspects) >= SUSPECTS:
+                self._suspects.clear()
+            self._suspects[lock] = seen, now
+        elif now >= since + STALLED:
+            del self._suspects[lock]
             await self._end(owner, lock)
+            return True
+        return False
 
     async def _end(self, number: int, lock: bytes) -> None:
         await self._sessions.end(number)

@@ -41,6 +41,8 @@ class LockSession(Protocol):
 
     number: int
     """By which the server, and others, know it."""
+    longest_wait: float
+    """Seconds after which the server ends a wait by itself."""
 
     def fileno(self) -> int: ...
 

@@ -18,11 +18,14 @@ from locknut.backends.sql.session.session_port import gate_of, lock_of
 from locknut.backends.sql.table_port import US, Seen, Table, Take
 from locknut.core.ports import Runtime
 from locknut.core.values import Answer, Busy, Granted, Mode
+from locknut.errors import BackendUnavailable
 
 NET: Final = 5.0
 """Seconds after which one that waits looks at the row by itself."""
 LOOK: Final = 1.0
 """The same where the row has no holder, though a session has the lock."""
+OVERDUE: Final = 5.0
+"""Seconds after which the end of a wait is missing that the server should have ended by itself."""
 
 
 class WayIn:
@@ -60,7 +63,7 @@ class WayIn:
         return await self._come_in(used)
 
     async def _has_waited(self, used: ClaimSession, lock: bytes, *, got: bool) -> None:
-        used.wait = used.suspect = None
+        used.wait, used.unowned = None, False
         if lock == gate_of(self._where, used.claim):
             used.at_gate = got
         elif got:  # a reader's: it is gone, and nobody else needs its lock
@@ -88,14 +91,16 @@ class WayIn:
         return Granted(raw)
 
     async def _enter(self, used: ClaimSession, wanted: Take) -> Seen | None:
-        """If a session has the gate whose hold has run out, it has no right to it."""
+        """If a session has the gate whose hold has run out, or never came, it is ended."""
         claim, session = used.claim, used.session
         gate = gate_of(self._where, claim)
         own = None if claim.mode is Mode.EXCLUSIVE else lock_of(self._where, claim)
         used.at_gate, seen = await session.enter(gate, own, wanted)
         if not used.at_gate and seen is not None:
             state = lock_state.read(claim.key, seen.row, seen.now)
-            if not state.holders and await self._owners.end(state.ended):
+            if not state.holders and (
+                await self._owners.end(state.ended) or await self._owners.end_stalled(gate, state)
+            ):
                 used.at_gate, seen = await session.enter(gate, own, wanted)
         return seen
 
@@ -115,8 +120,8 @@ class WayIn:
     async def _wait_at_gate(self, used: ClaimSession, seen: Seen | None) -> Busy:
         if used.claim.waits:
             await self._wait_for(used, gate_of(self._where, used.claim))
-        row, now = seen or (None, 0)
-        return self._busy(used, lock_state.read(used.claim.key, row, now))
+        seen = seen or Seen(None, 0)
+        return self._busy(used, lock_state.read(used.claim.key, seen.row, seen.now))
 
     async def _wait_behind(self, used: ClaimSession, state: LockState) -> Busy | None:
         """The gate is ours, and the row is not. Behind readers we wait for one of them. Behind one
@@ -136,6 +141,7 @@ class WayIn:
     async def _wait_for(self, used: ClaimSession, lock: bytes) -> None:
         await used.session.wait(lock)
         used.wait = lock
+        used.wait_ends = self._runtime.now() + used.session.longest_wait + OVERDUE
 
     def _busy(self, used: ClaimSession, state: LockState) -> Busy:
         """When to look without having been rung: a hold may run out that is not renewed."""
@@ -147,15 +153,26 @@ class WayIn:
         return Busy(pause)
 
     async def _still_waits(self, used: ClaimSession, lock: bytes) -> Busy:
-        """Nothing has arrived: see whether whoever has the lock is still the holder by the row."""
-        if (left := used.look_at - self._runtime.now()) > 0:
-            return Busy(left)
+        """Nothing has arrived: see whether whoever has the lock is still the holder by the row, and
+        whether the server still knows of our wait.
+        """
+        now = self._runtime.now()
+        if now < used.look_at:
+            return Busy(used.look_at - now)
+        if now >= used.wait_ends:
+            raise self._forgotten(used, "has not ended our wait in time")
         _, state = await self._rows.change(used.claim, recipe.nothing)
         if state.holders:
-            used.suspect = None
-        elif not await self._owners.end(state.ended):
-            await self._owners.suspect(used, lock, state)
+            used.unowned = False
+        elif await self._owners.end(state.ended):
+            pass  # it is gone, and our turn comes
+        elif not await self._owners.knows_of(used, lock, state):
+            raise self._forgotten(used, "has given the lock to nobody, though we wait for it")
         return self._busy(used, state)
+
+    def _forgotten(self, used: ClaimSession, why: str) -> BackendUnavailable:
+        """Our connection is dead, and nobody has told us: a firewall drops the news, too."""
+        return BackendUnavailable(f"the server {why}; asking anew", key=used.claim.key)
 
     def _wanted(self, used: ClaimSession) -> Take:
         claim = used.claim

@@ -8,6 +8,7 @@ import stat
 import time
 from typing import Final
 
+from locknut.backends.sql import table_options
 from locknut.backends.sql.sqlite import failures
 from locknut.backends.sql.sqlite.file_clock import FileClock
 from locknut.backends.sql.sqlite.settings import Settings
@@ -16,6 +17,7 @@ from locknut.runtimes import file_systems
 from locknut.runtimes.descriptors import away_from_standard
 
 COLUMNS: Final = ("name", "fence", "stamp", "holders", "company", "expires", "line", "others")
+OF_HISTORY: Final = ("number", "stream", "written", "entry")
 _SHORT: Final = 0.005
 """Seconds between two attempts to open what others are just making."""
 
@@ -28,9 +30,11 @@ def connect(settings: Settings, clock: FileClock, until: float) -> sqlite3.Conne
     try:
         _write_ahead(made, settings.path, until)
         made.execute("PRAGMA synchronous = FULL")  # a grant that was told survives a power failure
-        for statement in settings.statements.create:
+        for statement in settings.create:
             made.execute(statement)
-        _check_table(made, settings)
+        _check_table(made, settings, settings.table, COLUMNS)
+        if settings.history:
+            _check_table(made, settings, table_options.history_table(settings.table), OF_HISTORY)
         clock.set(made, f'"{settings.table}"')
     except BaseException:
         made.close()
@@ -80,11 +84,14 @@ def _write_ahead(made: sqlite3.Connection, path: str, until: float) -> None:
         raise ConfigurationError(message, backend="sqlite")
 
 
-def _check_table(made: sqlite3.Connection, settings: Settings) -> None:
-    found = tuple(row[1] for row in made.execute(f'PRAGMA table_info("{settings.table}")'))
-    if found != COLUMNS:
+def _check_table(
+    made: sqlite3.Connection, settings: Settings, table: str, columns: tuple[str, ...]
+) -> None:
+    found = tuple(row[1] for row in made.execute(f'PRAGMA table_info("{table}")'))
+    if found != columns:
+        what = "locks" if table == settings.table else "their history"
         message = (
-            f"{settings.path} has something called {settings.table!r} that is not a table of"
-            " locks: choose another name by ?table="
+            f"{settings.path} has something called {table!r} that is not a table of {what}:"
+            " choose another name by ?table="
         )
         raise ConfigurationError(message, backend="sqlite")

@@ -7,7 +7,9 @@ import sqlite3
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from locknut.backends.sql import statements, table_options
+from locknut.backends.sql import statements as dialects
+from locknut.backends.sql import table_options
+from locknut.backends.sql.statements import HistoryStatements, Statements
 from locknut.core import validation
 from locknut.errors import ConfigurationError
 
@@ -27,6 +29,8 @@ class Settings:
     path: str
     table: str = table_options.TABLE
     limit: float = LIMIT
+    history: bool = False
+    """Whether the connection is the history's, which has a table of its own."""
 
     @property
     def place(self) -> str:
@@ -35,8 +39,18 @@ class Settings:
         return f"sqlite:{self.path}{other}"
 
     @property
-    def statements(self) -> statements.Statements:
-        return statements.load("sqlite", f'"{self.table}"')
+    def statements(self) -> Statements:
+        return dialects.load("sqlite", f'"{self.table}"')
+
+    @property
+    def history_statements(self) -> HistoryStatements:
+        return dialects.load_history("sqlite", f'"{self.table}"')
+
+    @property
+    def create(self) -> tuple[str, ...]:
+        """What makes the tables that the connection is for."""
+        further = self.history_statements.create if self.history else ()
+        return (*self.statements.create, *further)
 
 
 def from_url(url: Url) -> Settings:

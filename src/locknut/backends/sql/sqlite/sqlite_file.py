@@ -13,7 +13,8 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TypeVar
+from functools import partial
+from typing import Final, TypeVar
 from weakref import WeakSet
 
 from locknut.backends.sql.sql_table import Call, Rows
@@ -25,6 +26,9 @@ from locknut.runtimes.threads import Guard
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
+FIRST_PAUSE: Final = 0.0003
+LONGEST_PAUSE: Final = 0.01
+"""Seconds between two attempts to write while somebody else does."""
 
 
 class SqliteFile:
@@ -32,13 +36,16 @@ class SqliteFile:
 
     def __init__(self, settings: Settings, now: Callable[[], float]):
         self._settings = settings
-        self._passing = (settings.statements.beat, settings.statements.extend)
+        self._passing = [settings.statements.beat, settings.statements.extend]
         """What need not outlive a power failure: it ends all processes of the machine, and with
-        them every hold that is renewed."""
+        them every hold that is renewed. No lock depends on its history either."""
+        if settings.history:
+            self._passing += settings.history_statements.add, settings.history_statements.drop
         self._clock = FileClock(now)
         self._connection: sqlite3.Connection | None = None
         self._place = (0, 0)
-        self._waits = 0
+        self._until = 0.0
+        """Until when the command that is being done may wait."""
         self._closed = False
         self.guard = Guard()
         _all.add(self)
@@ -49,26 +56,30 @@ class SqliteFile:
         """
         if not calls:
             return []
+        return self._as_fit(calls, limit, lambda connection: self._each(connection, calls))
+
+    def _as_fit(self, calls: Sequence[Call], limit: float, work: Work[T]) -> T:
+        """Some need not wait for the disk."""
         if calls[0].statements in self._passing:
-            return self._alone(limit, lambda connection: self._without_disk(connection, calls))
-        return self._alone(limit, lambda connection: self._each(connection, calls))
+            return self._alone(limit, lambda connection: self._without_disk(connection, work))
+        return self._alone(limit, work)
 
     def _each(self, connection: sqlite3.Connection, calls: Sequence[Call]) -> list[Rows]:
         if len(calls) == 1:
             return [self._rows(connection, calls[0])]
         reads = all(call.statements[0].startswith("SELECT") for call in calls)
-        connection.execute("BEGIN" if reads else "BEGIN IMMEDIATE")
+        self._patiently(lambda: connection.execute("BEGIN" if reads else "BEGIN IMMEDIATE"))
         found = [self._rows(connection, call) for call in calls]
         connection.execute("COMMIT")
         return found
 
-    def _without_disk(self, connection: sqlite3.Connection, calls: Sequence[Call]) -> list[Rows]:
+    def _without_disk(self, connection: sqlite3.Connection, work: Work[T]) -> T:
         """Committed for all processes, but without waiting for the disk; the next commit that does
         waits for this one too.
         """
         connection.execute("PRAGMA synchronous = NORMAL")
         try:
-            return self._each(connection, calls)
+            return work(connection)
         except sqlite3.Error:
             self.drop()  # in a transaction the setting could not be put back
             raise
@@ -82,20 +93,38 @@ class SqliteFile:
         """In one transaction, which is undone unless the answers are good."""
 
         def work(connection: sqlite3.Connection) -> bool:
-            connection.execute("BEGIN IMMEDIATE")
+            self._patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
             keep = good([self._rows(connection, call) for call in calls])
             connection.execute("COMMIT" if keep else "ROLLBACK")
             return keep
 
-        return self._alone(limit, work)
+        return self._as_fit(calls, limit, work)
 
     def _rows(self, connection: sqlite3.Connection, call: Call) -> Rows:
-        arguments = {**call.arguments, "now": self._clock.read()}
         for statement in call.statements:
-            rows = connection.execute(statement, arguments).fetchall()
+            rows = self._patiently(partial(self._said, connection, statement, call))
             if rows:
                 return rows
         return ()
+
+    def _said(self, connection: sqlite3.Connection, statement: str, call: Call) -> Rows:
+        arguments = {**call.arguments, "now": self._clock.read()}
+        return connection.execute(statement, arguments).fetchall()
+
+    def _patiently(self, do: Callable[[], T]) -> T:
+        """Wait for other writers. SQLite would sleep for longer each time, up to a tenth of a
+        second, and a lock would be on its way for as long; most of them write for a millisecond.
+        """
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                return do()
+            except sqlite3.OperationalError as error:
+                left = self._until - time.monotonic()
+                if failures.primary_code(error) not in failures.BUSY or left <= 0:
+                    raise
+            time.sleep(min(pause, left))
+            pause = min(LONGEST_PAUSE, pause * 1.5)
 
     def _alone(self, limit: float, work: Work[T]) -> T:
         """Do it on the connection, which nobody else uses meanwhile."""
@@ -146,10 +175,7 @@ class SqliteFile:
         if connection is None or not self._leads_here():
             self.drop()
             connection = self._open(until)
-        waits = max(1, int((until - time.monotonic()) * 1000))
-        if waits != self._waits:
-            connection.execute(f"PRAGMA busy_timeout = {waits}")
-            self._waits = waits
+        self._until = until
         return connection
 
     def _leads_here(self) -> bool:
@@ -168,8 +194,9 @@ class SqliteFile:
             message = f"forked in the middle of a command: {path} cannot be used in this process"
             raise BackendError(message, backend="sqlite")
         self._connection = made = database_file.connect(self._settings, self._clock, until)
+        made.execute("PRAGMA busy_timeout = 0")
         about = os.stat(path)
-        self._place, self._waits = (about.st_dev, about.st_ino), 0
+        self._place = (about.st_dev, about.st_ino)
         return made
 
     def drop(self) -> None:

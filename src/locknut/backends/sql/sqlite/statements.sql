@@ -101,6 +101,40 @@ ON CONFLICT (name) DO UPDATE SET fence = excluded.fence, stamp = excluded.stamp,
 RETURNING {row};
 SELECT {row} FROM {table} WHERE name = :key;
 
+-- {enters_alone}
+-- Of an exclusive claim without an owner: nobody holds, and nobody is before it in line.
+(holders = '' OR expires <= :now) AND (line = '' OR {place} = 1)
+
+-- take_alone
+-- The same for an exclusive claim without an owner, the most common one. It computes less: there is
+-- no company to enter. Where it neither enters nor holds, it joins, by the last condition.
+INSERT INTO {table} (name, fence, stamp, holders, company, expires, line, others)
+VALUES (:key, :now / 32, :stamp,
+    :claim_id || printf(' %016d %016d ', :now + :ttl, :now / 32) || :facts || char(10),
+    'e', :now + :ttl, '', '')
+ON CONFLICT (name) DO UPDATE SET
+    fence = CASE WHEN {enters_alone} THEN max(fence + 1, :now / 32) ELSE fence END,
+    stamp = :stamp,
+    holders = CASE
+        WHEN {enters_alone} THEN :claim_id
+            || printf(' %016d %016d ', :now + :ttl, max(fence + 1, :now / 32)) || :facts || char(10)
+        WHEN {holds} THEN {longer}
+        ELSE holders END,
+    company = CASE WHEN {enters_alone} THEN 'e' ELSE company END,
+    expires = CASE
+        WHEN {enters_alone} THEN :now + :ttl
+        WHEN {holds} THEN max(expires, :now + :ttl)
+        ELSE expires END,
+    line = CASE
+        WHEN {enters_alone} THEN CASE WHEN line = '' THEN '' ELSE {behind} END
+        WHEN {holds} THEN line
+        ELSE line || :claim_id || ' ' || :now || ' ' || :facts || char(10) END
+WHERE {holds} OR instr(others, :claim_id) = 0 AND (
+    {enters_alone}
+    OR :queue AND {place} = 0 AND ({own} > 0 OR instr(holders, :claim_id) = 0))
+RETURNING {row};
+SELECT {row} FROM {table} WHERE name = :key;
+
 -- extend
 UPDATE {table} SET holders = {longer}, expires = max(expires, :now + :ttl), stamp = :stamp
 WHERE name = :key AND {holds} RETURNING 1;

@@ -1,0 +1,65 @@
+"""What people do with locks, awaited, on the default Locks, which is chosen when it is used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from locknut.core.history_entries import HistoryEntry
+from locknut.core.validation import Duration
+from locknut.faces.misuse import answered
+
+if TYPE_CHECKING:
+    from locknut.aio.leadership import Election
+    from locknut.aio.locks import Locks
+    from locknut.aio.scheduled_run import Once
+    from locknut.faces.slots import At
+
+
+def _default() -> Locks:
+    from locknut import aio  # it imports this
+
+    return aio.default()
+
+
+async def history(
+    pattern: str | None = None, *, since: Duration | None = None
+) -> list[HistoryEntry]:
+    """Return what happened to the locks here, or to those that match "order:*"; newest last."""
+    return await _default().history(pattern, since=since)
+
+
+@answered
+def election(name: str, ttl: Duration | None = None) -> Election:
+    """Make an election: one leader at a time does the work, and stand-ins take over.
+
+    The engine is chosen when it is used.
+    """
+    from locknut.aio.leadership import Election  # few programs need it
+
+    return Election(_default, name, ttl)
+
+
+@answered
+def once(  # noqa: PLR0913  # as Locks.once()
+    name: str,
+    per: Duration | None = None,
+    *,
+    at: At | None = None,
+    at_least: Duration | None = None,
+    at_most: Duration | None = None,
+    retry: bool = False,
+    ttl: Duration | None = None,
+) -> Once:
+    """Run something at most once for each slot of a schedule, across all hosts.
+
+    The engine is chosen when it is used.
+    """
+    from locknut.aio.scheduled_run import Once  # few programs need it
+
+    return Once(
+        *(_default, name, per, at),
+        at_least=at_least,
+        at_most=at_most,
+        retry=retry,
+        ttl=ttl,
+    )

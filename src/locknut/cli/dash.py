@@ -1,0 +1,79 @@
+"""The verb `dash`: pages about locks for a browser, safe as they are unless more is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from locknut.cli import arguments, target
+from locknut.cli.exit_codes import Exit
+from locknut.cli.messages import Messenger, plain
+from locknut.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from locknut import Locks
+    from locknut.cli.arguments import Options
+
+
+def main(_verb: str, argv: Sequence[str]) -> int:
+    """The verb, from its words to its exit code."""
+    options = arguments.of("dash", argv)
+    messenger = Messenger(quiet=options.quiet, verbose=options.verbose, as_json=options.json)
+    try:
+        from locknut.dashboard import uvicorn_server
+        from locknut.dashboard.application import Dashboard
+    except ImportError as missing:
+        raise ConfigurationError(
+            f"`locknut dash` needs packages that are not installed ({missing.name}); "
+            'get them with: pip install "locknut[dash]"'
+        ) from missing
+    asked = uvicorn_server.Listening(
+        options.host,
+        options.port,
+        options.allow_break,
+        _passphrase(options),
+        tuple(options.names),
+    )
+    access, made = uvicorn_server.access_for(asked)
+    listener = uvicorn_server.bind(asked.host, asked.port)
+    dashboard = Dashboard(*_sources(options), refresh=options.every, access=access)
+    port = listener.getsockname()[1]
+    shown = "localhost" if asked.host in {"0.0.0.0", "::"} else asked.host  # noqa: S104  # as above
+    address = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
+
+    def ready() -> None:
+        places = ", ".join(plain(each.place) for each in dashboard.places.all.values())
+        mode = "locks can be broken" if asked.allow_break else "read-only"
+        messenger.say("serving", f"{address} shows {places} ({mode}); Ctrl-C ends it", url=address)
+        if made is not None:
+            messenger.error("passphrase", f"log in with this passphrase: {made}", passphrase=made)
+
+    uvicorn_server.serve(dashboard, listener, ready)
+    return Exit.OK
+
+
+def _passphrase(options: Options) -> str | None:
+    """The first line of a file: on the command line `ps` would show it."""
+    if not options.passphrase_file:
+        return None
+    lines = Path(options.passphrase_file).read_text(encoding="utf-8").splitlines()
+    if not lines or not lines[0].strip():
+        raise ConfigurationError(f"{options.passphrase_file} is empty")
+    return lines[0].strip()
+
+
+def _sources(options: Options) -> list[Locks]:
+    """All the URLs that were given, each once, or the one that every verb would take."""
+    urls = [*options.addresses]
+    if options.urls_file:
+        lines = Path(options.urls_file).read_text(encoding="utf-8").splitlines()
+        urls += [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    if options.url is not None and (not urls or "url" not in options.from_environment):
+        urls.insert(0, options.url)
+    label = target.identity(target.user())  # the holder sees who broke its lock
+    found = []
+    for url in dict.fromkeys(urls) or [None]:
+        options.url = url
+        found.append(target.locks(options, label=label))
+    return found

@@ -1,0 +1,117 @@
+"""Where things stand in the drawings of a page: lanes of a timeline, bars, small curves.
+
+Coordinates only; the templates draw them. All widths are parts of `WIDTH`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from locknut.cli.messages import span, who
+from locknut.observer.quantiles import Bar, histogram
+from locknut.observer.sightings import Span
+
+WIDTH = 1000.0
+LANES = 12
+"""More owners than these do not fit on a screen: the latest are shown."""
+_SHORTEST, _LONGEST = 60.0, 3600.0
+
+
+class Piece(NamedTuple):
+    """A hold or a wait on its lane."""
+
+    x: float
+    width: float
+    kind: str
+    """hold or wait."""
+    bad: bool
+    """Whether its end is red."""
+    open: bool
+    title: str
+
+
+class Lane(NamedTuple):
+    """One owner's row."""
+
+    owner: str
+    pieces: list[Piece]
+
+
+class Timeline(NamedTuple):
+    """Lanes, and how long the time is that they show."""
+
+    lanes: list[Lane]
+    seconds: float
+    hidden: int
+    """Owners that found no room."""
+    summary: str
+    """What somebody hears who cannot see it."""
+
+
+def timeline(holds: Sequence[Span], waits: Sequence[Span], now: float) -> Timeline:
+    """The last minutes: as many as there is something to show of, an hour at most."""
+    spans = [*holds, *waits]
+    first = min((each.since for each in spans), default=now)
+    length = min(_LONGEST, max(_SHORTEST, (now - first) * 1.05))
+    begin = now - length
+    rows: dict[str, list[Piece]] = {}
+    for kind, each in (*(("wait", one) for one in waits), *(("hold", one) for one in holds)):
+        if (now if each.until is None else each.until) >= begin:
+            rows.setdefault(who(each.holder), []).append(_piece(kind, each, begin, now))
+    latest = sorted(rows, key=lambda owner: -max(each.x + each.width for each in rows[owner]))
+    lanes = [Lane(owner, rows[owner]) for owner in latest[:LANES]]
+    bad = sum(each.ending.bad for each in holds)
+    summary = (
+        f"Timeline of the last {span(length)}: {len(holds)} holds and {len(waits)} waits "
+        f"of {len(rows)} owners; {bad} holds ended badly."
+    )
+    return Timeline(lanes, length, max(0, len(latest) - LANES), summary)
+
+
+def _piece(kind: str, each: Span, begin: float, now: float) -> Piece:
+    end = now if each.until is None else each.until
+    scale = WIDTH / (now - begin)
+    x = max(0.0, (each.since - begin) * scale)
+    width = max(3.0, (end - max(begin, each.since)) * scale)
+    how = each.ending.value or ("holds it" if kind == "hold" else "waits")
+    title = f"{who(each.holder)}: {kind} of {span(each.lasted(now))}, {how}"
+    bad = each.ending.bad
+    return Piece(round(x, 1), round(min(width, WIDTH - x), 1), kind, bad, each.until is None, title)
+
+
+class Row(NamedTuple):
+    """One bar of a histogram."""
+
+    label: str
+    width: float
+    number: int
+
+
+def bars(values: Sequence[float]) -> list[Row]:
+    """How long things took, from short to long."""
+    found = histogram(values)
+    most = max((each.number for each in found), default=1)
+    return [Row(_range(each), round(WIDTH * each.number / most, 1), each.number) for each in found]
+
+
+def _range(bar: Bar) -> str:
+    if bar.low == 0.0:
+        return f"below {span(bar.high)}"
+    if bar.high == float("inf"):
+        return f"{span(bar.low)} and more"
+    return f"{span(bar.low)} to {span(bar.high)}"
+
+
+def curve(values: Iterable[float], width: float = 100.0, height: float = 24.0) -> str:
+    """The points of a small line, for a polyline."""
+    found = list(values)[-60:]
+    if len(found) < 2:
+        return ""
+    top = max(found) or 1.0
+    step = width / (len(found) - 1)
+    points = (
+        f"{at * step:.1f},{height - 1 - (height - 2) * value / top:.1f}"
+        for at, value in enumerate(found)
+    )
+    return " ".join(points)

@@ -1,0 +1,1 @@
+"""`locknut top`: locks in a terminal, live. It needs the extra `tui`."""

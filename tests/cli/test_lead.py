@@ -1,0 +1,81 @@
+"""`locknut lead`: one command runs, the others stand by, and nothing is restarted unasked."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+from tests.cli.harness import DEADLINE, Running, Shell, until
+
+WORK = ("--", "sh", "-c", 'echo "leads $LOCKNUT_FENCE"; read line; exit ${line:-0}')
+
+
+def lead(shell: Shell, *words: str) -> Running:
+    return shell.start("lead", *words, "x", *WORK)
+
+
+def waits(shell: Shell) -> bool:
+    return bool(json.loads(shell.run("show", "--json", "x")[1])["waiters"])
+
+
+def tell(leader: Running, word: str) -> None:
+    leader.stdin.write(word + "\n")
+    leader.stdin.flush()
+
+
+def test_a_stand_in_leads_when_the_command_ends(shell: Shell) -> None:
+    first = lead(shell)
+    assert first.line().startswith("leads")
+    second = lead(shell)
+    until(lambda: waits(shell))
+    tell(first, "3")
+    assert first.finish() == (3, "", "")
+    assert second.line().startswith("leads")
+    tell(second, "0")
+    assert second.finish() == (0, "", "")
+
+
+def test_a_stand_in_leads_when_the_leader_is_killed(shell: Shell) -> None:
+    first = lead(shell)
+    fence = int(first.line().split()[1])
+    second = lead(shell)
+    until(lambda: waits(shell))
+    first.send(signal.SIGKILL)
+    assert int(second.line().split()[1]) > fence
+
+
+def test_a_loss_stops_the_command(shell: Shell) -> None:
+    first = lead(shell)
+    fence = first.line().split()[1]
+    assert shell.run("break", "x", "--fence", fence, "--yes")[0] == 0
+    assert first.finish()[0] == 79
+
+
+def test_restart_stands_by_again(shell: Shell) -> None:
+    first = lead(shell, "--restart")
+    fence = first.line().split()[1]
+    assert shell.run("break", "x", "--fence", fence, "--yes")[0] == 0
+    second_term = first.line().split()[1]
+    assert int(second_term) > int(fence), "after a loss"
+    tell(first, "9")
+    assert int(first.line().split()[1]) > int(second_term), "after the end of the command"
+    first.send(signal.SIGTERM)
+    first.process.wait(DEADLINE)  # before its command finds the end of its input
+    code, out, err = first.finish()
+    assert (code, out) == (143, "")
+    assert "the command ended with 79; standing by" in err
+    assert "the command ended with 9; standing by" in err
+
+
+def test_restart_is_pointless_without_a_program(shell: Shell) -> None:
+    assert shell.run("lead", "--restart", "x", "--", "no-such-program-at-all")[0] == 127
+
+
+def test_a_signal_ends_the_standing_by(shell: Shell) -> None:
+    first = lead(shell)
+    assert first.line()
+    second = lead(shell, "--restart")
+    until(lambda: waits(shell))
+    second.send(signal.SIGTERM)
+    assert second.finish() == (143, "", "")
+    assert not waits(shell)

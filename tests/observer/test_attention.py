@@ -1,0 +1,107 @@
+"""What an observer puts on its first page, and what it leaves alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from locknut import Detail, Holder, LockInfo
+from locknut.observer import attention
+from locknut.observer.changes import OpenHold
+from locknut.observer.sightings import Concern, Ending, Picture, Span, Weight
+from locknut.observer.span_history import SpanHistory
+
+NOW = 10_000.0
+
+
+def span(name: str, lasted: float, ending: Ending = Ending.OPEN) -> Span:
+    until = None if ending is Ending.OPEN else NOW - 1.0
+    end = NOW if until is None else until
+    return Span(name, Holder("web-1", 7, raw=3), end - lasted, until, ending)
+
+
+def found(
+    *,
+    picture: Picture = Picture(),  # noqa: B008  # a tuple
+    holds: Sequence[OpenHold] = (),
+    waits: Sequence[Span] = (),
+    past: Sequence[Span] = (),
+    endings: Sequence[Span] = (),
+    more: Sequence[Concern] = (),
+) -> list[Concern]:
+    history = SpanHistory()
+    for each in past:
+        history.add_hold(each)
+    evidence = attention.Evidence(picture, holds, waits, history, endings)
+    return attention.concerns(evidence, NOW, more)
+
+
+USUAL = [span(f"report:{at}", 2.0, Ending.RELEASED) for at in range(10)]
+
+
+def test_nothing_is_found_in_a_quiet_place() -> None:
+    assert not found(holds=[OpenHold(span("report:1", 9.0), NOW)], past=USUAL)
+
+
+def test_a_hold_far_longer_than_usual_is_found() -> None:
+    (one,) = found(holds=[OpenHold(span("report:99", 60.0), NOW)], past=USUAL)
+    assert (one.kind, one.name) == ("long hold", "report:99")
+    assert "web-1:7" in one.detail
+    assert "2s" in one.detail
+
+
+def test_what_is_usual_elsewhere_is_no_measure() -> None:
+    assert not found(holds=[OpenHold(span("backup", 60.0), NOW)], past=USUAL)
+
+
+def test_four_holds_are_not_enough_to_know_what_is_usual() -> None:
+    assert not found(holds=[OpenHold(span("report:99", 60.0), NOW)], past=USUAL[:4])
+
+
+def test_a_hold_that_ended_badly_is_no_measure_either() -> None:
+    """Otherwise a lock that is always lost after a minute would make a minute usual."""
+    bad = [span("report:1", 60.0, Ending.EXPIRED)] * 10
+    assert found(holds=[OpenHold(span("report:99", 60.0), NOW)], past=[*bad, *USUAL])
+
+
+def test_a_line_is_found_once_by_its_longest_wait() -> None:
+    waits = [span("x", 45.0), span("x", 90.0), span("y", 3.0)]
+    (one,) = found(waits=waits)
+    assert (one.kind, one.name, one.since) == ("long wait", "x", NOW - 90.0)
+
+
+def test_a_hold_that_nobody_renews_is_found_before_it_runs_out() -> None:
+    hold = OpenHold(span("x", 9.0)._replace(holder=Holder("web-1", 7, ttl_left=10.0)), NOW)
+    assert not found(holds=[hold])
+    hold.see(Holder("web-1", 7, ttl_left=4.0), NOW)
+    (one,) = found(holds=[hold])
+    assert (one.kind, one.title) == ("expiring", "is not renewed and runs out in 4s")
+
+
+def test_losses_stay_for_a_day() -> None:
+    lost = span("x", 9.0, Ending.EXPIRED)
+    old = lost._replace(until=NOW - 25 * 3600.0)
+    broken = span("y", 9.0, Ending.BROKEN)
+    assert [each.kind for each in found(endings=[lost, old, broken])] == ["expired", "broken"]
+
+
+def test_an_engine_that_does_not_answer_comes_first() -> None:
+    picture = Picture(problem="connection refused", unreachable_since=NOW - 5.0)
+    first, _ = found(picture=picture, waits=[span("x", 90.0)])
+    assert (first.kind, first.detail) == ("unreachable", "connection refused")
+
+
+def test_a_server_that_takes_no_part_is_found_once() -> None:
+    detail = Detail("h2:6379", problem="does not vote yet")
+    locks = tuple(LockInfo(name, details=(detail,)) for name in "ab")
+    (one,) = found(picture=Picture(locks=locks))
+    assert (one.kind, one.detail) == ("server", "does not vote yet")
+
+
+def test_what_others_found_is_shown_by_its_weight() -> None:
+    deadlock = Concern(Weight.TROUBLE, "deadlock", "deadlock of 2", since=NOW)
+    assert found(more=[deadlock], waits=[span("x", 90.0)])[0] is deadlock
+
+
+def test_the_list_is_bounded() -> None:
+    waits = [span(f"x{at}", 90.0) for at in range(500)]
+    assert len(found(waits=waits)) == attention.MOST

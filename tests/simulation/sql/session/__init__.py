@@ -1,0 +1,1 @@
+"""Session mode of the SQL engines, on simulated sessions with the locks of a database."""

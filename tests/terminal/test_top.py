@@ -1,0 +1,190 @@
+"""`locknut top`, driven by its keys: what it shows of real locks, and what it does to them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import DataTable, Input, Static
+
+import locknut
+from locknut.terminal.modal_screens import AskBreak
+from locknut.terminal.top_app import TopApp
+from tests.cli.harness import Shell
+from tests.observer.people import Waiters, held
+
+SIZE = (110, 16)
+DEADLINE = 110.0
+Drive = Callable[[Pilot[None]], Awaitable[None]]
+
+
+@pytest.fixture
+def locks(request: pytest.FixtureRequest) -> Iterator[locknut.Locks]:
+    with locknut.connect(f"memory:{abs(hash(request.node.nodeid))}") as made:
+        yield made
+
+
+@pytest.fixture
+def busy(locks: locknut.Locks) -> Iterator[locknut.Lease]:
+    """`report` is held, and somebody waits for it; `order:1` is held."""
+    with Waiters() as waiters:
+        lease = held(locks, "report")
+        held(locks, "order:1")
+        waiters.queue_up(locks, "report")
+        yield lease
+        locks.force_release("report")
+
+
+def drive(locks: locknut.Locks, steps: Drive, pattern: str = "") -> None:
+    async def run() -> None:
+        app = TopApp(locks, refresh=0.3, pattern=pattern)
+        async with app.run_test(size=SIZE) as pilot:
+            await steps(pilot)
+
+    asyncio.run(asyncio.wait_for(run(), DEADLINE))
+
+
+def rows(pilot: Pilot[Any]) -> list[str]:
+    table = pilot.app.query_one("#table", DataTable)
+    return [" ".join(map(str, table.get_row_at(at))) for at in range(table.row_count)]
+
+
+async def shows(pilot: Pilot[Any], question: Callable[[], object]) -> None:
+    """Wait until it is so; what fails is told by the end of the whole drive."""
+    while not question():
+        await pilot.pause(0.02)
+
+
+async def asked(pilot: Pilot[Any], *answer: str) -> None:
+    """Ask to break what is under the cursor, and answer the question."""
+    await pilot.press("b")
+    await shows(pilot, lambda: isinstance(pilot.app.screen, AskBreak))
+    await pilot.press(*answer)
+    await shows(pilot, lambda: not isinstance(pilot.app.screen, AskBreak))
+
+
+def test_locks_come_with_their_line_as_a_tree(locks: locknut.Locks, busy: locknut.Lease) -> None:
+    async def steps(pilot: Pilot[None]) -> None:
+        await shows(pilot, lambda: len(rows(pilot)) == 3)
+        first, waiter, other = rows(pilot)
+        assert first.startswith("report X ")
+        assert str(busy.fence) in first
+        assert waiter.startswith(" └ waiter@")
+        assert other.startswith("order:1 ")
+        assert "2 held  1 waiting" in str(pilot.app.query_one("#summary", Static).content)
+        picture = pilot.app.export_screenshot(simplify=True).replace("&#160;", " ")
+        words = ("report", "order:1", "└", "waiter@")
+        assert not [word for word in words if word not in picture]
+
+    drive(locks, steps)
+
+
+def test_it_is_live_and_can_be_paused(locks: locknut.Locks) -> None:
+    async def steps(pilot: Pilot[None]) -> None:
+        await shows(pilot, lambda: not rows(pilot))
+        lease = held(locks, "a")
+        await shows(pilot, lambda: len(rows(pilot)) == 1)
+        await pilot.press("space")
+        version = pilot.app.observer.picture.version  # type: ignore[attr-defined]
+        lease.release()
+        await shows(pilot, lambda: pilot.app.observer.picture.version > version + 2)  # type: ignore[attr-defined]
+        assert len(rows(pilot)) == 1
+        await pilot.press("space")
+        await shows(pilot, lambda: not rows(pilot))
+
+    drive(locks, steps)
+
+
+@pytest.mark.slow
+def test_it_filters_sorts_and_has_five_views(locks: locknut.Locks, busy: locknut.Lease) -> None:
+    async def steps(pilot: Pilot[None]) -> None:
+        await shows(pilot, lambda: len(rows(pilot)) == 3)
+        await pilot.press("s", "s")
+        assert rows(pilot)[0].startswith("order:1")
+        await pilot.press("slash", *"ord", "enter")
+        await shows(pilot, lambda: len(rows(pilot)) == 1)
+        assert pilot.app.query_one("#filter", Input).value == "ord"
+        await pilot.press("slash", "backspace", "backspace", "backspace", "enter")
+        for key, word in (("2", "waiter@"), ("3", "report"), ("1", "order:1")):
+            await pilot.press(key)
+            assert any(word in each for each in rows(pilot)), key
+        await pilot.press("4")
+        assert not rows(pilot)
+        await pilot.press("5")
+        assert not rows(pilot)
+
+    drive(locks, steps)
+
+
+@pytest.mark.slow
+def test_the_detail_of_one_lock(locks: locknut.Locks, busy: locknut.Lease) -> None:
+    async def steps(pilot: Pilot[None]) -> None:
+        await shows(pilot, lambda: len(rows(pilot)) == 3)
+        await pilot.press("enter")
+        await shows(pilot, lambda: pilot.app.screen.query("#detail"))
+        told = str(pilot.app.screen.query_one("#detail", Static).content)
+        assert f"fence {busy.fence}" in told
+        assert "1. waiter@" in told
+        await pilot.press("escape")
+        await shows(pilot, lambda: not pilot.app.screen.query("#detail"))
+
+    drive(locks, steps)
+
+
+def test_breaking_asks_first_and_says_why(locks: locknut.Locks, busy: locknut.Lease) -> None:
+    events: list[locknut.Event] = []
+    locks.on_event(events.append)
+
+    async def steps(pilot: Pilot[None]) -> None:
+        await shows(pilot, lambda: len(rows(pilot)) == 3)
+        await asked(pilot, "escape")
+        await asked(pilot, "enter")  # without a reason nothing is broken
+        assert [each.fence for each in locks.info("report").holders] == [busy.fence]
+        await asked(pilot, *"hangs", "enter")
+        await shows(pilot, lambda: "broken" in [each.kind for each in events])
+        await pilot.press("5")
+        await shows(pilot, lambda: any("broken" in each for each in rows(pilot)))
+
+    drive(locks, steps)
+    (broken,) = [each for each in events if each.kind == "broken"]
+    assert (broken.fence, broken.reason) == (busy.fence, "hangs (in locknut top)")
+
+
+def test_a_lock_that_changed_hands_is_not_broken(locks: locknut.Locks) -> None:
+    first = held(locks, "a")
+
+    async def steps(pilot: Pilot[None]) -> None:
+        await shows(pilot, lambda: len(rows(pilot)) == 1)
+        await pilot.press("b")
+        await shows(pilot, lambda: isinstance(pilot.app.screen, AskBreak))
+        first.release()
+        held(locks, "a")
+        await pilot.press(*"hangs", "enter")
+        await shows(pilot, lambda: pilot.app._notifications)
+        (said,) = pilot.app._notifications
+        assert said.title == "Not broken"
+
+    drive(locks, steps)
+    assert locks.info("a").holders
+
+
+def test_names_are_shown_and_never_obeyed(locks: locknut.Locks) -> None:
+    name = "[red]x[/red]\x1b[31m"
+    locks.lock(name).acquire()
+
+    async def steps(pilot: Pilot[None]) -> None:
+        await shows(pilot, lambda: len(rows(pilot)) == 1)
+        assert rows(pilot)[0].startswith("[red]x[/red]\\x1b[31m")
+        await pilot.press("enter")
+        await shows(pilot, lambda: pilot.app.screen.query("#detail"))
+
+    drive(locks, steps)
+
+
+def test_it_needs_a_terminal(shell: Shell) -> None:
+    code, _, said = shell.start("top").finish()
+    assert code == 78
+    assert "locknut ls --watch" in said
