@@ -154,6 +154,14 @@ class TestFences:
         one, two = hold("p", 1, 64, until=9, released=1.05), hold("q", 1.1, 32, until=9)
         assert not broken([*one, *two, event(0.9, "", K.BROKEN)])
 
+    def test_a_broken_hold_may_be_handed_over_inside_its_process_below_the_newcomer(self) -> None:
+        first, newcomer = hold("p", 1, 32, until=9, released=3), hold("q", 2, 64, until=2.5)
+        handed = [*first, *newcomer, *hold("p", 4, 33, until=9, released=5)]
+        broke = event(1.5, "", K.BROKEN)
+        assert not broken([*handed, broke])
+        assert "b" in broken(handed)
+        assert "b" in broken([*newcomer, *hold("p", 4, 32, until=9, released=5), broke])
+
     def test_a_stopped_client_that_returns_late_and_invalid_is_harmless(self) -> None:
         late = [
             event(0, "p", K.CALLED, "p1"),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from math import inf
 
-from locknut.core.values import Mode
+from locknut.core.values import FENCE_STEP, Mode
 from tests.simulation.checker.history import ATTACHED, Event, Kind
 from tests.simulation.checker.stories import Span, Stories, Story, spans
 from tests.simulation.checker.verdict import Assumptions, Violation
@@ -59,18 +59,34 @@ def fences(stories: Stories, given: Assumptions) -> Iterator[Violation]:
     old = frozenset({Kind.FORGOT}) if given.old_holds_come_back else frozenset()
     for name, of_name in stories.by_name.items():
         fenced = [story for story in of_name if story.got and story.got.fence is not None]
-        pairs = [*_twins(fenced), *_late_comers(fenced)]
-        yield from _judged(stories, void, name, (pair for pair in pairs if not _old_hold(pair)))
-        yield from _judged(stories, void | old, name, filter(_old_hold, pairs))
+        began = _beginnings(fenced)
+        for pair in (*_twins(fenced), *_late_comers(fenced)):
+            excuses = void | old if _old_hold(pair) else void
+            if _handed_over(pair):
+                excuses |= given.exclusion_void_after
+            yield from _judged(stories, excuses, name, [pair], began)
         in_turn = _successors(spans(fenced))
-        yield from _judged(stories, void | given.exclusion_void_after, name, in_turn)
+        yield from _judged(stories, void | given.exclusion_void_after, name, in_turn, began)
+
+
+def _beginnings(fenced: Iterable[Story]) -> dict[int, float]:
+    """When the first one that had a hold asked for it; others get it inside the process."""
+    first: dict[int, float] = {}
+    for story in fenced:
+        raw = story.fence // FENCE_STEP
+        first[raw] = min(story.called.t, first.get(raw, inf))
+    return first
 
 
 def _judged(
-    stories: Stories, void: frozenset[Kind], name: str, pairs: Iterable[Pair]
+    stories: Stories,
+    void: frozenset[Kind],
+    name: str,
+    pairs: Iterable[Pair],
+    began: dict[int, float],
 ) -> Iterator[Violation]:
     for one, other, why in pairs:
-        since = min(one.called.t, other.called.t)
+        since = min(began[story.fence // FENCE_STEP] for story in (one, other))
         until = max((story.got or story.called).t for story in (one, other))
         if not stories.voided(void, name, since, until):
             yield Violation("b", f"{name}: {why}", (*one.events[:2], *other.events[:2]))
@@ -87,6 +103,14 @@ def _old_hold(pair: Pair) -> bool:
     """Whether somebody went on with a hold, and so with a number, that was there already."""
     called = pair[0].called, pair[1].called
     return any(each.owner is not None or each.note == ATTACHED for each in called)
+
+
+def _handed_over(pair: Pair) -> bool:
+    """Whether the later one got a hold inside its process, and so below the number of whoever came
+    in after a break: the process learns of that afterwards. A guard refuses the smaller number.
+    """
+    one, other, _ = pair
+    return one.fence != other.fence and other.fence % FENCE_STEP != 0
 
 
 def _one_hold(one: Story, other: Story) -> bool:
