@@ -52,6 +52,11 @@ def rows(pilot: Pilot[Any]) -> list[str]:
     return [" ".join(map(str, table.get_row_at(at))) for at in range(table.row_count)]
 
 
+def picture(pilot: Pilot[Any]) -> str:
+    """The screen as it is drawn, which is a little later than what is in its table."""
+    return pilot.app.export_screenshot(simplify=True).replace("&#160;", " ")
+
+
 async def shows(pilot: Pilot[Any], question: Callable[[], object]) -> None:
     """Wait until it is so; what fails is told by the end of the whole drive."""
     while not question():
@@ -75,9 +80,8 @@ def test_locks_come_with_their_line_as_a_tree(locks: locknut.Locks, busy: locknu
         assert waiter.startswith(" └ waiter@")
         assert other.startswith("order:1 ")
         assert "2 held  1 waiting" in str(pilot.app.query_one("#summary", Static).content)
-        picture = pilot.app.export_screenshot(simplify=True).replace("&#160;", " ")
         words = ("report", "order:1", "└", "waiter@")
-        assert not [word for word in words if word not in picture]
+        await shows(pilot, lambda: all(word in picture(pilot) for word in words))
 
     drive(locks, steps)
 

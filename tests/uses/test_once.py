@@ -153,7 +153,7 @@ def test_a_lost_answer_keeps_the_work_from_beginning(monkeypatch: pytest.MonkeyP
 
 
 def test_a_lost_answer_after_the_work_is_told() -> None:
-    with locknut.connect("memory:lost-answer") as locks, pytest.MonkeyPatch.context() as lossy:
+    with locknut.connect("memory:lost-afterwards") as locks, pytest.MonkeyPatch.context() as lossy:
         once = locks.once("job", per="15m", retry=True)
         assert once.acquire() is not None
         answer_lost(locks, lossy)
@@ -164,7 +164,7 @@ def test_a_lost_answer_after_the_work_is_told() -> None:
 
 def test_a_lost_answer_on_a_loop() -> None:
     async def main() -> None:
-        async with aio.connect("memory:lost-answer") as locks:
+        async with aio.connect("memory:lost-on-a-loop") as locks:
 
             async def work(lossy: pytest.MonkeyPatch, *, retry: bool) -> None:
                 if not retry:
