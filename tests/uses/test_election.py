@@ -14,7 +14,9 @@ from locknut import BackendUnavailable, LeaseLost, aio
 from locknut.runtimes.threads import run
 from tests.servers.databases import Database
 from tests.servers.etcd import EtcdServer
+from tests.servers.memcached import MemcachedServer
 from tests.servers.redis import RedisServer
+from tests.servers.redlock import RedlockNodes
 from tests.servers.zookeeper import ZooKeeperServer
 from tests.uses.election_rules import ElectionRules
 
@@ -56,6 +58,38 @@ class TestPostgresql(ElectionRules):
     @pytest.fixture
     def engine_url(self, postgresql_database: Database) -> str:
         return postgresql_database.url
+
+
+@pytest.mark.slow
+@pytest.mark.mariadb
+class TestMariaDb(ElectionRules):
+    @pytest.fixture
+    def engine_url(self, mariadb_database: Database) -> str:
+        return mariadb_database.url
+
+
+@pytest.mark.slow
+@pytest.mark.mysql
+class TestMySql(ElectionRules):
+    @pytest.fixture
+    def engine_url(self, mysql_database: Database) -> str:
+        return mysql_database.url
+
+
+@pytest.mark.slow
+@pytest.mark.redlock
+class TestRedlock(ElectionRules):
+    @pytest.fixture
+    def engine_url(self, redlock_nodes: RedlockNodes) -> str:
+        return f"{redlock_nodes.url}&node_timeout=2"
+
+
+@pytest.mark.slow
+@pytest.mark.memcached
+class TestMemcached(ElectionRules):
+    @pytest.fixture
+    def engine_url(self, memcached_server: MemcachedServer) -> str:
+        return memcached_server.url
 
 
 @pytest.mark.slow
