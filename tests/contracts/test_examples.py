@@ -17,6 +17,13 @@ SCRIPTS = sorted((ROOT / "examples").glob("*.sh"))
 ON_ANY_ENGINE = [path for path in EXAMPLES if "LOCKNUT_URL" in path.read_text()]
 
 
+HEAVY = {"migrate_alembic_django.py"}
+"""Six processes, each with a framework."""
+PROGRAMS = [
+    pytest.param(path, marks=[pytest.mark.slow] if path.name in HEAVY else []) for path in EXAMPLES
+]
+
+
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
     """A user of his own, with nothing set and `locknut` on the PATH."""
@@ -49,7 +56,7 @@ def run(command: list[str], folder: Path, environment: dict[str, str]) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+@pytest.mark.parametrize("example", PROGRAMS, ids=lambda path: path.name)
 def test_an_example_proves_its_point(
     example: Path, tmp_path: Path, environment: dict[str, str]
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -173,6 +174,28 @@ def test_what_is_skipped_is_counted(
     with others.lock("x:1"):
         assert function(1) is None
     assert value(registry, "locknut_skipped_total", **X) == 1
+
+
+def test_a_skipped_run_of_a_slot_is_counted(
+    locks: locknut.Locks, others: locknut.Locks, registry: CollectorRegistry
+) -> None:
+    metrics.prometheus(locks, registry=registry)
+    scheduled = time.time()
+    for host, begins in ((others, True), (locks, False), (locks, False)):
+        with host.once("x:1", at=scheduled) as lease:
+            assert (lease is not None) is begins
+    skipped = {"backend": "memory", "lock": "x:*"}
+    assert value(registry, "locknut_skipped_total", **skipped) == 2
+
+
+def test_a_gauge_tells_who_leads(locks: locknut.Locks, registry: CollectorRegistry) -> None:
+    metrics.prometheus(locks, registry=registry)
+
+    def work(_term: object) -> float:
+        return value(registry, "locknut_held", lock="scheduler")
+
+    assert locks.election("scheduler").run(work) == 1
+    assert value(registry, "locknut_held", lock="scheduler") == 0
 
 
 def test_an_engine_that_fails_is_counted(

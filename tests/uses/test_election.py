@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import gc
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import locknut
 from locknut import BackendUnavailable, LeaseLost, aio
+from locknut.runtimes.threads import run
 from tests.servers.databases import Database
 from tests.servers.etcd import EtcdServer
+from tests.servers.memcached import MemcachedServer
 from tests.servers.redis import RedisServer
+from tests.servers.redlock import RedlockNodes
 from tests.servers.zookeeper import ZooKeeperServer
 from tests.uses.election_rules import ElectionRules
 
@@ -54,6 +58,38 @@ class TestPostgresql(ElectionRules):
     @pytest.fixture
     def engine_url(self, postgresql_database: Database) -> str:
         return postgresql_database.url
+
+
+@pytest.mark.slow
+@pytest.mark.mariadb
+class TestMariaDb(ElectionRules):
+    @pytest.fixture
+    def engine_url(self, mariadb_database: Database) -> str:
+        return mariadb_database.url
+
+
+@pytest.mark.slow
+@pytest.mark.mysql
+class TestMySql(ElectionRules):
+    @pytest.fixture
+    def engine_url(self, mysql_database: Database) -> str:
+        return mysql_database.url
+
+
+@pytest.mark.slow
+@pytest.mark.redlock
+class TestRedlock(ElectionRules):
+    @pytest.fixture
+    def engine_url(self, redlock_nodes: RedlockNodes) -> str:
+        return f"{redlock_nodes.url}&node_timeout=2"
+
+
+@pytest.mark.slow
+@pytest.mark.memcached
+class TestMemcached(ElectionRules):
+    @pytest.fixture
+    def engine_url(self, memcached_server: MemcachedServer) -> str:
+        return memcached_server.url
 
 
 @pytest.mark.slow
@@ -160,6 +196,35 @@ def test_candidates_wait_for_an_engine_that_is_out_of_reach(
             with term:
                 break
         assert "timed_out: no answer" in told
+
+
+@pytest.mark.parametrize("face", [locknut, aio], ids=["blocking", "asyncio"])
+def test_a_wait_for_an_engine_out_of_reach_has_an_end_too(
+    face: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a program that looks after each wait whether it is to stop could not be stopped."""
+    tries = []
+
+    async def attempt(*_: object) -> object:
+        tries.append("tried")
+        assert len(tries) < 1000, "it goes on for ever"
+        raise BackendUnavailable("no answer")
+
+    async def candidate() -> list[object]:
+        locks = face.connect("memory:away-for-good")
+        monkeypatch.setattr(locks._client.backend, "attempt", attempt)
+        election = locks.election("x")
+        terms = election.terms(timeout=0.2)
+        found = list(terms) if face is locknut else [term async for term in terms]
+        closed = locks.close()
+        if closed is not None:
+            await closed
+        return found
+
+    monkeypatch.setattr("locknut.core.pacing.OUTAGE_PATIENCE", 0.0)
+    monkeypatch.setattr("locknut.core.pacing.backoff", lambda *_: 0.01)
+    assert (run(candidate()) if face is locknut else asyncio.run(candidate())) == []
+    assert tries
 
 
 def test_a_listener_that_raises_does_not_blind_the_observer() -> None:

@@ -15,6 +15,7 @@ from tests.servers.databases import Database
 from tests.servers.etcd import EtcdServer
 from tests.servers.memcached import MemcachedServer
 from tests.servers.redis import RedisServer
+from tests.servers.redlock import RedlockNodes
 from tests.servers.zookeeper import ZooKeeperServer
 from tests.uses.clock_on_the_wall import NOON, WallClock
 from tests.uses.once_rules import OnceRules
@@ -70,6 +71,23 @@ class TestMariadb(OnceRules):
     @pytest.fixture
     def engine_url(self, mariadb_database: Database) -> str:
         return mariadb_database.url
+
+
+@pytest.mark.slow
+@pytest.mark.mysql
+class TestMySql(OnceRules):
+    @pytest.fixture
+    def engine_url(self, mysql_database: Database) -> str:
+        return mysql_database.url
+
+
+@pytest.mark.slow
+@pytest.mark.redlock
+class TestRedlock(OnceRules):
+    @pytest.fixture
+    def engine_url(self, redlock_nodes: RedlockNodes) -> str:
+        """It keeps a hold for long enough only if its URL says so."""
+        return f"{redlock_nodes.url}&node_timeout=2&max_ttl=24h"
 
 
 @pytest.mark.slow

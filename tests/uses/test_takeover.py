@@ -28,6 +28,7 @@ def work(term):
     sys.stdin.readline()
 
 locks = locknut.connect()
+locks.on_event(lambda event: event.kind == "waiting" and print("waits", flush=True))
 print("stands by", flush=True)
 locks.election("x"{ttl}).run(work)
 """
@@ -41,6 +42,9 @@ ENGINES = {
     "redis": (TTL, TTL),
     "postgresql": (TTL, TTL),
     "mariadb": (TTL, TTL),
+    "mysql": (TTL, TTL),
+    "redlock": (TTL, TTL + 0.5),
+    "memcached": (3.0, 3.0 + 2.0),
     "etcd": (None, 15.0),
     "zookeeper": (None, 15.0),
 }
@@ -48,6 +52,9 @@ ENGINES = {
 MARKS = {
     "postgresql": (pytest.mark.slow,),
     "mariadb": (pytest.mark.slow,),
+    "mysql": (pytest.mark.slow,),
+    "redlock": (pytest.mark.slow,),
+    "memcached": (pytest.mark.slow,),
     "etcd": (pytest.mark.slow,),
     "zookeeper": (pytest.mark.slow,),
 }
@@ -55,6 +62,9 @@ FIXTURES = {
     "redis": "redis_server",
     "postgresql": "postgresql_database",
     "mariadb": "mariadb_database",
+    "mysql": "mysql_database",
+    "redlock": "redlock_nodes",
+    "memcached": "memcached_server",
     "etcd": "etcd_server",
     "zookeeper": "zookeeper_server",
 }
@@ -110,10 +120,12 @@ def leads(host: Host) -> float:
     return float(when)
 
 
-def until_waiting(url: str) -> None:
+def until_waiting(host: Host, url: str) -> None:
+    assert host.stdout is not None
+    assert host.stdout.readline() == "waits\n"
     give_up = time.monotonic() + HANGS
     with locknut.connect(url) as locks:
-        while not locks.info("x").waiters:
+        while "waiters" in locks.capabilities and not locks.info("x").waiters:
             assert time.monotonic() < give_up
             time.sleep(0.01)
 
@@ -124,7 +136,7 @@ def test_a_stand_in_takes_over(engine: str, url: str, how: str) -> None:
     with candidate(url, ttl) as first:
         leads(first)
         with candidate(url, ttl) as second:
-            until_waiting(url)
+            until_waiting(second, url)
             began = time.monotonic()
             if how == "killed":
                 first.kill()

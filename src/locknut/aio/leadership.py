@@ -68,7 +68,7 @@ class Election(ElectionBase):
         """Lead again and again: one term after the other, each waited for.
 
         An engine that cannot be reached is waited for. With `timeout` the last one has been when
-        a wait takes longer.
+        a wait takes longer, for whatever reason.
         """
         while (lease := await self._campaign(timeout)) is not None:
             term = Term(lease)
@@ -78,13 +78,16 @@ class Election(ElectionBase):
                 await _end(term)
 
     async def _campaign(self, timeout: validation.Duration | None) -> Lease | None:
-        tries = 0
+        tries, until = 0, self._until(timeout)
         while True:
             try:
-                lease: Lease | None = await self._lock(timeout).acquire()
+                lease: Lease | None = await self._lock(self._left(until)).acquire()
             except BackendUnavailable as error:
                 tries += 1
-                await asyncio.sleep(self._out_of_reach(error, tries))
+                pause = self._out_of_reach(error, tries, until)
+                if pause is None:
+                    return None
+                await asyncio.sleep(pause)
             else:
                 return lease
 

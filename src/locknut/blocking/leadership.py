@@ -62,7 +62,7 @@ class Election(ElectionBase):
         """Lead again and again: one term after the other, each waited for.
 
         An engine that cannot be reached is waited for. With `timeout` the last one has been when
-        a wait takes longer.
+        a wait takes longer, for whatever reason.
         """
         while (lease := self._campaign(timeout)) is not None:
             term = Term(lease)
@@ -72,13 +72,16 @@ class Election(ElectionBase):
                 _end(term)
 
     def _campaign(self, timeout: validation.Duration | None) -> Lease | None:
-        tries = 0
+        tries, until = 0, self._until(timeout)
         while True:
             try:
-                lease: Lease | None = self._lock(timeout).acquire()
+                lease: Lease | None = self._lock(self._left(until)).acquire()
             except BackendUnavailable as error:
                 tries += 1
-                threading.Event().wait(self._out_of_reach(error, tries))
+                pause = self._out_of_reach(error, tries, until)
+                if pause is None:
+                    return None
+                threading.Event().wait(pause)
             else:
                 return lease
 

@@ -54,9 +54,11 @@ class Countdown:
         while True:
             seen, state = await self._look()
             if seen is None:
-                new = stepped(self._begun(), step)
+                begun = self._begun()
+                new = stepped(begun, step)
                 if await self._register.create(new):
                     return new.left
+                doubtful = begun if self._register.in_doubt else None
                 continue
             if step in state.steps or state.left == 0:
                 return state.left

@@ -151,26 +151,34 @@ class Party:
         """What it was when our arrival may have been counted, though nobody told us."""
         while self._place is None:
             seen, meeting = await self._look()
-            if seen is None or meeting is None:
-                await self._begin()
-                continue
-            self._place = place_of(meeting, self._permit)
-            if self._place is not None:
-                return
-            if doubtful is not None and _out_of_sight(doubtful, meeting):
+            if meeting is not None:
+                self._place = place_of(meeting, self._permit)
+                if self._place is not None:
+                    return
+            if doubtful is not None and self._out_of_sight(doubtful, meeting):
                 raise self._unknown()
             doubtful = None
-            if await self._anybody_dead(meeting):
+            if seen is None or meeting is None:
+                doubtful = await self._begin()
+            elif await self._anybody_dead(meeting):
                 await self._register.swap(seen, broken(meeting, "a party died"))
             elif await self._register.swap(seen, after := arrived(meeting, self._permit)):
                 self._place = place_of(after, self._permit)
             elif self._register.in_doubt:
                 doubtful = meeting
 
-    async def _begin(self) -> None:
+    async def _begin(self) -> Meeting | None:
+        """Return what we began with, if we may have begun it, though nobody told us."""
         new = arrived(Meeting(self._client.runtime.new_id()[:8], self._parties), self._permit)
         if await self._register.create(new):
             self._place = place_of(new, self._permit)
+        return new if self._register.in_doubt else None
+
+    def _out_of_sight(self, then: Meeting, now: Meeting | None) -> bool:
+        """Whether the members of that generation, among whom we may be, are not named any more."""
+        if now is None or now.era != then.era:
+            return place_of(then, self._permit) is None  # else others began it, and not we
+        return now.generation - then.generation > 1
 
     def _unknown(self) -> BackendUnavailable:
         message = "whether the arrival was counted is not known: its answer was lost"
@@ -249,11 +257,6 @@ class Party:
     def _error(self, why: str) -> BrokenBarrier:
         message = f"the barrier is broken: {why}; all who waited were told, call wait() again"
         return BrokenBarrier(message, key=self._name, backend=self._client.backend.name)
-
-
-def _out_of_sight(then: Meeting, now: Meeting) -> bool:
-    """Whether the members of that generation are not named any more."""
-    return then.era == now.era and now.generation - then.generation > 1
 
 
 def _why_left(too_late: bool) -> str:

@@ -68,10 +68,13 @@ class Register:
         return Seen(claim_id, facts)
 
     async def create(self, facts: Sequence[object]) -> bool:
-        """Begin it; False if somebody else was first."""
+        """Begin it; False if somebody else was first, but see `in_doubt`."""
         claim = self._claim(facts)
+        lost = self._lost
         answer = await self._insist(lambda: self._client.backend.attempt(claim, 0.0))
-        return isinstance(answer, Granted)
+        granted = isinstance(answer, Granted)
+        self.in_doubt = not granted and self._lost > lost
+        return granted
 
     async def swap(self, seen: Seen, facts: Sequence[object]) -> bool:
         """Change it, if it is still what was seen; but see `in_doubt`."""

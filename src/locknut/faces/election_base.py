@@ -75,14 +75,26 @@ class ElectionBase:
     def _lock(self, timeout: validation.Duration | None) -> Any:
         return self._locks().lock(self.name, self._ttl, timeout)
 
-    def _out_of_reach(self, error: BackendUnavailable, tries: int) -> float:
-        """Tell that nobody can be elected now; return after how long to try again."""
+    def _until(self, timeout: validation.Duration | None) -> float:
+        """Until when a wait that begins now goes on, however often the engine fails meanwhile."""
+        now: float = self._locks()._client.runtime.now()
+        return now + validation.wait(timeout)
+
+    def _left(self, until: float) -> float | None:
+        if until == validation.FOREVER:
+            return None
+        now: float = self._locks()._client.runtime.now()
+        return max(0.0, until - now)
+
+    def _out_of_reach(self, error: BackendUnavailable, tries: int, until: float) -> float | None:
+        """Tell that nobody can be elected now; return after how long to try again, if at all."""
         client = self._locks()._client
         if client.events.wants("timed_out"):
             client.emit_event(
                 Event("timed_out", self.name, client.backend.name, reason=error.message)
             )
-        return pacing.backoff(tries, client.runtime.random())
+        pause = pacing.backoff(tries, client.runtime.random())
+        return None if client.runtime.now() + pause >= until else pause
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.{type(self).__name__} {self.name!r}>"

@@ -113,7 +113,7 @@ SKIPPED: Final = Metric(
     "locknut_skipped_total",
     "locknut.skipped",
     "counter",
-    "Functions that were not run because their lock was busy",
+    "Functions, and runs of a slot, that were not begun: the lock was busy, the slot was taken",
     LOCK,
 )
 BACKEND: Final = Metric(
