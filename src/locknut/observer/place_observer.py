@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from locknut import Event, Holder, LockInfo, Locks
+from locknut import Capability, Event, Holder, LockInfo, Locks
 from locknut.cli.messages import who
 from locknut.errors import LocknutError
 from locknut.observer import attention
@@ -30,7 +30,7 @@ from locknut.observer.span_history import SpanHistory
 REFRESH: Final = 2.0
 WINDOW: Final = 300.0
 """Seconds whose waits make the percentiles of one moment."""
-EXAMINE_EVERY: Final = 300.0
+EXAMINE_EVERY: Final = 60.0
 """Seconds between two examinations by the doctor."""
 _READ_PAST_AT: Final = (1, 3)
 """After which listings the engine's history is read: at once, and when everybody has written what
@@ -77,9 +77,15 @@ class PlaceObserver:
         self._bell = threading.Event()
         self._viewers: list[Callable[[], object]] = []
         self._examine_at = 0.0
+        self._examiner: threading.Thread | None = None
         self._closed = False
         self._thread: threading.Thread | None = None
         self._stop_listening = locks.on_event(self._hear)
+
+    @property
+    def tells_waiters(self) -> bool:
+        """Whether a line that is empty means that nobody waits."""
+        return Capability.WAITERS in self.locks.capabilities
 
     def start(self) -> None:
         """Begin to look, unless that was done before."""
@@ -95,9 +101,9 @@ class PlaceObserver:
         self._closed = True
         self._stop_listening()
         self._bell.set()
-        thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(timeout=10.0)
+        for thread in (self._thread, self._examiner):
+            if thread is not None and thread is not threading.current_thread():
+                thread.join(timeout=10.0)
 
     def view(self, ring: Callable[[], object]) -> Callable[[], None]:
         """Call `ring` after every listing, on the observer's thread, until the result is called."""
@@ -173,7 +179,8 @@ class PlaceObserver:
                 self.history,
                 self.endings(),
             )
-            more = [*self._from_others, *self._from_history]
+            unsafe = attention.of_the_engine(self.checkup)
+            more = [*self._from_others, *self._from_history, *unsafe]
             return attention.concerns(evidence, self.now(), more)
 
     def _run(self) -> None:
@@ -187,11 +194,23 @@ class PlaceObserver:
             self._rest()
 
     def _examine_if_due(self) -> None:
-        """The doctor takes a lock for a moment and asks much: only where somebody wants to know."""
-        now = time.monotonic()
-        if self.checkup_wanted and now >= self._examine_at and not self.picture.problem:
+        """The doctor takes a lock for a moment and asks much: only where somebody wants to know. It
+        has a thread of its own, because a server that is half dead may keep it for long.
+        """
+        now, examiner = time.monotonic(), self._examiner
+        if not self.checkup_wanted or now < self._examine_at or self.picture.problem:
+            return
+        if examiner is None or not examiner.is_alive():
             self.checkup_wanted, self._examine_at = False, now + EXAMINE_EVERY
-            self.checkup = others.checkup(self._seams, self.locks)
+            self._examiner = threading.Thread(
+                target=self._examine, name=f"locknut-doctor {self.place}", daemon=True
+            )
+            self._examiner.start()
+
+    def _examine(self) -> None:
+        found = others.checkup(self._seams, self.locks)
+        with self.guard:
+            self.checkup = [each._replace(since=self.now()) for each in found]
 
     def _rest(self) -> None:
         """Viewers that come and go do not end a pause: however many they are, the engine is asked
