@@ -125,7 +125,9 @@ def main() -> int:
         else:
             urls.insert(0, redis)
         places = [
-            stack.enter_context(locknut.connect(url, label=f"operator@{os.uname().nodename}"))
+            stack.enter_context(
+                locknut.connect(url, label=f"operator@{os.uname().nodename}", history=1000)
+            )
             for url in urls
         ]
         troubles = [

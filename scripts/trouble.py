@@ -93,7 +93,7 @@ PARTS: dict[str, Callable[[locknut.Locks], Iterator[None]]] = {
 def main(part: str, url: str, label: str) -> None:
     """Play it, and say when the first lock is held."""
     try:
-        with locknut.connect(url, label=label) as locks:
+        with locknut.connect(url, label=label, history=1000) as locks:
             for step, _ in enumerate(PARTS[part](locks)):
                 if step == 0:
                     print("held", flush=True)

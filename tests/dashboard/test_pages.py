@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -12,7 +13,9 @@ import locknut
 from locknut.observer.seams import Member
 from locknut.observer.sightings import Concern, Weight
 from tests.dashboard.conftest import Visit
-from tests.observer.people import held
+from tests.observer.people import Waiters, held
+from tests.servers.processes import until
+from tests.servers.redis import RedisServer
 
 PAGES = ["", "locks", "graph", "owners", "events", "backends"]
 HOSTILE = "<script>alert(1)</script>\x1b[31m&?#%/é"
@@ -159,6 +162,57 @@ def test_a_deadlock_is_red_and_first(
         said = client.get("/graph").text
     assert "Deadlock of 2" in said
     assert said.index("tree cycle") < said.index('"card tree"')
+
+
+def test_roots_come_before_those_that_wait_themselves(visit: Visit, locks: locknut.Locks) -> None:
+    """Whoever holds two and waits for none is what an operator looks for."""
+    holds = threading.Event()
+
+    def middle() -> None:
+        with locknut.connect(locks.place) as other, other.lock("middle"):
+            holds.set()
+            with other.lock("root"):
+                pass
+
+    with Waiters() as waiters, locks.lock("root"):
+        thread = threading.Thread(target=middle)
+        waiters.callback(thread.join)
+        thread.start()
+        assert holds.wait(60)
+        waiters.queue_up(locks, "middle")
+        waiters.queue_up(locks, "middle")
+        until(lambda: len(locks.info("middle").waiters) == 2, "the longer line")
+        until(lambda: locks.info("root").waiters, "the shorter one")
+        said = text_of(visit().get("/graph", headers={"hx-request": "true"}).text)
+    assert said.index("root") < said.index("middle")
+    assert "and waits for root" in said
+
+
+@pytest.mark.redis
+def test_who_waits_is_not_reported_by_every_engine(visit: Visit) -> None:
+    """A line that is empty would say that nobody waits."""
+    with RedisServer() as server:
+        url = f"{server.url}?layout=redisson"
+        with locknut.connect(url) as locks, locks.lock("report"):
+            client = visit(locks)
+            (at,) = client.dashboard.places.all
+            assert "not reported" in text_of(client.get("/locks").text)
+            detail = text_of(client.get(f"/lock?at={at}&name=report").text)
+            graph = text_of(client.get("/graph").text)
+            client.dashboard.close()
+    assert "Not reported by redis" in detail
+    assert "Nobody waits." not in detail
+    assert "Not reported: " in graph
+
+
+@pytest.mark.parametrize("number", ["²", "x", "-1", "9" * 5000, ""])
+def test_what_is_no_number_is_no_error(visit: Visit, locks: locknut.Locks, number: str) -> None:
+    client = visit(allow_break=True)
+    with locks.lock("report"):
+        for page in ("locks", "graph", "owners", "events"):
+            assert client.get(f"/{page}", params={"page": number}).status_code == 200
+        asked = {"at": "memory", "name": "report", "fence": number}
+        assert client.get("/break", params=asked).status_code == 404
 
 
 def test_the_charts_have_a_point_for_each_listing(visit: Visit, locks: locknut.Locks) -> None:

@@ -102,6 +102,20 @@ def test_what_others_found_is_shown_by_its_weight() -> None:
     assert found(more=[deadlock], waits=[span("x", 90.0)])[0] is deadlock
 
 
+def test_of_the_doctor_only_what_is_unsafe_is_shown() -> None:
+    said = {
+        "redis-eviction": Weight.TROUBLE,
+        "redlock-votes": Weight.WARNING,
+        "redis-persistence": Weight.WARNING,
+        "clock": Weight.NOTE,
+        "usable": Weight.TROUBLE,
+        "round-trip": Weight.TROUBLE,
+    }
+    checkup = [Concern(weight, code, "found") for code, weight in said.items()]
+    shown = [each.kind for each in attention.of_the_engine(checkup)]
+    assert shown == ["redis-eviction", "redlock-votes"]
+
+
 def test_the_list_is_bounded() -> None:
     waits = [span(f"x{at}", 90.0) for at in range(500)]
     assert len(found(waits=waits)) == attention.MOST

@@ -21,6 +21,8 @@ from locknut.errors import LocknutError, StaleFence
 from locknut.observer.place_observer import PlaceObserver
 
 _LONGEST_REASON = 200
+_LONGEST_FENCE = 100
+"""Digits: what has more is no number of ours, and Python does not read any number of them."""
 
 
 class Target(NamedTuple):
@@ -85,7 +87,11 @@ class BreakForm:
     def _target(self, given: Mapping[str, str]) -> Target | None:
         at, name, number = (given.get(each, "") for each in ("at", "name", "fence"))
         observer = self._places.of(at)
-        if observer is None or not name or not number.isdigit():
+        if (
+            observer is None
+            or not name
+            or not (number.isdecimal() and len(number) < _LONGEST_FENCE)
+        ):
             return None
         return Target(at, observer, name, int(number))
 

@@ -1,4 +1,8 @@
-"""The page of who waits for whom: each lock with its holders, then its line; cycles come first."""
+"""The page of who waits for whom: each lock with its holders, then its line.
+
+Deadlocks come first, then the locks whose holders wait for nothing: those are at the root of what
+is waited for. The others follow, each with what its holder waits for itself.
+"""
 
 from __future__ import annotations
 
@@ -9,27 +13,43 @@ from starlette.datastructures import QueryParams
 
 from locknut.cli.messages import plain, span, who
 from locknut.dashboard.observed_places import Places
-from locknut.dashboard.tables import part
+from locknut.dashboard.tables import number_of, part
 from locknut.observer import summaries
 from locknut.observer.place_observer import PlaceObserver
 from locknut.observer.seams import Cycle
+
+Waits = dict[str, tuple[str, str]]
+"""By the identity of a thread or task: the place and the name of the lock that it waits for."""
 
 
 def graph(places: Places, query: QueryParams) -> dict[str, Any]:
     cycles: list[dict[str, Any]] = []
     trees: list[dict[str, Any]] = []
-    for at, observer in places.chosen(query.get("at", "")):
+    waits = _waits(places)
+    chosen = list(places.chosen(query.get("at", "")))
+    for at, observer in chosen:
         cycles += [_cycle(at, observer, each) for each in observer.cycles]
         in_cycle = {member.lock for each in observer.cycles for member in each}
         trees += [
-            _tree(at, observer, info) | {"cycle": info.name in in_cycle}
+            _tree(at, observer, info, waits) | {"cycle": info.name in in_cycle}
             for info in summaries.blocked(observer.picture.locks)
         ]
-    trees.sort(key=lambda each: (not each["cycle"], -each["waiting"]))
-    number = query.get("page", "")
-    page = part(trees, int(number) if number.isdigit() else 1, len(trees))
+    trees.sort(key=lambda each: (not each["cycle"], not each["root"], -each["waiting"]))
+    page = part(trees, number_of(query.get("page")), len(trees))
     address = urlencode({"at": query["at"]}) if query.get("at") else ""
-    return {"cycles": cycles, "page": page, "address": address}
+    silent = [each.place for _, each in chosen if not each.tells_waiters]
+    return {"cycles": cycles, "page": page, "address": address, "silent": silent}
+
+
+def _waits(places: Places) -> Waits:
+    """In all places: who holds a lock in one may wait in another."""
+    return {
+        each.party: (at, info.name)
+        for at, observer in places.all.items()
+        for info in observer.picture.locks
+        for each in info.waiters
+        if each.party
+    }
 
 
 def _cycle(at: str, observer: PlaceObserver, cycle: Cycle) -> dict[str, Any]:
@@ -44,7 +64,7 @@ def _cycle(at: str, observer: PlaceObserver, cycle: Cycle) -> dict[str, Any]:
     return {"members": members, "place": observer.place}
 
 
-def _tree(at: str, observer: PlaceObserver, info: Any) -> dict[str, Any]:
+def _tree(at: str, observer: PlaceObserver, info: Any, waits: Waits) -> dict[str, Any]:
     now = observer.now()
 
     def told(each: Any) -> dict[str, Any]:
@@ -52,11 +72,18 @@ def _tree(at: str, observer: PlaceObserver, info: Any) -> dict[str, Any]:
         lasted = "" if since is None else span(max(0.0, now - since))
         return {"who": who(each), "lasted": lasted, "mode": each.mode.value}
 
+    def holds(each: Any) -> dict[str, Any]:
+        there, name = waits.get(each.party, ("", ""))
+        address = urlencode({"at": there, "name": name})
+        return told(each) | {"waits_for": plain(name), "waits_at": address}
+
+    holders = [holds(each) for each in info.holders]
     return {
         "name": plain(info.name),
         "address": urlencode({"at": at, "name": info.name}),
         "place": observer.place,
-        "holders": [told(each) for each in info.holders],
+        "holders": holders,
+        "root": not any(each["waits_for"] for each in holders),
         "waiters": [told(each) for each in info.waiters[:12]],
         "waiting": len(info.waiters),
         "more": max(0, len(info.waiters) - 12),

@@ -50,6 +50,8 @@ class EventRow(NamedTuple):
 
 def overview(places: Places, query: QueryParams) -> Context:
     chosen = list(places.chosen(query.get("at", "")))
+    for _, each in chosen:
+        each.checkup_wanted = True
     found = sorted(
         ((at, each, one) for at, each in chosen for one in each.concerns()),
         key=lambda row: (row[2].weight, row[2].since or 0.0),
@@ -119,7 +121,7 @@ def locks(places: Places, query: QueryParams) -> Context:
         query.get("filter", "")[:200],
         query.get("order", "waiting") if query.get("order") in tables.ORDERS else "waiting",
         query.get("mode", ""),
-        _number(query.get("page")),
+        tables.number_of(query.get("page")),
     )
     page = tables.lock_page(places, asked)
     kept = {key: str(value) for key, value in asked._asdict().items() if value and key != "page"}
@@ -130,10 +132,6 @@ def locks(places: Places, query: QueryParams) -> Context:
         "address": urlencode(kept),
         "problems": [each.place for _, each in places.chosen(asked.at) if each.picture.problem],
     }
-
-
-def _number(text: str | None) -> int:
-    return int(text) if text and text.isdigit() and len(text) < 7 else 1
 
 
 def lock(observer: PlaceObserver, at: str, name: str) -> Context:
@@ -153,6 +151,8 @@ def lock(observer: PlaceObserver, at: str, name: str) -> Context:
         "info": info,
         "holders": [tables.holder_row(observer, info, each) for each in holders if info],
         "waiters": [tables.holder_row(observer, info, each) for each in waiters if info],
+        "tells_waiters": observer.tells_waiters,
+        "backend": observer.locks.backend,
         "timeline": drawings.timeline(holds, waits, observer.now()),
         "hold_bars": drawings.bars(lasted),
         "wait_bars": drawings.bars(waited),
@@ -204,7 +204,7 @@ def events(places: Places, query: QueryParams) -> Context:
             if kind in {"", each.kind} and (wanted in each.name or wanted in each.who)
         ]
     found.sort(key=lambda each: each[0], reverse=True)
-    page = tables.part(found, _number(query.get("page")), len(found))
+    page = tables.part(found, tables.number_of(query.get("page")), len(found))
     kept = {"at": query.get("at", ""), "kind": kind, "filter": wanted}
     return {
         "page": page,
@@ -234,7 +234,7 @@ def owners(places: Places, query: QueryParams) -> Context:
                     "waiting": len(each.waits),
                 }
             )
-    page = tables.part(found, _number(query.get("page")), len(found))
+    page = tables.part(found, tables.number_of(query.get("page")), len(found))
     kept = {"at": query.get("at", ""), "filter": wanted}
     address = urlencode({key: value for key, value in kept.items() if value})
     return {"page": page, "filter": wanted, "address": address}

@@ -50,6 +50,8 @@ class LockRow(NamedTuple):
     first: HolderRow | None
     holders: int
     waiting: int
+    tells_waiters: bool
+    """Whether 0 means that nobody waits."""
     age: float
     wait_p95: str
 
@@ -72,6 +74,11 @@ class Page(NamedTuple, Generic[Item]):
     pages: int
     found: int
     of: int
+
+
+def number_of(text: str | None) -> int:
+    """Of a page, as an address says it; whatever is none is the first one."""
+    return int(text) if text and text.isdecimal() and len(text) < 7 else 1
 
 
 def part(found: Sequence[Item], number: int, of: int) -> Page[Item]:
@@ -141,6 +148,7 @@ def lock_row(at: str, observer: PlaceObserver, info: LockInfo) -> LockRow:
         first,
         len(info.holders),
         len(info.waiters),
+        observer.tells_waiters,
         max(0.0, now - since),
         "" if p95 is None else span(p95),
     )

@@ -73,7 +73,11 @@ class ElectionBase:
         validation.ttl(ttl, 0, validation.FOREVER)
 
     def _lock(self, timeout: validation.Duration | None) -> Any:
-        return self._locks().lock(self.name, self._ttl, timeout)
+        locks = self._locks()
+        hub = locks._client.events
+        if hub.measured:
+            hub.election(events.Candidacy(locks.backend, self.name))
+        return locks.lock(self.name, self._ttl, timeout)
 
     def _until(self, timeout: validation.Duration | None) -> float:
         """Until when a wait that begins now goes on, however often the engine fails meanwhile."""

@@ -74,6 +74,13 @@ class CommandReport(NamedTuple):
     error: BaseException | None = None
 
 
+class Candidacy(NamedTuple):
+    """Somebody wants to lead: from now on, whoever holds this lock leads."""
+
+    backend: str
+    name: str
+
+
 class Sink(Protocol):
     """Where measurements go."""
 
@@ -95,6 +102,8 @@ class Observer(Protocol):
     def on_renewal(self, report: RenewalReport) -> object: ...
 
     def on_command(self, report: CommandReport) -> object: ...
+
+    def on_election(self, report: Candidacy) -> object: ...
 
     def stop(self) -> None:
         """Nothing more is reported."""
@@ -139,6 +148,10 @@ class EventHub:
         """Take in how long the engine took for a command, on the thread that sent it."""
         for observer in self.observers:
             self._tell(observer.on_command, report)
+
+    def election(self, report: Candidacy) -> None:
+        for observer in self.observers:
+            self._tell(observer.on_election, report)
 
     def _tell(self, told: Callable[[Any], object], report: Any) -> None:
         try:

@@ -1,7 +1,7 @@
 """Which metrics there are: their names, labels, units and buckets, for every system they go to.
 
-A label never has more than a few values: `lock` is the family of a name (`core/families.py`), never
-the name, and all the others come from short lists.
+A label never has more than a few values: `lock` and `election` are the family of a name
+(`core/families.py`), never the name, and all the others come from short lists.
 """
 
 from __future__ import annotations
@@ -116,6 +116,13 @@ SKIPPED: Final = Metric(
     "Functions, and runs of a slot, that were not begun: the lock was busy, the slot was taken",
     LOCK,
 )
+LEADER: Final = Metric(
+    "locknut_leader",
+    "locknut.leader",
+    "gauge",
+    "Elections that this process leads, now; 0 where it is a candidate or was one",
+    ("backend", "election"),
+)
 BACKEND: Final = Metric(
     "locknut_backend_seconds",
     "locknut.backend.duration",
@@ -135,7 +142,7 @@ BACKEND_ERRORS: Final = Metric(
 
 METRICS: Final = (
     ACQUIRE, WAIT, HOLD, CONTENDED, HELD, WAITING, LOST, TIMEOUTS, RENEW, MARGIN, MARGIN_RATIO,
-    SKIPPED, BACKEND, BACKEND_ERRORS,
+    SKIPPED, LEADER, BACKEND, BACKEND_ERRORS,
 )  # fmt: skip
 
 OTHER: Final = "other"

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from locknut.core.families import Families
 from locknut.core.values import Event, Mode, RenewalReport
-from locknut.faces.events import CommandReport
+from locknut.faces.events import Candidacy, CommandReport
 from locknut.metrics.catalogue import (
     ACQUIRE,
     BACKEND,
@@ -25,6 +25,7 @@ from locknut.metrics.catalogue import (
     HELD,
     HOLD,
     KINDS,
+    LEADER,
     LOST,
     MARGIN,
     MARGIN_RATIO,
@@ -97,6 +98,9 @@ class Measurements:
     def labels(self, backend: str, name: str, mode: Mode) -> Labels:
         return backend, self._families(name), mode._value_  # `value` is a call
 
+    def election(self, backend: str, name: str) -> Labels:
+        return backend, self._families(name)
+
     def change(self, metric: Metric, labels: Labels, by: int) -> None:
         """Raise or lower a gauge."""
         place = metric, labels
@@ -122,10 +126,15 @@ class LocksObserver:
         self.on_event = partial(sink.take, self._event)
         self.on_renewal = partial(sink.take, self._renewal)
         self.on_command = partial(sink.take, self._command)
+        self.on_election = partial(sink.take, self._election)
         self._held: dict[tuple[str, int | None], Labels] = {}
         """What is held now, by name and fence: a hold begins once and ends once, whatever is
         reported of it."""
         self._waiting: Counter[Labels] = Counter()
+        self._elections: set[str] = set()
+        """The names whose holder leads."""
+        self._led: dict[tuple[str, int | None], Labels] = {}
+        """What is led now, as in `_held`."""
 
     def stop(self) -> None:
         self.sink.take(self._forget, None)
@@ -133,6 +142,8 @@ class LocksObserver:
     def _forget(self, _: object) -> None:
         for labels in self._held.values():
             self.sink.change(HELD, labels, -1)
+        for labels in self._led.values():
+            self.sink.change(LEADER, labels, -1)
         for labels, count in self._waiting.items():
             self.sink.change(WAITING, labels, -count)
         self.forked()
@@ -140,6 +151,7 @@ class LocksObserver:
     def forked(self) -> None:
         """In a forked child nothing is held, and nobody waits."""
         self._held.clear()
+        self._led.clear()
         self._waiting.clear()
 
     def _event(self, event: Event) -> None:
@@ -164,6 +176,10 @@ class LocksObserver:
         if (event.name, event.fence) not in self._held:
             self._held[event.name, event.fence] = labels
             self.sink.change(HELD, labels, 1)
+            if event.name in self._elections:
+                election = self.sink.election(event.backend, event.name)
+                self._led[event.name, event.fence] = election
+                self.sink.change(LEADER, election, 1)
 
     def _given_up(self, event: Event, labels: Labels) -> None:
         if event.kind == "failed":
@@ -191,10 +207,17 @@ class LocksObserver:
         begun = self._held.pop((event.name, event.fence), None)
         if begun is not None:
             self.sink.change(HELD, begun, -1)
+        election = self._led.pop((event.name, event.fence), None)
+        if election is not None:
+            self.sink.change(LEADER, election, -1)
         if event.kind in {"lost", "abandoned"}:
             reason = event.reason.partition(":")[0]
             reason = reason if reason in REASONS else OTHER
             self.sink.series[LOST, (*labels, reason)](1)
+
+    def _election(self, report: Candidacy) -> None:
+        self._elections.add(report.name)
+        self.sink.change(LEADER, self.sink.election(report.backend, report.name), 0)
 
     def _renewal(self, report: RenewalReport) -> None:
         labels = self.sink.labels(report.backend, report.name, report.mode)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import SpanContext, Tracer
 
     from locknut.core.values import Event, RenewalReport
-    from locknut.faces.events import CommandReport
+    from locknut.faces.events import Candidacy, CommandReport
 
 OUTCOMES: Final = {"granted": "acquired", "handed_over": "acquired", "timed_out": "timeout"}
 REMEMBERED: Final = 10_000
@@ -56,6 +56,9 @@ class SpanObserver:
 
     def on_command(self, report: CommandReport) -> None:
         """The instrumentation of a driver makes spans of its own."""
+
+    def on_election(self, report: Candidacy) -> None:
+        """Its acquire is a span already."""
 
     def stop(self) -> None:
         self._granted.clear()

@@ -22,6 +22,11 @@ ENOUGH = 5
 REMEMBERED = 24 * 3600.0
 """Seconds for which a loss stays on the first page."""
 MOST = 50
+_ALWAYS = frozenset({"redlock-votes"})
+"""Codes of the doctor that are worth a line even as a warning: the next failure would be one too
+many."""
+_OURS = frozenset({"reachable", "usable", "round-trip"})
+"""Codes that judge our own way to the engine: who looks need not be able to take a lock."""
 
 
 class Evidence(NamedTuple):
@@ -48,6 +53,15 @@ def concerns(seen: Evidence, now: float, more: Iterable[Concern] = ()) -> list[C
     ]
     found.sort(key=lambda each: (each.weight, each.since or 0.0), reverse=True)
     return found[:MOST]
+
+
+def of_the_engine(checkup: Iterable[Concern]) -> Iterator[Concern]:
+    """What the doctor found that makes locks unsafe: an engine that evicts them, servers that do
+    not vote. What else could be better stands on the page of the engines.
+    """
+    for each in checkup:
+        if each.kind in _ALWAYS or (each.weight is Weight.TROUBLE and each.kind not in _OURS):
+            yield each
 
 
 def _unreachable(picture: Picture) -> Iterator[Concern]:

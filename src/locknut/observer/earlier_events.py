@@ -55,11 +55,12 @@ def _happening(entry: HistoryEntry) -> Happening:
         detail = f"after {entry.held:.1f} s"
     elif not detail and entry.waited is not None and entry.waited >= SHORTEST_WAIT:
         detail = f"waited {entry.waited:.1f} s"
-    by = who(_reporter(entry)) if entry.name else ""  # what was left out has no name
+    by = who(reporter(entry)) if entry.name else ""  # what was left out has no name
     return Happening(entry.time, entry.kind, entry.name, by, entry.fence, detail)
 
 
-def _reporter(entry: HistoryEntry) -> Holder:
+def reporter(entry: HistoryEntry) -> Holder:
+    """The process that wrote it, with the fence that it is about."""
     mode = next((each for each in Mode if each.value == entry.mode), Mode.EXCLUSIVE)
     return Holder(
         entry.host, entry.pid, entry.who, entry.label, mode, entry.fence, entry.time, fence_step=1
@@ -76,17 +77,18 @@ def _holds(entries: Iterable[HistoryEntry]) -> list[Span]:
         key = (each.name, each.fence)
         ending = _ENDINGS.get(each.kind)
         if each.kind == "granted":
-            open_holds[key] = Span(each.name, _reporter(each), each.time)
+            open_holds[key] = Span(each.name, reporter(each), each.time)
         elif ending is not None and key not in over:
-            over[key] = _ended(each, ending, open_holds.pop(key, None))
+            over[key] = ended(each, ending, open_holds.pop(key, None))
     return list(over.values())
 
 
-def _ended(entry: HistoryEntry, ending: Ending, known: Span | None) -> Span:
+def ended(entry: HistoryEntry, ending: Ending, known: Span | None = None) -> Span:
+    """The hold that an entry tells the end of."""
     if known is None:  # whoever breaks a lock was not its holder
-        reporter = _reporter(entry)
+        known_by = reporter(entry)
         stranger = Holder(raw=entry.fence, fence_step=1)
-        holder = stranger if ending is Ending.BROKEN else reporter
+        holder = stranger if ending is Ending.BROKEN else known_by
         known = Span(entry.name, holder, entry.time - (entry.held or 0.0))
     until = max(known.since, entry.time)
     return known._replace(until=until, ending=ending, note=entry.reason)
@@ -98,7 +100,7 @@ def _wait(entry: HistoryEntry) -> Iterable[Span]:
     if entry.kind in {"granted", "timed_out"}:
         ending = Ending.GRANTED if entry.kind == "granted" else Ending.LEFT
         since = entry.time - entry.waited
-        yield Span(entry.name, _reporter(entry), since, entry.time, ending)
+        yield Span(entry.name, reporter(entry), since, entry.time, ending)
 
 
 def _by_name(spans: Iterable[Span]) -> Mapping[str, tuple[Span, ...]]:

@@ -14,13 +14,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from locknut import Event, Holder, LockInfo, Locks
+from locknut import Capability, Event, HistoryEntry, Holder, LockInfo, Locks
 from locknut.cli.messages import who
 from locknut.errors import LocknutError
 from locknut.observer import attention
 from locknut.observer import seams as others
 from locknut.observer.changes import Changes, Tracker
-from locknut.observer.earlier_events import Earlier
+from locknut.observer.earlier_events import Earlier, ended, reporter
+from locknut.observer.news import ENDINGS, NewsReader, ending_of, is_of, put_right, retract, tells
 from locknut.observer.quantiles import quantile
 from locknut.observer.refresh_rate import RefreshRate
 from locknut.observer.seams import Cycle, Seams
@@ -30,14 +31,13 @@ from locknut.observer.span_history import SpanHistory
 REFRESH: Final = 2.0
 WINDOW: Final = 300.0
 """Seconds whose waits make the percentiles of one moment."""
-EXAMINE_EVERY: Final = 300.0
+EXAMINE_EVERY: Final = 60.0
 """Seconds between two examinations by the doctor."""
 _READ_PAST_AT: Final = (1, 3)
 """After which listings the engine's history is read: at once, and when everybody has written what
 happened before; writers are a second or two late."""
 _MOMENTS: Final = 1800
 _HAPPENINGS: Final = 2000
-_OF_OURS: Final = {"broken": Ending.BROKEN, "lost": Ending.LOST}
 
 
 class PlaceObserver:
@@ -70,6 +70,7 @@ class PlaceObserver:
         self._suspected: set[frozenset[others.Member]] = set()
         self._from_others: list[Concern] = []
         self._from_history: list[Concern] = []
+        self._news = NewsReader()
         self._listings = 0
         self._began: float | None = None
         self._rate = RefreshRate(refresh)
@@ -77,9 +78,15 @@ class PlaceObserver:
         self._bell = threading.Event()
         self._viewers: list[Callable[[], object]] = []
         self._examine_at = 0.0
+        self._examiner: threading.Thread | None = None
         self._closed = False
         self._thread: threading.Thread | None = None
         self._stop_listening = locks.on_event(self._hear)
+
+    @property
+    def tells_waiters(self) -> bool:
+        """Whether a line that is empty means that nobody waits."""
+        return Capability.WAITERS in self.locks.capabilities
 
     def start(self) -> None:
         """Begin to look, unless that was done before."""
@@ -95,9 +102,9 @@ class PlaceObserver:
         self._closed = True
         self._stop_listening()
         self._bell.set()
-        thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(timeout=10.0)
+        for thread in (self._thread, self._examiner):
+            if thread is not None and thread is not threading.current_thread():
+                thread.join(timeout=10.0)
 
     def view(self, ring: Callable[[], object]) -> Callable[[], None]:
         """Call `ring` after every listing, on the observer's thread, until the result is called."""
@@ -121,6 +128,7 @@ class PlaceObserver:
             self._unreachable(str(error))
             return
         cycles, found = self._deadlocks(locks)
+        news = self._news.read(lambda back: others.news(self._seams, self.locks, back))
         took, own = time.monotonic() - began, time.thread_time() - own
         now = self.now()
         with self.guard:
@@ -131,6 +139,7 @@ class PlaceObserver:
             self._suspected = {frozenset(each) for each in cycles}
             self._from_others = [*found, *map(others.concern_of, self.cycles)]
             self._remember(changes, now)
+            self._take_news(news)
             version, pause = self.picture.version + 1, self._rate.pause()
             self.picture = Picture(version, locks, now, took, pause)
             if silent_before:
@@ -145,6 +154,23 @@ class PlaceObserver:
         found, concerns = others.past(self._seams, self.locks, before)
         with self.guard:
             self.earlier, self._from_history = found, concerns
+            self._news.begin(readable=not concerns)
+
+    def _take_news(self, entries: Sequence[HistoryEntry]) -> None:
+        """What others broke or lost since the first listing, which no listing tells."""
+        for each in self._news.fresh(entries, self._began or 0.0):
+            name, fence, ending = each.name, each.fence, ending_of(each)
+            if not self._known(name, fence, ending, each.reason):
+                holds = self.history.of(name).holds
+                over = fence and put_right(holds, name, fence, ending, each.reason)
+                if over:
+                    retract(self.happenings, name, over.holder.fence)
+                self.bad_endings.append(over or ended(each, ending))
+            if not tells(self.happenings, each):
+                by = who(reporter(each))
+                self.happenings.append(
+                    Happening(each.time, each.kind, name, by, fence, each.reason)
+                )
 
     def events(self, name: str | None = None) -> list[Happening]:
         """What happened, to one lock or to all, the latest last."""
@@ -173,7 +199,8 @@ class PlaceObserver:
                 self.history,
                 self.endings(),
             )
-            more = [*self._from_others, *self._from_history]
+            unsafe = attention.of_the_engine(self.checkup)
+            more = [*self._from_others, *self._from_history, *unsafe]
             return attention.concerns(evidence, self.now(), more)
 
     def _run(self) -> None:
@@ -187,11 +214,23 @@ class PlaceObserver:
             self._rest()
 
     def _examine_if_due(self) -> None:
-        """The doctor takes a lock for a moment and asks much: only where somebody wants to know."""
-        now = time.monotonic()
-        if self.checkup_wanted and now >= self._examine_at and not self.picture.problem:
+        """The doctor takes a lock for a moment and asks much: only where somebody wants to know. It
+        has a thread of its own, because a server that is half dead may keep it for long.
+        """
+        now, examiner = time.monotonic(), self._examiner
+        if not self.checkup_wanted or now < self._examine_at or self.picture.problem:
+            return
+        if examiner is None or not examiner.is_alive():
             self.checkup_wanted, self._examine_at = False, now + EXAMINE_EVERY
-            self.checkup = others.checkup(self._seams, self.locks)
+            self._examiner = threading.Thread(
+                target=self._examine, name=f"locknut-doctor {self.place}", daemon=True
+            )
+            self._examiner.start()
+
+    def _examine(self) -> None:
+        found = others.checkup(self._seams, self.locks)
+        with self.guard:
+            self.checkup = [each._replace(since=self.now()) for each in found]
 
     def _rest(self) -> None:
         """Viewers that come and go do not end a pause: however many they are, the engine is asked
@@ -222,12 +261,12 @@ class PlaceObserver:
         """Events of the Locks itself: what this process broke, and, in a program that shows its own
         locks, what it lost.
         """
-        ending = _OF_OURS.get(event.kind)
+        ending = ENDINGS.get(event.kind)
         if ending is None:
             return
         with self.guard:
             now, fence = self.now(), event.fence
-            if not self._known(event, ending):
+            if not self._known(event.name, fence, ending, event.reason):
                 unlisted = Holder(who=event.holder, raw=fence, fence_step=1)
                 over = Span(event.name, unlisted, now, now, ending, event.reason)
                 self.bad_endings.append(over)
@@ -235,18 +274,14 @@ class PlaceObserver:
                 Happening(now, event.kind, event.name, event.holder, fence, event.reason)
             )
 
-    def _known(self, event: Event, ending: Ending) -> bool:
+    def _known(self, name: str, fence: int | None, ending: Ending, note: str) -> bool:
         """Whether a listing showed or will show this end: the one who broke a hold speaks of it,
         and then the one who lost it.
         """
-        name, fence = event.name, event.fence
         if fence is None:
             return False
-        told = any(
-            each.name == name and each.holder.raw == fence // each.holder.fence_step
-            for each in self.bad_endings
-        )
-        return told or self.tracker.explain(name, fence, ending, event.reason)
+        told = any(is_of(each, name, fence) for each in self.bad_endings)
+        return told or self.tracker.explain(name, fence, ending, note)
 
     def _remember(self, changes: Changes, now: float) -> None:
         for each in changes.ended_holds:

@@ -47,12 +47,18 @@ def history_of(locks: Locks) -> Iterable[HistoryEntry]:
     return locks.history(since=BACK) if Capability.HISTORY in locks.capabilities else ()
 
 
+def news_of(locks: Locks, back: float) -> Iterable[HistoryEntry]:
+    """The same of the last seconds."""
+    return locks.history(since=back) if Capability.HISTORY in locks.capabilities else ()
+
+
 class Seams(NamedTuple):
     """What is asked of others."""
 
     cycles: Callable[[Locks], Iterable[Cycle]] = cycles_of
     checkup: Callable[[Locks], Iterable[Concern]] = checkup_of
     history: Callable[[Locks], Iterable[HistoryEntry]] = history_of
+    news: Callable[[Locks, float], Iterable[HistoryEntry]] = news_of
 
 
 def deadlocks(seams: Seams, locks: Locks) -> tuple[list[Cycle], list[Concern]]:
@@ -80,6 +86,14 @@ def checkup(seams: Seams, locks: Locks) -> Sequence[Concern]:
         return tuple(seams.checkup(locks))
     except LocknutError as error:
         return (Concern(Weight.NOTE, "doctor", "The checks could not be made", str(error)),)
+
+
+def news(seams: Seams, locks: Locks, back: float) -> Sequence[HistoryEntry] | None:
+    """What was written in the last seconds; None if the engine does not tell."""
+    try:
+        return tuple(seams.news(locks, back))
+    except (LocknutError, OSError):
+        return None
 
 
 def past(seams: Seams, locks: Locks, before: float) -> tuple[Earlier, list[Concern]]:

@@ -77,6 +77,7 @@ class TopApp(App[None]):
         self.observer.close()
 
     def on_tick(self, _message: Tick) -> None:
+        self.observer.checkup_wanted = True
         if not self.paused:
             self._draw()
 

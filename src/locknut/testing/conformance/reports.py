@@ -9,7 +9,7 @@ import pytest
 from locknut import opening
 from locknut.core.values import Capability, Event, RenewalReport
 from locknut.errors import ConfigurationError, LeaseLost
-from locknut.faces.events import CommandReport
+from locknut.faces.events import Candidacy, CommandReport
 from locknut.testing.conformance.scene import Scene
 from locknut.testing.conformance.suite import Part, needs
 
@@ -34,6 +34,9 @@ class Recorder:
 
     def on_command(self, report: CommandReport) -> None:
         self.commands.append(report)
+
+    def on_election(self, report: Candidacy) -> None:
+        """No part of an engine's conformance."""
 
     def stop(self) -> None:
         """Keep what there is."""
