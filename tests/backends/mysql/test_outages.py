@@ -10,8 +10,10 @@ import pytest
 
 import locknut
 from locknut import aio
-from locknut.errors import BackendUnavailable
+from locknut.backends.sql.mysql.engine import open_url
+from locknut.errors import BackendError, BackendUnavailable
 from locknut.testing import FaultProxy
+from locknut.urls import parse
 from tests.backends.mysql.conftest import PATIENCE, acquired, eventually, in_thread, stranger_of
 from tests.forks.child import in_child
 from tests.servers.databases import Database
@@ -194,3 +196,11 @@ def test_the_unix_socket_leads_to_the_same_locks(database: Database) -> None:
         locknut.connect(database.url) as others,
     ):
         assert others.lock("x").acquire(timeout=0) is None
+
+
+def test_a_last_command_that_is_refused_leaves_no_connection_open(database: Database) -> None:
+    pool = open_url(parse(database.url))._pool()
+    pool.close()
+    with pytest.raises(BackendError, match="nonsense"):
+        pool.ask(["nonsense"])
+    assert not pool._idle

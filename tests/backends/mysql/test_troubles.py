@@ -130,7 +130,7 @@ def test_no_right_to_create_the_table(database: Database) -> None:
     poor = database.login("poor", rights)
     with (
         locknut.connect(poor.url) as locks,
-        pytest.raises(ConfigurationError, match="locknut schema URL"),
+        pytest.raises(ConfigurationError, match="locknut schema -u URL"),
     ):
         locks.lock("x").acquire(timeout=20)
     with locknut.connect(database.url) as rich:

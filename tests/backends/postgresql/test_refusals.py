@@ -180,7 +180,7 @@ def test_who_may_not_create_the_table_is_told_what_to_do(database: Database) -> 
     poor = database.login("poor")
     with (
         locknut.connect(poor.url, namespace="t") as locks,
-        pytest.raises(ConfigurationError, match="locknut schema"),
+        pytest.raises(ConfigurationError, match="locknut schema -u URL"),
     ):
         locks.lock("x").acquire(timeout=0)
 

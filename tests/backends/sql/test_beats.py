@@ -39,3 +39,19 @@ def test_a_dead_one_is_passed_over() -> None:
     run(holder.release(held))
     scene.pass_time(1.0)
     assert isinstance(run(second.attempt(behind, 0.0)), Granted)
+
+
+def test_a_crowd_of_one_client_says_it_once() -> None:
+    scene = Scene()
+    holder, crowd = scene.client(), scene.client()
+    held, *waiting = (Claim("a:x", f"{who:032x}", 600.0) for who in range(61))
+    run(holder.attempt(held, 0.0))
+    for each in waiting:
+        assert isinstance(run(crowd.attempt(each, 0.0)), Busy)
+    scene.sent.clear()
+    seconds = int(SILENCE) * 2
+    for _ in range(seconds):
+        scene.pass_time(1.0)
+        for each in waiting:
+            run(crowd.attempt(each, 0.0))
+    assert scene.sent.count("beat") == seconds

@@ -9,16 +9,21 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from time import monotonic
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
+
+from locknut.errors import BackendUnavailable
+from locknut.runtimes import cpython
 
 T = TypeVar("T")
 IDLE: Final = 10.0
 """Seconds after which a thread that has nothing to do ends."""
 
 
-class _Job(NamedTuple):
+@dataclass(slots=True)
+class _Job:
     work: Callable[[], Any]
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
@@ -46,16 +51,30 @@ class LoopWorkers:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         jobs = self._jobs
-        jobs.put(_Job(work, loop, future, monotonic() + self._limit))
+        job = _Job(work, loop, future, monotonic() + self._limit)
+        jobs.put(job)
         with self._mutex:
             self._unfinished += 1
             needed = self._unfinished > self._threads and self._threads < self._most
             self._threads += needed
-        if needed:
-            threading.Thread(
-                target=self._work, args=(jobs,), name="locknut-mysql", daemon=True
-            ).start()
+        if needed and not self._start(jobs):
+            job.until = 0.0  # whoever finds it in the queue leaves it alone
+            future.cancel()
+            raise BackendUnavailable("no thread could be had to ask the server", backend="mysql")
         return await future
+
+    def _start(self, jobs: SimpleQueue[_Job | None]) -> bool:
+        """One more thread; False if there is none at all, not even an earlier one."""
+        thread = cpython.UnawaitedThread(
+            target=self._work, args=(jobs,), name="locknut-mysql", daemon=True
+        )
+        try:
+            thread.start()
+        except RuntimeError:
+            with self._mutex:
+                self._threads -= 1
+                return self._threads > 0
+        return True
 
     def _work(self, jobs: SimpleQueue[_Job | None]) -> None:
         while True:

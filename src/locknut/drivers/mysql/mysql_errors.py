@@ -73,14 +73,14 @@ _MEANINGS: Final[dict[frozenset[int], tuple[type[LocknutError], str]]] = {
         ConfigurationError,
         (
             "there is no table {table} at {where}, and it could not be created ({text}); let an "
-            "administrator create it: `locknut schema URL` shows how"
+            "administrator create it: `locknut schema -u URL` shows how"
         ),
     ),
     frozenset({1142, 1143}): (
         ConfigurationError,
         (
             "{where} refuses: {text}; the user needs SELECT, INSERT, UPDATE and DELETE on {table} "
-            "(`locknut schema URL` shows the table)"
+            "(`locknut schema -u URL` shows the table)"
         ),
     ),
     _DENIED: (ConfigurationError, "{where} refuses: {text}"),

@@ -123,7 +123,7 @@ class SessionPool:
             result = work(session, self._left)
         except BaseException as error:
             # Whatever is in doubt, or still has a transaction, is not used again.
-            if transaction or not mysql_errors.is_answer(error):
+            if transaction or self._closed or not mysql_errors.is_answer(error):
                 session.close()
             else:
                 self._idle.append(session)

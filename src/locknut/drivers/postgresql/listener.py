@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import select
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
@@ -15,7 +14,7 @@ from locknut.drivers.postgresql.primary import Primary
 from locknut.drivers.postgresql.server_session import Session, open_session
 from locknut.drivers.postgresql.settings import Settings
 from locknut.errors import LocknutError
-from locknut.runtimes import sockets
+from locknut.runtimes import cpython, sockets
 from locknut.runtimes.clock import now
 
 PAUSE: Final = 0.2
@@ -44,7 +43,8 @@ class Listener:
         self.since: float | None = None
         """From when on nothing was missed."""
         self._stop, self._stopped = sockets.open_pair()
-        threading.Thread(target=self._run, name="locknut-listener", daemon=True).start()
+        # Not waited for: an interrupt (Ctrl-C) in that wait may look as if there were no thread.
+        cpython.UnawaitedThread(target=self._run, name="locknut-listener", daemon=True).start()
 
     def stop(self) -> None:
         """The thread ends soon; nobody waits for it."""

@@ -7,7 +7,6 @@ holds up nobody for longer than the caller's own time.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
@@ -17,6 +16,7 @@ from locknut.drivers.postgresql.primary import Primary
 from locknut.drivers.postgresql.server_session import Session, open_session
 from locknut.drivers.postgresql.settings import NAME, Settings
 from locknut.errors import BackendUnavailable, LocknutError
+from locknut.runtimes import cpython
 from locknut.runtimes.clock import now
 from locknut.runtimes.threads import Guard
 
@@ -100,7 +100,8 @@ class SessionPool:
         return future
 
     def _start_opening(self, name: object) -> None:
-        opening = threading.Thread(
+        # Not waited for: an interrupt (Ctrl-C) in that wait may look as if there were no thread.
+        opening = cpython.UnawaitedThread(
             target=self._open_one, args=(self._era, name), name="locknut-postgresql", daemon=True
         )
         try:

@@ -47,7 +47,7 @@ def failure(error: Refused, settings: Settings, table: str) -> LocknutError:
     if code == NO_RIGHT:
         message = (
             f"{said}; the user needs: GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO ... "
-            "(`locknut schema URL` shows the table)"
+            "(`locknut schema -u URL` shows the table)"
         )
         return ConfigurationError(message, backend=NAME)
     if code in _FOREIGN:

@@ -200,8 +200,15 @@ class NamedLockSessions:
         """`workers` do what blocks, for a loop."""
         self.kept = kept
         self.statements = statements
-        self._workers = workers
-        self.run = _at_once if workers is None else workers.run
+        self._workers: list[LoopWorkers] = []
+        self.run = self._run_opening = _at_once
+        if workers is not None:
+            # Who waits for a connection has threads of its own: those who could give one back
+            # would have to wait behind it.
+            settings = kept.settings
+            openers = LoopWorkers(settings.connections, settings.limit, kept.all_taken)
+            self._workers = [workers, openers]
+            self.run, self._run_opening = workers.run, openers.run
         self.place = place
         self._commands = commands
         self.translated = commands.translated
@@ -213,7 +220,7 @@ class NamedLockSessions:
         if not self._warm:  # renewals must not find the server full of our own locks
             await self.owners([bytes(16)])
             self._warm = True
-        return await self.run(self._open)
+        return await self._run_opening(self._open)
 
     def _open(self) -> NamedLockSession:
         session = self.kept.take()
@@ -269,10 +276,10 @@ class NamedLockSessions:
 
     def close(self) -> None:
         self.kept.close()
-        if self._workers is not None:
-            self._workers.close()
+        for each in self._workers:
+            each.close()
 
     def forked(self) -> None:
         self.kept.forked()
-        if self._workers is not None:
-            self._workers.forked()
+        for each in self._workers:
+            each.forked()

@@ -127,7 +127,7 @@ class Questions:
                     raise self.failure(error) from error
                 message = (
                     f"there is no table {self._table}, and this user may not create it ({error}): "
-                    "let somebody who may run what `locknut schema URL` shows"
+                    "let somebody who may run what `locknut schema -u URL` shows"
                 )
                 raise ConfigurationError(message, backend=NAME) from error
 

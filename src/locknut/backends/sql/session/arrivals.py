@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from locknut.runtimes import sockets
+from locknut.runtimes import cpython, sockets
 
 IDLE: Final = 10.0
 """Seconds after which the thread ends when nobody waits."""
@@ -36,7 +36,8 @@ class Arrivals:
 
     def _start(self) -> None:
         self._bell, belled = sockets.open_pair()
-        thread = threading.Thread(
+        # Not waited for: an interrupt (Ctrl-C) in that wait may look as if there were no thread.
+        thread = cpython.UnawaitedThread(
             target=self._run, args=(belled,), name="locknut-arrivals", daemon=True
         )
         try:

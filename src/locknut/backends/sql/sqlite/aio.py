@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from locknut.backends.sql.sql_table import Call, Rows
 from locknut.backends.sql.sqlite.sqlite_file import SqliteFile
 from locknut.errors import BackendUnavailable
+from locknut.runtimes import cpython
 
 T = TypeVar("T")
 IDLE: Final = 10.0
@@ -74,8 +75,9 @@ class _Worker:
             if self._runs:
                 return
             self._runs = True
+        thread = cpython.UnawaitedThread(target=self._work, name="locknut-sqlite", daemon=True)
         try:
-            threading.Thread(target=self._work, name="locknut-sqlite", daemon=True).start()
+            thread.start()
         except RuntimeError as error:
             self._runs = False
             message = f"no thread could be had to ask the file: {error}"

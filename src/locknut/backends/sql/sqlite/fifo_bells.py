@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 
 from locknut.backends.sql.sqlite.fifos import WORD, Fifos
 from locknut.core.ports import NEVER, Runtime
+from locknut.runtimes import cpython
 
 KEPT: Final = 10.0
 """Seconds for which a ring for nobody is kept, and for which a pipe is new: for a claim that came
@@ -126,7 +127,8 @@ class _Listener:
         self.ended = False
 
     def start(self) -> None:
-        thread = threading.Thread(target=self._run, name="locknut-sqlite-bell", daemon=True)
+        # Not waited for: an interrupt (Ctrl-C) in that wait may look as if there were no thread.
+        thread = cpython.UnawaitedThread(target=self._run, name="locknut-sqlite-bell", daemon=True)
         try:
             thread.start()
         except RuntimeError:  # none to be had: the waiting claims look by themselves
