@@ -33,7 +33,7 @@ class Move(NamedTuple):
 
 MOVES = st.builds(
     Move,
-    st.sampled_from(("add", "set", "delete", "look", "glance", "touch")),
+    st.sampled_from(("add", "set", "delete", "look", "make", "glance", "touch")),
     st.sampled_from(KEYS),
     st.sampled_from((b"free", b"", b"x" * 100)),
     st.sampled_from(KNOWN),
@@ -57,6 +57,7 @@ class Peer:
             "set": head + wanted.encode() + b" c" + body,
             "delete": b"md %s%s\r\n" % (key, wanted.encode()),
             "look": b"mg %s v c t\r\n" % key,
+            "make": b"mg %s v c t N%d\r\n" % (key, move.ttl),
             "glance": b"mg %s c\r\n" % key,
             "touch": b"mg %s T%d t\r\n" % (key, move.ttl),
         }[move.verb]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import pytest
 
 from locknut.drivers.etcd import hpack
@@ -76,6 +78,20 @@ def test_an_answer_may_come_in_any_pieces() -> None:
         assert (one.status, one.body) == (0, b"x" * 300)
         assert (other.status, other.body) == (0, b"y")
         assert not http2.streams
+
+
+def test_a_long_answer_takes_time_by_its_length() -> None:
+    """As that of a list of very many locks: it comes in thousands of pieces."""
+    http2, message = greeted(), bytes(48 << 20)
+    answer, data, piece = ask(http2), framed(message), 16384
+    http2.feed(frame(HEADERS, 4, 1, OPENED))
+    began = process_time()
+    for at in range(0, len(data), piece):
+        http2.feed(frame(DATA, 0, 1, data[at : at + piece]))
+    taken = process_time() - began
+    http2.feed(frame(HEADERS, 5, 1, DONE))
+    assert answer.body == message
+    assert taken < 5, "of the processor; a tenth of that is much"
 
 
 def test_heads_may_be_continued_padded_and_of_a_priority() -> None:
@@ -203,6 +219,11 @@ NONSENSE = {
     "a text that ends within a code": frame(SETTINGS, 0, 0)
     + frame(HEADERS, 5, 1, b"\0\x01x\x81\0"),
     "a compressed message": frame(SETTINGS, 0, 0) + frame(DATA, 0, 1, b"\1\0\0\0\0"),
+    "a setting that is cut short": frame(SETTINGS, 0, 0, b"\0\3\0"),
+    "a reset without a reason": frame(SETTINGS, 0, 0) + frame(RESET, 0, 1, b"\0\0"),
+    "a leave that names nothing": frame(SETTINGS, 0, 0) + frame(GOAWAY, 0, 0),
+    "a window without a size": frame(SETTINGS, 0, 0) + frame(WINDOW, 0, 0, b"\1"),
+    "padding that is not there": frame(SETTINGS, 0, 0) + frame(DATA, 8, 1),
 }
 
 

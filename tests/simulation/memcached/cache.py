@@ -16,6 +16,8 @@ class Stored(NamedTuple):
     cas: int
     ends: int
     """The second in which it is gone."""
+    stub: bool = False
+    """Whether a look made it, and nobody has put a value there yet."""
 
 
 class Cache:
@@ -40,6 +42,9 @@ class Cache:
             return self._set(key, rest[: int(size)], flags, found, ends)
         if verb == b"md":
             return self._delete(key, flags, found)
+        lasting = _number(flags, b"N")
+        if found is None and lasting is not None:
+            return self._make(key, flags, second + lasting)
         touched = _number(flags, b"T")
         if found is not None and touched is not None:
             # Whatever is there: no CAS id keeps it from that.
@@ -69,11 +74,20 @@ class Cache:
         del self.items[key]
         return b"HD\r\n"
 
-    def _get(self, flags: list[bytes], found: Stored | None, second: int) -> bytes:
+    def _make(self, key: bytes, flags: list[bytes], ends: int) -> bytes:
+        """An empty one; whoever made it is told so, and no time to live."""
+        self.last += 1
+        made = self.items[key] = Stored(b"", self.last, ends, stub=True)
+        return self._get(flags, made, ends + 1, b" W")
+
+    def _get(
+        self, flags: list[bytes], found: Stored | None, second: int, stub: bytes = b" Z"
+    ) -> bytes:
         if found is None:
             return b"EN\r\n"
         told = {b"c": b" c%d" % found.cas, b"t": b" t%d" % (found.ends - second)}
         words = b"".join(told[flag] for flag in flags if flag in told)
+        words += stub if found.stub else b""
         if b"v" not in flags:
             return b"HD%b\r\n" % words
         return b"VA %d%b\r\n%b\r\n" % (len(found.value), words, found.value)

@@ -28,7 +28,7 @@ from locknut.core.values import (
     Renewed,
 )
 from locknut.drivers.memcached.server_identity import VERSION, Greeted, OtherInstance
-from locknut.errors import BackendUnavailable
+from locknut.errors import BackendError, BackendUnavailable
 
 CAPABILITIES: Final = frozenset({Capability.FENCING, Capability.DETACHING, Capability.LEASE})
 PACE: Final = 0.05
@@ -281,11 +281,12 @@ class MemcachedBackend(BaseBackend):
         return recipe.read(reply), server
 
     async def _look_or_make(self, key: bytes) -> tuple[Item, Greeted]:
-        for _ in range(CONFLICTS):
-            (_, reply), server = await self._server.ask([recipe.make_free(key), recipe.look(key)])
-            if (item := recipe.read(reply)) is not None:
-                return item, server
-        raise self._restless(key.decode())  # a server that keeps nothing
+        (reply,), server = await self._server.ask([recipe.look_or_make(key)])
+        item = recipe.read(reply)
+        if item is None:
+            message = "the memcached is full and does not evict: give it more memory"
+            raise BackendError(message, key=key.decode(), backend=self.name)
+        return item, server
 
     async def _replace(
         self, key: bytes, handle: Handle, value: bytes, ttl: float | None

@@ -87,8 +87,8 @@ def _memory(known: Facts) -> Finding:
     if used < _NEARLY_FULL:
         return ok(code, found)
     evicts = known.get("-evictions", "on") == "on"
-    does = "removes items" if evicts else "refuses to store"
-    return warn(code, f"{found[:-1]}, and {does} when it is full.", advice)
+    does = "removes items" if evicts else "refuses to store, and loses what it was to renew"
+    return warn(code, f"{found[:-1]}; when it is full, it {does}.", advice)
 
 
 def _restarts(known: Facts, delay: float, ttl: float) -> Finding:

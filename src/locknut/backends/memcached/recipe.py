@@ -4,9 +4,11 @@ A lock is one item. While the lock is free, the item says so, and it stays for a
 change names the CAS id of what it replaces**, so that it is refused if anybody has changed the item
 meanwhile: a claim replaces "free", a renewal and a release replace the claim's own item. A command
 that was stuck in a dead connection and arrives late names an id that is gone. An item that is not
-there is first made free, which does no harm however late it happens, and then claimed like any
-other. (To add one's claim right away, as is usual, would be one round trip less for a new name; but
-if that command comes late, after its sender has given up, it takes a lock that nobody releases.)
+there is made by the look itself, empty, which means free and does no harm however late it happens;
+then it is claimed like any other. (To add one's claim right away, as is usual, would be one round
+trip less for a new name; but if that command comes late, after its sender has given up, it takes a
+lock that nobody releases. And an `ms` for which the server finds no memory *removes* what stands
+there, whatever it was to compare: so nobody sends one to see whether a lock is free.)
 
 The server counts CAS ids for all of its items together and starts anew when it is restarted, so
 the start of the server and the CAS id of a grant make the raw number.
@@ -33,6 +35,8 @@ _json: Final = json.JSONEncoder(separators=(",", ":")).encode
 STEPS: Final = 31250
 """Steps of 32 microseconds in a second: as many writes may a server do in each, on average."""
 FREE: Final = b"free"
+_MADE_BY_A_LOOK: Final = frozenset({b"W", b"Z"})
+"""How the server tells that nobody has put a value there yet: to the first who looks, to others."""
 FREE_FOR: Final = 300
 """Seconds for which an item that says "free" stays after its last use."""
 NOTE_FOR: Final = 60
@@ -113,9 +117,9 @@ def look(key: bytes) -> bytes:
     return b"mg %s v c t\r\n" % key
 
 
-def make_free(key: bytes) -> bytes:
-    """Makes the item, if it is not there."""
-    return b"ms %s %d T%d ME\r\n%s\r\n" % (key, len(FREE), FREE_FOR, FREE)
+def look_or_make(key: bytes) -> bytes:
+    """`look`, and where there is no item, an empty one is made: that is free, too."""
+    return b"mg %s v c t N%d\r\n" % (key, FREE_FOR)
 
 
 def replace(key: bytes, cas: int, value: bytes, end: int) -> bytes:
@@ -171,7 +175,7 @@ def read(reply: Reply) -> Item | None:
     """The item that a look found; None if there is none, or what is there is not ours."""
     if reply.code != b"VA":
         return None
-    if reply.data == FREE:
+    if reply.data == FREE or (not reply.data and _MADE_BY_A_LOOK.intersection(reply.words)):
         return Item(reply.cas)
     left = float(reply.flag(b"t") or -1)
     try:

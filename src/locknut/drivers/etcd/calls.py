@@ -29,21 +29,33 @@ class Stream(ABC):
         self.last = True
         self.window = 0
         self.received = 0
-        self._part = b""
+        self._parts: list[bytes] = []
+        """Of a message that is not complete: put together once, when all of it is there."""
+        self._size = 0
+        self._wanted = 0
 
     def take(self, data: bytes) -> None:
         """A part of the answer."""
-        data = self._part + data
-        at, end = 0, len(data)
+        if self._parts:
+            self._parts.append(data)
+            self._size += len(data)
+            if self._size < self._wanted:
+                return
+            data = b"".join(self._parts)
+            self._parts.clear()
+        at, end, self._wanted = 0, len(data), 5
         while end - at >= 5:
             compressed, size = _MESSAGE.unpack_from(data, at)
             if compressed:
                 raise ValueError("a compressed message, which nobody asked for")
             if end - at - 5 < size:
+                self._wanted = 5 + size
                 break
             self.message(data[at + 5 : at + 5 + size])
             at += 5 + size
-        self._part = data[at:]
+        if at < end:
+            self._parts.append(data[at:])
+            self._size = end - at
 
     @abstractmethod
     def message(self, message: bytes) -> None:

@@ -188,7 +188,7 @@ class Http2:
             self._thanks.append(frame(_PING, _ACK, 0, payload))
 
     def _reset(self, stream: int, _: int, payload: bytes) -> None:
-        refused = _NUMBER.unpack(payload)[0] == REFUSED
+        refused = _first_number(payload) == REFUSED
         self._ended(stream, UNTOUCHED if refused else 1, "the request was reset")
 
     def _data(self, number: int, flags: int, payload: bytes) -> None:
@@ -223,6 +223,8 @@ class Http2:
         self.greeted = True
         if flags & _ACK:
             return
+        if len(payload) % _SETTING.size:
+            raise _cut_short()
         for what, value in _SETTING.iter_unpack(payload):
             if what == _MOST_STREAMS:
                 self._most = value
@@ -235,7 +237,7 @@ class Http2:
         self._open_waiting()
 
     def _widen(self, number: int, _: int, payload: bytes) -> None:
-        size = _NUMBER.unpack(payload)[0]
+        size = _first_number(payload)
         if number == 0:
             self._window += size
         elif number in self.streams:
@@ -244,7 +246,7 @@ class Http2:
             self._unblock()
 
     def _go_away(self, _: int, __: int, payload: bytes) -> None:
-        last = _NUMBER.unpack_from(payload)[0] & _WIDEST
+        last = _first_number(payload) & _WIDEST
         self.leaving = True
         while self.waiting:  # first, or the end of another would open them
             self.waiting.popleft()[0].end(UNTOUCHED, "the server is leaving")
@@ -274,5 +276,20 @@ _TAKERS: Final = {
 }
 
 
+def _first_number(payload: bytes) -> int:
+    if len(payload) < _NUMBER.size:
+        raise _cut_short()
+    found: int = _NUMBER.unpack_from(payload)[0]
+    return found
+
+
 def _unpadded(flags: int, payload: bytes) -> bytes:
-    return payload[1 : len(payload) - payload[0]] if flags & _PADDED else payload
+    if not flags & _PADDED:
+        return payload
+    if not payload or payload[0] >= len(payload):
+        raise _cut_short()
+    return payload[1 : len(payload) - payload[0]]
+
+
+def _cut_short() -> ValueError:
+    return ValueError("a frame that is cut short")
