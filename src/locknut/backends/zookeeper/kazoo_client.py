@@ -27,7 +27,6 @@ from locknut.runtimes import sockets
 
 LOGGER: Final = logging.getLogger("locknut.zookeeper")
 LOGGER.addHandler(logging.NullHandler())  # it logs every attempt to reconnect: not on the screen
-
 CONNECTS_PER_SESSION: Final = 6
 """How many servers in a row may fail to answer before a session is over."""
 _ENOUGH: Final = 1000
