@@ -19,7 +19,6 @@ from locknut.backends.redlock.nodes import Node
 from locknut.drivers.redis.connections import BlockingDial, Connection
 from locknut.drivers.redis.endpoints import Endpoint, FixedEndpoint
 from locknut.drivers.redis.settings import Settings
-from locknut.errors import LocknutError
 from locknut.runtimes import sockets
 from locknut.runtimes.threads import run
 
@@ -88,7 +87,7 @@ class BackgroundDial:
     def _run(self) -> None:
         try:
             self._socket = self._open()
-        except (OSError, LocknutError) as error:
+        except Exception as error:  # noqa: BLE001  # whoever waits for the connection gets it
             self.error = error
         self.done = True
         if self._abandoned:
