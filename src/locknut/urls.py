@@ -51,6 +51,8 @@ _URL = re.compile(
 )
 """Appendix B of RFC 3986. The standard library's way refuses lists of hosts with IPv6 addresses."""
 
+_HOST = r"(\[[^\],]*\]|[^:,]*)(:\d*)?"
+
 
 class Url:
     """A URL taken apart; its text never shows a password."""
@@ -108,6 +110,12 @@ def parse(text: str) -> Url:
     if parts is None:
         raise ConfigurationError(f"a URL begins with a scheme, like 'file:'; got {_shown(text)}")
     scheme = parts["scheme"].lower()
+    if _ends_in_login(parts["netloc"] or "", parts["path"], parts["query"] or ""):
+        message = (
+            f"the {scheme}: URL has an @ behind its hosts: a / ? or # in a password is written "
+            "%2F, %3F or %23, and an @ in a path %40"
+        )
+        raise ConfigurationError(message)
     if parts["fragment"]:
         raise ConfigurationError(f"the {scheme}: URL has a fragment ('#...'), which means nothing")
     options: dict[str, str] = {}
@@ -119,6 +127,15 @@ def parse(text: str) -> Url:
     if any("\0" in part for part in (url.path, *options, *options.values())):
         raise ConfigurationError(f"the {scheme}: URL has a NUL (%00) in it")
     return url
+
+
+def _ends_in_login(netloc: str, path: str, query: str) -> bool:
+    """Whether a sign in a password ended what should be the hosts: no message may show the rest."""
+    if "@" in netloc or ":" not in netloc:
+        return False
+    if "@" in path or any("@" in each.partition("=")[0] for each in query.split("&")):
+        return True
+    return "@" in query and not all(re.fullmatch(_HOST, each) for each in netloc.split(","))
 
 
 def _query(text: str) -> list[tuple[str, str]]:

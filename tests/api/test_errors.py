@@ -74,8 +74,16 @@ def test_they_say_which_lock_and_which_engine(locks: locknut.Locks) -> None:
         f"memory:?a={SECRET}&a={SECRET}",
         f"redis://me:{SECRET}@[::1",
         f"redis://:{SECRET}@host:notaport/",
+        *(
+            f"{scheme}://me:{password}@host:1/0"
+            for scheme in ("redis", "redlock", "zookeeper", "etcd", "memcached", "nosuch")
+            for password in (
+                f"a/{SECRET}", f"{SECRET}/b", f"1/{SECRET}", f"a?{SECRET}", f"{SECRET}?b",
+                f"a?{SECRET}=b", f"1?{SECRET}", f"a#{SECRET}", f"{SECRET}#b",
+            )
+        ),
     ],
-)
+)  # fmt: skip
 def test_no_secret_of_a_url_is_told(url: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG), pytest.raises(locknut.ConfigurationError) as caught:
         locknut.connect(url)
@@ -84,6 +92,20 @@ def test_no_secret_of_a_url_is_told(url: str, caplog: pytest.LogCaptureFixture) 
     assert SECRET not in caplog.text
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("sign", ["/", "?"])
+def test_a_password_with_a_sign_that_ends_the_host_is_named_as_the_reason(sign: str) -> None:
+    with pytest.raises(locknut.ConfigurationError, match="%2F") as caught:
+        locknut.connect(f"redis://me:ab{sign}cd@host:1/0")
+    assert "%3F" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["zookeeper://h:1/jobs%40home", "zookeeper://h/jobs@home", "redis://h:1?id=a@b"]
+)
+def test_an_at_sign_elsewhere_is_no_login(url: str) -> None:
+    locknut.connect(url).close()
 
 
 def test_a_url_taken_apart_does_not_show_its_secret() -> None:

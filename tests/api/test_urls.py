@@ -18,6 +18,7 @@ LISTS = (
     "redlock://h1,[::1]:7,h3",
     "zookeeper://u:p@h1,h2:7,[::1]:8/jobs",
 )
+SEVERAL = ("redis+cluster", "redis+sentinel", "redlock", "zookeeper")
 DEBIAN = Path("/usr/bin/python3")
 """Refuses such lists in its own `urlsplit`, as newer versions of CPython do."""
 
@@ -51,7 +52,7 @@ def test_servers(netloc: str, servers: tuple[str, list[str]]) -> None:
     assert Url("x", netloc).servers() == servers
 
 
-@pytest.mark.parametrize("scheme", ["redis+cluster", "redis+sentinel", "redlock", "zookeeper"])
+@pytest.mark.parametrize("scheme", SEVERAL)
 @pytest.mark.parametrize(
     ("hosts", "named"),
     [
@@ -68,6 +69,17 @@ def test_what_is_refused(scheme: str, hosts: str, named: str) -> None:
             f"{scheme}://{hosts}/jobs" if scheme == "redis+sentinel" else f"{scheme}://{hosts}"
         )
     assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("scheme", ["redis", *SEVERAL])
+@pytest.mark.parametrize(
+    "host", ["a..b", ".a", "a" * 64, "\N{LATIN SMALL LETTER U WITH DIAERESIS}..b"]
+)
+def test_a_name_that_no_host_can_have(scheme: str, host: str) -> None:
+    """Looking it up raised a UnicodeError, in the middle of an acquire or of a thread."""
+    hosts = host if scheme == "redis" else f"h1,{host}:7,h3"
+    with pytest.raises(ConfigurationError, match="not the name of a host"):
+        open_engine(f"{scheme}://{hosts}{'/jobs' if scheme == 'redis+sentinel' else ''}")
 
 
 def interpreters() -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import resource
 import stat
 import threading
 from pathlib import Path
@@ -248,6 +249,19 @@ def test_a_write_that_fails_leaves_the_old_content_and_no_litter(
     with pytest.raises(OSError, match="No space"):
         guard.write_text("half")
     assert path.read_text() == "100"
+    assert sorted(os.listdir(path.parent)) == ["data.json", "data.json.fence"]
+
+
+def test_a_write_that_fails_half_way_leaves_no_draft(path: Path) -> None:
+    """On a full disk every try left one more, as large as what had fitted."""
+    guard, before = entered(path, 7), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, before[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            guard.write_bytes(b"x" * (2 << 20))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert guard.read_text() == "100"
     assert sorted(os.listdir(path.parent)) == ["data.json", "data.json.fence"]
 
 

@@ -83,6 +83,16 @@ def check_options(scheme: str, given: Iterable[str], known: Iterable[str]) -> No
             raise ConfigurationError(message, backend=scheme)
 
 
+def host(value: str, backend: str) -> str:
+    """The name or address of a server, if it can be looked up at all."""
+    try:
+        value.encode("idna")
+    except UnicodeError:
+        message = f"{value!r} is not the name of a host"
+        raise ConfigurationError(message, backend=backend) from None
+    return value
+
+
 def name(value: object, argument: str = "name") -> str:
     """Any text that is not empty and can be written as UTF-8 in at most 1,024 bytes."""
     if not isinstance(value, str):

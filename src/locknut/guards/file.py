@@ -180,12 +180,17 @@ class FileGuard:
         draft = f".{self._name}.{fence:020d}.{secrets.token_hex(8)}.draft"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = away_from_standard(os.open(draft, flags, 0o666, dir_fd=folder))
-        with open(descriptor, "wb") as file:
+        try:
+            with open(descriptor, "wb") as file:
+                with suppress(FileNotFoundError):
+                    _become_like(descriptor, os.stat(self._name, dir_fd=folder))
+                file.write(content)
+                file.flush()
+                os.fsync(descriptor)
+        except BaseException:  # a full disk must not get fuller with every try
             with suppress(FileNotFoundError):
-                _become_like(descriptor, os.stat(self._name, dir_fd=folder))
-            file.write(content)
-            file.flush()
-            os.fsync(descriptor)
+                os.unlink(draft, dir_fd=folder)
+            raise
         return draft
 
     def _clear_drafts(self, folder: int, fence: int) -> None:

@@ -212,12 +212,15 @@ def test_a_port_that_does_not_speak_tls(redis_server: RedisServer, colour: str) 
 
 @COLOURS
 def test_a_server_that_is_too_old(tmp_path: Path, colour: str) -> None:
-    """HELLO came with Redis 6."""
+    """HELLO came with Redis 6. A server that does not know it repeats its words, with the password
+    among them.
+    """
     rules = tmp_path / "old.conf"
     rules.write_text('rename-command HELLO ""\n')
     with RedisServer(more={"include": str(rules)}) as old:
-        error = refusal(colour, old.url)
+        error = refusal(colour, f"redis://:s3cret@127.0.0.1:{old.port}")
     assert "needs to be Redis 6.2 or newer" in str(error)
+    assert "s3cret" not in str(error)
     assert is_final(error)
 
 

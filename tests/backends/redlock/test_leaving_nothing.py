@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
-from locknut.core.values import Claim, Granted
+from locknut.core.values import Busy, Claim, Granted
 from locknut.errors import AcquireTimeout, BackendUnavailable, LocknutError
 from locknut.opening import Settings
 from locknut.testing.conformance.colours import COLOURS
+from locknut.testing.proxy import FaultProxy
 from locknut.urls import open_engine
 from tests.backends.redlock.reaching import reach_all
 from tests.servers.redlock import RedlockNodes
 
+LINE = "locknut:{x}:redlock:line"
 pytestmark = [pytest.mark.redis, pytest.mark.parametrize("colour", list(COLOURS))]
 
 
@@ -115,3 +117,41 @@ def test_a_vote_leaves_no_tombstone_where_its_release_goes_the_same_way(
         await locks.close()
 
     paint.run(body())
+
+
+def test_whoever_waits_when_its_locks_are_closed_leaves_every_line(
+    three: RedlockNodes, colour: str
+) -> None:
+    """It connects anew for that, and one node is slower than a majority. That node went on showing
+    the waiter for three seconds, and the new connections stayed open.
+    """
+    paint = COLOURS[colour]()
+    waits = Claim("locknut:x", secrets.token_hex(16), ttl=10.0)
+
+    async def body(slow: FaultProxy) -> None:
+        others = three.hosts.rpartition(",")[0]
+        url = f"redlock://{others},127.0.0.1:{slow.port}?durable=true&node_timeout=10"
+        backend: Any = paint.backend(open_engine(url)[0])
+        holds = Claim("locknut:x", secrets.token_hex(16), ttl=60.0)
+        assert isinstance(await backend.attempt(holds, 0.0), Granted)
+        with backend.watch(waits, paint.runtime().signal):
+            for _ in range(600):
+                assert isinstance(await backend.attempt(waits, 0.0), Busy)
+                if all(n.ask("ZSCORE", LINE, waits.id) for n in three.nodes):
+                    break
+                await paint.pause(0.05)
+            else:
+                pytest.fail("it does not stand in every line")
+        await backend.close()
+        slow.replies.delay(0.05)
+        await backend.release(waits)
+        assert not any(n.ask("ZSCORE", LINE, waits.id) for n in three.nodes)
+        await backend.release(holds)
+        for _ in range(600):
+            if not slow.connections:
+                break
+            await paint.pause(0.05)
+        assert not slow.connections
+
+    with FaultProxy((three.nodes[2].host, three.nodes[2].port)) as slow:
+        paint.run(body(slow))

@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 
 import locknut
+from locknut.backends.redlock.background_dial import BackgroundDial
+from locknut.backends.redlock.nodes import Node
+from locknut.drivers.redis import settings
+from locknut.drivers.redis.endpoints import FixedEndpoint
 from locknut.redlock import Redlock
+from locknut.runtimes.clock import now
+from locknut.urls import parse
 from tests.servers.processes import until
 from tests.servers.redlock import RedlockNodes
 
@@ -24,6 +30,7 @@ class Names:
     def __init__(self) -> None:
         self.asked = 0
         self.found: str | None = None
+        self.error: Exception = socket.gaierror("nobody knows it")
         self.answers = threading.Event()
         self._real = socket.getaddrinfo
 
@@ -33,7 +40,7 @@ class Names:
         self.asked += 1
         self.answers.wait(60)
         if self.found is None:
-            raise socket.gaierror("nobody knows it")
+            raise self.error
         return self._real(self.found, *words, **more)
 
 
@@ -85,6 +92,19 @@ def test_the_last_address_is_used_while_nobody_knows_the_name(
         until(looked_up_again, "the address is not taken for granted any more")
         three.nodes[2].start()
         voted(locks, three)
+
+
+def test_whatever_looking_it_up_raises_is_told(names: Names) -> None:
+    """The thread died of it, and whoever waited for the connection waited for ever."""
+    names.error = UnicodeError("label too long")
+    names.answers.set()
+    rung = threading.Event()
+    node = Node(0, FixedEndpoint(settings.read(parse(f"redis://{NAME}"))), 60.0, now)
+    dial = BackgroundDial(node, rung.set)
+    dial.start()
+    assert rung.wait(20)
+    assert dial.done
+    assert dial.error is names.error
 
 
 def voted(locks: locknut.Locks, nodes: RedlockNodes) -> None:

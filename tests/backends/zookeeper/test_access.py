@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
@@ -47,6 +48,21 @@ def test_locks_of_one_user_cannot_be_touched_by_another(
             assert again.force_release("x", fence=lease.fence)
         assert lease.lost.wait(20)
     assert "s3cret" not in repr(alices)
+
+
+def test_no_log_tells_the_password_or_how_to_take_the_session_over(
+    zookeeper_server: ZooKeeperServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """kazoo logs every request that it sends, and a login is one."""
+    with caplog.at_level(1), locknut.connect(login(zookeeper_server, "alice", root())) as locks:
+        with locks.lock("x"):
+            pass
+        backend: Any = locks._client.backend
+        secret: bytes = bytes(backend.session._client._session_passwd)
+    assert "Sending request" in caplog.text
+    assert "s3cret" not in caplog.text
+    assert repr(secret) not in caplog.text
+    assert secret.hex() not in caplog.text
 
 
 def test_one_in_line_who_may_not_be_looked_at_is_an_error_and_no_riddle(

@@ -30,7 +30,6 @@ class AsyncioBackend(RedlockBackend):
         self._name = b"locknut:" + os.urandom(16).hex().encode()
         self._streams = [NodeStream(node, self, self._name) for node in nodes.nodes]
         self._running: set[asyncio.Task[Any]] = set()
-        self.closed = False
 
     async def _ask(self, questions: Sequence[Question], heard: Heard, until: Until) -> None:
         loop = asyncio.get_running_loop()

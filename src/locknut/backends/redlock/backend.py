@@ -61,6 +61,8 @@ class RedlockBackend(InspectingBackend, BaseBackend):
     default_ttl: float | None = 30.0
     min_ttl = 2.0
     passes_notes = True
+    closed = False
+    """Whether only claims that waited are still withdrawn, by their own callers."""
 
     def __init__(self, nodes: NodeSet, recipe: Recipe, limit: float, runtime: Runtime):
         super().__init__(nodes, recipe, limit, runtime)
@@ -182,7 +184,9 @@ class RedlockBackend(InspectingBackend, BaseBackend):
         ballot = self._set.ballots.pop(claim.id, None)  # first: a vote that waits is not sent now
         self._set.attaching.discard(claim.id)
         ended = Round(self._all, len(self._all))
-        heard = self._hears(ended, ballots.ended, guarded=False)
+        # After `close` nobody repays a debt: a node that is slower than the others is waited for.
+        decided = ballots.answered_by_all if self.closed else ballots.ended
+        heard = self._hears(ended, decided, guarded=False)
         if ballot is None or outcome_unknown:
             words = self._recipe.withdraw(claim, outcome_unknown=True)
         else:

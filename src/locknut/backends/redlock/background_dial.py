@@ -8,7 +8,6 @@ up the conversation with all others, renewals included.
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -19,8 +18,7 @@ from locknut.backends.redlock.nodes import Node
 from locknut.drivers.redis.connections import BlockingDial, Connection
 from locknut.drivers.redis.endpoints import Endpoint, FixedEndpoint
 from locknut.drivers.redis.settings import Settings
-from locknut.errors import LocknutError
-from locknut.runtimes import sockets
+from locknut.runtimes import cpython, sockets
 from locknut.runtimes.threads import run
 
 Address = tuple[int, Any]
@@ -83,12 +81,13 @@ class BackgroundDial:
         self.done = False
 
     def start(self) -> None:
-        threading.Thread(target=self._run, name="locknut-dial", daemon=True).start()
+        # Not waited for: an interrupt (Ctrl-C) in that wait would come out as another error.
+        cpython.UnawaitedThread(target=self._run, name="locknut-dial", daemon=True).start()
 
     def _run(self) -> None:
         try:
             self._socket = self._open()
-        except (OSError, LocknutError) as error:
+        except Exception as error:  # noqa: BLE001  # whoever waits for the connection gets it
             self.error = error
         self.done = True
         if self._abandoned:

@@ -147,6 +147,11 @@ def ended(answers: Round) -> bool:
     return answers.enough(1) or (answers.hopeless(1) and len(answers.answers) >= answers.needed)
 
 
+def answered_by_all(answers: Round) -> bool:
+    """Whether there is nobody left to wait for."""
+    return not answers.unanswered
+
+
 def missed(answers: Round) -> bool:
     """Whether so many nodes lack the hold that no majority has it, even if all silent nodes do."""
     return len(answers.said(*_NOT_THERE)) > len(answers.asked) - answers.needed

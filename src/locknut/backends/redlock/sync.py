@@ -46,6 +46,8 @@ class BlockingBackend(RedlockBackend):
             connections = ThreadConnections(self._set, self.repay, self._rung)
             self._local.connections = connections
             self._every_thread.add(connections)
+            if self.closed:  # looked at last: `close` may have missed these
+                connections.retire()
         return connections
 
     def _rung(self, node: int, claim_id: bytes) -> None:
@@ -59,6 +61,7 @@ class BlockingBackend(RedlockBackend):
         return checkup.checks([node.place for node in self._set.nodes], self._recipe)
 
     async def close(self) -> None:
+        self.closed = True
         self._local = threading.local()
         for connections in list(self._every_thread):
             connections.close()

@@ -164,9 +164,13 @@ class ThreadConnections:
         with suppress(OSError):
             self._clapper.send(b"!")
 
+    def retire(self) -> None:
+        """Hang up after each piece of work from now on."""
+        self._retired = True
+
     def close(self) -> None:
         """Called from any thread: hang up at once, or when its own thread has finished its work."""
-        self._retired = True
+        self.retire()
         if self._mutex.acquire(blocking=False):
             try:
                 self._hang_up()

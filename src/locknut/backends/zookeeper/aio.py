@@ -9,6 +9,7 @@ from collections.abc import Callable
 from locknut.backends.zookeeper.backend import ZooKeeperBackend
 from locknut.backends.zookeeper.session import CLOSE_PATIENCE, LIMIT, Session
 from locknut.core.ports import Runtime, Signal
+from locknut.runtimes import cpython
 from locknut.runtimes.loop import LoopRuntime
 
 
@@ -36,7 +37,9 @@ class AsyncioBackend(ZooKeeperBackend):
             closing = self.session.leave()
             if closing is not None:
                 closed = self.signal()
-                threading.Thread(target=_after, args=(closing, closed.notify), daemon=True).start()
+                cpython.UnawaitedThread(
+                    target=_after, args=(closing, closed.notify), daemon=True
+                ).start()
                 await closed.wait(self.now() + CLOSE_PATIENCE)
 
     def dropped(self) -> None:

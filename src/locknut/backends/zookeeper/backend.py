@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from kazoo.exceptions import NoAuthError, NoNodeError
-from kazoo.protocol.serialization import Create2, Delete, Exists, GetChildren, GetData, Sync
+from kazoo.protocol.serialization import Create2, Delete, GetChildren, GetData, Sync
 
 from locknut.backends.zookeeper import (
     contenders,
@@ -213,26 +213,28 @@ class ZooKeeperBackend(Asker, BaseBackend):
         ours = [each for each in held if each is not None and self.holds(each)]
         sent = self.now()
         folders = contenders.note_folders(self, claims)
-        nodes = [Exists(each.path, None) for each in ours]
+        nodes = [each.question() for each in ours]
         notes = [GetData(folder, None) for folder in folders]
         # Many holds that are due one after the other do not need a write each.
         first = PROVING if session.proof.wants(sent) else Sync("/")
         _, *stats = await self.answers([first, *nodes, *notes])
         stats, data = stats[: len(ours)], stats[len(ours) :]
         self.refuse(stats, NoAuthError)
-        found = {each.claim.id for each, stat in zip(ours, stats, strict=True) if stat is not None}
+        asked = zip(ours, nodes, stats, strict=True)
+        found = {each.claim.id: each.is_there(node, stat) for each, node, stat in asked}
         answers = [self._renewal(claim, found, sent) for claim in claims]
         contenders.add_notes(self, claims, answers, dict(zip(folders, data, strict=True)))
         return answers
 
-    def _renewal(self, claim: Claim, found: set[str], sent: float) -> Renewed:
+    def _renewal(self, claim: Claim, found: dict[str, bool | None], sent: float) -> Renewed:
         state = self.session.states.get(claim.id)
         if state is not None and state.epoch != self.session.epoch:
             return Renewal.UNKNOWN  # the end of a session is reported, and not as a break
-        if claim.id not in found or state is None or not self.holds(state):
+        there = found.get(claim.id, False)
+        if there is False or state is None or not self.holds(state):
             return Renewal.LOST
         until = self.session.proof.until()
-        if until <= self.now():
+        if there is None or until <= self.now():
             return Renewal.UNKNOWN
         full = pacing.validity(sent, claim.ttl or self.max_ttl)
         return Renewal.HELD if until >= full else HeldUntil(until)

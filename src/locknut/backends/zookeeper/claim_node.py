@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kazoo.exceptions import NoAuthError
-from kazoo.protocol.serialization import GetChildren, GetData
+from kazoo.protocol.serialization import Exists, GetChildren, GetData
 from kazoo.protocol.states import EventType
 
 from locknut.backends.zookeeper import node_names
@@ -90,6 +90,22 @@ class ClaimState:
         self.folder = self.folders[-1 if holds else 0]
         self.node, self.raw = name, raw
         self.outcome_unknown = False
+
+    def question(self) -> Exists | GetChildren:
+        """Ask for its node. While a downgrade is not answered the node has one of two names, so the
+        line is asked for instead.
+        """
+        if self.outcome_unknown:
+            return GetChildren(self.folder, None)
+        return Exists(self.path, None)
+
+    def is_there(self, asked: Exists | GetChildren, answer: Any) -> bool | None:
+        """What the answer to `question` says; None if the node got another name meanwhile."""
+        if isinstance(asked, GetChildren):
+            return any(each.id == self.claim.id for each in node_names.listed([answer]))
+        if answer is not None:
+            return True
+        return None if self.outcome_unknown or asked.path != self.path else False
 
     def ring(self) -> None:
         """Wake the waiter, from any thread, so that it asks again."""

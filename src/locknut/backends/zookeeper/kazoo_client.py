@@ -17,6 +17,7 @@ from typing import Any, Final
 from kazoo.client import KazooClient
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.handlers.utils import selector_select
+from kazoo.protocol.serialization import Auth, Connect
 from kazoo.retry import KazooRetry
 
 from locknut.backends.zookeeper.kazoo_connection import Connection
@@ -30,6 +31,21 @@ CONNECTS_PER_SESSION: Final = 6
 """How many servers in a row may fail to answer before a session is over."""
 _ENOUGH: Final = 1000
 """Descriptors above this are too large for select()."""
+
+
+def _hide_secrets(record: logging.LogRecord) -> bool:
+    """Hide what kazoo logs as it is: a login has our password, and Connect that of the session.
+    What it logs below DEBUG has them in several forms, and is left out.
+    """
+    if isinstance(record.args, tuple):
+        record.args = tuple(
+            type(each).__name__ if isinstance(each, Auth | Connect) else each
+            for each in record.args
+        )
+    return record.levelno >= logging.DEBUG
+
+
+LOGGER.addFilter(_hide_secrets)
 
 
 class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types

@@ -22,6 +22,7 @@ from locknut.backends.zookeeper.requests import PROVING, Batch
 from locknut.backends.zookeeper.session_proof import Proof
 from locknut.backends.zookeeper.settings import Settings
 from locknut.core.values import Claim, Notice, Renewal
+from locknut.runtimes import cpython
 
 LIMIT: Final = 1.5
 """Seconds that a command may take, and a connection may take to be there, whatever the session's
@@ -101,8 +102,11 @@ class Session:
             if not self._connected:
                 self._gate.append(call)
                 if self._unstarted():
-                    # On a thread of its own, where Ctrl-C cannot interrupt it.
-                    threading.Thread(target=self._start, name="locknut-start", daemon=True).start()
+                    # On a thread of its own, where Ctrl-C cannot interrupt it; nor in waiting
+                    # for that thread to run.
+                    cpython.UnawaitedThread(
+                        target=self._start, name="locknut-start", daemon=True
+                    ).start()
                 return
         call()
 
@@ -213,7 +217,7 @@ class Session:
             self._listeners.clear()
         if client is None:
             return None
-        closing = threading.Thread(
+        closing = cpython.UnawaitedThread(
             target=_close, args=(client,), name="locknut-closing", daemon=True
         )
         closing.start()

@@ -81,6 +81,7 @@ def _host(text: str) -> str:
     name = text or "localhost"
     bare = name.rpartition("]")[2] if name.startswith("[") else name
     host, colon, port = bare.rpartition(":")
+    validation.host(host if colon else bare, "zookeeper")
     if not colon:
         return f"{name}:{PORT}"
     if not port.isdecimal() or not 0 < int(port) < 65536 or (":" in host):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import select
 import socket
-import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,7 +17,7 @@ from locknut.drivers.etcd.requests import Event
 from locknut.drivers.etcd.settings import Settings
 from locknut.drivers.etcd.watch_stream import LoggedOut, Watched, WatchStream
 from locknut.errors import LocknutError
-from locknut.runtimes import sockets
+from locknut.runtimes import cpython, sockets
 from locknut.runtimes.clock import now
 from locknut.runtimes.threads import Guard
 
@@ -95,7 +94,8 @@ class Watcher:
         bell, woken = sockets.open_pair()
         bell.setblocking(False)
         self._bell = bell
-        thread = threading.Thread(
+        # Not waited for: an interrupt (Ctrl-C) in that wait may come out as a RuntimeError.
+        thread = cpython.UnawaitedThread(
             target=self._run, args=(bell, woken), name="locknut-etcd-watches", daemon=True
         )
         try:

@@ -163,9 +163,11 @@ def _parsed(url: Url, scheme: str) -> UrlParts:
         message = f"the path of a redis: URL is the number of a database, got {url.path!r}"
         raise ConfigurationError(message, backend="redis")
     try:
-        return take_apart(f"{scheme}://{url.netloc}{quote(url.path)}{query}")
+        parts = take_apart(f"{scheme}://{url.netloc}{quote(url.path)}{query}")
     except ValueError as error:
         raise ConfigurationError(f"the redis: URL is wrong: {error}", backend="redis") from None
+    validation.host(parts.host, "redis")
+    return parts
 
 
 def _limit(url: Url, option: str, default: float) -> float:

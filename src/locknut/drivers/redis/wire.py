@@ -81,7 +81,7 @@ def welcome(replies: Sequence[Any], *, curious: bool) -> Welcome:
     for reply in replies[:-1] if curious else replies:
         if isinstance(reply, ReplyError) and "unknown command" in str(reply):
             raise BackendError(
-                f"the server needs to be Redis 6.2 or newer: {reply}", backend="redis"
+                f"the server needs to be Redis 6.2 or newer: {said(reply)}", backend="redis"
             )
         if isinstance(reply, ReplyError):
             raise failed(reply)
@@ -98,9 +98,16 @@ def _policy(memory: Any) -> str:
     return "" if policy == "noeviction" else policy
 
 
+def said(error: ReplyError) -> str:
+    """The server's own words. It repeats what a command that it does not know was sent with: for
+    HELLO that is the password.
+    """
+    return str(error).partition(", with args beginning with")[0]
+
+
 def failed(error: ReplyError) -> BackendError:
     """The server said no: in words that say what to do."""
-    text = str(error)
+    text = said(error)
     passing = (_IN_BETWEEN, _WAITS_AT_A_REPLICA, _CROWDED)
     if any(each in text for each in passing) or _says(text, _NOT_NOW):
         return BackendUnavailable(f"the server cannot answer now: {text}", backend="redis")
