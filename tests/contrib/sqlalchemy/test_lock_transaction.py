@@ -276,6 +276,33 @@ def test_it_is_the_same_awaited(database: Database, end: Callable[[AsyncSession]
 
 
 @pytest.mark.usefixtures("engine")
+def test_a_task_that_is_cancelled_as_it_unlocks_unlocks_all(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = aio.Lease.release
+
+    async def release(lease: aio.Lease) -> None:
+        await real(lease)
+        if lease.name == "prices":
+            raise asyncio.CancelledError
+
+    async def main() -> None:
+        awaited = create_async_engine(database.url(awaits=True))
+        async with aio.connect("memory:") as locks, AsyncSession(awaited) as session:
+            held = [
+                await for_asyncio.lock_transaction(session, locks.lock(name))
+                for name in ("stock", "prices")
+            ]
+            monkeypatch.setattr(aio.Lease, "release", release)
+            with pytest.raises(asyncio.CancelledError):
+                await session.commit()
+            assert [each.state for each in held] == ["released", "released"]
+        await awaited.dispose()
+
+    asyncio.run(main())
+
+
+@pytest.mark.usefixtures("engine")
 def test_a_busy_lock_is_a_timeout_awaited(database: Database) -> None:
     async def main() -> None:
         awaited = create_async_engine(database.url(awaits=True))

@@ -46,12 +46,17 @@ class SessionHolds:
         if transaction.parent is not None:
             return  # a savepoint: what was done under the lock is not committed yet
         held, self._held = self._held, []
+        interrupted: BaseException | None = None
         for lease, release in reversed(held):
             try:
                 release()
             except LocknutError as error:
                 # The transaction has ended: an error here would look as if it had failed.
                 _log.warning("lock %r after a transaction: %s", lease.name, error)
+            except BaseException as error:  # noqa: BLE001  # a cancelled task: the others end first
+                interrupted = error
+        if interrupted is not None:
+            raise interrupted
 
 
 def refuse(session: Session, lock: object) -> None:
