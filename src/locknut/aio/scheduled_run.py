@@ -138,6 +138,11 @@ async def _look(locks: Locks, name: str) -> LockInfo | None:
 
 
 async def _give_back(acquired: list[Any]) -> None:
-    for lease in reversed(acquired):
-        with suppress(LocknutError):
-            await lease.release()
+    """All of them, even if it is cancelled meanwhile."""
+    for count, lease in enumerate(reversed(acquired), 1):
+        try:
+            with suppress(LocknutError):
+                await lease.release()
+        except BaseException:
+            await _give_back(acquired[:-count])
+            raise

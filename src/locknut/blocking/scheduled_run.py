@@ -129,6 +129,11 @@ def _look(locks: Locks, name: str) -> LockInfo | None:
 
 
 def _give_back(acquired: list[Any]) -> None:
-    for lease in reversed(acquired):
-        with suppress(LocknutError):
-            lease.release()
+    """All of them, even if it is interrupted (Ctrl-C) meanwhile."""
+    for count, lease in enumerate(reversed(acquired), 1):
+        try:
+            with suppress(LocknutError):
+                lease.release()
+        except BaseException:
+            _give_back(acquired[:-count])
+            raise
