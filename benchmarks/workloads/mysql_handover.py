@@ -13,6 +13,8 @@ from benchmarks.plan import Plan
 from benchmarks.reporting import Table
 from tests.servers.mysql import MariaServer, MySqlServer
 
+WANTED = 5000.0
+"""Microseconds."""
 COLUMNS = (
     "",
     "p50 us",
@@ -34,6 +36,8 @@ def measure(plan: Plan) -> Table:
             return table
         with kind() as server, server.database() as database:
             found = exchanging.race(table, field, database.url, NAMED, plan)
+        what = f"{kind.scheme}: {BLOCKING}, p50 us"
+        table.aim(what, found[BLOCKING].p50, WANTED, at_least=False)
         table.charts.append(
             Chart(
                 kind.scheme,
