@@ -1,4 +1,4 @@
-"""What metrics cost: an uncontended pair without them, with Prometheus, and with OpenTelemetry.
+"""What looking on costs: an uncontended pair with everything off, and with one thing on at a time.
 
 The rows are taken in turn in one run, so that the machine's other work meets all of them; what
 counts is the ratio.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from functools import partial
+from typing import Any
 
 import locknut
 from benchmarks import measuring
@@ -21,7 +22,9 @@ PAIRS = 10_000
 KINDS = {
     "off": "off",
     "turned on, and off again": "off_again",
+    'deadlocks="raise"': "deadlocks",
     "a listener that does nothing": "listener",
+    "history=1000": "history",
     "Prometheus": "prometheus",
     "OpenTelemetry, metrics": "otel",
     "OpenTelemetry, metrics and spans": "spans",
@@ -29,9 +32,9 @@ KINDS = {
 
 
 def measure(plan: Plan) -> Table:
-    """Microseconds of processor time per pair, and how many times that of metrics off."""
+    """Microseconds of processor time per pair, and how many times that of everything off."""
     table = Table(
-        "core.metrics: one uncontended pair on the memory engine, with and without metrics",
+        "core.metrics: one uncontended pair on the memory engine, with one thing on at a time",
         ("", "us per pair (CPU)", "best quarter", "times off"),
     )
     with ExitStack() as stack:
@@ -52,7 +55,8 @@ def measure(plan: Plan) -> Table:
 
 def slices(kind: str) -> Slice:
     """In a contender: what runs `count` pairs."""
-    locks = locknut.connect("memory:pairs")
+    options: dict[str, Any] = {"history": {"history": 1000}, "deadlocks": {"deadlocks": "raise"}}
+    locks = locknut.connect("memory:pairs", **options.get(kind, {}))
     if kind == "listener":
         locks.on_event(lambda _: None)
     elif kind == "prometheus":

@@ -1,4 +1,4 @@
-"""Metrics cost nothing while they are off: not one call more for an acquire and a release."""
+"""What looks on costs nothing while it is off: not one call more for an acquire and a release."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -46,6 +47,38 @@ def test_off_again_is_as_if_it_had_never_been_on() -> None:
         assert calls(pair) == before
         assert len(during) > len(before), "this test can fail"
         assert not [each for each in before if "Timed" in each or "Observer" in each]
+
+
+def test_nothing_that_looks_on_is_asked_while_it_is_off() -> None:
+    """Neither metrics nor history, nor who waits for whom, nor what a dashboard uses."""
+    folders = ("metrics", "observer", "dashboard", "capacity")
+    files = ("recording", "history_entries", "lookout", "wait_circles", "wait_graph", "examining")
+    seen: set[str] = set()
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call":
+            seen.add(frame.f_code.co_filename)
+
+    def of_ours(work: Callable[[], object]) -> set[str]:
+        work()  # warm
+        seen.clear()
+        sys.setprofile(note)
+        try:
+            work()
+        finally:
+            sys.setprofile(None)
+        ours = Path(locknut.__file__).parent
+        places = [each for each in map(Path, seen) if each.is_relative_to(ours)]
+        assert places
+        return {each.stem for each in places if each.stem in files or each.parent.name in folders}
+
+    def pair(locks: locknut.Locks) -> None:
+        with locks.lock("x"):
+            pass
+
+    with locknut.connect("memory:") as off, locknut.connect("memory:", history=10) as on:
+        assert of_ours(lambda: pair(off)) == set()
+        assert "recording" in of_ours(lambda: pair(on)), "this test can fail"
 
 
 def test_off_again_on_a_loop() -> None:
