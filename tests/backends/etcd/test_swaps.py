@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from locknut.backends.etcd import places
 from locknut.backends.etcd.backend import EtcdBackend
 from locknut.core.values import Broken, Busy, Granted, Mode, Renewal
-from locknut.drivers.etcd.requests import Delete
+from locknut.drivers.etcd.requests import Delete, Put, created
 from locknut.errors import BackendUnavailable
 from locknut.runtimes.threads import ThreadRuntime, run
 from tests.backends.etcd.conftest import claim
@@ -57,6 +58,52 @@ def test_an_attempt_that_was_given_up_is_never_done(cluster: LocalCluster) -> No
     cluster.now = lambda: now + 200
     cluster.look()
     assert not cluster.store.keys
+
+
+@pytest.mark.parametrize("doubts", [1, 30])
+def test_it_is_not_done_however_late_it_comes(cluster: LocalCluster, doubts: int) -> None:
+    """A member was stopped with it for longer than what bars it stays, and our lease lives on."""
+    port, late, held = backend(cluster), claim(), claim("held")
+    began, passed = cluster.now(), 0.0
+    port.now = cluster.now = lambda: began + passed
+    assert isinstance(run(port.attempt(held, 0.0)), Granted)
+    state = port.shared.state_of(late)
+    stuck = [created(state.key, 0), *places.conditions(state)]
+    put = Put(state.key, port.shown(late), state.lease)
+    assert not run(port.release(late, outcome_unknown=True))
+    for left in range(200, 0, -1):
+        passed += 2.0
+        assert list(run(port.renew([held]))) == [Renewal.HELD]
+        if left % (200 // doubts) == 0:
+            run(port.release(claim("other"), outcome_unknown=True))
+    assert not cluster.store.transact(stuck, [put], []).succeeded
+    assert isinstance(run(port.attempt(next_one := claim(), 0.0)), Granted)
+    assert run(port.release_all([held, next_one])) == [True, True]
+
+
+def test_a_session_key_that_was_put_unseen_keeps_nobody_out(cluster: LocalCluster) -> None:
+    """The answer to that was lost: whoever is refused for it reads what the key says now."""
+    port, held = backend(cluster), claim("held")
+    assert isinstance(run(port.attempt(held, 0.0)), Granted)
+
+    def put() -> None:
+        lease, key, _ = port.shared.session
+        cluster.store.transact([], [Put(key, b"", lease)], [])
+
+    for waits in (True, False):
+        put()
+        mine = claim(waits=waits)
+        assert isinstance(run(port.attempt(mine, 0.0)), Granted)
+        assert run(port.release(mine))
+    put()
+    several = [claim("a"), claim("b")]
+    answer = run(port.attempt_all(several))
+    assert isinstance(answer, list)
+    assert run(port.release_all(several)) == [True, True]
+    assert run(port.detach(held, 30.0))
+    put()
+    assert isinstance(run(port.attach(held, taken := claim("held"))), Granted)
+    assert run(port.release(taken))
 
 
 def test_an_attach_that_was_given_up_is_never_done(cluster: LocalCluster) -> None:

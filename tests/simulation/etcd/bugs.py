@@ -89,8 +89,8 @@ class Stingy(Cluster):
 def as_requested(opened: Any) -> Callable[..., bool]:
     """The time of a lease is what was asked for."""
 
-    def believes(shared: SharedLease, lease: Any, sent: float, key: bytes) -> bool:
-        found: bool = opened(shared, lease._replace(ttl=SESSION_TTL), sent, key)
+    def believes(shared: SharedLease, lease: Any, sent: float, key: bytes, stamp: int) -> bool:
+        found: bool = opened(shared, lease._replace(ttl=SESSION_TTL), sent, key, stamp)
         return found
 
     return believes

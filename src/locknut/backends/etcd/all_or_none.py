@@ -47,6 +47,7 @@ async def attempt_all(backend: EtcdBackend, claims: Sequence[Claim]) -> list[Gra
         if not lease:
             backend.shared.lost(states[0].lease)
             continue
+        backend.shared.stamped(states[0].lease, lease[0].mod_revision)
         own = [
             recipe.find(recipe.read(line), claim.id)
             for line, claim in zip(lines, claims, strict=True)

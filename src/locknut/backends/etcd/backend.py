@@ -145,7 +145,7 @@ class EtcdBackend(LeasedLink, BaseBackend):
     async def _read(self, held: list[ClaimState]) -> set[str] | None:
         """Which of these have their keys still; None if the lease is gone, which is told to all."""
         there: set[str] = set()
-        lease, key = self.shared.session
+        lease, key, _ = self.shared.session
         for start in range(0, len(held), CHUNK):
             chunk = held[start : start + CHUNK]
             keys = [Range(each.key, keys_only=True) for each in chunk]

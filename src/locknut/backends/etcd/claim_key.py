@@ -53,6 +53,7 @@ class ClaimState:
         "prefix",
         "session_key",
         "signal",
+        "stamp",
         "tombstone",
     )
 
@@ -65,6 +66,8 @@ class ClaimState:
         """The lease that its key belongs to, or is to belong to; 0: it was never asked for."""
         self.session_key = b""
         """The key that is there as long as the lease is."""
+        self.stamp = 0
+        """The revision that this key was put by."""
         self.key = b""
         self.created = 0
         """The create revision of its key; 0 while it is not known to stand there."""
@@ -74,10 +77,10 @@ class ClaimState:
         self.signal: Signal | None = None
         self._watches: dict[bytes, _Watched] = {}
 
-    def begin(self, lease: int, session_key: bytes) -> None:
+    def begin(self, lease: int, session_key: bytes, stamp: int) -> None:
         """Its key is to stand there with this lease. A key with another lease went with that."""
         self.forget_watches()
-        self.lease, self.session_key = lease, session_key
+        self.lease, self.session_key, self.stamp = lease, session_key, stamp
         self.key = key_names.own(self.prefix, lease, self.claim.id)
         self.created, self.granted, self.look = 0, False, None
 

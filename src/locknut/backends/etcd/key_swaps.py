@@ -90,10 +90,13 @@ async def attach(link: LeasedLink, detached: Claim, claim: Claim) -> ClaimState 
         if mine is None:
             put = Put(old.key, link.shown(claim, id=claim.id), state.lease)
             compares = [modified(old.key, old.modified), *places.conditions(state)]
-            swap = await link.transact(compares, [put], [Range(state.tombstone, keys_only=True)])
-            if not swap.succeeded and swap.answers[0]:
-                break
+            swap = await link.transact(compares, [put], places.why_void(state))
             if not swap.succeeded:
+                barred, lease = swap.answers
+                if barred:
+                    break
+                if lease:
+                    link.shared.stamped(state.lease, lease[0].mod_revision)
                 continue
             await _revoke(link, old.lease)
         if mine is None or mine.lease == state.lease:

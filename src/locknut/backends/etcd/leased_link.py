@@ -30,6 +30,7 @@ from locknut.drivers.etcd.requests import (
     Reply,
     What,
     created,
+    modified,
 )
 from locknut.errors import BackendUnavailable, LocknutError
 from locknut.runtimes.deadlines import time_left
@@ -64,7 +65,8 @@ class LeasedLink:
         try:
             reply = await self.link.transact(compares, then, otherwise)
         except LeaseGone as error:
-            self.shared.aside = None
+            if (aside := self.shared.aside) is not None:  # it may be the one that is gone
+                self.shared.aside = aside._replace(until=float("-inf"))
             raise self.unavailable() from error
         self.shared.committed(sent, reply.term)
         return reply
@@ -102,6 +104,7 @@ class LeasedLink:
             raise
         if lease.ttl > 0:
             shared.kept(lease, sent, self.now())
+            await self._retire_aside()
             return True
         shared.hurry()
         self.link.move_on(lease.member)
@@ -115,7 +118,7 @@ class LeasedLink:
                 return True
             shared.hurry()
             await self.keep_alive()
-            lease, key = shared.session
+            lease, key, _ = shared.session
             if not lease:
                 return False
             reply = await self.transact([], [Range(key, keys_only=True)])
@@ -152,7 +155,7 @@ class LeasedLink:
         key = key_names.session(shared.settings.root, claim, lease.id)
         try:
             reply = await self.transact([created(key, 0)], [Put(key, b"", lease.id)])
-            opened = shared.opened(lease, sent, key)
+            opened = shared.opened(lease, sent, key, reply.revision)
         except LocknutError:
             with suppress(LocknutError):
                 await link.revoke(lease.id)
@@ -165,7 +168,7 @@ class LeasedLink:
     def watch_lease(self, revision: int) -> None:
         """Be told at once when the lease is revoked or runs out."""
         shared = self.shared
-        lease, key = shared.session
+        lease, key, _ = shared.session
 
         def ended(event: Event) -> None:
             if event.what is What.DELETED:
@@ -190,13 +193,32 @@ class LeasedLink:
 
     async def lease_aside(self) -> int:
         """A lease that nobody keeps alive: what is put with it goes away by itself, later."""
+        await self._retire_aside()
         shared = self.shared
         aside = shared.aside
-        if aside is None or self.now() >= aside.until:
-            sent = self.now()
-            lease = await self.link.grant(math.ceil(2 * TOMBSTONE))
-            aside = shared.aside = Aside(lease.id, sent + lease.ttl - TOMBSTONE)
+        if aside is None:
+            sent, stays = self.now(), max(TOMBSTONE, shared.settings.session_ttl)
+            lease = await self.link.grant(math.ceil(2 * stays))
+            aside = shared.aside = Aside(lease.id, sent + lease.ttl - stays)
         return aside.id
+
+    async def _retire_aside(self) -> None:
+        """Before the tombstones go away that were put with it, make void what they keep away: it
+        may be in a member that is stopped for longer. If our lease is not kept alive until then, so
+        that nobody comes here, what it was sent with is gone.
+        """
+        shared = self.shared
+        aside = shared.aside
+        if aside is None or self.now() < aside.until:
+            return
+        lease, key, stamp = shared.session
+        if lease:
+            put, there = Put(key, b"", lease), Range(key, keys_only=True)
+            reply = await self.transact([modified(key, stamp)], [put], [there])
+            found = [each.mod_revision for each in reply.answers[-1]]
+            shared.stamped(lease, reply.revision if reply.succeeded else max(found, default=0))
+        if shared.aside is aside:
+            shared.aside = None
 
     def unavailable(self) -> BackendUnavailable:
         message = f"no lease from {self.shared.settings.place}"

@@ -1,7 +1,9 @@
 """How a claim comes to stand in its line, and who stands there before it: one transaction each.
 
 All of them compare that our lease is there, and that the claim was not given up (the tombstone of
-rule 3 in `core/ports.py`): one that arrives late does nothing.
+rule 3 in `core/ports.py`): one that arrives late does nothing. Tombstones go away after a while.
+Before they do, the key that shows our lease is put again: whatever was sent before that names the
+revision of the old one, and so does nothing either, however late it arrives.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from locknut.backends.etcd import recipe
+from locknut.backends.etcd.leased_link import TRIES
 from locknut.backends.etcd.recipe import Contender
 from locknut.core.values import Mode
 from locknut.drivers.etcd.requests import (
@@ -21,7 +24,7 @@ from locknut.drivers.etcd.requests import (
     Reply,
     after,
     created,
-    leased,
+    modified,
     nobody_under,
 )
 
@@ -48,6 +51,7 @@ class Refused(enum.Enum):
     """Why a claim stands nowhere."""
 
     LEASE_GONE = "the lease is gone"
+    OUTDATED = "the key of the session was put again meanwhile: ask anew"
     BARRED = "it was given up"
     TAKEN = "others are there, and it does not wait"
 
@@ -59,14 +63,18 @@ async def find(link: LeasedLink, state: ClaimState) -> Place | Refused:
         if place is not None:
             return place
         state.created = 0  # an operator removed our key: stand at the end again
-    if not state.claim.waits:
-        return await _stand_if_free(link, state)
-    return await _stand(link, state)
+    stand = _stand if state.claim.waits else _stand_if_free
+    found = await stand(link, state)
+    for _ in range(TRIES):
+        if found is not Refused.OUTDATED:
+            break
+        found = await stand(link, state)
+    return found
 
 
 def conditions(state: ClaimState) -> list[Compare]:
     """What a transaction compares that puts something for this claim."""
-    return [created(state.tombstone, 0), leased(state.session_key, state.lease)]
+    return [created(state.tombstone, 0), modified(state.session_key, state.stamp)]
 
 
 def _everybody(state: ClaimState) -> Range:
@@ -74,23 +82,23 @@ def _everybody(state: ClaimState) -> Range:
 
 
 async def _stand(link: LeasedLink, state: ClaimState) -> Place | Refused:
-    compares = [created(state.key, 0), *conditions(state)]
+    stamp, compares = state.stamp, [created(state.key, 0), *conditions(state)]
     put = Put(state.key, link.shown(state.claim), state.lease)
     everybody = _everybody(state)
     reply = await link.transact(compares, [put, everybody], _why_not(state))
     if reply.succeeded:
         return await _among(link, state, reply, reply.revision, reply.answers[1])
-    return await _refused(link, state, reply) or Refused.BARRED
+    return await _refused(link, state, reply, stamp) or Refused.BARRED
 
 
 async def _stand_if_free(link: LeasedLink, state: ClaimState) -> Place | Refused:
     """Nothing is left behind if others are there."""
-    compares = [nobody_under(state.prefix), *conditions(state)]
+    stamp, compares = state.stamp, [nobody_under(state.prefix), *conditions(state)]
     put = Put(state.key, link.shown(state.claim), state.lease)
     reply = await link.transact(compares, [put], _why_not(state))
     if reply.succeeded:
         return Place(reply.revision, reply.revision, [])
-    refused = await _refused(link, state, reply)
+    refused = await _refused(link, state, reply, stamp)
     if refused is not None:
         return refused
     claim, line = state.claim, recipe.read(reply.answers[1])
@@ -106,16 +114,27 @@ def _why_not(state: ClaimState) -> list[Range]:
     return [
         Range(state.key, keys_only=True),
         _everybody(state),
-        Range(state.tombstone, keys_only=True),
-        Range(state.session_key, keys_only=True),
+        *why_void(state),
     ]
 
 
-async def _refused(link: LeasedLink, state: ClaimState, reply: Reply) -> Place | Refused | None:
-    """Where it stands already; or that the lease is gone; None: something else was in the way."""
+def why_void(state: ClaimState) -> list[Range]:
+    """What tells which of the `conditions` was not true."""
+    return [Range(state.tombstone, keys_only=True), Range(state.session_key, keys_only=True)]
+
+
+async def _refused(
+    link: LeasedLink, state: ClaimState, reply: Reply, stamp: int
+) -> Place | Refused | None:
+    """Where it stands already; or that the lease is gone, or its key another one than this stamp
+    says; None: something else was in the way.
+    """
     own, everybody, _, lease = reply.answers
     if not lease:
         return Refused.LEASE_GONE
+    if not own and lease[0].mod_revision != stamp:
+        link.shared.stamped(state.lease, lease[0].mod_revision)
+        return Refused.OUTDATED
     if not own:
         return None
     return await _among(link, state, reply, own[0].create_revision, everybody)

@@ -23,9 +23,11 @@ class Session(NamedTuple):
 
     lease: int
     key: bytes
+    stamp: int
+    """The revision that the key was put by: what puts something for a claim compares it."""
 
 
-NONE: Final = Session(0, b"")
+NONE: Final = Session(0, b"", 0)
 
 
 class Aside(NamedTuple):
@@ -129,14 +131,25 @@ class SharedLease:
             self._opening = True
             return True
 
-    def opened(self, lease: Lease, sent: float, key: bytes) -> bool:
+    def opened(self, lease: Lease, sent: float, key: bytes, stamp: int) -> bool:
         """From now on this is the lease; False if nobody wants one any more."""
         with self._mutex:
             if self.closed:
                 return False
             self.proof = LeaseProof(sent, self._counted(lease))
-            self.session = Session(lease.id, key)
+            self.session = Session(lease.id, key, stamp)
             return True
+
+    def stamped(self, lease: int, stamp: int) -> None:
+        """The key of the session was put again, by this revision: what was sent before is void.
+        Also from answers that only show it: another thread put it, or the answer to that was lost.
+        """
+        with self._mutex:
+            if lease == self.id and stamp > self.session.stamp:
+                self.session = self.session._replace(stamp=stamp)
+                for state in list(self.states.values()):
+                    if state.lease == lease:
+                        state.stamp = stamp
 
     def _counted(self, lease: Lease) -> float:
         """The time that is counted on: what was granted, if it is less than was asked for. A member
