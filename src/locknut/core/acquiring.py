@@ -147,9 +147,7 @@ def _read_inside(client: Client, write: LeaseCore, acquired: list[LeaseCore]) ->
         if inner is not None:
             inner._count += 1
         else:
-            known = hold.lease
             inner = client.lease_type(client, hold, client.runtime.caller(), write._slot)
-            hold.lease = known
             inner._number = write._number
             inner._outer = write
             write._inner = inner
@@ -164,11 +162,16 @@ def join(client: Client, request: LockRequest, state: AcquireState) -> None:
 
 
 def _wait_behind(client: Client, request: LockRequest, state: AcquireState, own: Line) -> None:
-    """There is a line already: wait in it, unless it has gone meanwhile."""
+    """There is a line already: wait in it, unless it has gone meanwhile.
+
+    Interrupted (Ctrl-C) before it stands there, the caller must not leave it as if it had the turn:
+    the two are noted together.
+    """
     with client.guard:
-        state.line = client.lines.setdefault(request.key, own)
-        if state.line is not own:
-            state.waiter = state.line.join(request.options, client.runtime.signal(), state.caller)
+        line = client.lines.setdefault(request.key, own)
+        if line is not own:
+            waiter = line.join(request.options, client.runtime.signal(), state.caller)
+            state.line, state.waiter = line, waiter  # no call since it joined
 
 
 async def _wait_in_line(client: Client, request: LockRequest, state: AcquireState) -> Hold | None:
