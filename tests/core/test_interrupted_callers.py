@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64  # noqa: F401  # `detach` imports it: an import stands no interrupt
 import gc
+import json  # noqa: F401  # the same
 import logging
 import sys
 import threading
@@ -15,7 +17,7 @@ import pytest
 
 import locknut
 from locknut.backends.memory import MemoryEngine
-from locknut.core import acquiring, releasing, renewing
+from locknut.core import acquiring, detaching, releasing, renewing
 from locknut.core.client import Client
 from locknut.core.holding import NEW, Hold
 from locknut.core.timetable import NEVER
@@ -181,7 +183,8 @@ def nothing_is_to_be_done(locks: locknut.Locks) -> None:
     gc.collect()
     locks._client.later(errand)
     assert done.wait(PATIENCE)
-    until(lambda: not locks._client.keeper._abandoned, "the keeper does not clean up")
+    keeper = locks._client.keeper
+    until(lambda: not keeper._abandoned and not keeper.undoing, "the keeper does not clean up")
 
 
 def test_a_read_that_was_interrupted_right_after_it_was_made(
@@ -207,3 +210,37 @@ def test_a_read_that_was_interrupted_right_after_it_was_made(
         assert locks.info("x").locked
         assert locks.force_release("x")
         until(lambda: write.state is locknut.State.LOST, "the write was not told of its loss")
+
+
+def test_a_detach_whose_text_nobody_has_is_given_back() -> None:
+    """Or nothing was done yet: then the lease is there to be released."""
+    leases: list[locknut.Lease] = []
+
+    def act(locks: locknut.Locks) -> Callable[[], object]:
+        leases[:] = [held(locks, "x")]
+        return lambda: leases[0].detach(10 * PATIENCE)
+
+    for locks, text, where in interrupted(detaching.detach, act):
+        if leases[0].held:
+            leases[0].release()
+        elif text is not None:  # a finalizer was hit, where Python drops exceptions
+            locks.attach(text).release()
+        assert locks.lock("x").acquire(timeout=PATIENCE), where
+        assert len(locks._client.holds) == 1, where
+
+
+def test_an_attach_that_nobody_has_is_given_back() -> None:
+    texts: list[str] = []
+
+    def act(locks: locknut.Locks) -> Callable[[], object]:
+        texts[:] = [held(locks, "x").detach(10 * PATIENCE)]
+        return lambda: locks.attach(texts[0])
+
+    for locks, attached, where in interrupted(detaching.attach, act):
+        if attached is not None:
+            attached.release()
+        client, lock = locks._client, locks.lock("x")
+        until(lambda: not client.holds, f"a hold that nobody has is renewed after {where}")  # noqa: B023
+        if lock.acquire(timeout=0) is None:
+            nothing_is_to_be_done(locks)  # or it was not attached: then it still can be
+            assert lock.acquire(timeout=0) or locks.attach(texts[0]), where

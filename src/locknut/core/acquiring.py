@@ -16,7 +16,7 @@ from locknut.core.giving_up import give_up
 from locknut.core.holding import Hold, LeaseCore
 from locknut.core.outcome_events import emit_failed, emit_timed_out, emit_waiting
 from locknut.core.queueing import Line
-from locknut.core.releasing import release, withdraw
+from locknut.core.releasing import give_back, withdraw
 from locknut.core.values import Answer, Granted, Mode
 from locknut.errors import BackendUnavailable, DeadlockDetected, LocknutError
 
@@ -81,7 +81,7 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
             lease = _lend_handed_over(client, request, hold, caller, acquired)
         if client.closed and lease is not None:
             # It was closed meanwhile: either closing has seen this hold, or we see that here.
-            await _give_back(client, lease)
+            await give_back(client, lease)
             client.ensure_open()
     except BaseException as error:
         if not acquired:
@@ -278,12 +278,6 @@ def _inherit(client: Client, line: Line, state: AcquireState) -> None:
 
 def _half_used_up(hold: Hold, now: float) -> bool:
     return hold.ttl is not None and hold.valid_until - now < hold.ttl / 2
-
-
-async def _give_back(client: Client, lease: LeaseCore) -> None:
-    """A lease that nobody would renew; closing may have ended it already."""
-    with suppress(LocknutError):
-        await client.runtime.finish(release(client, lease))
 
 
 def _lend_handed_over(
