@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64  # noqa: F401  # `detach` imports it: an import stands no interrupt
-import gc
 import json  # noqa: F401  # the same
 import logging
 import sys
@@ -21,6 +20,7 @@ from locknut.core import acquiring, detaching, releasing, renewing
 from locknut.core.client import Client
 from locknut.core.holding import NEW, Hold
 from locknut.core.timetable import NEVER
+from tests.api import crowd
 from tests.core import thread_shots
 from tests.core.test_timetable_rest import a_hold
 
@@ -180,7 +180,7 @@ def nothing_is_to_be_done(locks: locknut.Locks) -> None:
         locks._client.keeper._abandoned.append((NOBODYS, -1))  # the last one of its queue
         done.set()
 
-    gc.collect()
+    crowd.collect()
     locks._client.later(errand)
     assert done.wait(PATIENCE)
     keeper = locks._client.keeper
