@@ -16,6 +16,7 @@ import pytest
 
 import locknut
 from locknut.backends.memory import MemoryEngine
+from locknut.backends.memory.store import Store
 from locknut.core import acquiring, detaching, releasing, renewing
 from locknut.core.client import Client
 from locknut.core.holding import NEW, Hold
@@ -244,3 +245,17 @@ def test_an_attach_that_nobody_has_is_given_back() -> None:
         if lock.acquire(timeout=0) is None:
             nothing_is_to_be_done(locks)  # or it was not attached: then it still can be
             assert lock.acquire(timeout=0) or locks.attach(texts[0]), where
+
+
+def test_a_lock_that_was_broken_is_not_free_without_a_word() -> None:
+    leases: list[locknut.Lease | None] = []
+
+    def act(locks: locknut.Locks) -> Callable[[], object]:
+        leases[:] = [locks.lock("x").acquire()]  # without a ttl, so nobody asks for it again
+        return lambda: locks.force_release("x")
+
+    for locks, _, where in interrupted(Store.break_hold, act):
+        (lease,) = leases
+        assert lease is not None
+        if not locks.info("x").locked:
+            until(lambda: not lease.held, f"its holder believes in it after {where}")  # noqa: B023
