@@ -33,6 +33,32 @@ def test_a_grant_that_comes_while_closing_is_given_back(
     others.close()
 
 
+@pytest.mark.parametrize("command", ["attempt_all", "attach"])
+def test_so_are_several_at_once_and_one_that_was_detached(
+    monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    locks, others = locknut.connect("memory:closing"), locknut.connect("memory:closing")
+    lease = others.lock("z").acquire()
+    assert lease is not None
+    text = lease.detach(60)
+    backend: Any = locks._client.backend
+    real = getattr(backend, command)
+
+    async def answer_and_close(*asked: Any) -> Any:
+        answer = await real(*asked)
+        locks.close()
+        return answer
+
+    monkeypatch.setattr(backend, command, answer_and_close)
+    with pytest.raises(locknut.ConfigurationError, match="closed"):
+        locks.attach(text) if command == "attach" else locks.all("x", "y").acquire()
+    if command == "attempt_all":
+        others.attach(text).release()
+    with others.all("x", "y", "z", timeout=0):
+        pass
+    others.close()
+
+
 def test_the_same_on_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         locks, others = aio.connect("memory:closing-aio"), aio.connect("memory:closing-aio")

@@ -68,6 +68,7 @@ class Shot:
         self._left -= 1
         if self._left == 0:
             self.where = f"{frame.f_code.co_qualname}:{frame.f_lineno}"
+            self._before = None  # or what the frame has would never be collected
             sys.settrace(None)
             raise self._error
 

@@ -16,7 +16,7 @@ from locknut.core.giving_up import give_up
 from locknut.core.holding import Hold, LeaseCore
 from locknut.core.outcome_events import emit_failed, emit_timed_out, emit_waiting
 from locknut.core.queueing import Line
-from locknut.core.releasing import release, withdraw
+from locknut.core.releasing import give_back, withdraw
 from locknut.core.values import Answer, Granted, Mode
 from locknut.errors import BackendUnavailable, DeadlockDetected, LocknutError
 
@@ -81,7 +81,7 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
             lease = _lend_handed_over(client, request, hold, caller, acquired)
         if client.closed and lease is not None:
             # It was closed meanwhile: either closing has seen this hold, or we see that here.
-            await _give_back(client, lease)
+            await give_back(client, lease)
             client.ensure_open()
     except BaseException as error:
         if not acquired:
@@ -147,9 +147,7 @@ def _read_inside(client: Client, write: LeaseCore, acquired: list[LeaseCore]) ->
         if inner is not None:
             inner._count += 1
         else:
-            known = hold.lease
             inner = client.lease_type(client, hold, client.runtime.caller(), write._slot)
-            hold.lease = known
             inner._number = write._number
             inner._outer = write
             write._inner = inner
@@ -164,11 +162,16 @@ def join(client: Client, request: LockRequest, state: AcquireState) -> None:
 
 
 def _wait_behind(client: Client, request: LockRequest, state: AcquireState, own: Line) -> None:
-    """There is a line already: wait in it, unless it has gone meanwhile."""
+    """There is a line already: wait in it, unless it has gone meanwhile.
+
+    Interrupted (Ctrl-C) before it stands there, the caller must not leave it as if it had the turn:
+    the two are noted together.
+    """
     with client.guard:
-        state.line = client.lines.setdefault(request.key, own)
-        if state.line is not own:
-            state.waiter = state.line.join(request.options, client.runtime.signal(), state.caller)
+        line = client.lines.setdefault(request.key, own)
+        if line is not own:
+            waiter = line.join(request.options, client.runtime.signal(), state.caller)
+            state.line, state.waiter = line, waiter  # no call since it joined
 
 
 async def _wait_in_line(client: Client, request: LockRequest, state: AcquireState) -> Hold | None:
@@ -275,12 +278,6 @@ def _inherit(client: Client, line: Line, state: AcquireState) -> None:
 
 def _half_used_up(hold: Hold, now: float) -> bool:
     return hold.ttl is not None and hold.valid_until - now < hold.ttl / 2
-
-
-async def _give_back(client: Client, lease: LeaseCore) -> None:
-    """A lease that nobody would renew; closing may have ended it already."""
-    with suppress(LocknutError):
-        await client.runtime.finish(release(client, lease))
 
 
 def _lend_handed_over(

@@ -54,6 +54,7 @@ async def acquire_at_once(
             if state.hold is not None:
                 client.lend(state.hold, caller, request.slot, acquired)
                 client.begin(state.hold)
+        client.ensure_open()  # closed meanwhile: either closing has seen them, or we see that here
     except BaseException as error:
         rest = slice(len(acquired), None)
         await _give_up(client, requests[rest], states[rest])

@@ -296,6 +296,7 @@ class Client:
     ) -> LeaseCore:
         """The caller has it from now on; a semaphore's permits add up instead of nesting."""
         lease: LeaseCore = self.lease_type(self, hold, caller, slot)
+        hold.lease = weakref.ref(lease)
         acquired.append(lease)
         if hold.claim.mode is _PERMIT:
             caller.setdefault(slot, []).append(lease)

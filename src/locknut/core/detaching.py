@@ -12,7 +12,7 @@ from locknut.core import forking, losing, pacing, validation
 from locknut.core.holding import Hold
 from locknut.core.lock_request import LockOptions
 from locknut.core.outcome_events import emit_lost, emit_released
-from locknut.core.releasing import UNCONFIRMED, pass_on
+from locknut.core.releasing import UNCONFIRMED, give_back, pass_on_turn_of
 from locknut.core.values import Capability, Claim, Granted, Mode, State
 from locknut.errors import (
     BackendUnavailable,
@@ -44,31 +44,46 @@ async def detach(client: Client, lease: LeaseCore, ttl: float | None) -> str:
     if client.nested():
         client.refuse_nested()
     losing.expire_if_due(client, hold)
-    with client.guard:
-        if lease._ended is not None:
-            raise lease._no_longer_held()
-        if lease._count > 1 or lease._inner is not None or lease._outer is not None:
-            message = "this lease was entered more than once: release the inner entries first"
-            raise NotHeld(message, key=lease.name, backend=lease.backend)
-        client.drop(hold)
-        lease._ended = State.DETACHED
-        lease._forget()
-        owner = lease._caller()
-        if owner is not None:
-            owner.pass_identity()  # the hold lives on under it, and is nobody's
-    ttl = ttl or hold.ttl or DEFAULT_TTL
+    ttl, ours = ttl or hold.ttl or DEFAULT_TTL, False
     try:
+        with client.guard:
+            _refuse_unless_alone(lease)
+            ours = True  # no call from here on: an interrupt (Ctrl-C) finds both or none
+            lease._ended = State.DETACHED
+            _let_go(client, lease)
+            owner = lease._caller()
+            if owner is not None:
+                owner.pass_identity()  # the hold lives on under it, and is nobody's
+        text = _text(hold, ttl)
         await client.runtime.finish(_detach(client, lease, ttl))
+        losing.notify_lease(client, lease)
+        client.emit("detached", lease, held=client.runtime.now() - lease._since)
     except LeaseLost:
         raise
     except BaseException as error:
-        if not isinstance(error, LocknutError):
+        if ours and not isinstance(error, LocknutError):
+            with client.guard:
+                _let_go(client, lease)
             _give_back(client, hold, ttl)
-        emit_released(client, lease, UNCONFIRMED)
+            pass_on_turn_of(client, hold)
+        if ours:
+            emit_released(client, lease, UNCONFIRMED)
         raise
-    losing.notify_lease(client, lease)
-    client.emit("detached", lease, held=client.runtime.now() - lease._since)
-    return _text(hold, ttl)
+    return text
+
+
+def _refuse_unless_alone(lease: LeaseCore) -> None:
+    if lease._ended is not None:
+        raise lease._no_longer_held()
+    if lease._count > 1 or lease._inner is not None or lease._outer is not None:
+        message = "this lease was entered more than once: release the inner entries first"
+        raise NotHeld(message, key=lease.name, backend=lease.backend)
+
+
+def _let_go(client: Client, lease: LeaseCore) -> None:
+    """Under the guard: nobody here has the hold any more. It may be asked for again."""
+    client.drop(lease._hold)
+    lease._forget()
 
 
 async def _detach(client: Client, lease: LeaseCore, ttl: float) -> None:
@@ -79,8 +94,7 @@ async def _detach(client: Client, lease: LeaseCore, ttl: float) -> None:
         _give_back(client, hold, ttl)
         raise
     finally:
-        if hold.line is not None:
-            pass_on(client, hold.line)
+        pass_on_turn_of(client, hold)
     if not detached:
         lease._ended = State.LOST
         lease._reason = "taken"
@@ -173,16 +187,22 @@ async def attach(client: Client, text: str, acquired: list[LeaseCore]) -> LeaseC
     detached = claim._replace(id=detached_id, ttl=detached_ttl)
     try:
         granted, sent = await _attach(client, detached, claim)
+        if granted is not None:
+            hold = Hold(claim, options, granted, sent, None)
+            hold.raw, hold.number = raw, number
+            client.lend(hold, caller, request.slot, acquired)
+            client.begin(hold)
     except BaseException:
         # It may have been applied, or may be later. What was detached stays so for the next one.
-        client.keeper.undo(claim, outcome_unknown=True, back_to=detached)
+        if not acquired:
+            client.keeper.undo(claim, outcome_unknown=True, back_to=detached)
         raise
-    if granted is None:
+    if not acquired:
         message = "the detached hold is gone: it was attached elsewhere, released, or it expired"
         raise LeaseLost(message, key=client.bare(key), backend=client.backend.name)
-    hold = Hold(claim, options, granted, sent, None)
-    hold.raw, hold.number = raw, number
-    client.begin(hold)
-    lease = client.lend(hold, caller, request.slot, acquired)
+    (lease,) = acquired
+    if client.closed:  # meanwhile: either closing has seen this hold, or we see that here
+        await give_back(client, lease)
+        client.ensure_open()
     client.emit("granted", lease, reason="attached")
     return lease

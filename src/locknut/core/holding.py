@@ -147,7 +147,6 @@ class LeaseCore:
         self._callbacks: tuple[Callable[[Any], object], ...]
         self._signals: tuple[Signal, ...]
         self._callbacks = self._signals = ()
-        hold.lease = weakref.ref(self)
 
     @property
     def name(self) -> str:
@@ -228,7 +227,8 @@ class LeaseCore:
             left = self._ended is None
         except AttributeError:
             return  # interrupted while it was made
-        if left:
+        # A read inside a write that was interrupted then: the write still has the hold.
+        if left and self._hold.lease() in (None, self):
             self._client.abandon(self._hold, self._number)
 
     def _leave_outer(self) -> None:

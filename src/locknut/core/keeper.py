@@ -271,23 +271,29 @@ class Keeper(KeeperThread):
 
     def reschedule(self, hold: Hold, now: float, *, at_once: bool = False) -> None:
         """Under the guard: when to look at it again, after a renewal was answered or not."""
+        try:
+            if self._put_off(hold, now, at_once=at_once):
+                self.ring()
+        except BaseException:  # interrupted (Ctrl-C) in a caller: one may have no date now
+            self._disturbed = True
+            self.ring()
+            raise
+
+    def _put_off(self, hold: Hold, now: float, *, at_once: bool) -> bool:
         if hold.bucket is NEW:
             self._take_in()  # those before it too, or they would never be seen
         if hold.due != NEVER:  # or else it was taken out because it was due
             self.timetable.remove(hold)
         interval = renewal_times.interval(hold)
         if at_once and interval != NEVER:
-            early = self.timetable.add_once(hold, now)
-        elif hold.failures:
+            return self.timetable.add_once(hold, now)
+        if hold.failures:
             retry = now + pacing.backoff(hold.failures, self.runtime.random())
-            early = self.timetable.add_once(hold, min(retry, hold.ends_at()))
-        elif now + interval < hold.hold_until and interval != NEVER:
-            early = self._renew_after(hold, now, interval)
-        else:
-            end = hold.ends_at()
-            early = end != NEVER and self.timetable.add_once(hold, end)
-        if early:
-            self.ring()
+            return self.timetable.add_once(hold, min(retry, hold.ends_at()))
+        if now + interval < hold.hold_until and interval != NEVER:
+            return self._renew_after(hold, now, interval)
+        end = hold.ends_at()
+        return end != NEVER and self.timetable.add_once(hold, end)
 
     def _renew_after(self, hold: Hold, start: float, interval: float, slack: float = 0.0) -> bool:
         """Under the guard: after its interval, or sooner if the engine granted less than was asked

@@ -36,6 +36,12 @@ async def release(client: Client, lease: LeaseCore) -> None:
         await rest
 
 
+async def give_back(client: Client, lease: LeaseCore) -> None:
+    """Release a lease that nobody would renew; closing may have ended it already."""
+    with suppress(LocknutError):
+        await client.runtime.finish(release(client, lease))
+
+
 def begin_release(  # noqa: C901, PLR0911, PLR0912, PLR0915  # one path, to be read from top to bottom
     client: Client, lease: LeaseCore, ends: list[LeaseCore] | None = None
 ) -> Awaitable[None] | None:

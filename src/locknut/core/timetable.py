@@ -28,7 +28,8 @@ class Timetable:
     Holds that wait equally long become due in the order they came, so each distinct delay has a
     plain FIFO; only the irregular ones (a retry, the rest of a max_hold) need the heap. It is an
     OrderedDict, because a dict is slow to find its first when those before it were taken out. An
-    interrupt (Ctrl-C) may leave an empty FIFO behind.
+    interrupt (Ctrl-C) may leave an empty FIFO behind, but never a hold whose time is not known:
+    nobody behind it would be due.
     """
 
     __slots__ = ("_fifos", "_heap", "_order", "_tidy_at", "asleep_until")
@@ -98,13 +99,13 @@ class Timetable:
         return until
 
     def remove(self, hold: Hold) -> None:
-        hold.due = NEVER  # a heap entry whose time is not the hold's is stale
-        delay, hold.bucket = hold.bucket, None
+        delay = hold.bucket
         fifo = self._fifos.get(delay) if isinstance(delay, float) else None
         if fifo is not None:
-            fifo.pop(hold, None)
-            if not fifo:
-                del self._fifos[delay]  # type: ignore[arg-type]  # a float, or there was no fifo
+            fifo.pop(hold, None)  # first: a head without a time would keep those behind it
+        hold.due, hold.bucket = NEVER, None  # a heap entry whose time is not the hold's is stale
+        if fifo is not None and not fifo:
+            del self._fifos[delay]  # type: ignore[arg-type]  # a float, or there was no fifo
 
     def pop_due(self, now: float, most: int = BATCH) -> list[Hold]:
         """Those whose time has come, and if there is one, those whose time is near."""

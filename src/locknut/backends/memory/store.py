@@ -190,8 +190,9 @@ class Store:
             for held in list(key.holders.values()):
                 if raw is None or held.raw == raw:
                     broken.append(_shown(held, now))
-                    del key.holders[held.claim.id]
+                    # First: interrupted (Ctrl-C) in between, the lock is not free without a word.
                     self._tell_broken(held.claim.id, note, now)
+                    del key.holders[held.claim.id]
             self._call_in(key, now)
             self._tidy(place)
         return LockInfo(name, tuple(broken)) if broken else None
