@@ -30,6 +30,8 @@ class Names:
     def __init__(self) -> None:
         self.asked = 0
         self.found: str | None = None
+        self.before: list[Any] = []
+        """Addresses that are told first."""
         self.error: Exception = socket.gaierror("nobody knows it")
         self.answers = threading.Event()
         self._real = socket.getaddrinfo
@@ -41,7 +43,7 @@ class Names:
         self.answers.wait(60)
         if self.found is None:
             raise self.error
-        return self._real(self.found, *words, **more)
+        return [*self.before, *self._real(self.found, *words, **more)]
 
 
 @pytest.fixture
@@ -70,6 +72,17 @@ def test_a_name_that_is_not_found_holds_nobody_up(three: RedlockNodes, names: Na
 
 def test_it_is_used_when_it_is_found(three: RedlockNodes, names: Names) -> None:
     names.found = "127.0.0.1"
+    names.answers.set()
+    with locknut.connect(url_of(three)) as locks:
+        voted(locks, three)
+
+
+def test_every_address_of_a_name_is_tried(three: RedlockNodes, names: Names) -> None:
+    """As `localhost` has one of the sixth version, where a server may not listen. Only the first
+    was tried.
+    """
+    names.found = "127.0.0.1"
+    names.before = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 1))]
     names.answers.set()
     with locknut.connect(url_of(three)) as locks:
         voted(locks, three)

@@ -39,14 +39,13 @@ def address_of(node: Node) -> Address | None:
         return socket.AF_UNIX, settings.path
     with suppress(ValueError):
         ip_address(settings.host)
-        return resolved(settings)
+        return resolved(settings)[0]
     return node.address
 
 
-def resolved(settings: Settings) -> Address:
+def resolved(settings: Settings) -> list[Address]:
     found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)
-    family, _, _, _, address = found[0]
-    return family, address
+    return [(family, address) for family, _, _, _, address in found]
 
 
 def connecting(address: Address) -> socket.socket:
@@ -67,6 +66,23 @@ def connecting(address: Address) -> socket.socket:
 def _hurry(sock: socket.socket, family: int) -> None:
     if family != socket.AF_UNIX:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def _connected(address: Address, settings: Settings) -> socket.socket:
+    """The connection, with TLS where that is wanted; this one waits."""
+    family, place = address
+    sock = sockets.open_socket(family)
+    try:
+        _hurry(sock, family)
+        sock.settimeout(settings.connect_limit)
+        sock.connect(place)
+        if settings.tls is not None:
+            sock = sockets.encrypted(sock, settings.tls, settings.host)
+        sock.setblocking(False)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
 
 
 class BackgroundDial:
@@ -96,34 +112,28 @@ class BackgroundDial:
             self._ring()
 
     def _open(self) -> socket.socket:
-        settings = located(self._node.place)
-        family, place = self._found(settings)
-        sock = sockets.open_socket(family)
-        try:
-            _hurry(sock, family)
-            sock.settimeout(settings.connect_limit)
-            sock.connect(place)
-            if settings.tls is not None:
-                sock = sockets.encrypted(sock, settings.tls, settings.host)
-            sock.setblocking(False)
-        except BaseException:
-            sock.close()
-            raise
-        return sock
+        node, settings = self._node, located(self._node.place)
+        failed = OSError(f"{settings.host} has no address")
+        for address in self._addresses(settings):
+            try:
+                sock = _connected(address, settings)
+            except OSError as error:
+                failed = error
+                continue
+            if isinstance(node.place, FixedEndpoint) and not settings.path:
+                node.address = node.last_address = address
+            return sock
+        raise failed
 
-    def _found(self, settings: Settings) -> Address:
+    def _addresses(self, settings: Settings) -> list[Address]:
         if settings.path:
-            return socket.AF_UNIX, settings.path
-        node = self._node
+            return [(socket.AF_UNIX, settings.path)]
         try:
-            found = resolved(settings)
+            return resolved(settings)
         except OSError:
-            if node.last_address is None:
+            if self._node.last_address is None:
                 raise
-            return node.last_address  # the name service may be down: try where the node last was
-        if isinstance(node.place, FixedEndpoint):
-            node.address = node.last_address = found
-        return found
+            return [self._node.last_address]  # the name service may be down: where it last was
 
     def take(self) -> socket.socket | None:
         """The connected socket, which the caller owns from now on."""

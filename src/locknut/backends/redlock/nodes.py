@@ -66,9 +66,9 @@ class Node:
         self.trouble: BaseException = ConnectionError("not tried yet")
         """Why the last attempt to reach it failed."""
         self.address: tuple[int, Any] | None = None
-        """What its name was resolved to, as long as it can be reached there."""
+        """Which address of its name was reached, as long as it can be reached there."""
         self.last_address: tuple[int, Any] | None = None
-        """What its name was last resolved to."""
+        """Which address of its name was last reached."""
         self._failed = 0
         self._again = 0.0
         self._memory = max_ttl * 1.02
