@@ -222,15 +222,14 @@ class ZooKeeperBackend(Asker, BaseBackend):
         self.refuse(stats, NoAuthError)
         asked = zip(ours, nodes, stats, strict=True)
         found = {each.claim.id: each.is_there(node, stat) for each, node, stat in asked}
-        answers = [self._renewal(claim, found, sent) for claim in claims]
+        answers = [self._renewal(claim, found.get(claim.id, False), sent) for claim in claims]
         contenders.add_notes(self, claims, answers, dict(zip(folders, data, strict=True)))
         return answers
 
-    def _renewal(self, claim: Claim, found: dict[str, bool | None], sent: float) -> Renewed:
+    def _renewal(self, claim: Claim, there: bool | None, sent: float) -> Renewed:
         state = self.session.states.get(claim.id)
         if state is not None and state.epoch != self.session.epoch:
             return Renewal.UNKNOWN  # the end of a session is reported, and not as a break
-        there = found.get(claim.id, False)
         if there is False or state is None or not self.holds(state):
             return Renewal.LOST
         until = self.session.proof.until()
