@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
+from pathlib import Path
+from subprocess import DEVNULL, PIPE
 
 from tests.cli.harness import DEADLINE, Running, Shell, until
 
@@ -65,6 +69,28 @@ def test_restart_stands_by_again(shell: Shell) -> None:
     assert (code, out) == (143, "")
     assert "the command ended with 79; standing by" in err
     assert "the command ended with 9; standing by" in err
+
+
+TERMS = """
+import os, sys
+from pathlib import Path
+from locknut.cli import arguments
+from locknut.cli.run import Run
+
+for command in ("true", "true", "no-such-program-at-all", "true"):
+    Run(arguments.of_command("lead", ["-q", "-u", sys.argv[1], "x", "--", command])).perform()
+    found = [each for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
+    print(sum(os.readlink(each).startswith("pipe:") for each in found))
+"""
+"""Several terms in one process, as with --restart; how many ends of pipes are open after each."""
+
+
+def test_a_term_leaves_no_descriptor_behind(tmp_path: Path) -> None:
+    program = [sys.executable, "-c", TERMS, f"file://{tmp_path}/locks"]
+    ended = subprocess.run(program, stdin=DEVNULL, stdout=PIPE, text=True, check=True)
+    after_each = ended.stdout.split()
+    assert len(after_each) == 4
+    assert len(set(after_each)) == 1, after_each
 
 
 def test_restart_is_pointless_without_a_program(shell: Shell) -> None:

@@ -44,12 +44,13 @@ class Run:
             quiet=options.quiet, verbose=options.verbose, as_json=options.json
         )
         self.signals = Signals()
+        self._at_end = ExitStack()
         self.locks: Locks | None = None
         self.lease: Lease | None = None
         self.since = clock.now()
 
     def perform(self) -> int:
-        with self.signals, ExitStack() as stack:
+        with self.signals, self._at_end as stack:
             try:
                 return self._perform(stack)
             except Interrupted as interruption:
@@ -137,12 +138,14 @@ class Run:
         try:
             started = child.spawn(start)
         except child.CannotStart as error:
+            os.close(held_fd)
             self.messenger.error("cannot_start", f"cannot run {self.options.command[0]!r}: {error}")
             return Exit.NOT_EXECUTABLE if error.found else Exit.NOT_FOUND
         finally:
             os.close(lost_fd)
         supervisor = Supervisor(started, lease, self.signals, self.messenger, rules)
         supervisor.close_on_loss(held_fd)
+        self._at_end.callback(supervisor.close)
         if lease is not None:
             lease.on_lost(lambda _lease: self.signals.ring())
         try:

@@ -78,6 +78,12 @@ class Supervisor:
         """Take the write end of the pipe whose end of file means the loss to the child."""
         self._on_lost_pipe = descriptor
 
+    def close(self) -> None:
+        """Close it in any case: `lead --restart` has many terms in one process."""
+        if self._on_lost_pipe is not None:
+            os.close(self._on_lost_pipe)
+            self._on_lost_pipe = None
+
     def watch(self) -> int:
         """Until the child is gone; the exit code that follows."""
         self._messenger.hurried = True
@@ -123,9 +129,7 @@ class Supervisor:
     def _lose(self, now: float) -> None:
         self.lost = True
         on_lost, last = self._rules.on_lost, now + self._time_to_go()
-        if self._on_lost_pipe is not None:
-            os.close(self._on_lost_pipe)
-            self._on_lost_pipe = None
+        self.close()
         message = self._loss(last - now)
         if on_lost.stops:
             self.ending = Exit.LOST
