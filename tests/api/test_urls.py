@@ -71,15 +71,16 @@ def test_what_is_refused(scheme: str, hosts: str, named: str) -> None:
     assert "s3cret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("scheme", ["redis", *SEVERAL])
+@pytest.mark.parametrize("scheme", ["redis", "mysql", *SEVERAL])
 @pytest.mark.parametrize(
     "host", ["a..b", ".a", "a" * 64, "\N{LATIN SMALL LETTER U WITH DIAERESIS}..b"]
 )
 def test_a_name_that_no_host_can_have(scheme: str, host: str) -> None:
     """Looking it up raised a UnicodeError, in the middle of an acquire or of a thread."""
-    hosts = host if scheme == "redis" else f"h1,{host}:7,h3"
+    hosts = f"h1,{host}:7,h3" if scheme in SEVERAL else host
+    path = "/jobs" if scheme in {"redis+sentinel", "mysql"} else ""
     with pytest.raises(ConfigurationError, match="not the name of a host"):
-        open_engine(f"{scheme}://{hosts}{'/jobs' if scheme == 'redis+sentinel' else ''}")
+        open_engine(f"{scheme}://{hosts}{path}")
 
 
 def interpreters() -> list[str]:

@@ -7,24 +7,18 @@ import json
 import os
 import random
 import signal
-import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import locknut
 from locknut.backends.file import burial, file_layout, holder_slots
 from locknut.backends.file.backend import FileBackend
 from locknut.backends.file.lock_files import LockFile
-from locknut.core import queueing
 from locknut.core.values import Claim, Renewal
-from locknut.guards.file import FileGuard
 from locknut.runtimes.threads import ThreadRuntime
-from tests.api.crowd import PATIENCE, Started
 from tests.backends.file.driving import (
     acquire,
     attempt,
@@ -361,38 +355,3 @@ def test_a_waiter_moves_to_the_new_file(directory: Path) -> None:
     assert granted(attempt(other, wanted)) > raw
     assert not release(backend, held)
     assert run(acquire(backend, claim(), 0.0)) is None
-
-
-def test_what_is_handed_over_after_a_break_is_refused_by_a_guard(
-    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The process does not know of the break, and hands its hold over below the newcomer's number.
-    In life that ends 10 ms after the grant, or with the next heartbeat.
-    """
-    monkeypatch.setattr(queueing, "COHORT_SECONDS", 3600.0)
-    monkeypatch.setattr(FileBackend, "heartbeat", 3600.0)
-    guard, url = FileGuard(tmp_path / "data"), f"file://{directory}"
-    with locknut.connect(url) as locks, locknut.connect(url) as other:
-        waiting = threading.Event()
-        locks.on_event(lambda event: waiting.set() if event.kind == "waiting" else None)
-        first = locks.lock("a").acquire()
-        assert first
-        fences: list[int] = []
-
-        def enter_second() -> None:
-            lease = locks.lock("a").acquire()
-            assert lease
-            fences.append(lease.fence)
-            with pytest.raises(locknut.StaleFence):
-                guard.enter(lease)
-            with suppress(locknut.LeaseLost):  # by now it may know
-                lease.release()
-
-        second = Started(enter_second)
-        assert waiting.wait(PATIENCE)
-        assert other.force_release("a")
-        with other.lock("a") as newcomer:
-            guard.enter(newcomer)
-            first.release()
-            second.result()
-            assert first.fence < fences[0] < newcomer.fence

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
+from locknut.core import validation
 from locknut.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def _host(url: Url, text: str) -> tuple[str, int]:
         host, _, port = text.partition(":")
     if port and not (port.isdecimal() and 0 < int(port) < 65536):
         raise wrong(url, f"{text!r} is not a host with a port")
-    return host or "localhost", int(port or PORT)
+    return validation.host(host, url.scheme) or "localhost", int(port or PORT)
 
 
 def _connections(url: Url) -> int:
