@@ -62,14 +62,23 @@ from __future__ import annotations
 import builtins
 import os
 import threading
-from typing import Literal, Unpack, overload
+from typing import TYPE_CHECKING, Literal, Unpack, overload
 
 from locknut.blocking.decorator import Decorator, SkippingDecorator, decorator
 from locknut.blocking.lease import Lease, Leases
 from locknut.blocking.lock_group import LockGroup, all_of
 from locknut.blocking.locks import Locks, connect, waits_for
 from locknut.blocking.primitives import Lock, RWLock, Semaphore
-from locknut.blocking.uses import election, force_release, history, info, once, ping
+from locknut.blocking.uses import (
+    election,
+    force_release,
+    history,
+    info,
+    once,
+    ping,
+    rwlock,
+    semaphore,
+)
 from locknut.core.history_entries import HistoryEntry
 from locknut.core.validation import Duration
 from locknut.core.values import (
@@ -98,9 +107,15 @@ from locknut.errors import (
     StaleFence,
     Unsupported,
 )
+from locknut.faces.late_names import LATE, late_names
 from locknut.faces.locks_base import Decoration
 from locknut.faces.misuse import answered
 from locknut.faces.options import LockKeywords, OnBusy, OnLost, check_options
+
+if TYPE_CHECKING:
+    from locknut.blocking.barriers import Barrier, Latch
+    from locknut.blocking.leadership import Election, Term
+    from locknut.blocking.scheduled_run import Once
 
 __version__ = "0.1.0"
 
@@ -137,47 +152,6 @@ def lock(  # noqa: PLR0913  # the options of a lock, each by name
         max_hold=max_hold,
         fair=fair,
         owner=owner,
-        on_lost=on_lost,
-    )
-
-
-@answered
-def rwlock(
-    name: str,
-    ttl: Duration | None = None,
-    timeout: Duration | None = None,
-    *,
-    auto_renew: bool = True,
-    max_hold: Duration | None = None,
-    on_lost: OnLost = None,
-) -> RWLock:
-    """Make a lock for many readers or one writer: its `.read()` and `.write()` are locks."""
-    return default().rwlock(
-        name, ttl, timeout, auto_renew=auto_renew, max_hold=max_hold, on_lost=on_lost
-    )
-
-
-@answered
-def semaphore(  # noqa: PLR0913  # as lock()
-    name: str,
-    permits: int,
-    ttl: Duration | None = None,
-    timeout: Duration | None = None,
-    *,
-    auto_renew: bool = True,
-    max_hold: Duration | None = None,
-    fair: bool = False,
-    on_lost: OnLost = None,
-) -> Semaphore:
-    """Make a semaphore: at most `permits` holders at a time, each with its own lease."""
-    return default().semaphore(
-        name,
-        permits,
-        ttl,
-        timeout,
-        auto_renew=auto_renew,
-        max_hold=max_hold,
-        fair=fair,
         on_lost=on_lost,
     )
 
@@ -263,20 +237,27 @@ def __dir__() -> builtins.list[str]:
     return sorted([*__all__, *packages, "__version__"])
 
 
+if not TYPE_CHECKING:  # or every misspelt name would pass a type checker
+    __getattr__ = late_names(__name__, "locknut.blocking")
+
+
 __all__ = [
     "AcquireTimeout",
     "BackendError",
     "BackendUnavailable",
+    "Barrier",
     "BlockingInLoopWarning",
     "BrokenBarrier",
     "Capability",
     "ConfigurationError",
     "DeadlockDetected",
     "Detail",
+    "Election",
     "Event",
     "Finding",
     "HistoryEntry",
     "Holder",
+    "Latch",
     "Lease",
     "LeaseLost",
     "Leases",
@@ -287,12 +268,14 @@ __all__ = [
     "Locks",
     "Mode",
     "NotHeld",
+    "Once",
     "Ping",
     "RWLock",
     "Semaphore",
     "Severity",
     "StaleFence",
     "State",
+    "Term",
     "Unsupported",
     "all",
     "all_of",
@@ -312,6 +295,6 @@ __all__ = [
     "waits_for",
 ]
 
-for _public in [globals()[_name] for _name in __all__]:
+for _public in [globals()[_name] for _name in __all__ if _name not in LATE]:
     if _public.__module__.startswith("locknut.blocking."):
         _public.__module__ = __name__  # in pickles and reprs: users know no other place

@@ -16,6 +16,9 @@ TWINS = {"__enter__": "__aenter__", "__exit__": "__aexit__"}
 """What `with` calls, and what `async with` calls."""
 
 WAITS = {
+    "Barrier": {"abort", "wait", "waiting"},
+    "Election": {"leader", "run"},
+    "Latch": {"count_down", "left", "reset", "wait"},
     "Lease": {"detach", "info", "release", "renew"},
     "Leases": {"release"},
     "Lock": {"acquire", "info", "locked", "release"},
@@ -30,9 +33,11 @@ WAITS = {
         "ping",
         "waits_for",
     },
+    "Once": {"acquire", "release"},
     "RWLock": {"info"},
     "Semaphore": {"acquire", "info", "locked", "release"},
     "LockGroup": {"acquire"},
+    "Term": set(),
 }
 """Methods that talk to the engine or wait: coroutines under asyncio, and nothing else is."""
 

@@ -40,6 +40,35 @@ def locks_and_leases(locks: locknut.Locks) -> None:
     assert_type(redlock.nodes(several), list[redlock.NodeInfo])
 
 
+def uses(locks: locknut.Locks) -> None:
+    def work(term: locknut.Term) -> str:
+        return f"term {term.fence}"
+
+    assert_type(locks.election("x"), locknut.Election)
+    assert_type(locks.election("x").run(work), str)
+    for term in locknut.election("x").terms(timeout=5):
+        assert_type(term, locknut.Term)
+        assert_type(term.lease, locknut.Lease)
+    assert_type(locknut.once("x", per="15m"), locknut.Once)
+    with locks.once("x", per="15m") as lease:
+        assert_type(lease, locknut.Lease | None)
+    assert_type(locks.barrier("x", 3), locknut.Barrier)
+    assert_type(locks.latch("x", 3), locknut.Latch)
+
+
+async def the_same_uses_awaited(locks: aio.Locks) -> None:
+    async def work(term: aio.Term) -> str:
+        return f"term {term.fence}"
+
+    assert_type(aio.election("x"), aio.Election)
+    assert_type(await locks.election("x").run(work), str)
+    async for term in locks.election("x").terms():
+        assert_type(term, aio.Term)
+    assert_type(aio.once("x", per="15m"), aio.Once)
+    assert_type(locks.barrier("x", 3), aio.Barrier)
+    assert_type(locks.latch("x", 3), aio.Latch)
+
+
 async def the_same_awaited(locks: aio.Locks) -> None:
     assert_type(aio.lock("x", 30, 5, fair=True), aio.Lock)
     assert_type(aio.semaphore("x", 3), aio.Semaphore)

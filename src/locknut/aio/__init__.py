@@ -18,19 +18,25 @@ from __future__ import annotations
 import asyncio
 import builtins
 import weakref
-from typing import Literal, Unpack, overload
+from typing import TYPE_CHECKING, Literal, Unpack, overload
 
 from locknut.aio.decorator import Decorator, SkippingDecorator, decorator
 from locknut.aio.lease import Lease, Leases
 from locknut.aio.lock_group import LockGroup, all_of
 from locknut.aio.locks import Locks, connect, waits_for
 from locknut.aio.primitives import Lock, RWLock, Semaphore
-from locknut.aio.uses import election, history, once
+from locknut.aio.uses import election, history, once, rwlock, semaphore
 from locknut.core.validation import Duration
 from locknut.core.values import LockInfo, Ping
+from locknut.faces.late_names import LATE, late_names
 from locknut.faces.locks_base import Decoration
 from locknut.faces.misuse import answered
 from locknut.faces.options import LockKeywords, OnBusy, OnLost, check_options
+
+if TYPE_CHECKING:
+    from locknut.aio.barriers import Barrier, Latch
+    from locknut.aio.leadership import Election, Term
+    from locknut.aio.scheduled_run import Once
 
 _default: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Locks] = weakref.WeakKeyDictionary()
 
@@ -65,47 +71,6 @@ def lock(  # noqa: PLR0913  # the options of a lock, each by name
         max_hold=max_hold,
         fair=fair,
         owner=owner,
-        on_lost=on_lost,
-    )
-
-
-@answered
-def rwlock(
-    name: str,
-    ttl: Duration | None = None,
-    timeout: Duration | None = None,
-    *,
-    auto_renew: bool = True,
-    max_hold: Duration | None = None,
-    on_lost: OnLost = None,
-) -> RWLock:
-    """Make a lock for many readers or one writer: its `.read()` and `.write()` are locks."""
-    return default().rwlock(
-        name, ttl, timeout, auto_renew=auto_renew, max_hold=max_hold, on_lost=on_lost
-    )
-
-
-@answered
-def semaphore(  # noqa: PLR0913  # as lock()
-    name: str,
-    permits: int,
-    ttl: Duration | None = None,
-    timeout: Duration | None = None,
-    *,
-    auto_renew: bool = True,
-    max_hold: Duration | None = None,
-    fair: bool = False,
-    on_lost: OnLost = None,
-) -> Semaphore:
-    """Make a semaphore: at most `permits` holders at a time, each with its own lease."""
-    return default().semaphore(
-        name,
-        permits,
-        ttl,
-        timeout,
-        auto_renew=auto_renew,
-        max_hold=max_hold,
-        fair=fair,
         on_lost=on_lost,
     )
 
@@ -196,14 +161,23 @@ def __dir__() -> builtins.list[str]:
     return sorted(__all__)
 
 
+if not TYPE_CHECKING:  # or every misspelt name would pass a type checker
+    __getattr__ = late_names(__name__, "locknut.aio")
+
+
 __all__ = [
+    "Barrier",
+    "Election",
+    "Latch",
     "Lease",
     "Leases",
     "Lock",
     "LockGroup",
     "Locks",
+    "Once",
     "RWLock",
     "Semaphore",
+    "Term",
     "all",
     "all_of",
     "connect",
@@ -222,6 +196,6 @@ __all__ = [
     "waits_for",
 ]
 
-for _public in [globals()[_name] for _name in __all__]:
+for _public in [globals()[_name] for _name in __all__ if _name not in LATE]:
     if _public.__module__.startswith("locknut.aio."):
         _public.__module__ = __name__  # in pickles and reprs: users know no other place

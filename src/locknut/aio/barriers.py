@@ -9,6 +9,8 @@ from locknut.faces.barrier_base import BarrierBase, LatchBase
 class Barrier(BarrierBase):
     """So many parties wait for each other, again and again. Tasks can share it."""
 
+    __module__ = "locknut.aio"  # in reprs: users know no other place
+
     async def wait(self, timeout: validation.Duration | None = None) -> int:
         """Wait for all the others; return in which place this party came, from 0.
 
@@ -27,6 +29,8 @@ class Barrier(BarrierBase):
 
 class Latch(LatchBase):
     """A number that anybody counts down, and that others wait for to reach 0."""
+
+    __module__ = "locknut.aio"  # in reprs: users know no other place
 
     async def count_down(self) -> int:
         """Count one down; return how many are left. At 0 it does nothing."""

@@ -24,6 +24,8 @@ R = TypeVar("R")
 class Term(TermBase["Lease"]):
     """One time of leading. A `with` on it ends it, and swallows its loss: the loop goes on."""
 
+    __module__ = "locknut.aio"  # in reprs: users know no other place
+
     __slots__ = ()
 
     @property
@@ -51,6 +53,8 @@ class Term(TermBase["Lease"]):
 
 class Election(ElectionBase):
     """One leader at a time among all who take part. Tasks can share it."""
+
+    __module__ = "locknut.aio"  # in reprs: users know no other place
 
     async def run(
         self,

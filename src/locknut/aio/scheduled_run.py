@@ -27,6 +27,8 @@ R = TypeVar("R")
 class Once(OnceBase["Lease"]):
     """At most one run for each slot: `with` gives a lease, or None where nothing is to be done."""
 
+    __module__ = "locknut.aio"  # in reprs: users know no other place
+
     @staticmethod
     def _caller() -> object:
         return asyncio.current_task()

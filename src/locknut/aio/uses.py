@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from locknut.aio.primitives import RWLock, Semaphore
 from locknut.core.history_entries import HistoryEntry
 from locknut.core.validation import Duration
 from locknut.faces.misuse import answered
+from locknut.faces.options import OnLost
 
 if TYPE_CHECKING:
     from locknut.aio.leadership import Election
@@ -19,6 +21,47 @@ def _default() -> Locks:
     from locknut import aio  # it imports this
 
     return aio.default()
+
+
+@answered
+def rwlock(
+    name: str,
+    ttl: Duration | None = None,
+    timeout: Duration | None = None,
+    *,
+    auto_renew: bool = True,
+    max_hold: Duration | None = None,
+    on_lost: OnLost = None,
+) -> RWLock:
+    """Make a lock for many readers or one writer: its `.read()` and `.write()` are locks."""
+    return _default().rwlock(
+        name, ttl, timeout, auto_renew=auto_renew, max_hold=max_hold, on_lost=on_lost
+    )
+
+
+@answered
+def semaphore(  # noqa: PLR0913  # as lock()
+    name: str,
+    permits: int,
+    ttl: Duration | None = None,
+    timeout: Duration | None = None,
+    *,
+    auto_renew: bool = True,
+    max_hold: Duration | None = None,
+    fair: bool = False,
+    on_lost: OnLost = None,
+) -> Semaphore:
+    """Make a semaphore: at most `permits` holders at a time, each with its own lease."""
+    return _default().semaphore(
+        name,
+        permits,
+        ttl,
+        timeout,
+        auto_renew=auto_renew,
+        max_hold=max_hold,
+        fair=fair,
+        on_lost=on_lost,
+    )
 
 
 async def history(

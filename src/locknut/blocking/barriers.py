@@ -10,6 +10,8 @@ from locknut.runtimes.threads import run
 class Barrier(BarrierBase):
     """So many parties wait for each other, again and again. Threads can share it."""
 
+    __module__ = "locknut"  # in reprs: users know no other place
+
     def wait(self, timeout: validation.Duration | None = None) -> int:
         """Wait for all the others; return in which place this party came, from 0.
 
@@ -28,6 +30,8 @@ class Barrier(BarrierBase):
 
 class Latch(LatchBase):
     """A number that anybody counts down, and that others wait for to reach 0."""
+
+    __module__ = "locknut"  # in reprs: users know no other place
 
     def count_down(self) -> int:
         """Count one down; return how many are left. At 0 it does nothing."""

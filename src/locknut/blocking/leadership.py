@@ -24,6 +24,8 @@ R = TypeVar("R")
 class Term(TermBase["Lease"]):
     """One time of leading. A `with` on it ends it, and swallows its loss: the loop goes on."""
 
+    __module__ = "locknut"  # in reprs: users know no other place
+
     __slots__ = ()
 
     @property
@@ -49,6 +51,8 @@ class Term(TermBase["Lease"]):
 
 class Election(ElectionBase):
     """One leader at a time among all who take part. Threads can share it."""
+
+    __module__ = "locknut"  # in reprs: users know no other place
 
     def run(self, work: Callable[[Term], R], timeout: validation.Duration | None = None) -> R:
         """Wait until we lead, do the work, stop leading. Return what the work returned.
