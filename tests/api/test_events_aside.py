@@ -176,8 +176,33 @@ def test_a_client_that_fakes_replace_while_an_event_is_told(
 
         locks.on_event(exchange)
         client.emit_event(Event("lost", "x", "memory"), aside=True)
-        ended = threading.Event()
-        client.runtime.aside(ended.set)
-        assert ended.wait(60)
+        emitted(client)
     assert not failed
     assert not before["_not_emitted"]
+
+
+def test_a_client_that_fakes_replace_before_an_event_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    failed: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", failed.append)
+    with locknut.connect("memory:exchanged-before") as locks:
+        client: Any = locks._client
+        before, go = vars(client), threading.Event()
+        heard: list[str] = []
+        locks.on_event(lambda event: heard.append(event.kind))
+        client.runtime.aside(lambda: go.wait(60))
+        client.emit_event(Event("lost", "x", "memory"), aside=True)
+        client.__dict__ = {**before, "_not_emitted": deque()}
+        go.set()
+        emitted(client)
+    assert heard == ["lost"]
+    assert not failed
+    assert not before["_not_emitted"]
+
+
+def emitted(client: Any) -> None:
+    """Wait until the events that wait for their turn have been emitted."""
+    ended = threading.Event()
+    client.runtime.aside(ended.set)
+    assert ended.wait(60)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -237,14 +238,15 @@ class Client:
 
     def emit_event(self, event: Event, *, aside: bool = False) -> None:
         """Emit it here and now, unless an earlier event is still to be emitted: order is kept."""
-        if aside or self._not_emitted or self.on_errands:
-            self._not_emitted.append(event)
-            self.runtime.aside(self._emit_next)
+        not_emitted = self._not_emitted
+        if aside or not_emitted or self.on_errands:
+            not_emitted.append(event)
+            self.runtime.aside(partial(self._emit_next, not_emitted))
         else:
             self.events.emit(event)
 
-    def _emit_next(self) -> None:
-        not_emitted = self._not_emitted  # fakes of a test may take our place meanwhile
+    def _emit_next(self, not_emitted: deque[Event]) -> None:
+        """From the queue that it was put into: fakes of a test may take our place meanwhile."""
         try:
             self.events.emit(not_emitted[0])
         finally:

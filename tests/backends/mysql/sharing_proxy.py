@@ -85,9 +85,14 @@ def connect(database: Database) -> Recorded:
 
 
 def serve(client: socket.socket, database: Database) -> None:
-    servers = [connect(database) for _ in range(2)]
-    turns = itertools.cycle(servers)
-    with client, closing(servers[0]), closing(servers[1]), suppress(OSError, EOFError):
+    gone = OSError, EOFError, pymysql.MySQLError  # the client, or with its test the database
+    with (
+        client,
+        suppress(*gone),
+        closing(connect(database)) as one,
+        closing(connect(database)) as two,
+    ):
+        turns = itertools.cycle([one, two])
         greet(client)
         chosen = next(turns)
         while True:
