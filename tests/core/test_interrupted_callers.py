@@ -90,7 +90,7 @@ def interrupted(
                 yield locks, caller.result, shot.where
             caller.end()
         if not shot.where:
-            assert moment > 4, "it was hardly ever hit"
+            assert moment > 2, "it was hardly ever hit"  # CPython 3.13 looks least often
             return
 
 
@@ -252,6 +252,8 @@ def test_a_lock_that_was_broken_is_not_free_without_a_word() -> None:
 
     def act(locks: locknut.Locks) -> Callable[[], object]:
         leases[:] = [locks.lock("x").acquire()]  # without a ttl, so nobody asks for it again
+        # Its thread runs already: Python lists one for good whose start is interrupted.
+        locks._client.keeper.ring()
         return lambda: locks.force_release("x")
 
     for locks, _, where in interrupted(Store.break_hold, act):

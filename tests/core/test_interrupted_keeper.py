@@ -101,7 +101,8 @@ class Day:
 
 
 def keepers() -> list[threading.Thread]:
-    return [each for each in threading.enumerate() if each.name == KEEPER]
+    """Those that run: Python lists a thread for good whose start was interrupted."""
+    return [each for each in threading.enumerate() if each.name == KEEPER and each.ident]
 
 
 @pytest.mark.skipif(
@@ -114,16 +115,17 @@ def test_an_exception_at_each_moment_costs_nothing(
     error: type[BaseException], reported: list[type[BaseException]]
 ) -> None:
     until(lambda: not keepers(), "of an earlier test")
-    hits = 0
+    hits = missed = 0
     for moment in count(1):
         day = Day(moment)
         with thread_shots.aimed(Keeper.run, moment, error) as shot:
             day.pass_by()
             day.ensure_nothing_is_lost(shot)
         day.end()
-        if not shot.where:
+        # Once in a while it is aimed at the keeper of the others, which has less to do.
+        hits, missed = (hits + 1, 0) if shot.where else (hits, missed + 1)
+        if missed > 3:
             break
-        hits += 1
     assert hits > 20
     assert set(reported) == {error}
     assert len(reported) > hits / 2
