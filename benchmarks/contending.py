@@ -21,6 +21,7 @@ from benchmarks.kinds import Kind
 Shape = Literal["processes", "threads", "tasks"]
 START, BEGUN, LAST, INSIDE, BROKEN, SERVED, COMING = range(7)
 """Places on the board; from the last one on, who is ready, and then who has come."""
+DOUBLINGS = 8
 
 
 class Turns(NamedTuple):
@@ -81,6 +82,19 @@ def contend(
     if board[BROKEN]:
         raise AssertionError("two were inside at once")
     return _slice(turns, seconds)
+
+
+def until_handed_over(take: Callable[[float], Slice], seconds: float) -> Slice:
+    """A slice in which the lock changed hands; each next one is twice as long.
+
+    A bare lock has no order: on a busy machine one process may keep it for a whole short slice, and
+    no rate is a multiple of none.
+    """
+    for doublings in range(DOUBLINGS):
+        found = take(seconds * 2**doublings)
+        if found.changes:
+            return found
+    raise AssertionError(f"one process kept the lock for {seconds * 2**doublings:g} s")
 
 
 def _slice(turns: list[list[Turns]], seconds: float) -> Slice:

@@ -6,10 +6,11 @@ Beside the bare kernel lock, which has no order: whoever runs takes it.
 from __future__ import annotations
 
 import tempfile
+from functools import partial
 
 from benchmarks import measuring
 from benchmarks.charts import Chart
-from benchmarks.contending import Slice, contend
+from benchmarks.contending import Slice, contend, until_handed_over
 from benchmarks.file_locks import ASYNCIO_FAIR, BARE, BLOCKING, FAIR, KINDS, PEERS
 from benchmarks.kinds import Field
 from benchmarks.plan import Plan
@@ -71,7 +72,9 @@ def _race(field: Field, size: int, plan: Plan) -> dict[str, list[Slice]]:
     seconds = plan.seconds(SECONDS)
     with tempfile.TemporaryDirectory() as folder:
         return field.race(
-            lambda name: contend(field[name], folder, "processes", size, seconds),
+            lambda name: until_handed_over(
+                partial(contend, field[name], folder, "processes", size), seconds
+            ),
             plan.few(7),
             plan.seed,
         )

@@ -260,7 +260,7 @@ class TestWholeRuns:
 
     @pytest.mark.memcached
     def test_memcached(self, memcached_server: MemcachedServer) -> None:
-        _whole(memcached_server.url, most_undeclared=60)
+        _whole(memcached_server.url, most_undeclared=70)
 
     @pytest.mark.etcd
     def test_etcd(self, etcd_server: EtcdServer) -> None:

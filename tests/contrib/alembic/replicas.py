@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,6 +41,11 @@ def ends(started: subprocess.Popen[str], code: int = 0) -> str:
 
 def until_waiters(locks: locknut.Locks, count: int) -> None:
     until(lambda: len(locks.info("migrate").waiters) >= count, f"{count} wait", HANGS)
+
+
+def until_told(told: Callable[[], list[str]]) -> None:
+    """Until a line was written: a file is there a moment before its first line."""
+    until(lambda: bool(told()), "the first has begun", HANGS)
 
 
 def until_exists(file: Path) -> None:

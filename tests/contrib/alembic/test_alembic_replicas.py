@@ -11,7 +11,7 @@ import pytest
 
 import locknut
 from tests.contrib.alembic.projects import Project
-from tests.contrib.alembic.replicas import ends, replica, until_exists, until_waiters
+from tests.contrib.alembic.replicas import ends, replica, until_exists, until_told, until_waiters
 from tests.guards.sql_databases import KINDS
 from tests.servers.databases import Database
 
@@ -52,7 +52,7 @@ def test_one_of_several_migrates(database: str, locks_url: str, tmp_path: Path) 
     with locknut.connect(locks_url) as locks, ExitStack() as stack:
         pods = [stack.enter_context(replica(tmp_path, locks_url, *UPGRADE)) for _ in range(3)]
         until_waiters(locks, 2)
-        until_exists(tmp_path / "told")
+        until_told(lambda: project.told)
         assert project.told == ["began first"]
         (tmp_path / "stop").unlink()
         for pod in pods:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import locknut
-from tests.contrib.alembic.replicas import ends, replica, until_exists, until_waiters
+from tests.contrib.alembic.replicas import ends, replica, until_exists, until_told, until_waiters
 from tests.contrib.django.sites import MIGRATE, Site, database_settings
 from tests.servers.databases import Database
 
@@ -64,7 +64,7 @@ def _one_migrates(database: Any, url: str, tmp_path: Path) -> None:
     with locknut.connect(url) as locks, ExitStack() as stack:
         pods = [stack.enter_context(replica(tmp_path, "", *MIGRATE)) for _ in range(3)]
         until_waiters(locks, 2)
-        until_exists(tmp_path / "told")
+        until_told(lambda: site.told)
         assert site.told == ["began first"]
         (tmp_path / "stop").unlink()
         for pod in pods:
