@@ -23,6 +23,8 @@ from locknut.drivers.etcd.sync import BlockingLink
 from locknut.runtimes.threads import run
 
 TTL = 30
+AN_HOUR = 3600
+"""The lease of the bare keys: nobody renews it while a workload runs."""
 
 
 def ours(url: str) -> Opened:
@@ -38,7 +40,7 @@ def ours_asyncio(url: str) -> Opened:
 def bare(url: str) -> Opened:
     settings = Settings((_address(url),))
     link = BlockingLink(settings, Members(settings))
-    lease = run(link.grant(TTL)).id
+    lease = run(link.grant(AN_HOUR)).id
 
     def opened(name: str) -> Pair:
         key = f"bare/{name}/{lease:x}".encode()
@@ -89,7 +91,7 @@ def _address(url: str) -> tuple[str, int]:
     return place.hostname, place.port
 
 
-BARE = "two bare transactions"
+BARE = "bare transactions"
 BLOCKING = "locknut"
 ASYNCIO = "locknut.aio"
 ETCD3GW = "etcd3gw"

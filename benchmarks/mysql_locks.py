@@ -104,8 +104,8 @@ def _connected(url: str) -> Any:
 
 
 BARE = "bare statements"
-NAMED = "GET_LOCK"
-NAMED_NUMBERED = "GET_LOCK, and two commits"
+NAMED = "bare GET_LOCK"
+NAMED_NUMBERED = "bare GET_LOCK, two commits"
 BLOCKING = "locknut"
 ASYNCIO = "locknut.aio"
 BY_SESSION = "locknut, by session"

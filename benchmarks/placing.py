@@ -14,10 +14,13 @@ def one_core() -> int | None:
     return max(os.sched_getaffinity(0))
 
 
-def keep_on(core: int | None, pid: int) -> None:
-    """This process, and what it will start, on that core alone."""
-    if core is not None:
-        os.sched_setaffinity(pid, {core})
+def keep_on(core: int | None, *pids: int) -> None:
+    """These processes, with all their threads and what they will start, on that core alone."""
+    if core is None:
+        return
+    for pid in pids:
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), {core})
 
 
 def cpu_of(pids: Iterable[int]) -> float:

@@ -114,9 +114,9 @@ def _pair(lock: Any) -> Pair:
     return Pair(lock.acquire, lock.release)
 
 
-BARE = "two bare statements"
-ADVISORY = "advisory locks"
-ADVISORY_NUMBERED = "advisory locks, and two commits"
+BARE = "bare statements"
+ADVISORY = "bare advisory locks"
+ADVISORY_NUMBERED = "bare advisory locks, two commits"
 BLOCKING = "locknut"
 ASYNCIO = "locknut.aio"
 BY_SESSION = "locknut, by session"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from benchmarks import measuring, pairing
+from benchmarks import measuring, pairing, placing
 from benchmarks.kinds import Field, Kind
 from benchmarks.plan import Plan
 from benchmarks.postgresql_locks import ASYNCIO_BY_SESSION, BLOCKING, BY_SESSION, TOOZ
@@ -45,7 +45,9 @@ def race(
         with server(waits_for_disk=waits) as running, running.database() as database:
             field = Field(kinds, (*bare, BY_SESSION, ASYNCIO_BY_SESSION, BLOCKING, *peers))
             engine = "postgresql" if running.scheme == "postgresql" else "mysql"
-            found = pairing.race(field, engine, database.url, plan=plan, seconds=SECONDS)
+            core = placing.one_core()
+            placing.keep_on(core, running.pid)
+            found = pairing.race(field, engine, database.url, plan=plan, seconds=SECONDS, core=core)
         wall, cpu = pairing.column(found, "wall"), pairing.column(found, "cpu")
         alone, committed = (pairing.of_limit(wall, each) for each in bare)
         commits = "on the disk" if waits else "not waited for"

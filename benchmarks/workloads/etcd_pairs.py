@@ -6,7 +6,9 @@ same one: a write takes longer by a follower than by the leader.
 
 from __future__ import annotations
 
-from benchmarks import measuring, pairing
+from collections.abc import Sequence
+
+from benchmarks import measuring, pairing, placing
 from benchmarks.charts import Chart
 from benchmarks.etcd_locks import ASYNCIO, BARE, BLOCKING, ETCD3, ETCD3GW, KINDS, TOOZ
 from benchmarks.kinds import Field
@@ -26,16 +28,19 @@ def measure(plan: Plan) -> Table:
         ("", "members", "us per pair", "best quarter", "of bare", "us of client CPU", "pairs/s"),
     )
     with EtcdServer(waits_for_disk=True) as server:
-        _race("one", server.url, table, plan)
+        _race("one", [server], server, table, plan)
     with EtcdCluster(waits_for_disk=True) as cluster:
-        _race("three, by the leader", cluster.leader.url, table, plan)
-        _race("three, by a follower", cluster.followers[0].url, table, plan)
+        _race("three, by the leader", cluster.servers, cluster.leader, table, plan)
+        _race("three, by a follower", cluster.servers, cluster.followers[0], table, plan)
     return table
 
 
-def _race(members: str, url: str, table: Table, plan: Plan) -> None:
-    field = Field(KINDS, NAMES)
-    found = pairing.race(field, "etcd", url, plan=plan, seconds=SECONDS)
+def _race(
+    members: str, servers: Sequence[EtcdServer], asked: EtcdServer, table: Table, plan: Plan
+) -> None:
+    field, core = Field(KINDS, NAMES), placing.one_core()
+    placing.keep_on(core, *(server.pid for server in servers))
+    found = pairing.race(field, "etcd", asked.url, plan=plan, seconds=SECONDS, core=core)
     wall, cpu = pairing.column(found, "wall"), pairing.column(found, "cpu")
     of_bare = pairing.of_limit(wall, BARE)
     for name in field:
@@ -49,7 +54,7 @@ def _race(members: str, url: str, table: Table, plan: Plan) -> None:
         Chart(
             f"{members.replace(',', '').replace(' ', '-')}",
             f"Uncontended acquire and release on etcd, members: {members}",
-            f"speed as a part of {BARE}'s (longer is better)",
+            f"speed as a part of the {BARE}' (longer is better)",
             of_bare,
         )
     )

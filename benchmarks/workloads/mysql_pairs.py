@@ -6,7 +6,7 @@ it shows what the disk costs.
 
 from __future__ import annotations
 
-from benchmarks import measuring, pairing
+from benchmarks import measuring, pairing, placing
 from benchmarks.charts import Chart
 from benchmarks.kinds import Field
 from benchmarks.mysql_locks import ASYNCIO, BARE, BLOCKING, KINDS, NAMED, TOOZ
@@ -27,13 +27,14 @@ def measure(plan: Plan) -> Table:
     )
     for kind in (MariaServer, MySqlServer):
         with kind(waits_for_disk=True) as server, server.database() as database:
-            _race(kind.scheme, database.url, table, plan)
+            _race(server, database.url, table, plan)
     return table
 
 
-def _race(scheme: str, url: str, table: Table, plan: Plan) -> None:
-    field = Field(KINDS, NAMES)
-    found = pairing.race(field, "mysql", url, plan=plan, seconds=SECONDS)
+def _race(server: MariaServer | MySqlServer, url: str, table: Table, plan: Plan) -> None:
+    field, core, scheme = Field(KINDS, NAMES), placing.one_core(), server.scheme
+    placing.keep_on(core, server.pid)
+    found = pairing.race(field, "mysql", url, plan=plan, seconds=SECONDS, core=core)
     wall, cpu = pairing.column(found, "wall"), pairing.column(found, "cpu")
     of_bare = pairing.of_limit(wall, BARE)
     for name in field:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from benchmarks import measuring, pairing
+from benchmarks import measuring, pairing, placing
 from benchmarks.charts import Chart
 from benchmarks.kinds import Field
 from benchmarks.plan import Plan
@@ -24,10 +24,11 @@ def measure(plan: Plan) -> Table:
         "postgresql.pairs: uncontended acquire and release",
         ("", "us per pair", "best quarter", "of bare", "us of client CPU", "pairs/s"),
     )
-    field = Field(KINDS, NAMES)
+    field, core = Field(KINDS, NAMES), placing.one_core()
     with PostgresServer(waits_for_disk=True) as server:
         url = server.database().url
-        found = pairing.race(field, "postgresql", url, plan=plan, seconds=SECONDS)
+        placing.keep_on(core, server.pid)
+        found = pairing.race(field, "postgresql", url, plan=plan, seconds=SECONDS, core=core)
     wall, cpu = pairing.column(found, "wall"), pairing.column(found, "cpu")
     of_bare = pairing.of_limit(wall, BARE)
     for name in field:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 
-from benchmarks import measuring, pairing
+from benchmarks import measuring, pairing, placing
 from benchmarks.charts import Chart
 from benchmarks.kinds import Field
 from benchmarks.plan import Plan
@@ -24,9 +24,9 @@ def measure(plan: Plan) -> Table:
         "sqlite.pairs: one uncontended acquire and release",
         ("", "us per pair", "best quarter", "of bare", "us of CPU", "pairs/s"),
     )
-    field = Field(KINDS, (BARE, BLOCKING, ASYNCIO))
+    field, core = Field(KINDS, (BARE, BLOCKING, ASYNCIO)), placing.one_core()
     with tempfile.TemporaryDirectory() as folder:
-        found = pairing.race(field, "sqlite", folder, plan=plan, seconds=SECONDS)
+        found = pairing.race(field, "sqlite", folder, plan=plan, seconds=SECONDS, core=core)
     wall, cpu = pairing.column(found, "wall"), pairing.column(found, "cpu")
     of_bare = pairing.of_limit(wall, BARE)
     for name in field:
