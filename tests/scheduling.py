@@ -3,7 +3,8 @@
 Most tests wait for something, so several files run at once. A file stays on one worker, which then
 starts each server once. What takes longest has to begin first, or a run ends with one worker at
 work and all the others idle. The conformance suites of an engine do not need each other, nor do
-the two colours of each: all of them may run on different workers.
+the two colours of each: all of them may run on different workers. Crowds of processes do, in a way:
+they need the whole machine, so one worker has them all.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ SECONDS = {
     "tests/forks/test_children.py": 65,
     "tests/conformance/test_zookeeper.py": 60,
     "tests/backends/sql/session/test_process_ends.py": 60,
+    "tests/backends/sql/both_modes/test_sick_servers.py": 55,
+    "tests/backends/sql/both_modes/test_resolving.py": 55,
     "tests/backends/zookeeper/test_hanging.py": 55,
     "tests/contrib/django/test_django_replicas.py": 50,
     "tests/contrib/alembic/test_alembic_replicas.py": 50,
@@ -75,6 +78,8 @@ SECONDS = {
     "tests/backends/redlock/test_set_clocks.py": 25,
     "tests/backends/mysql/test_troubles.py": 25,
     "tests/backends/mysql/test_bells.py": 25,
+    "tests/backends/sql/both_modes/test_refusing_servers.py": 25,
+    "tests/backends/sql/both_modes/test_owed_after_outages.py": 25,
     "tests/backends/redis/test_replicas.py": 25,
     "tests/servers/test_sentinel.py": 25,
     "tests/guards/test_sql_while_held.py": 20,
@@ -102,13 +107,34 @@ APART = {
 }
 """Long files whose tests share nothing, and what the longer tests of each take: any worker may run
 any of them."""
+CROWDS = {
+    "tests/backends/mysql/test_crowds.py": "test_100_processes_wait",
+    "tests/backends/postgresql/test_waking.py": (
+        "test_a_hundred_processes_wait_within_the_limit_of_connections"
+    ),
+    "tests/backends/sql/session/test_crowded_servers.py": (
+        "test_two_hundred_clients_wait_and_each_gets_it_once"
+    ),
+    "tests/backends/sql/sqlite/test_faults.py": (
+        "test_two_hundred_processes_wait_and_each_gets_it_once"
+    ),
+    "tests/backends/sql/test_crowded_lines.py": "test_two_hundred_tasks_wait_and_each_gets_it_once",
+}
+"""One test of each of these files has a hundred processes or clients. One worker runs them all, one
+after the other: two of them at a time are more than a machine has time for."""
+CROWDED = 300
+"""What they take together."""
 EACH = 0.1
 """What any other test takes, on the average."""
 
 
 def part(nodeid: str) -> str:
-    """What one worker runs in one go: a file, one colour of a conformance suite, or one test."""
+    """What one worker runs in one go: a file, one colour of a conformance suite, one test, or all
+    the crowds.
+    """
     file, _, test = nodeid.partition("::")
+    if CROWDS.get(file) == test.partition("[")[0]:
+        return "crowds"
     if file in APART:
         return f"{file} {test}"
     if not file.startswith("tests/conformance/"):
@@ -124,6 +150,7 @@ def longest_first(items: list[pytest.Item]) -> None:
     for name, count in Counter(part(item.nodeid) for item in items).items():
         file = name.partition(" ")[0]
         seconds[name] = APART[file] if file in APART else SECONDS.get(file, count * EACH)
+    seconds["crowds"] = CROWDED
     items.sort(key=lambda item: (-seconds[part(item.nodeid)], part(item.nodeid)))
 
 

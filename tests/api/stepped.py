@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from types import FrameType
 from typing import Any
 
@@ -101,6 +102,40 @@ SCARCE = {"crowded": crowded}
 """For clients that have two connections."""
 
 
+def once(locks: locknut.Locks) -> None:
+    with locks.once(f"x{next(_started)}", per="24h"):
+        pass
+
+
+def retried(locks: locknut.Locks) -> None:
+    with locks.once(f"x{next(_started)}", per="24h", retry=True):
+        pass
+
+
+def two_steps_once(locks: locknut.Locks) -> None:
+    run = locks.once(f"x{next(_started)}", per="24h", retry=True)
+    run.acquire()
+    run.release(done=False)
+
+
+def led(locks: locknut.Locks) -> None:
+    for _ in locks.election("x").terms():
+        break
+
+
+def led_with(locks: locknut.Locks) -> None:
+    for term in locks.election("x").terms():
+        with term:
+            break
+
+
+_started = count()
+"""A slot is run once, so each run has a name of its own."""
+USES: dict[str, Callable[[locknut.Locks], None]] = {
+    each.__name__: each for each in (once, retried, two_steps_once, led, led_with)
+}
+
+
 def left_by(locks: locknut.Locks, patience: float) -> str:
     """What is left, once the keeper has cleared up behind the interrupted."""
     client = locks._client
@@ -134,7 +169,7 @@ def _left(locks: locknut.Locks) -> str:
     client = locks._client
     if client.holds or client.lines:
         return f"holds {list(client.holds.values())} lines {list(client.lines)}"
-    listed = locks.list()
+    listed = [info for info in locks.list() if "@" not in info.name]  # a slot stays taken
     return f"listed {listed}" if listed else ""
 
 

@@ -143,7 +143,7 @@ def survey(url: str, work: Work, at: int, locks: locknut.Locks) -> list[int]:
 
 
 def main(url: str, kind: str, every: int) -> None:
-    work = (stepped.KINDS | stepped.SCARCE)[kind]
+    work = (stepped.KINDS | stepped.SCARCE | stepped.USES)[kind]
     sys.unraisablehook = lambda _: None  # Python drops what is raised in a destructor
     at = tried = moments = excused = 0
     begun = time.monotonic()

@@ -10,6 +10,7 @@ import pytest
 
 import locknut
 from locknut import aio
+from locknut.core import pacing
 
 
 @pytest.mark.parametrize("options", [{}, {"ttl": 30}, {"fair": True}])
@@ -105,3 +106,26 @@ def test_an_engine_that_hangs_up_because_it_was_closed_is_no_outage(
     locks.close()
     asker.join(30)
     assert told == [locknut.ConfigurationError]
+
+
+def test_what_the_engine_did_not_confirm_is_told_so(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was told as released: then the keeper tried once more, and the ttl was to free it."""
+    locks = locknut.connect(url)
+    backend: Any = locks._client.backend
+    real, told = backend.release, {}
+    locks.on_event(lambda event: told.update({event.name: event.reason}))
+    for name in ("answered", "unanswered"):
+        assert locks.lock(name).acquire()
+
+    async def release(claim: Any, **how: Any) -> Any:
+        if claim.key.endswith(":unanswered"):
+            raise locknut.BackendUnavailable("no answer", backend="memory")
+        return await real(claim, **how)
+
+    monkeypatch.setattr(backend, "batches", False)
+    monkeypatch.setattr(backend, "release", release)
+    monkeypatch.setattr(pacing, "RELEASE_PATIENCE", 0.1)
+    locks.close()
+    assert told == {"answered": "closed", "unanswered": "closed, not confirmed by the engine yet"}

@@ -206,3 +206,44 @@ def emitted(client: Any) -> None:
     ended = threading.Event()
     client.runtime.aside(ended.set)
     assert ended.wait(60)
+
+
+def test_an_event_that_was_lost_with_its_loop_comes_before_the_next() -> None:
+    """It stayed at the head of the queue, so that every later event was told one too late."""
+    heard: list[str] = []
+
+    async def begin() -> aio.Locks:
+        locks = aio.connect("memory:lost-with-its-loop")
+        locks.on_event(lambda event: heard.append(event.name))
+        await locks.ping()  # from now on it belongs to this loop
+        return locks
+
+    loop = asyncio.new_event_loop()
+    client: Any = loop.run_until_complete(begin())._client
+    client.emit_event(Event("lost", "first", "memory"), aside=True)  # the loop never comes to it
+    loop.close()
+    for name in ("second", "third"):
+        client.emit_event(Event("lost", name, "memory"), aside=True)
+    emitted(client)
+    assert heard == ["first", "second", "third"]
+    assert not client._not_emitted
+
+
+def test_what_comes_while_the_loop_closes_is_told_on_a_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heard: list[str] = []
+
+    async def begin() -> aio.Locks:
+        locks = aio.connect("memory:while-it-closes")
+        locks.on_event(lambda event: heard.append(event.name))
+        await locks.ping()
+        return locks
+
+    loop = asyncio.new_event_loop()
+    client: Any = loop.run_until_complete(begin())._client
+    loop.close()
+    monkeypatch.setattr(loop, "is_closed", lambda: False)  # as a moment ago
+    client.emit_event(Event("lost", "x", "memory"), aside=True)
+    emitted(client)
+    assert heard == ["x"]

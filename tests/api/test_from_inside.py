@@ -22,6 +22,7 @@ import locknut
 from locknut import aio
 from locknut.runtimes.threads import Guard
 from tests.api.crowd import PATIENCE, Started, in_thread
+from tests.servers.redis import RedisServer
 
 ROUNDS = 1.5
 """Seconds that the races are given; whoever hangs does it well before, most of the time."""
@@ -101,7 +102,7 @@ def test_one_of_several_entries(locks: locknut.Locks, visited: Visited) -> None:
         visited.visitor = lock.release
         with locks.lock("b"):
             pass
-        locks._client.later(lambda: _tell(done))
+        locks._client.later(lambda _: _tell(done))
         assert done.wait(PATIENCE)
         assert lease.held
         assert lease._count == 1
@@ -282,6 +283,40 @@ def test_on_a_loop_a_thread_s_lease_is_released(url: str) -> None:
                     pass
                 async with locks.lock("a", timeout=PATIENCE):
                     pass
+
+    asyncio.run(main())
+
+
+@pytest.mark.redis
+def test_on_a_loop_a_write_that_ends_with_a_read_inside(redis_server: RedisServer) -> None:
+    """As an eager task of a finalizer does it: the keeper cannot use the loop's connections."""
+
+    async def main() -> None:
+        asked_on: set[int] = set()
+        url = f"{redis_server.url}?namespace=inside"
+        async with aio.connect(url) as locks, aio.connect(url) as others:
+            client = locks._client
+            write = await locks.rwlock("a").write().acquire()
+            read = await locks.rwlock("a").read().acquire()
+            assert write is not None
+            assert read is not None
+            backend: Any = client.backend
+            real = backend.downgrade
+
+            async def downgrade(claim: Any) -> bool:
+                asked_on.add(threading.get_ident())
+                return bool(await real(claim))
+
+            backend.downgrade = downgrade
+            with client.guard, pytest.raises(StopIteration):
+                write.release().send(None)
+            another = await others.rwlock("a").read().acquire(timeout=PATIENCE)
+            assert another is not None
+            assert read.held
+            assert asked_on <= {threading.get_ident()}
+            await another.release()
+            await read.release()
+            assert await others.lock("a").acquire(timeout=PATIENCE)
 
     asyncio.run(main())
 

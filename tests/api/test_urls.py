@@ -71,7 +71,7 @@ def test_what_is_refused(scheme: str, hosts: str, named: str) -> None:
     assert "s3cret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("scheme", ["redis", "mysql", *SEVERAL])
+@pytest.mark.parametrize("scheme", ["redis", "mysql", "memcached", "etcd", *SEVERAL])
 @pytest.mark.parametrize(
     "host", ["a..b", ".a", "a" * 64, "\N{LATIN SMALL LETTER U WITH DIAERESIS}..b"]
 )

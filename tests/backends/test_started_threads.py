@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import locknut
 from locknut.backends.redlock.background_dial import BackgroundDial
 from locknut.backends.redlock.nodes import Node
 from locknut.backends.zookeeper.session import Session
 from locknut.backends.zookeeper.settings import from_url
+from locknut.cli import run_lock
 from locknut.drivers.etcd.key_watcher import Watcher
 from locknut.drivers.etcd.members import Members
 from locknut.drivers.etcd.settings import read
 from locknut.drivers.redis import settings
 from locknut.drivers.redis.endpoints import FixedEndpoint
+from locknut.observer.place_observer import PlaceObserver
 from locknut.runtimes import cpython
 from locknut.runtimes.clock import now
 from locknut.urls import parse
@@ -69,8 +73,33 @@ def watcher() -> Callable[[], object]:
     return lambda: running.fileno() < 0
 
 
+def observer() -> Callable[[], object]:
+    made: Any = PlaceObserver(locknut.connect("memory:started-observer"))
+    made.start()
+    thread = made._thread
+    made._closed = True  # as `close` does, which waits for its end
+    made._bell.set()
+    return lambda: thread.ident is not None and not thread.is_alive()
+
+
+def watch_of_leaders() -> Callable[[], object]:
+    told: list[object] = []
+    stop = locknut.connect("memory:started-watch").election("x").on_change(told.append)
+    return lambda: told and not stop()
+
+
+def message_about_a_wait() -> Callable[[], object]:
+    said: Any = SimpleNamespace(verbose=False, chatty=True)
+    nobody: Any = None
+    with run_lock._told_soon(nobody, nobody, said):
+        pass
+    return lambda: True
+
+
 @pytest.mark.usefixtures("no_wait")
-@pytest.mark.parametrize("starts", [dial, session, watcher])
+@pytest.mark.parametrize(
+    "starts", [dial, session, watcher, observer, watch_of_leaders, message_about_a_wait]
+)
 def test_nobody_waits_for_it(starts: Callable[[], Callable[[], object]]) -> None:
     ended = starts()
     until(ended, "the thread has done its work")

@@ -9,6 +9,11 @@ import sys
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
 
+import pytest
+
+from locknut.cli import lead as lead_verb
+from locknut.cli.run import Run
+from locknut.errors import BackendUnavailable
 from tests.cli.harness import DEADLINE, Running, Shell, until
 
 WORK = ("--", "sh", "-c", 'echo "leads $LOCKNUT_FENCE"; read line; exit ${line:-0}')
@@ -105,3 +110,23 @@ def test_a_signal_ends_the_standing_by(shell: Shell) -> None:
     second.send(signal.SIGTERM)
     assert second.finish() == (143, "", "")
     assert not waits(shell)
+
+
+def test_a_signal_that_comes_while_the_engine_is_given_up_is_heeded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It stood by again, for ever, because nobody looked: closing takes its time without an
+    engine.
+    """
+    performed: list[Run] = []
+
+    def perform(term: Run) -> int:
+        performed.append(term)
+        assert len(performed) == 1, "it stands by again"
+        with term.signals:
+            signal.raise_signal(signal.SIGTERM)
+        raise BackendUnavailable("no engine")
+
+    monkeypatch.setattr(Run, "perform", perform)
+    url = f"file://{tmp_path}"
+    assert lead_verb.main("lead", ["-u", url, "--restart", "x", "--", "true"]) == 128 + 15

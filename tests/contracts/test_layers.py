@@ -53,13 +53,22 @@ ALLOWED = {
         "locknut.core.values",  # the vocabulary that `locknut` hands on
         "locknut.core.validation",  # "1m30s" reads the same everywhere
         "locknut.runtimes.clock",  # there is one clock
+        "locknut.runtimes.cpython",  # no interrupt becomes another error in a thread's start
         "locknut.testing.trial",  # what `conformance` prints
         "locknut.dashboard",  # what `dash` serves
         "locknut.terminal.top_app",  # what `top` shows
     ),
     # Holders, and the times that they hold, are written the same everywhere.
-    "observer": ("locknut.cli.messages", "locknut.core.families"),
-    "dashboard": ("locknut.cli.messages",),
+    "observer": (
+        "locknut.cli.messages",
+        "locknut.core.families",
+        "locknut.core.wait_circles",  # whether listings that were made anyway show a deadlock
+        "locknut.runtimes.cpython",  # as above
+    ),
+    "dashboard": (
+        "locknut.cli.messages",
+        "locknut.cli.ls",  # what is exported of a lock is what `ls --json` prints
+    ),
     "terminal": ("locknut.cli.messages", "locknut.cli.ls"),
     "contrib": ("locknut.core.validation",),  # as for the command line
     "guards": ("locknut.runtimes.descriptors",),  # no file of ours is ever stdout

@@ -20,6 +20,7 @@ PARTS = {
     *("core", "faces", "runtimes", "guards", "cli", "dashboard", "tasks", "testing", "web"),
     *("barriers", "compat"),
     *("memory", "file", "redis", "lua", "redlock", "zookeeper", "sql", "etcd", "etcd_driver"),
+    "memcached",
 }
 
 

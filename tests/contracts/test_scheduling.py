@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.contracts.sources import ROOT
-from tests.scheduling import APART, SECONDS, longest_first, part
+from tests.scheduling import APART, CROWDS, SECONDS, longest_first, part
 
 
 def items(*nodeids: str) -> list[Any]:
@@ -32,6 +32,21 @@ def test_a_file_is_one_part_and_a_conformance_suite_is_two() -> None:
 def test_tests_that_share_nothing_are_parts_of_their_own() -> None:
     for file in APART:
         assert part(f"{file}::test_1[a b]") != part(f"{file}::test_1[a c]")
+
+
+def test_all_crowds_are_one_part_whatever_file_they_are_in() -> None:
+    """Two of them met on a machine of two cores, and each failed for want of time."""
+    crowds = [f"{file}::{test}[{kind}]" for file, test in CROWDS.items() for kind in ("a", "b")]
+    assert len({part(crowd) for crowd in crowds}) == 1
+    file = next(iter(CROWDS))
+    assert part(f"{file}::test_another") == file
+    given = items(*(f"{file}::test_{number}" for number in range(99)), *crowds)
+    longest_first(given)
+    assert sorted(item.nodeid for item in given[: len(crowds)]) == sorted(crowds)
+
+
+def test_every_crowd_that_is_named_exists() -> None:
+    assert all(f"def {test}(" in (ROOT / file).read_text() for file, test in CROWDS.items())
 
 
 def test_the_longest_begin_first() -> None:

@@ -57,3 +57,6 @@ def test_one_that_is_silent_leaves_time_to_the_next(silent: socket.socket, named
         named(silent, server)
         with sockets.connected(("node.example", 1), 2.0) as made:
             assert made.getpeername() == server.getsockname()
+            left = made.gettimeout()
+    assert left is not None
+    assert left < 1.1, "a TLS handshake gets what is left, and not all of it again"

@@ -177,7 +177,7 @@ def nothing_is_to_be_done(locks: locknut.Locks) -> None:
     """Wait until the keeper has done what it was asked for before."""
     done = threading.Event()
 
-    async def errand() -> None:
+    async def errand(_: object) -> None:
         locks._client.keeper._abandoned.append((NOBODYS, -1))  # the last one of its queue
         done.set()
 

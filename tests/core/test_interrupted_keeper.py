@@ -137,7 +137,7 @@ def test_an_errand_that_was_broken_off_is_done_again(
     with locknut.Locks(MemoryEngine("errands")) as locks:
         begun: list[int] = []
 
-        async def errand() -> None:
+        async def errand(_: object) -> None:
             begun.append(len(begun))
             if begun == [0]:
                 raise Strange

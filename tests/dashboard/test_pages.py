@@ -144,7 +144,7 @@ def test_backends_say_what_they_can_promise_and_what_the_doctor_found(
 ) -> None:
     client = visit()
     (observer,) = client.dashboard.places.all.values()
-    observer.checkup = [Concern(Weight.WARNING, "eviction", "keys may be evicted")]
+    observer.doctor.findings = [Concern(Weight.WARNING, "eviction", "keys may be evicted")]
     said = text_of(client.get("/backends").text)
     assert all(each.value in said for each in locks.capabilities)
     assert "keys may be evicted" in said

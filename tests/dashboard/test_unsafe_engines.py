@@ -8,7 +8,7 @@ import pytest
 
 import locknut
 from locknut import redlock
-from locknut.observer import place_observer
+from locknut.observer import examiner
 from tests.dashboard.conftest import Visit
 from tests.dashboard.test_pages import text_of
 from tests.dashboard.visitors import Visitor
@@ -19,7 +19,7 @@ from tests.servers.redlock import RedlockNodes
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(place_observer, "EXAMINE_EVERY", 0.05)
+    monkeypatch.setattr(examiner, "EVERY", 0.05)
 
 
 def says(client: Visitor, *words: str) -> Callable[[], bool]:
@@ -33,7 +33,7 @@ def test_a_server_that_evicts_keys_is_named_until_it_does_not(visit: Visit) -> N
         client = visit(locks)
         (observer,) = client.dashboard.places.all.values()
         calm = says(client, "Nothing needs attention")
-        until(lambda: calm() and observer.checkup, "the doctor was asked")
+        until(lambda: calm() and observer.doctor.findings, "the doctor was asked")
         assert calm(), "what could be better is on its own page"
         server.ask("CONFIG", "SET", "maxmemory", "1gb")
         server.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")

@@ -21,6 +21,7 @@ from tests.servers.mysql import MariaServer, MySqlServer
 from tests.servers.postgresql import PostgresServer
 from tests.servers.sql import SqlServer
 from tests.simulation.checker import Assumptions
+from tests.simulation.checker.history import Kind
 
 pytestmark = pytest.mark.faults
 TTL = 3.0
@@ -38,9 +39,10 @@ DATABASES = [pytest.param(each, marks=getattr(pytest.mark, each)) for each in SE
 class SqlVictims(Victims):
     """The workers, and their server."""
 
-    def __init__(self, server: SqlServer, url: str, folder: Path, seed: int):
+    def __init__(self, server: SqlServer, url: str, folder: Path, seed: int, mode: str):
         super().__init__(url, folder, seed, str(TTL))
         self._server = server
+        self._by_session = mode == "session"
         self._restarts_at = time.monotonic() + REST / 2
 
     def disturb(self) -> None:
@@ -52,7 +54,14 @@ class SqlVictims(Victims):
             super().disturb()
             return
         self.deeds[deed] += 1
+        self._tell_of_sessions()
         getattr(self, f"_{deed}")()
+        self._tell_of_sessions()  # what was taken meanwhile may have gone, too
+
+    def _tell_of_sessions(self) -> None:
+        """In session mode a hold may end with its session, before its time; exclusion may not."""
+        if self._by_session:
+            self.tell("", Kind.FORGOT)
 
     def _kill_server(self) -> None:
         self._server.restart(keep_data=True)
@@ -103,7 +112,7 @@ def test_a_server_that_is_disturbed(scheme: str, mode: str, tmp_path: Path) -> N
     with SERVERS[scheme]() as server:
         url = f"{server.database().url}?mode={mode}"
         seed = _seed()
-        victims = SqlVictims(server, url, _folder(tmp_path), seed)
+        victims = SqlVictims(server, url, _folder(tmp_path), seed, mode)
         assert victims.suffer(max(SECONDS, 2 * REST)) == [0] * WORKERS
         assert victims.deeds["kill_server"] + victims.deeds["shut_down"] > 0
         _judge(victims, seed)
@@ -140,4 +149,4 @@ def _judge(victims: Victims, seed: int) -> None:
         while left := locks.list():
             assert time.monotonic() < give_up, f"ghosts: {left}"
             time.sleep(0.05)
-    judge(victims, seed, Assumptions())
+    judge(victims, seed, Assumptions(holds_void_after=frozenset({Kind.BROKEN, Kind.FORGOT})))

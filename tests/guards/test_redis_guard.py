@@ -11,7 +11,7 @@ import redis
 
 import locknut
 from locknut.errors import ConfigurationError, NotHeld, StaleFence
-from locknut.guards.redis import RedisGuard, aio
+from locknut.guards.redis import RedisGuard, aio, steps
 from locknut.guards.redis.steps import record_of
 from tests.servers.redis import RedisServer
 
@@ -197,3 +197,9 @@ def test_the_record_is_in_the_slot_of_its_key(key: str, record: str) -> None:
 def test_keys_without_a_place_for_the_record_are_refused(key: Any) -> None:
     with pytest.raises(ConfigurationError, match="key="):
         RedisGuard(None, key)  # type: ignore[arg-type]
+
+
+def test_scripts_with_values_in_their_text_do_not_pile_up() -> None:
+    for value in range(500):
+        steps.own("x", 1, f"return {value}", (), ())
+    assert steps._own.cache_info().currsize <= steps._OWN

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 
 import locknut
 from tests.servers.processes import until
@@ -30,3 +31,31 @@ class Waiters(ExitStack):
         thread.start()
         self.callback(thread.join)
         until(lambda: locks.info(name).waiters, "the waiter is in the line")
+
+
+@contextmanager
+def deadlock_through(one: locknut.Locks, other: locknut.Locks) -> Iterator[None]:
+    """Two threads, and two places: each holds "x" in one of them and waits for it in the other."""
+    both = threading.Barrier(2)
+
+    def nest(outer: str, inner: str, label: str) -> None:
+        with (
+            suppress(locknut.LeaseLost),
+            locknut.connect(outer, label=label) as first,
+            locknut.connect(inner, label=label) as second,
+            first.lock("x"),
+        ):
+            both.wait(60)
+            second.lock("x").acquire(timeout=120)
+
+    orders = (one.place, other.place, "bank-1"), (other.place, one.place, "bank-2")
+    threads = [threading.Thread(target=nest, args=each) for each in orders]
+    for each in threads:
+        each.start()
+    try:
+        until(lambda: one.info("x").waiters and other.info("x").waiters, "each waits for the other")
+        yield
+    finally:
+        one.force_release("x")
+        for each in threads:
+            each.join()

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import locknut
 from locknut import HistoryEntry
 from locknut.core import recording
-from locknut.observer import summaries
-from locknut.observer.news import KNOWN, NewsReader
+from locknut.observer import news, summaries
+from locknut.observer.news import KNOWN, LATE, NewsReader
 from locknut.observer.place_observer import PlaceObserver
 from locknut.observer.seams import Seams
 from locknut.observer.sightings import Ending
@@ -71,7 +73,8 @@ def test_a_break_by_somebody_else_is_no_release(
     observer.look()
     observer.look()
     (over,) = observer.endings()
-    assert (over.name, over.ending, over.note) == ("report", Ending.BROKEN, "stuck since four")
+    assert (over.name, over.ending) == ("report", Ending.BROKEN)
+    assert "stuck since four" in over.note  # as either of the two wrote it
     assert over.holder.fence == lease.fence
     assert [each.kind for each in observer.concerns()] == ["broken"]
     assert "released" not in kinds(observer)
@@ -101,7 +104,8 @@ def test_a_hold_that_no_listing_showed(observer: PlaceObserver, others: locknut.
     written(observer.locks, "broken")
     observer.look()
     (over,) = observer.endings()
-    assert (over.ending, over.holder.fence, over.note) == (Ending.BROKEN, lease.fence, "at once")
+    assert (over.ending, over.holder.fence) == (Ending.BROKEN, lease.fence)
+    assert "at once" in over.note  # by the one who broke it, or by the one who lost it
 
 
 def test_what_it_breaks_itself_is_told_once(url: str, others: locknut.Locks) -> None:
@@ -138,8 +142,10 @@ def test_what_cannot_be_read_is_not_asked_for_again() -> None:
         assert [each.kind for each in observer.concerns()] == ["history"]
 
 
-def test_news_that_fail_once_are_read_later() -> None:
+def test_news_that_fail_once_are_read_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the time that was missed."""
+    clock = itertools.count(100.0)  # each look at it is a second later
+    monkeypatch.setattr(news, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     back: list[float] = []
 
     def ask(seconds: float) -> Sequence[HistoryEntry] | None:
@@ -152,8 +158,7 @@ def test_news_that_fail_once_are_read_later() -> None:
     reader.begin(readable=True)
     for _ in range(4):
         assert reader.read(ask) == ()
-    assert back[0] < back[1] < back[2]
-    assert back[3] < back[2]
+    assert back == [LATE + 1.0, LATE + 2.0, LATE + 3.0, LATE + 1.0]
 
 
 def test_each_entry_is_news_once_and_few_are_remembered() -> None:

@@ -14,6 +14,7 @@ import locknut
 from locknut import LockInfo, StaleFence
 from locknut.observer import summaries
 from locknut.observer.place_observer import PlaceObserver
+from locknut.observer.refresh_rate import SOON
 from locknut.observer.seams import Member, Seams
 from locknut.observer.sightings import Concern, Ending, Weight
 from tests.observer.people import Waiters, held
@@ -131,9 +132,9 @@ def test_what_others_find_is_asked_for_and_shown(locks: locknut.Locks, watch: Wa
     with Waiters() as waiters, locks.lock("a"), locks.lock("b"):
         waiters.queue_up(locks, "a")
         waiters.queue_up(locks, "b")
-        observer.checkup_wanted = True
+        observer.doctor.wanted = True
         observer.start()
-        until(lambda: observer.checkup, "the doctor was asked")
+        until(lambda: observer.doctor.findings, "the doctor was asked")
         until(lambda: observer.cycles == [cycle], "the circle was seen twice")
         (concern,) = [each for each in observer.concerns() if each.kind == "deadlock"]
         assert concern.title == "is in a deadlock of 2: b -> a -> b"
@@ -184,6 +185,58 @@ def test_a_circle_that_dissolves_while_one_looks_is_no_deadlock(
             assert not observer.concerns()
 
 
+ONE, OTHER, THIRD = (locknut.Holder("web", 1, party=f"p.{at}", raw=at) for at in (1, 2, 3))
+A = LockInfo("a", (ONE,), (OTHER,))
+
+
+@pytest.mark.parametrize(
+    ("listed", "circular"),
+    [
+        ([A, LockInfo("b", (OTHER,), (ONE,))], True),
+        ([A, LockInfo("b", (OTHER,), (THIRD,))], False),
+        ([LockInfo("a", (ONE,), (ONE,))], True),
+        ([A], False),
+        ([LockInfo("a", (ONE,))], False),
+    ],
+)
+def test_who_waits_for_whom_is_asked_where_a_listing_shows_a_circle(
+    locks: locknut.Locks,
+    watch: Watch,
+    monkeypatch: pytest.MonkeyPatch,
+    listed: list[LockInfo],
+    circular: bool,
+) -> None:
+    """For other processes a listing shows all that there is: without a circle nothing is asked."""
+    asked: list[locknut.Locks] = []
+
+    def cycles(given: locknut.Locks) -> list[tuple[Member, ...]]:
+        asked.append(given)
+        return []
+
+    monkeypatch.setattr(locks, "list", lambda: listed)
+    observer = watch(locks, seams=Seams(cycles=cycles))
+    observer.look()
+    assert asked == [locks] * circular
+
+
+def test_what_may_be_a_deadlock_is_looked_at_again_soon(locks: locknut.Locks, watch: Watch) -> None:
+    """However seldom somebody wants to look: the second look is what tells."""
+    cycles: list[tuple[Member, ...]] = []
+    observer = watch(locks, refresh=600.0, seams=Seams(cycles=lambda _: cycles))
+    with Waiters() as waiters, locks.lock("a"), locks.lock("b"):
+        waiters.queue_up(locks, "a")
+        waiters.queue_up(locks, "b")
+        observer.look()
+        observer.look()
+        assert observer.picture.pause >= 600.0
+        cycles.append((Member("web-1:1", "b", 1), Member("web-2:2", "a", 2)))
+        observer.look()
+        assert observer.picture.pause == SOON
+        observer.look()
+        assert observer.cycles == cycles
+        assert observer.picture.pause >= 600.0
+
+
 def test_a_part_that_fails_stops_nothing(locks: locknut.Locks, watch: Watch) -> None:
     def broken(_: locknut.Locks) -> list[Concern]:
         raise locknut.BackendError("not today")
@@ -192,9 +245,9 @@ def test_a_part_that_fails_stops_nothing(locks: locknut.Locks, watch: Watch) -> 
     with Waiters() as waiters, locks.lock("a"), locks.lock("b"):
         waiters.queue_up(locks, "a")
         waiters.queue_up(locks, "b")
-        observer.checkup_wanted = True
+        observer.doctor.wanted = True
         observer.start()
-        until(lambda: observer.checkup, "the doctor was asked")
+        until(lambda: observer.doctor.findings, "the doctor was asked")
         assert observer.picture.held == 2
         assert "not today" in observer.concerns()[0].detail
 

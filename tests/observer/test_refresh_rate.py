@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from locknut.observer.refresh_rate import LONGEST, RefreshRate
+from locknut.observer.refresh_rate import FEW, JUDGED, LONGEST, SOON, RefreshRate
+
+MANY = 10_000
 
 
 def rate(*costs: tuple[float, float], times: int = 1) -> RefreshRate:
     made = RefreshRate(2.0)
     for took, own in costs * times:
-        made.cost(took, own)
+        made.cost(took, own, MANY)
     return made
 
 
@@ -26,12 +28,12 @@ def test_our_own_work_counts_as_well() -> None:
 
 def test_listings_that_were_held_up_change_nothing() -> None:
     cheap, held_up = (0.01, 0.005), (5.0, 0.005)
-    assert rate(cheap, held_up, held_up, held_up).pause() == 2.0
+    assert rate(cheap, *[held_up] * (JUDGED - 1)).pause() == 2.0
 
 
 def test_a_few_that_were_dear_do() -> None:
     dear = (0.4, 0.1)
-    assert round(rate((0.01, 0.005), *[dear] * 4).pause(), 6) == 30.0
+    assert round(rate((0.01, 0.005), *[dear] * JUDGED).pause(), 6) == 30.0
 
 
 def test_the_first_had_to_connect_and_is_no_measure() -> None:
@@ -46,3 +48,50 @@ def test_two_that_were_dear_are_believed() -> None:
 
 def test_there_is_a_longest_pause() -> None:
     assert rate((500.0, 1.0), times=4).pause() == LONGEST
+
+
+def test_what_is_in_doubt_is_looked_at_again_soon() -> None:
+    assert rate((0.003, 0.001), times=4).next_pause(in_doubt=True) == SOON
+    assert rate((0.4, 0.1), times=4).next_pause(in_doubt=True) == SOON
+
+
+def test_over_two_pauses_that_costs_nothing() -> None:
+    dear = rate((0.4, 0.1), times=4)
+    pauses = [dear.next_pause(in_doubt=doubt) for doubt in (False, True, False, False)]
+    assert [round(each, 6) for each in pauses] == [30.0, SOON, 60.0 - SOON, 30.0]
+
+
+def test_nor_does_it_make_a_pause_longer_than_the_longest() -> None:
+    made = rate((500.0, 1.0), times=4)
+    assert [made.next_pause(in_doubt=True) for _ in range(3)] == [SOON, LONGEST, SOON]
+
+
+def test_doubts_without_end_do_not_hammer() -> None:
+    made = rate((0.003, 0.001), times=4)
+    pauses = [made.next_pause(in_doubt=True) for _ in range(100)]
+    assert pauses[:4] == [SOON, 4.0 - SOON, SOON, 4.0 - SOON]
+    assert sum(pauses) == 100 * 2.0
+
+
+def test_whoever_looks_more_often_is_not_held_up_by_a_doubt() -> None:
+    assert RefreshRate(0.1).next_pause(in_doubt=True) == 0.1
+
+
+def test_a_few_locks_on_a_busy_machine_are_not_left_alone_for_long() -> None:
+    """The first listings came while thirty programs were started."""
+    made = RefreshRate(2.0)
+    pauses = []
+    for took in (0.3, 0.4, 0.5, 0.3, 0.02):
+        made.cost(took, 0.005, FEW)
+        pauses.append(made.next_pause())
+    assert pauses == [2.0, 3.0, 4.5, 6.75, 2.0]
+
+
+def test_a_few_that_are_dear_are_believed_in_the_end() -> None:
+    """A server with millions of other keys, say."""
+    made = RefreshRate(2.0)
+    for _ in range(12):
+        made.cost(1.1, 0.1, 3)
+    assert made.pause() == 100.0
+    made.cost(1.1, 0.1, 3)
+    assert made.pause() == 100.0

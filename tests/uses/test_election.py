@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -230,16 +231,19 @@ def test_a_wait_for_an_engine_out_of_reach_has_an_end_too(
 def test_a_listener_that_raises_does_not_blind_the_observer() -> None:
     with locknut.connect("memory:listener") as locks:
         seen = []
+        looked = threading.Event()
         told = locknut.connect("memory:listener-told").lock("told").acquire()
         assert told is not None
 
         def changed(leader: object) -> None:
             seen.append(leader)
+            looked.set()
             if len(seen) == 2:
                 told.release()
             raise ZeroDivisionError
 
         stop = locks.election("x").on_change(changed, every=0.001)
+        assert looked.wait(30)
         with locks.lock("x"):
             assert locknut.connect("memory:listener-told").lock("told").acquire(timeout=30)
         stop()

@@ -10,8 +10,6 @@ import pytest
 
 import locknut
 from locknut import aio
-from locknut.aio import scheduled_run as aio_scheduled_run
-from locknut.blocking import scheduled_run
 from locknut.errors import BackendUnavailable, ConfigurationError, LeaseLost, Unsupported
 from tests.servers.databases import Database
 from tests.servers.etcd import EtcdServer
@@ -199,30 +197,6 @@ def test_a_lost_answer_on_a_loop() -> None:
                 assert not (await locks.info(f"job {retry}")).locked
 
     asyncio.run(main())
-
-
-def test_what_interrupts_one_release_keeps_no_other_hold() -> None:
-    class Interrupted:
-        def release(self) -> None:
-            raise KeyboardInterrupt
-
-    class Cancelled:
-        async def release(self) -> None:
-            raise asyncio.CancelledError
-
-    async def main() -> None:
-        async with aio.connect("memory:both-given-back") as locks:
-            mark = await locks.lock("a").acquire()
-            with pytest.raises(asyncio.CancelledError):
-                await aio_scheduled_run._give_back([mark, Cancelled()])
-            assert not (await locks.info("a")).locked
-
-    asyncio.run(main())
-    with locknut.connect("memory:both-given-back") as locks:
-        mark = locks.lock("a").acquire()
-        with pytest.raises(KeyboardInterrupt):
-            scheduled_run._give_back([mark, Interrupted()])
-        assert not locks.info("a").locked
 
 
 def test_a_loss_cancels_the_body_on_a_loop() -> None:

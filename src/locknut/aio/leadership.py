@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from locknut.core import validation
-from locknut.errors import BackendError, BackendUnavailable, LeaseLost, LocknutError
+from locknut.errors import BackendError, LeaseLost, LocknutError
 from locknut.faces.election_base import EVERY, ElectionBase, LeaderWatch, TermBase, leader_of
 from locknut.faces.misuse import for_async_with
 
@@ -74,26 +74,15 @@ class Election(ElectionBase):
         An engine that cannot be reached is waited for. With `timeout` the last one has been when
         a wait takes longer, for whatever reason.
         """
-        while (lease := await self._campaign(timeout)) is not None:
-            term = Term(lease)
-            try:
-                yield term
-            finally:
-                await _end(term)
-
-    async def _campaign(self, timeout: validation.Duration | None) -> Lease | None:
-        tries, until = 0, self._until(timeout)
         while True:
+            acquired: list[Lease] = []
+            await self._campaign(timeout, acquired)
+            if not acquired:
+                return
             try:
-                lease: Lease | None = await self._lock(self._left(until)).acquire()
-            except BackendUnavailable as error:
-                tries += 1
-                pause = self._out_of_reach(error, tries, until)
-                if pause is None:
-                    return None
-                await asyncio.sleep(pause)
-            else:
-                return lease
+                yield Term(acquired[0])
+            finally:
+                await _end(acquired[0])
 
     async def leader(self) -> Holder | None:
         """Return who leads, as the engine sees it; None if nobody does."""
@@ -125,8 +114,8 @@ class Election(ElectionBase):
         return stop
 
 
-async def _end(term: Term) -> None:
+async def _end(lease: Lease) -> None:
     """Stop leading, if a `with` has not done it already. A loss has been told."""
-    if term.lease.held:
+    if lease.held:
         with suppress(LeaseLost):
-            await term.lease.release()
+            await lease.release()

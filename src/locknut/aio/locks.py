@@ -20,6 +20,7 @@ from locknut.core.history_entries import HistoryEntry
 from locknut.core.ports import Backend, Engine, Runtime
 from locknut.core.values import Finding, LockInfo, Ping
 from locknut.faces import misuse
+from locknut.faces.late_names import LateUses, late_names
 from locknut.faces.lock_base import returning
 from locknut.faces.locks_base import LocksBase
 from locknut.runtimes.cpython import mark_coroutine_function
@@ -27,17 +28,20 @@ from locknut.runtimes.loop import LoopRuntime
 from locknut.runtimes.threads import run
 
 if TYPE_CHECKING:
-    from locknut.aio.barriers import Barrier, Latch
-    from locknut.aio.leadership import Election
-    from locknut.aio.scheduled_run import Once
+    from locknut.aio.barriers import Barrier, Latch  # noqa: F401  # in a text below
+    from locknut.aio.leadership import Election  # noqa: F401  # in a text below
+    from locknut.aio.scheduled_run import Once  # noqa: F401  # in a text below
     from locknut.core.wait_graph import WaitGraph
-    from locknut.faces.slots import At
 
 
 @misuse.answering
 @misuse.for_async_with
 @returning(lock=Lock, rwlock=RWLock, semaphore=Semaphore, all=LockGroup, locked=SkippingDecorator)
-class Locks(LocksBase[Lock, RWLock, Semaphore, LockGroup, Decorator, SkippingDecorator]):
+@returning(once="Once", election="Election", barrier="Barrier", latch="Latch")
+class Locks(
+    LocksBase[Lock, RWLock, Semaphore, LockGroup, Decorator, SkippingDecorator],
+    LateUses["Once", "Election", "Barrier", "Latch"],
+):
     """A client of one engine. It makes locks, and renews the leases on them until `close()`."""
 
     _lease_type = Lease
@@ -46,6 +50,7 @@ class Locks(LocksBase[Lock, RWLock, Semaphore, LockGroup, Decorator, SkippingDec
     _semaphore_type = Semaphore
     _group_type = LockGroup
     _decorate = staticmethod(decorator)
+    _late = staticmethod(late_names("locknut.aio", "locknut.aio"))
 
     def __init__(
         self,
@@ -59,61 +64,6 @@ class Locks(LocksBase[Lock, RWLock, Semaphore, LockGroup, Decorator, SkippingDec
     @staticmethod
     def _backend_of(engine: Engine, runtime: Runtime) -> Backend:
         return engine.asyncio(runtime)
-
-    def once(  # noqa: PLR0913  # its options, each by name
-        self,
-        name: str,
-        per: validation.Duration | None = None,
-        *,
-        at: At | None = None,
-        at_least: validation.Duration | None = None,
-        at_most: validation.Duration | None = None,
-        retry: bool = False,
-        ttl: validation.Duration | None = None,
-    ) -> Once:
-        """Run something at most once for each slot of a schedule, across all hosts.
-
-        The slot is the one that begins with `at`, or the present one of length `per`. `at_most`
-        ends a run that takes too long; with `retry` a run that fails or crashes is made up for.
-        """
-        from locknut.aio.scheduled_run import Once  # few programs need it
-
-        made = Once(
-            *(lambda: self, name, per, at),
-            at_least=at_least,
-            at_most=at_most,
-            retry=retry,
-            ttl=ttl,
-        )
-        return made.check_engine(self)
-
-    def election(self, name: str, ttl: validation.Duration | None = None) -> Election:
-        """Make an election: one leader at a time does the work, and stand-ins take over."""
-        from locknut.aio.leadership import Election  # few programs need it
-
-        self.lock(name, ttl)  # wrong options are refused now
-        return Election(lambda: self, name, ttl)
-
-    def barrier(
-        self,
-        name: str,
-        parties: int,
-        ttl: validation.Duration | None = None,
-        timeout: validation.Duration | None = None,
-    ) -> Barrier:
-        """Make a barrier: so many parties wait for each other, and all pass together.
-
-        `ttl`: how long a party that died counts; `timeout`: how long one waits for the others.
-        """
-        from locknut.aio.barriers import Barrier  # few programs need it
-
-        return Barrier(self, name, parties, ttl, timeout)
-
-    def latch(self, name: str, count: int, timeout: validation.Duration | None = None) -> Latch:
-        """Make a latch: a number that is counted down, and that others wait for to reach 0."""
-        from locknut.aio.barriers import Latch  # few programs need it
-
-        return Latch(self, name, count, timeout)
 
     async def info(self, name: str) -> LockInfo:
         """Return who holds the lock of this name and who waits for it."""

@@ -85,6 +85,11 @@ class Lock(LockBase):
             raise
         return lease
 
+    async def _acquire_into(self, acquired: list[Any]) -> None:
+        lease = await self.acquire()
+        if lease is not None:
+            acquired.append(lease)
+
     def _here(self) -> Client:
         """In a forked child another client than in the parent."""
         client = self._client

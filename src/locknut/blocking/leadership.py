@@ -8,20 +8,22 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from locknut.blocking.lease import Lease, Lost, on_interrupt
 from locknut.core import validation
-from locknut.errors import BackendError, BackendUnavailable, LeaseLost, LocknutError
+from locknut.errors import BackendError, LeaseLost, LocknutError
 from locknut.faces.election_base import EVERY, ElectionBase, LeaderWatch, TermBase, leader_of
 from locknut.faces.misuse import for_with
+from locknut.runtimes import cpython
+from locknut.runtimes.threads import run
 
 if TYPE_CHECKING:
-    from locknut.blocking.lease import Lease, Lost
     from locknut.core.values import Holder
 
 R = TypeVar("R")
 
 
 @for_with
-class Term(TermBase["Lease"]):
+class Term(TermBase[Lease]):
     """One time of leading. A `with` on it ends it, and swallows its loss: the loop goes on."""
 
     __module__ = "locknut"  # in reprs: users know no other place
@@ -68,26 +70,22 @@ class Election(ElectionBase):
         An engine that cannot be reached is waited for. With `timeout` the last one has been when
         a wait takes longer, for whatever reason.
         """
-        while (lease := self._campaign(timeout)) is not None:
-            term = Term(lease)
-            try:
-                yield term
-            finally:
-                _end(term)
-
-    def _campaign(self, timeout: validation.Duration | None) -> Lease | None:
-        tries, until = 0, self._until(timeout)
         while True:
+            acquired: list[Lease] = []
             try:
-                lease: Lease | None = self._lock(self._left(until)).acquire()
-            except BackendUnavailable as error:
-                tries += 1
-                pause = self._out_of_reach(error, tries, until)
-                if pause is None:
-                    return None
-                threading.Event().wait(pause)
-            else:
-                return lease
+                run(self._campaign(timeout, acquired))
+                if not acquired:
+                    return
+                yield Term(acquired[0])
+            finally:
+                if acquired:
+                    lease = acquired[0]
+                    entered = lease._count
+                    try:
+                        _end(lease)
+                    except BaseException as error:
+                        on_interrupt(error, lease._release_again, entered)
+                        raise
 
     def leader(self) -> Holder | None:
         """Return who leads, as the engine sees it; None if nobody does."""
@@ -115,7 +113,10 @@ class Election(ElectionBase):
                 stopped.wait(pause)
 
         name = f"locknut-observer-{self.name}"
-        threading.Thread(target=_until_closed, args=(observe,), name=name, daemon=True).start()
+        # Not waited for: an interrupt (Ctrl-C) in that wait may come out as a RuntimeError.
+        cpython.UnawaitedThread(
+            target=_until_closed, args=(observe,), name=name, daemon=True
+        ).start()
         return stopped.set
 
 
@@ -127,8 +128,8 @@ def _until_closed(observe: Callable[[], Any]) -> None:
         observe()
 
 
-def _end(term: Term) -> None:
+def _end(lease: Lease) -> None:
     """Stop leading, if a `with` has not done it already. A loss has been told."""
-    if term.lease.held:
+    if lease.held:
         with suppress(LeaseLost):
-            term.lease.release()
+            lease.release()

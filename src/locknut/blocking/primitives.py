@@ -72,6 +72,13 @@ class Lock(LockBase):
             lease.on_lost(self._on_lost)
         return lease
 
+    async def _acquire_into(self, acquired: list[Any]) -> None:
+        own: list[Any] = []
+        try:
+            self._acquire(self._wait, self._client.runtime.caller(), own)
+        finally:
+            acquired.extend(own)
+
     def _undo(self, acquired: list[Any]) -> None:
         """Interrupted (Ctrl-C) after the grant: nobody else will release it."""
         for lease in acquired:

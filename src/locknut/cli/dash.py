@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from locknut.cli import arguments, target
+from locknut.cli import arguments, several_engines, target
 from locknut.cli.exit_codes import Exit
 from locknut.cli.messages import Messenger, plain
 from locknut.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from locknut import Locks
     from locknut.cli.arguments import Options
 
 
@@ -37,7 +36,9 @@ def main(_verb: str, argv: Sequence[str]) -> int:
     )
     access, made = uvicorn_server.access_for(asked)
     listener = uvicorn_server.bind(asked.host, asked.port)
-    dashboard = Dashboard(*_sources(options), refresh=options.every, access=access)
+    label = target.identity(target.user())  # the holder sees who broke its lock
+    shown_here = [each.locks for each in several_engines.engines(options, label=label)]
+    dashboard = Dashboard(*shown_here, refresh=options.every, access=access)
     port = listener.getsockname()[1]
     shown = "localhost" if asked.host in {"0.0.0.0", "::"} else asked.host  # noqa: S104  # as above
     address = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
@@ -61,19 +62,3 @@ def _passphrase(options: Options) -> str | None:
     if not lines or not lines[0].strip():
         raise ConfigurationError(f"{options.passphrase_file} is empty")
     return lines[0].strip()
-
-
-def _sources(options: Options) -> list[Locks]:
-    """All the URLs that were given, each once, or the one that every verb would take."""
-    urls = [*options.addresses]
-    if options.urls_file:
-        lines = Path(options.urls_file).read_text(encoding="utf-8").splitlines()
-        urls += [line.strip() for line in lines if line.strip() and not line.startswith("#")]
-    if options.url is not None and (not urls or "url" not in options.from_environment):
-        urls.insert(0, options.url)
-    label = target.identity(target.user())  # the holder sees who broke its lock
-    found = []
-    for url in dict.fromkeys(urls) or [None]:
-        options.url = url
-        found.append(target.locks(options, label=label))
-    return found

@@ -5,17 +5,19 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from locknut.cli import arguments, target, titles
+from locknut import waits_for
+from locknut.cli import arguments, several_engines, titles
 from locknut.cli.break_hint import break_command
 from locknut.cli.exit_codes import Exit
 from locknut.cli.messages import Messenger, as_json, plain, quoted
 
 if TYPE_CHECKING:
-    from locknut import Locks
     from locknut.cli.arguments import Options
-    from locknut.waits import Deadlock, Party, WaitGraph
+    from locknut.cli.several_engines import Engine
+    from locknut.waits import Deadlock, Edge, Party, WaitGraph
 
 _SHORTEST = 0.01
 
@@ -24,58 +26,73 @@ def main(_verb: str, argv: Sequence[str]) -> int:
     """The verb, from its words to its exit code: 1 if there is a deadlock."""
     options = arguments.of("deadlocks", argv)
     messenger = Messenger(quiet=options.quiet)
-    with target.locks(options) as locks:
-        graph = locks.waits_for()
-        _print(graph, locks, options, messenger)
+    with ExitStack() as stack:
+        engines = list(several_engines.engines(options))
+        locks = [stack.enter_context(each.locks) for each in engines]
+        graph = waits_for(*locks)
+        _print(graph, engines, options, messenger)
         while options.watch:
             time.sleep(max(options.every, _SHORTEST))
-            before, graph = graph, locks.waits_for()
+            before, graph = graph, waits_for(*locks)
             if options.json or graph.deadlocks != before.deadlocks:
-                _print(graph, locks, options, messenger)
+                _print(graph, engines, options, messenger)
     return Exit.BROKEN if graph.deadlocks else Exit.OK
 
 
-def _print(graph: WaitGraph, locks: Locks, options: Options, messenger: Messenger) -> None:
+def _print(
+    graph: WaitGraph, engines: Sequence[Engine], options: Options, messenger: Messenger
+) -> None:
     if options.json:
         sys.stdout.write(as_json(graph.as_dict()) + "\n")
     elif graph.deadlocks:
-        sys.stdout.write(report(graph, options) + "\n")
+        sys.stdout.write(report(graph, engines) + "\n")
     else:
         count = len(graph.waits)
         waits = "nobody waits" if not count else f"{count} wait{'s' * (count == 1)}"
-        messenger.say("none", f"no deadlock ({waits}) in {plain(locks.place)}")
+        places = ", ".join(plain(each.locks.place) for each in engines)
+        messenger.say("none", f"no deadlock ({waits}) in {places}")
     sys.stdout.flush()
 
 
-def report(graph: WaitGraph, options: Options) -> str:
+def report(graph: WaitGraph, engines: Sequence[Engine]) -> str:
     """Every deadlock, one wait per line, and how it can be ended."""
     lines: list[str] = []
     for number, deadlock in enumerate(graph.deadlocks, start=1):
         lines.append(f"deadlock {number} of {len(graph.deadlocks)}:")
-        lines += [f"  {each}" for each in _waits(deadlock)]
-        lines.append(f"  {_way_out(deadlock, options)}")
+        lines += [f"  {_wait(edge, several=len(engines) > 1)}" for edge in deadlock.edges]
+        lines.append(f"  {_way_out(deadlock, engines)}")
     if graph.stuck:
         count = len(graph.stuck)
         lines.append(f"{count} more {'wait' if count > 1 else 'waits'} for this to end")
     return "\n".join(lines)
 
 
-def _waits(deadlock: Deadlock) -> list[str]:
-    return [
-        f"{named(edge.waiter)} waits for {quoted(edge.lock)}, held by {named(edge.holder)}"
-        + ("" if edge.fence is None else f", fence {edge.fence}")
-        for edge in deadlock.edges
-    ]
+def _wait(edge: Edge, *, several: bool) -> str:
+    """Where the lock is, too, if that could be more than one place."""
+    place = f" in {plain(edge.place)}" if several else ""
+    fence = "" if edge.fence is None else f", fence {edge.fence}"
+    return (
+        f"{named(edge.waiter)} waits for {quoted(edge.lock)}{place}, "
+        f"held by {named(edge.holder)}{fence}"
+    )
 
 
-def _way_out(deadlock: Deadlock, options: Options) -> str:
+def _way_out(deadlock: Deadlock, engines: Sequence[Engine]) -> str:
     if deadlock.victim is not None:
         return f"{named(deadlock.victim)} gives way by itself within seconds"
     held = next((edge for edge in deadlock.edges if edge.fence is not None), None)
     if held is None or held.fence is None:
         return "nobody gives way: stop one of them"
-    command, note = break_command(held.lock, held.fence, options)
+    there = next(each for each in engines if _is_at(each, held.place))
+    place = there.locks.place if len(engines) > 1 else ""
+    command, note = break_command(held.lock, held.fence, there.options, place)
     return f"nobody gives way: stop one of them, or break a hold{note}: {plain(command)}"
+
+
+def _is_at(engine: Engine, place: str) -> bool:
+    """Whether a wait at this place is for one of its locks: a graph tells namespaces apart too."""
+    locks = engine.locks
+    return place in {locks.place, f"{locks.place}, namespace {locks.namespace!r}"}
 
 
 def named(party: Party) -> str:

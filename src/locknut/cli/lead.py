@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 
 from locknut.cli import arguments
-from locknut.cli.exit_codes import Exit
+from locknut.cli.exit_codes import Exit, of_signal
 from locknut.cli.messages import Messenger, quoted
 from locknut.cli.run import Run
 from locknut.errors import BackendUnavailable
@@ -31,6 +31,8 @@ def main(verb: str, argv: Sequence[str]) -> int:
         except BackendUnavailable as error:
             if not options.restart:
                 raise
+            if term.signals.first is not None:  # it came while the lock was given up
+                return of_signal(term.signals.first)
             messenger.error("no_engine", f"{error}; nobody can lead without it")
         else:
             if not options.restart or term.signals.first is not None or code in _POINTLESS:

@@ -194,7 +194,7 @@ RUN = (
     *SHOWN,
 )
 
-DEADLOCKS = (
+WATCH = (
     switch("watch", "--watch", explain="look again and again, until interrupted"),
     Option(
         "every",
@@ -208,7 +208,19 @@ DEADLOCKS = (
 )
 LS = (
     switch("waiting", "--waiting", explain="list only the locks that somebody waits for"),
-    *DEADLOCKS,
+    *WATCH,
+)
+DEADLOCKS = (
+    *WATCH,
+    Option(
+        "urls_file",
+        ("--urls-file",),
+        "look at the engines whose URLs are the lines of FILE as well",
+        str,
+        "FILE",
+        None,
+        "",
+    ),
 )
 
 BREAK = (

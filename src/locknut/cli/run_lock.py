@@ -10,6 +10,7 @@ from locknut.cli.ls import facts_of
 from locknut.cli.messages import age, command, moment, plain, quoted, span, who
 from locknut.cli.option_table import NEVER
 from locknut.errors import BackendError
+from locknut.runtimes import cpython
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,13 +62,18 @@ def _told_soon(locks: Locks, options: Options, messenger: Messenger) -> Iterator
     if messenger.verbose or not messenger.chatty:
         yield
         return
-    timer = threading.Timer(_SOON, _say_waiting, (locks, options, messenger))
-    timer.daemon = True
-    timer.start()
+    over = threading.Event()
+
+    def tell() -> None:
+        if not over.wait(_SOON):
+            _say_waiting(locks, options, messenger)
+
+    # Not waited for: a signal in that wait may come out as a RuntimeError.
+    cpython.UnawaitedThread(target=tell, daemon=True).start()
     try:
         yield
     finally:
-        timer.cancel()
+        over.set()
 
 
 def _say_waiting(locks: Locks, options: Options, messenger: Messenger) -> None:

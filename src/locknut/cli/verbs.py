@@ -124,9 +124,10 @@ VERBS = {
     "deadlocks": Verb(
         "deadlocks",
         "tell whether anybody waits in a circle",
-        ("[options]",),
+        ("[options] [URL ...]",),
         "Tell whether there are deadlocks: threads, tasks or processes that wait for each other's "
-        "locks. The exit code is 1 if there is one.",
+        "locks. With several URLs, one that leads through several engines is found as well. The "
+        "exit code is 1 if there is one.",
         DEADLOCKS,
     ),
     "break": Verb(

@@ -18,15 +18,15 @@ from contextlib import contextmanager
 from typing import Any, TypeVar, Unpack
 
 import locknut
-from locknut import BackendError, ConfigurationError, LeaseLost
+from locknut import BackendError, ConfigurationError
 from locknut.contrib.request_lock import (
     IDEMPOTENCY_KEY,
+    Outcome,
     Refusal,
     RequestLock,
     Template,
     Words,
     idempotency_name,
-    lost,
 )
 
 try:
@@ -138,18 +138,10 @@ def _holding(name: object, asked: RequestLock) -> Iterator[None]:
             return
         around: list[locknut.Lease] = g.setdefault(_NAME, [])
         around.append(held)
-        ended = False
         try:
-            with held:
+            with Outcome() as outcome, held:
                 yield
-                ended = True
-        except LeaseLost as loss:
-            raise lost() from loss
-        except BackendError as error:
-            if not ended:
-                raise
-            # All was done under the lock. The keeper gives it back when the engine answers again.
-            _log.warning("the lock of a request that is over was not given back yet: %s", error)
+                outcome.ended = True
         finally:
             around.pop()
 
@@ -159,13 +151,9 @@ def _acquired(name: object, asked: RequestLock) -> locknut.Lease | None:
     try:
         held: locknut.Lease | None = lock.acquire()
     except BackendError as error:
-        if not asked.fail_open:
-            raise asked.unavailable() from error
-        _log.warning("a request runs without its lock, as fail_open says: %s", error)
+        asked.without(error)
         return None
-    if held is None:
-        raise asked.busy()
-    return held
+    return asked.granted(held)
 
 
 def _is_stream(answer: Any) -> bool:

@@ -5,14 +5,17 @@ The words are checked when a handler is decorated, and not when the first client
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from datetime import timedelta
 from string import Formatter
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import Any, Literal, NamedTuple, Self, TypedDict, TypeVar
 
 import locknut
-from locknut import ConfigurationError
+from locknut import BackendError, ConfigurationError, LeaseLost
 
+LeaseT = TypeVar("LeaseT")
+_log = logging.getLogger("locknut.contrib")
 Duration = float | str | timedelta
 Busy = Literal[409, 423]
 
@@ -79,15 +82,39 @@ class RequestLock(NamedTuple):
         detail = "busy: another request is at work on the same thing; try again later"
         return Refusal(self.on_busy, detail, self.retry_after)
 
-    def unavailable(self) -> Refusal:
-        detail = "locks are unavailable, so this request was not begun; try again later"
-        return Refusal(503, detail, self.retry_after)
+    def granted(self, lease: LeaseT | None) -> LeaseT:
+        """Return what was acquired; None is the answer to the client."""
+        if lease is None:
+            raise self.busy()
+        return lease
+
+    def without(self, error: BackendError) -> None:
+        """Go on without the lock, because the engine failed when it was asked; or that is a 503."""
+        if not self.fail_open:
+            detail = "locks are unavailable, so this request was not begun; try again later"
+            raise Refusal(503, detail, self.retry_after) from error
+        _log.warning("a request runs without its lock, as fail_open says: %s", error)
 
 
-def lost() -> Refusal:
-    """The answer of a handler whose lock was lost; it may be unsafe to repeat it at once."""
-    detail = "the lock of this request was lost while it ran: its work may be incomplete"
-    return Refusal(503, detail)
+class Outcome:
+    """What the client of a handler is told when its lock was lost, or could not be given back."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        """Whether the handler has ended, and did all it had to do under the lock."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if isinstance(error, LeaseLost):  # it may be unsafe to repeat it at once
+            detail = "the lock of this request was lost while it ran: its work may be incomplete"
+            raise Refusal(503, detail) from error
+        if not isinstance(error, BackendError) or not self.ended:
+            return False
+        # All was done under the lock. The keeper gives it back when the engine answers again.
+        _log.warning("the lock of a request that is over was not given back yet: %s", error)
+        return True
 
 
 class Template:

@@ -21,16 +21,16 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from contextvars import ContextVar
 from typing import Any, TypeVar, Unpack
 
-from locknut import BackendError, ConfigurationError, LeaseLost, LocknutError, aio
+from locknut import BackendError, ConfigurationError, LocknutError, aio
 from locknut.contrib.disconnects import CancelOnDisconnect
 from locknut.contrib.request_lock import (
     IDEMPOTENCY_KEY,
+    Outcome,
     Refusal,
     RequestLock,
     Template,
     Words,
     idempotency_name,
-    lost,
 )
 
 try:
@@ -186,18 +186,10 @@ async def holding(
         if lease is None:
             yield None
             return
-        ended = False
-        try:
+        with Outcome() as outcome:
             async with _in_a_thread(lease) if threaded else lease:
                 yield lease
-                ended = True
-        except LeaseLost as loss:
-            raise lost() from loss
-        except BackendError as error:
-            if not ended:
-                raise
-            # All was done under the lock. The keeper gives it back when the engine answers again.
-            _log.warning("the lock of a request that is over was not given back yet: %s", error)
+                outcome.ended = True
 
 
 async def _acquired(locks: aio.Locks, name: object, asked: RequestLock) -> aio.Lease | None:
@@ -205,13 +197,9 @@ async def _acquired(locks: aio.Locks, name: object, asked: RequestLock) -> aio.L
     try:
         lease: aio.Lease | None = await lock.acquire()
     except BackendError as error:
-        if not asked.fail_open:
-            raise asked.unavailable() from error
-        _log.warning("a request runs without its lock, as fail_open says: %s", error)
+        asked.without(error)
         return None
-    if lease is None:
-        raise asked.busy()
-    return lease
+    return asked.granted(lease)
 
 
 @asynccontextmanager

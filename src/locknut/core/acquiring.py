@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from locknut.core import forking, losing, pacing
 from locknut.core.asking import AcquireState, ask_again, attempt, wait
 from locknut.core.callers import Caller
-from locknut.core.giving_up import give_up
+from locknut.core.giving_up import give_up, withdraw
 from locknut.core.holding import Hold, LeaseCore
 from locknut.core.outcome_events import emit_failed, emit_timed_out, emit_waiting
 from locknut.core.queueing import Line
-from locknut.core.releasing import give_back, withdraw
+from locknut.core.releasing import give_back
 from locknut.core.values import Answer, Granted, Mode
 from locknut.errors import BackendUnavailable, DeadlockDetected, LocknutError
 

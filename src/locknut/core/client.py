@@ -241,16 +241,21 @@ class Client:
         not_emitted = self._not_emitted
         if aside or not_emitted or self.on_errands:
             not_emitted.append(event)
-            self.runtime.aside(partial(self._emit_next, not_emitted))
+            self.runtime.aside(partial(self._emit_up_to, event, not_emitted))
         else:
             self.events.emit(event)
 
-    def _emit_next(self, not_emitted: deque[Event]) -> None:
-        """From the queue that it was put into: fakes of a test may take our place meanwhile."""
-        try:
-            self.events.emit(not_emitted[0])
-        finally:
-            not_emitted.popleft()
+    def _emit_up_to(self, event: Event, not_emitted: deque[Event]) -> None:
+        """Emit this one, after those before it: their turn may have gone with a loop that was
+        closed. From the queue that it was put into: fakes of a test may take our place meanwhile.
+        """
+        emitted: Event | None = None
+        while not_emitted and emitted is not event:
+            emitted = not_emitted[0]
+            try:
+                self.events.emit(emitted)
+            finally:
+                not_emitted.popleft()
 
     async def all_emitted(self, until: float) -> None:
         """Wait until the events that wait for their turn have been emitted, or until that time."""
@@ -264,8 +269,10 @@ class Client:
         if not self.closed and not self.exiting and self.runtime.at_home():
             self.keeper.abandon(hold, number)
 
-    def later(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Do this on the keeper's thread, because where it was asked for it cannot be done."""
+    def later(self, work: Callable[[Backend], Coroutine[Any, Any, None]]) -> None:
+        """Do this on the keeper's thread, because where it was asked for it cannot be done. It is
+        given the keeper's connection.
+        """
         self.keeper.errands.append(work)
         self.keeper.ring()
 

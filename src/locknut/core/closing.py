@@ -7,12 +7,11 @@ caller; then the ttl, or the end of the process, frees it.
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING
 
 from locknut.core import forking, losing, pacing
 from locknut.core.outcome_events import emit_released
-from locknut.core.releasing import pass_on_turn_of
+from locknut.core.releasing import UNCONFIRMED, pass_on_turn_of
 from locknut.core.releasing_many import give_back
 from locknut.core.values import State
 from locknut.errors import BackendUnavailable
@@ -30,7 +29,7 @@ async def close(client: Client) -> None:
     nested = client.nested()
     client.closed = "this Locks was closed; connect again to use it"
     if nested:  # nothing can be changed here, so the keeper does the rest on its own thread
-        client.later(partial(_close, client))
+        client.later(lambda _: _close(client))
     else:
         await _close(client)
 
@@ -40,17 +39,20 @@ async def _close(client: Client) -> None:
         signal.notify()
     ended: list[LeaseCore] = []
     holds = [hold for hold in list(client.holds.values()) if _end(client, hold, ended)]
+    left = list(holds)  # those that the engine has not confirmed yet
     try:
         until = client.runtime.now() + pacing.RELEASE_PATIENCE
         with suppress(BackendUnavailable):
-            await client.runtime.finish(_give_back(client, holds, until), until)
+            await client.runtime.finish(_give_back(client, left, until), until)
         await client.runtime.settle(until)  # it may have to be undone, which needs the connection
     finally:
         for hold in holds:
             pass_on_turn_of(client, hold)
+        unconfirmed = {hold.claim.id for hold in left}
         for lease in ended:
             if lease._outer is None:
-                emit_released(client, lease, "closed")
+                owed = lease._hold.claim.id in unconfirmed
+                emit_released(client, lease, f"closed, {UNCONFIRMED}" if owed else "closed")
             else:  # a read inside a write is part of it
                 losing.notify_lease(client, lease)
         client.keeper.stop()
@@ -73,9 +75,8 @@ def _end(client: Client, hold: Hold, ended: list[LeaseCore]) -> bool:
     return ours
 
 
-async def _give_back(client: Client, holds: list[Hold], until: float) -> None:
-    """Until it is answered, or that time."""
-    left = list(holds)
+async def _give_back(client: Client, left: list[Hold], until: float) -> None:
+    """Until it is answered, or that time. Takes out of `left` what was answered."""
     try:
         await give_back(client.backend, client.runtime, left, until)
     finally:

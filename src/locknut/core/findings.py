@@ -53,11 +53,15 @@ def unknown(code: str, why: str, advice: str = "") -> Finding:
 
 
 def judged(code: str, judge: Callable[[], Finding]) -> Finding:
-    """What the judge says, or `unknown` where a fact is missing."""
+    """What the judge says, or `unknown` where a fact is missing or makes no sense: what is found
+    besides must not be lost with it.
+    """
     try:
         return judge()
     except NotKnown as missing:
         return unknown(code, str(missing))
+    except (LookupError, TypeError, ValueError) as error:
+        return unknown(code, f"What the engine says of it is not understood: {error!r}.")
 
 
 def clock(theirs: float, sent: float, received: float) -> Finding:

@@ -10,14 +10,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from locknut.core import pacing
-from locknut.core.releasing import end, pass_on, withdraw
-from locknut.errors import BackendUnavailable, LocknutError
+from locknut.core.releasing import end, pass_on
+from locknut.errors import BackendError, BackendUnavailable, LocknutError
 
 if TYPE_CHECKING:
     from locknut.core.asking import AcquireState
     from locknut.core.client import Client
     from locknut.core.lock_request import LockRequest
     from locknut.core.queueing import Line, Waiter
+    from locknut.core.values import Claim
 
 
 async def give_up(client: Client, request: LockRequest, state: AcquireState) -> None:
@@ -105,3 +106,14 @@ def _leave_claim(
     if heir is not None:
         state.caller.pass_identity(heir.caller())
     return heir
+
+
+async def withdraw(client: Client, claim: Claim, *, outcome_unknown: bool) -> None:
+    """Take a claim back that may have been granted, or may stand in the engine's line."""
+    try:
+        await client.backend.release(claim, outcome_unknown=outcome_unknown)
+    except BackendError:
+        client.keeper.undo(claim, outcome_unknown=True)
+    except BaseException:
+        client.keeper.undo(claim, outcome_unknown=True)
+        raise

@@ -85,7 +85,7 @@ class Keeper(KeeperThread):
         """Whether a look was broken off, so that nobody knows what was done and planned."""
         # Filled from anywhere, a destructor included, so without a mutex: appends are atomic.
         self._abandoned: _Queue[tuple[Hold, int]] = _Queue()
-        self.errands: _Queue[Callable[[], Coroutine[Any, Any, None]]] = _Queue()
+        self.errands: _Queue[Callable[[Backend], Coroutine[Any, Any, None]]] = _Queue()
         self._notices: _Queue[tuple[str | None, Notice, list[Hold]]] = _Queue()
         self.undoing = Undoing(client.backend, runtime)
         self._tidying = Tidying(runtime)
@@ -309,7 +309,7 @@ class Keeper(KeeperThread):
             self.client.on_errands += 1
             try:
                 with _First(self.errands) as errand:
-                    await errand()
+                    await errand(backend)
             finally:
                 self.client.on_errands -= 1
         while self._abandoned:

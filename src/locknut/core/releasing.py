@@ -11,8 +11,8 @@ from locknut.core.callers import nobody
 from locknut.core.holding import NEVER
 from locknut.core.outcome_events import emit_lost, emit_released
 from locknut.core.queueing import may_pass_on
-from locknut.core.values import Capability, Claim, Mode, State
-from locknut.errors import BackendError, BackendUnavailable, LeaseLost, LocknutError
+from locknut.core.values import Capability, Mode, State
+from locknut.errors import BackendUnavailable, LeaseLost, LocknutError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from locknut.core.client import Client
     from locknut.core.holding import Hold, LeaseCore
+    from locknut.core.ports import Backend, Runtime
     from locknut.core.queueing import Line, Waiter
 
 T = TypeVar("T")
@@ -43,11 +44,15 @@ async def give_back(client: Client, lease: LeaseCore) -> None:
 
 
 def begin_release(  # noqa: C901, PLR0911, PLR0912, PLR0915  # one path, to be read from top to bottom
-    client: Client, lease: LeaseCore, ends: list[LeaseCore] | None = None
+    client: Client,
+    lease: LeaseCore,
+    ends: list[LeaseCore] | None = None,
+    keepers: Backend | None = None,
 ) -> Awaitable[None] | None:
     """All of a release that needs no engine; what is left of it, for the caller to await.
 
     A caller that ends several at once passes `ends`, to collect those that go back to the engine.
+    On the keeper's thread `keepers` is its connection: that of a loop can only be used there.
     """
     hold = lease._hold
     if client.in_guard() or client.in_engine():
@@ -87,7 +92,8 @@ def begin_release(  # noqa: C901, PLR0911, PLR0912, PLR0915  # one path, to be r
         heir.signal.notify()
         emit_released(client, lease)
     elif survivor is not None:
-        return client.runtime.finish(_downgrade(client, hold, lease))
+        work = _downgrade(client, hold, lease, keepers)
+        return client.runtime.finish(work) if keepers is None else work
     elif ends is not None:
         ends.append(lease)
     else:
@@ -102,11 +108,11 @@ def _leave_to_keeper(client: Client, lease: LeaseCore) -> None:
     client.later(partial(_release_behind, client, lease))
 
 
-async def _release_behind(client: Client, lease: LeaseCore) -> None:
+async def _release_behind(client: Client, lease: LeaseCore, keepers: Backend) -> None:
     """On the keeper's thread: the same release, with the keeper's own connection."""
     ends: list[LeaseCore] = []
     with suppress(LocknutError):  # its caller is gone; the keeper repeats what fails
-        rest = begin_release(client, lease, ends)
+        rest = begin_release(client, lease, ends, keepers)
         if rest is not None:
             await rest
     for each in ends:
@@ -261,10 +267,13 @@ def pass_on_turn_of(client: Client, hold: Hold) -> None:
 
 
 async def _insist(
-    client: Client, command: Callable[[], Coroutine[Any, Any, T]], undo: Hold | None = None
+    client: Client,
+    command: Callable[[], Coroutine[Any, Any, T]],
+    undo: Hold | None = None,
+    runtime: Runtime | None = None,
 ) -> T:
     """Send until answered, for a while; then leave it to the keeper and raise the error."""
-    runtime = client.runtime
+    runtime = runtime or client.runtime
     give_up = min(runtime.now() + pacing.RELEASE_PATIENCE, runtime.deadline())
     tries = 0
     while True:
@@ -281,7 +290,9 @@ async def _insist(
             raise
 
 
-async def _downgrade(client: Client, hold: Hold, lease: LeaseCore) -> None:
+async def _downgrade(
+    client: Client, hold: Hold, lease: LeaseCore, keepers: Backend | None = None
+) -> None:
     """Make the hold a shared one: readers come in, and writers of this process may ask.
 
     Where the engine cannot, this raises Unsupported, and the hold goes on as it is: it ends with
@@ -290,25 +301,18 @@ async def _downgrade(client: Client, hold: Hold, lease: LeaseCore) -> None:
     if Capability.DOWNGRADE not in client.backend.capabilities:
         hold.options = hold.options._replace(mode=Mode.SHARED)
         validation.has(client.backend, Capability.DOWNGRADE, _IN_ORDER)
+    backend, runtime = client.backend, client.runtime
+    if keepers is not None:
+        backend, runtime = keepers, client.keeper.runtime
     try:
         try:
-            kept = await client.backend.downgrade(hold.claim)
+            kept = await backend.downgrade(hold.claim)
         except BackendUnavailable:
-            kept = await _insist(client, lambda: client.backend.downgrade(hold.claim))
+            again = lambda: backend.downgrade(hold.claim)  # noqa: E731  # as in `end`
+            kept = await _insist(client, again, runtime=runtime)
     finally:
         hold.claim = hold.claim._replace(mode=Mode.SHARED)
         pass_on_turn_of(client, hold)
     if not kept:
         losing.lose(client, hold, "taken")
     emit_released(client, lease)
-
-
-async def withdraw(client: Client, claim: Claim, *, outcome_unknown: bool) -> None:
-    """Take a claim back that may have been granted, or may stand in the engine's line."""
-    try:
-        await client.backend.release(claim, outcome_unknown=outcome_unknown)
-    except BackendError:
-        client.keeper.undo(claim, outcome_unknown=True)
-    except BaseException:
-        client.keeper.undo(claim, outcome_unknown=True)
-        raise

@@ -15,7 +15,8 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
-from locknut.dashboard import chart_series, graph_page, pages
+from locknut.cli.messages import as_json
+from locknut.dashboard import chart_series, export, graph_page, overview_page, pages
 from locknut.dashboard.access import Access, Authorize, cookie, form_of
 from locknut.dashboard.break_form import BreakForm
 from locknut.dashboard.door import Door
@@ -66,7 +67,7 @@ class Dashboard:
 
     def _routes(self) -> list[BaseRoute]:
         shown: dict[str, Show] = {
-            "overview": pages.overview,
+            "overview": overview_page.shown,
             "locks": pages.locks,
             "graph": graph_page.graph,
             "owners": pages.owners,
@@ -79,6 +80,8 @@ class Dashboard:
             *(self._page(name, show) for name, show in shown.items()),
             Route("/lock", self._lock),
             Route("/series", self._series),
+            self._export("overview.json", export.first_page),
+            self._export("locks.json", export.all_locks),
             Route("/stream", self._stream.respond),
             Route("/break", form.ask, methods=["GET"]),
             Route("/break", form.perform, methods=["POST"]),
@@ -92,6 +95,14 @@ class Dashboard:
             return self._renderer.live(request, name, show(self.places, request.query_params))
 
         return Route("/" if name == "overview" else f"/{name}", respond)
+
+    def _export(self, name: str, show: Show) -> Route:
+        async def respond(request: Request) -> Response:
+            # Many locks take a while: the pages of others go on meanwhile.
+            found = await asyncio.to_thread(show, self.places, request.query_params)
+            return Response(as_json(found) + "\n", media_type="application/json")
+
+        return Route(f"/{name}", respond)
 
     async def _lock(self, request: Request) -> Response:
         at, name = request.query_params.get("at", ""), request.query_params.get("name", "")

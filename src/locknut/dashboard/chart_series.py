@@ -11,18 +11,19 @@ from starlette.datastructures import QueryParams
 from locknut.dashboard.observed_places import Places
 from locknut.observer.sightings import Moment
 
+_NAMES = ("held", "waiting", "longest", "p50", "p95", "p99")
+
 
 def series(places: Places, query: QueryParams) -> dict[str, list[Any]]:
     """The points of the charts, column by column; of several places, the sums and the worst."""
     moments = [list(each.moments) for _, each in places.chosen(query.get("at", "")) if each.moments]
     if not moments:
-        return {"at": [], "held": [], "waiting": [], "longest": [], "p50": [], "p95": []}
+        return {name: [] for name in ("at", *_NAMES)}
     longest = max(moments, key=len)
     rows = [_together([_latest(one, each.at) for one in moments]) for each in longest]
     columns = zip(*rows, strict=True)
-    names = ("held", "waiting", "longest", "p50", "p95")
     return {"at": [round(each.at, 1) for each in longest]} | dict(
-        zip(names, map(list, columns), strict=True)
+        zip(_NAMES, map(list, columns), strict=True)
     )
 
 
@@ -39,6 +40,7 @@ def _together(points: list[Moment]) -> tuple[Any, ...]:
         round(max(each.longest for each in points), 3),
         _worst(each.wait_p50 for each in points),
         _worst(each.wait_p95 for each in points),
+        _worst(each.wait_p99 for each in points),
     )
 
 

@@ -51,7 +51,8 @@ class Door:
             request.scope.setdefault("state", {})["user"] = str(user)
         if path.startswith(OPEN) or self._access.admits(request):
             return None
-        if request.method == "GET" and "hx-request" not in request.headers and path != "/stream":
+        by_hand = "hx-request" not in request.headers and not path.endswith((".json", "/stream"))
+        if request.method == "GET" and by_hand:
             return RedirectResponse(f"{request.scope.get('root_path', '')}/login", 303)
         return PlainTextResponse("Log in first.\n", 401)
 

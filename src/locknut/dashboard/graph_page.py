@@ -15,6 +15,7 @@ from locknut.cli.messages import plain, span, who
 from locknut.dashboard.observed_places import Places
 from locknut.dashboard.tables import number_of, part
 from locknut.observer import summaries
+from locknut.observer.circles_across import AcrossCycle
 from locknut.observer.place_observer import PlaceObserver
 from locknut.observer.seams import Cycle
 
@@ -27,11 +28,15 @@ def graph(places: Places, query: QueryParams) -> dict[str, Any]:
     trees: list[dict[str, Any]] = []
     waits = _waits(places)
     chosen = list(places.chosen(query.get("at", "")))
+    across = [each for each in places.across.cycles if _leads_through(each, query.get("at", ""))]
+    cycles += [_across(places, each) for each in across]
+    in_across = {(member.at, member.lock) for each in across for member in each}
     for at, observer in chosen:
         cycles += [_cycle(at, observer, each) for each in observer.cycles]
         in_cycle = {member.lock for each in observer.cycles for member in each}
         trees += [
-            _tree(at, observer, info, waits) | {"cycle": info.name in in_cycle}
+            _tree(at, observer, info, waits)
+            | {"cycle": info.name in in_cycle or (at, info.name) in in_across}
             for info in summaries.blocked(observer.picture.locks)
         ]
     trees.sort(key=lambda each: (not each["cycle"], not each["root"], -each["waiting"]))
@@ -52,15 +57,23 @@ def _waits(places: Places) -> Waits:
     }
 
 
+def _leads_through(cycle: AcrossCycle, at: str) -> bool:
+    return at in {"", *(member.at for member in cycle)}
+
+
+def _across(places: Places, cycle: AcrossCycle) -> dict[str, Any]:
+    members = [_ring_member(each.at, each.who, each.lock) for each in cycle]
+    through = dict.fromkeys(places.all[each.at].place for each in cycle)
+    return {"members": members, "place": " and ".join(through)}
+
+
+def _ring_member(at: str, who_waits: str, lock: str) -> dict[str, Any]:
+    address = urlencode({"at": at, "name": lock})
+    return {"who": plain(who_waits), "name": plain(lock), "address": address}
+
+
 def _cycle(at: str, observer: PlaceObserver, cycle: Cycle) -> dict[str, Any]:
-    members = [
-        {
-            "who": plain(each.who),
-            "name": plain(each.lock),
-            "address": urlencode({"at": at, "name": each.lock}),
-        }
-        for each in cycle
-    ]
+    members = [_ring_member(at, each.who, each.lock) for each in cycle]
     return {"members": members, "place": observer.place}
 
 

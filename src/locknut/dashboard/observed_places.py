@@ -8,6 +8,7 @@ from contextlib import ExitStack
 
 import locknut
 from locknut.errors import ConfigurationError
+from locknut.observer.circles_across import CirclesAcross
 from locknut.observer.place_observer import PlaceObserver
 
 Source = str | locknut.Locks
@@ -25,6 +26,9 @@ class Places:
         for each in sources:
             locks = self._open(each, label) if isinstance(each, str) else each
             self.all[self._slug(locks.backend)] = PlaceObserver(locks, refresh=refresh)
+        self.across = CirclesAcross(self.all)
+        if len(self.all) > 1:
+            self.view(self.across.look)
 
     def start(self) -> None:
         for each in self.all.values():

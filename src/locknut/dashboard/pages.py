@@ -13,12 +13,11 @@ from locknut.cli.messages import plain, span
 from locknut.dashboard import drawings, tables
 from locknut.dashboard.observed_places import Places
 from locknut.observer import summaries
-from locknut.observer.place_observer import WINDOW, PlaceObserver
+from locknut.observer.place_observer import PlaceObserver
 from locknut.observer.quantiles import quantile
 from locknut.observer.sightings import Concern, Happening, Weight
 
 Context = dict[str, Any]
-_DAY = 24 * 3600.0
 
 
 class ConcernRow(NamedTuple):
@@ -48,56 +47,13 @@ class EventRow(NamedTuple):
     place: str
 
 
-def overview(places: Places, query: QueryParams) -> Context:
-    chosen = list(places.chosen(query.get("at", "")))
-    for _, each in chosen:
-        each.checkup_wanted = True
-    found = sorted(
-        ((at, each, one) for at, each in chosen for one in each.concerns()),
-        key=lambda row: (row[2].weight, row[2].since or 0.0),
-        reverse=True,
-    )
-    pictures = [each.picture for _, each in chosen]
-    longest = max((summaries.longest_wait(each) or 0.0 for _, each in chosen), default=0.0)
-    waited = [one for _, each in chosen for one in each.history.waited(each.now() - WINDOW)]
-    hot = sorted(
-        ((at, each, one) for at, each in chosen for one in summaries.hottest(each)),
-        key=lambda row: -row[2].waited,
-    )[:8]
-    return {
-        "concerns": [concern_row(*row) for row in found],
-        "held": sum(each.held for each in pictures),
-        "waiting": sum(each.waiting for each in pictures),
-        "longest": span(longest) if longest else "0s",
-        "lost": sum(_lost(each) for _, each in chosen),
-        "p95": _seconds(quantile(waited, 0.95)),
-        "answering": sum(not each.problem for each in pictures),
-        "engines": len(chosen),
-        "hot": [
-            {
-                "shown": plain(one.name),
-                "address": _address(at, one.name),
-                "waiting": one.waiting,
-                "waited": span(one.waited),
-                "wait_p95": _seconds(one.wait_p95),
-                "hold_p95": _seconds(one.hold_p95),
-                "place": each.place,
-            }
-            for at, each, one in hot
-        ],
-    }
-
-
-def _lost(observer: PlaceObserver) -> int:
-    then = observer.now() - _DAY
-    return sum((each.until or 0.0) >= then for each in observer.endings())
-
-
-def _seconds(value: float | None) -> str:
+def seconds_or_dash(value: float | None) -> str:
+    """For people."""
     return "-" if value is None else span(value)
 
 
-def _address(at: str, name: str) -> str:
+def address_of(at: str, name: str) -> str:
+    """What leads to the page of a lock."""
     return urlencode({"at": at, "name": name})
 
 
@@ -109,20 +65,25 @@ def concern_row(at: str, observer: PlaceObserver, concern: Concern) -> ConcernRo
         concern.title,
         concern.detail,
         plain(concern.name),
-        _address(at, concern.name) if concern.name else "",
+        address_of(at, concern.name) if concern.name else "",
         observer.place,
         "" if since is None else span(max(0.0, observer.now() - since)),
     )
 
 
-def locks(places: Places, query: QueryParams) -> Context:
-    asked = tables.Asked(
+def asked_of(query: QueryParams) -> tables.Asked:
+    """Which locks an address asks for."""
+    return tables.Asked(
         query.get("at", ""),
         query.get("filter", "")[:200],
         query.get("order", "waiting") if query.get("order") in tables.ORDERS else "waiting",
         query.get("mode", ""),
         tables.number_of(query.get("page")),
     )
+
+
+def locks(places: Places, query: QueryParams) -> Context:
+    asked = asked_of(query)
     page = tables.lock_page(places, asked)
     kept = {key: str(value) for key, value in asked._asdict().items() if value and key != "page"}
     return {
@@ -147,7 +108,7 @@ def lock(observer: PlaceObserver, at: str, name: str) -> Context:
         "name": name,
         "shown": plain(name),
         "place": observer.place,
-        "address": _address(at, name),
+        "address": address_of(at, name),
         "info": info,
         "holders": [tables.holder_row(observer, info, each) for each in holders if info],
         "waiters": [tables.holder_row(observer, info, each) for each in waiters if info],
@@ -156,8 +117,8 @@ def lock(observer: PlaceObserver, at: str, name: str) -> Context:
         "timeline": drawings.timeline(holds, waits, observer.now()),
         "hold_bars": drawings.bars(lasted),
         "wait_bars": drawings.bars(waited),
-        "hold_p95": _seconds(quantile(lasted, 0.95)),
-        "wait_p95": _seconds(quantile(waited, 0.95)),
+        "hold_p95": seconds_or_dash(quantile(lasted, 0.95)),
+        "wait_p95": seconds_or_dash(quantile(waited, 0.95)),
         "events": [event_row(at, observer, each) for each in reversed(events)],
         "details": [] if info is None else info.details,
         "stale": observer.picture.problem,
@@ -176,7 +137,7 @@ def event_row(at: str, observer: PlaceObserver, event: Happening) -> EventRow:
         event.kind,
         event.kind in _BAD,
         plain(event.name),
-        _address(at, event.name) if event.name else "",
+        address_of(at, event.name) if event.name else "",
         event.who,
         event.fence,
         plain(event.detail),
@@ -243,7 +204,7 @@ def owners(places: Places, query: QueryParams) -> Context:
 def _span_row(at: str, each: Any, now: float) -> Mapping[str, Any]:
     return {
         "name": plain(each.name),
-        "address": _address(at, each.name),
+        "address": address_of(at, each.name),
         "lasted": span(each.lasted(now)),
         "fence": each.holder.fence,
     }
@@ -251,7 +212,7 @@ def _span_row(at: str, each: Any, now: float) -> Mapping[str, Any]:
 
 def backends(places: Places, _query: QueryParams) -> Context:
     for each in places.all.values():
-        each.checkup_wanted = True
+        each.doctor.wanted = True
     return {
         "engines": [
             {
@@ -264,7 +225,7 @@ def backends(places: Places, _query: QueryParams) -> Context:
                 "locks": len(each.picture.locks),
                 "took": span(each.picture.took),
                 "pause": span(each.picture.pause),
-                "checkup": [concern_row(at, each, one) for one in each.checkup],
+                "checkup": [concern_row(at, each, one) for one in each.doctor.findings],
                 "silent_for": _silent(each),
             }
             for at, each in places.all.items()

@@ -18,6 +18,8 @@ from locknut.observer.summaries import durations, waits_since
 PAGE_SIZE = 50
 ORDERS = ("waiting", "held", "name")
 Item = TypeVar("Item")
+Listed = tuple[str, PlaceObserver, LockInfo]
+"""A lock, with its place and the short name of that."""
 
 
 class HolderRow(NamedTuple):
@@ -87,17 +89,22 @@ def part(found: Sequence[Item], number: int, of: int) -> Page[Item]:
     return Page(found[(number - 1) * PAGE_SIZE : number * PAGE_SIZE], number, pages, len(found), of)
 
 
-def lock_page(places: Places, asked: Asked) -> Page[LockRow]:
-    """The part that was asked for: only its rows are worked out."""
-    locks = [
+def matching(places: Places, asked: Asked) -> list[Listed]:
+    """The locks that were asked for, in the order that was."""
+    order = _order(asked.order)
+    found = [
         (at, observer, info)
         for at, observer in places.chosen(asked.at)
         for info in observer.picture.locks
+        if _matches(info, asked)
     ]
-    found = [each for each in locks if _matches(each[2], asked)]
-    order = _order(asked.order)
-    found.sort(key=lambda each: order(each[2]))
-    shown = part(found, asked.page, len(locks))
+    return sorted(found, key=lambda each: order(each[2]))
+
+
+def lock_page(places: Places, asked: Asked) -> Page[LockRow]:
+    """The part that was asked for: only its rows are worked out."""
+    count = sum(len(each.picture.locks) for _, each in places.chosen(asked.at))
+    shown = part(matching(places, asked), asked.page, count)
     rows = [lock_row(*each) for each in shown.rows]
     return Page(rows, shown.number, shown.pages, shown.found, shown.of)
 

@@ -1,4 +1,4 @@
-"""What an election of either face is, apart from waiting: who leads, and what a term is.
+"""What an election of either face is: who leads, what a term is, and how it is waited for.
 
 A leader is whoever holds the lock of the election's name. A term is one hold of it: it ends with
 the work, or with the loss of the hold, and there is no way to lead without work.
@@ -78,6 +78,25 @@ class ElectionBase:
         if hub.measured:
             hub.election(events.Candidacy(locks.backend, self.name))
         return locks.lock(self.name, self._ttl, timeout)
+
+    async def _campaign(self, timeout: validation.Duration | None, acquired: list[Any]) -> None:
+        """Wait for a term: its lease is in the list when it is held; none is if the wait is over.
+
+        An engine that cannot be reached is waited for.
+        """
+        tries, until = 0, self._until(timeout)
+        while True:
+            try:
+                await self._lock(self._left(until))._acquire_into(acquired)
+            except BackendUnavailable as error:
+                tries += 1
+                pause = self._out_of_reach(error, tries, until)
+                if pause is None:
+                    return
+                runtime = self._locks()._client.runtime
+                await runtime.signal().wait(runtime.now() + pause)
+            else:
+                return
 
     def _until(self, timeout: validation.Duration | None) -> float:
         """Until when a wait that begins now goes on, however often the engine fails meanwhile."""

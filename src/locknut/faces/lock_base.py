@@ -78,6 +78,10 @@ class LockBase(pickling.Named):
     def _caller(self) -> Caller | None:
         """Return what the calling thread or task has; None outside of any task of the loop."""
 
+    @abstractmethod
+    async def _acquire_into(self, acquired: list[Any]) -> None:
+        """For what both faces share: `acquire()`, whose lease is in the list when it is held."""
+
     def _find(self, caller: Caller | None) -> Any:  # a Lease of this face, or None
         """Return the lease that a thread or task has on this lock, and would release next."""
         lease = None if caller is None else caller.get(self._request.slot)

@@ -1,4 +1,4 @@
-"""What `once` of either face is, apart from waiting: its options, its slot, and how it skips.
+"""What `once` of either face is, apart from waiting: its options, its slot, and what has begun.
 
 Two locks make a run. The lock of the name is held while the work is done, so that no two runs
 overlap. The lock of the slot (`name@2026-11-17T18:45:00Z`) says that the slot is taken: it is
@@ -10,31 +10,48 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from locknut.core import validation
 from locknut.core.durations import spell
+from locknut.core.holding import LeaseCore
 from locknut.core.values import Capability, Event
 from locknut.errors import ConfigurationError, NotHeld
 from locknut.faces import slots
 from locknut.faces.slots import At, Slot
 
 if TYPE_CHECKING:
-    from locknut.core.values import LockInfo
+    from locknut.core.ports import Backend
 
 _NEEDS = "; once() remembers in a detached hold which slots are done"
 
-LeaseT = TypeVar("LeaseT")
+LeaseT = TypeVar("LeaseT", bound=LeaseCore)
 
 
-class Run(NamedTuple, Generic[LeaseT]):
-    """A run that has begun."""
+class Run(Generic[LeaseT]):
+    """One start, and the run that becomes of it. It is made before anything is acquired for it."""
 
-    lease: LeaseT
-    """Of the lock of the name: it is held while the work is done."""
-    mark: LeaseT | None
-    """Of the lock of the slot, with `retry`; None once the slot is taken for good."""
+    __slots__ = ("acquired", "entered", "slot")
+
     slot: Slot
+    """Unset until it is known."""
+
+    def __init__(self) -> None:
+        self.acquired: list[Any] = []
+        """On the lock of the slot, with `retry`, and last on that of the name; empty if skipped."""
+        self.entered = 0
+        """How often the lock of the name was entered when the run began to end."""
+
+    @property
+    def lease(self) -> LeaseT:
+        """Of the lock of the name: it is held while the work is done."""
+        lease: LeaseT = self.acquired[-1]
+        return lease
+
+    @property
+    def mark(self) -> LeaseT | None:
+        """Of the lock of the slot, with `retry`; None once the slot is taken for good."""
+        return self.acquired[0] if len(self.acquired) > 1 else None
 
 
 class OnceBase(Generic[LeaseT]):
@@ -66,8 +83,8 @@ class OnceBase(Generic[LeaseT]):
         self._at_most = validation.max_hold(at_most)
         self._ttl = ttl
         self._retry = bool(retry)
-        self._runs: dict[object, list[Run[LeaseT] | None]] = {}
-        """What was begun and has not ended, by thread or task; None for a skipped `with`."""
+        self._runs: dict[object, list[Run[LeaseT]]] = {}
+        """What was begun and has not ended, by thread or task; also every skipped `with`."""
         if at is not None and not self._is_template(at):
             slots.moment(at)
 
@@ -99,9 +116,8 @@ class OnceBase(Generic[LeaseT]):
         """Asked before the locks are taken, and again after: this host may have been suspended."""
         return slots.wall_clock() >= slot.too_late_at
 
-    def _left(self, locks: Any, slot: Slot) -> float:
+    def _left(self, backend: Backend, slot: Slot) -> float:
         """For how long the slot is to be remembered, from now on."""
-        backend = locks._client.backend
         return slot.left(slots.wall_clock(), backend.max_detached_ttl or backend.max_ttl)
 
     def _skipped(self, locks: Any, slot: Slot, why: str) -> None:
@@ -144,15 +160,26 @@ class OnceBase(Generic[LeaseT]):
     def scheduled(self) -> datetime | None:
         """The scheduled time of the run that the calling thread or task is in; None outside."""
         runs = self._runs.get(self._caller())
-        run = runs[-1] if runs else None
-        return None if run is None else datetime.fromtimestamp(run.slot.at, UTC)
+        if not runs or not runs[-1].acquired:
+            return None
+        return datetime.fromtimestamp(runs[-1].slot.at, UTC)
 
-    def _begun(self, run: Run[LeaseT] | None) -> LeaseT | None:
+    def _begun(self, run: Run[LeaseT]) -> LeaseT | None:
         """Note it for the end of a `with`, which has to know whether it was skipped."""
+        lease = run.lease if run.acquired else None
         self._runs.setdefault(self._caller(), []).append(run)
-        return None if run is None else run.lease
+        return lease
 
-    def _ended(self) -> Run[LeaseT] | None:
+    def _forget(self, run: Run[LeaseT]) -> None:
+        """It has not begun after all."""
+        caller = self._caller()
+        left = [each for each in self._runs.get(caller, ()) if each is not run]
+        if left:
+            self._runs[caller] = left
+        else:
+            self._runs.pop(caller, None)
+
+    def _ended(self) -> Run[LeaseT]:
         """Return what this thread or task began last and has not ended yet.
 
         An asynchronous generator or a fixture may be left in another task than it was entered in.
@@ -163,9 +190,14 @@ class OnceBase(Generic[LeaseT]):
         runs = self._runs.get(caller)
         if not runs:
             raise NotHeld("this thread or task has begun no run", key=self.name)
-        run = runs.pop()
-        if not runs:
+        only, run = len(runs) == 1, runs[-1]
+        # No call from here on: an interrupt (Ctrl-C) comes after calls, and would lose it.
+        if run.acquired:
+            run.entered = run.acquired[-1]._count
+        if only:
             del self._runs[caller]
+        else:
+            del runs[-1]
         return run
 
     def __repr__(self) -> str:
@@ -178,14 +210,3 @@ def _length(per: validation.Duration) -> float:
     if not 0 < seconds < float("inf"):
         raise ConfigurationError(f"per must be above 0 and finite, got {per!r}")
     return seconds
-
-
-DONE = "it was begun by {}"
-RUNNING = "the run of another slot is not over: it is held by {}"
-LATE = "it is too late for it"
-AGAIN = "it is being run by the same thread or task"
-
-
-def by_whom(info: LockInfo | None) -> str:
-    """Who has it, as far as the engine knows."""
-    return str(info.holders[0]) if info is not None and info.holders else "somebody"

@@ -76,7 +76,7 @@ def _long_holds(seen: Evidence, now: float) -> Iterator[Concern]:
         lasted = each.span.lasted(now)
         if lasted < SHORTEST_LONG_HOLD:
             continue
-        usual, count = seen.history.usual_hold(each.span.name)
+        usual, count = seen.history.usual_hold(each.family)
         if count >= ENOUGH and lasted > FAR_LONGER * usual:
             title = f"has been held for {span(lasted)}, far longer than usual"
             detail = f"by {who(each.span.holder)}; 95 of 100 last no longer than {span(usual)}"

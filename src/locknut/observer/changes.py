@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from locknut import Holder, LockInfo
+from locknut.core.families import family
 from locknut.observer.sightings import Ending, Identity, Span
 
 Key = tuple[str, Identity]
@@ -19,10 +20,11 @@ EARLY = 0.1
 class OpenHold:
     """A hold that goes on, and the signs by which its end will be judged."""
 
-    __slots__ = ("ending", "longest_ttl", "note", "seen_at", "span", "ttl_left")
+    __slots__ = ("ending", "family", "longest_ttl", "note", "seen_at", "span", "ttl_left")
 
     def __init__(self, span: Span, now: float) -> None:
         self.span = span
+        self.family = family(span.name)
         self.longest_ttl = 0.0
         self.ending = Ending.OPEN
         """How it will have ended, where somebody said so."""

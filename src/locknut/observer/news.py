@@ -1,4 +1,5 @@
-"""What the engine's history tells while an observer looks: holds that others broke or lost.
+"""What the engine's history tells while an observer looks: holds that others broke or lost, and how
+often locks are acquired.
 
 A listing cannot tell a break from a release. Whoever broke or lost the hold wrote it down, if it
 keeps history, a second or two later; by then a listing may have shown that the hold is over. So the
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from locknut import HistoryEntry
+from locknut.observer.acquisitions import Acquisitions
 from locknut.observer.sightings import Ending
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ class NewsReader:
     """Reads on from where it read last, and finds what is new."""
 
     def __init__(self) -> None:
+        self.acquisitions = Acquisitions()
         self._known: dict[str, None] = {}
         self._read_at: float | None = None
         """On the monotonic clock; None where nothing is to be had."""
@@ -55,6 +58,7 @@ class NewsReader:
         if found is None:
             return ()
         self._read_at = now
+        self.acquisitions.take_in(found, now)
         return found
 
     def fresh(self, entries: Iterable[HistoryEntry], began: float) -> Iterator[HistoryEntry]:

@@ -19,20 +19,22 @@ from locknut.cli.messages import who
 from locknut.errors import LocknutError
 from locknut.observer import attention
 from locknut.observer import seams as others
+from locknut.observer.acquisitions import Acquisitions
 from locknut.observer.changes import Changes, Tracker
 from locknut.observer.earlier_events import Earlier, ended, reporter
+from locknut.observer.examiner import Examiner
+from locknut.observer.line_lengths import LineLengths
 from locknut.observer.news import ENDINGS, NewsReader, ending_of, is_of, put_right, retract, tells
 from locknut.observer.quantiles import quantile
 from locknut.observer.refresh_rate import RefreshRate
 from locknut.observer.seams import Cycle, Seams
 from locknut.observer.sightings import Concern, Ending, Happening, Moment, Picture, Span
 from locknut.observer.span_history import SpanHistory
+from locknut.runtimes import cpython
 
 REFRESH: Final = 2.0
 WINDOW: Final = 300.0
 """Seconds whose waits make the percentiles of one moment."""
-EXAMINE_EVERY: Final = 60.0
-"""Seconds between two examinations by the doctor."""
 _READ_PAST_AT: Final = (1, 3)
 """After which listings the engine's history is read: at once, and when everybody has written what
 happened before; writers are a second or two late."""
@@ -57,15 +59,13 @@ class PlaceObserver:
         self.picture = Picture()
         self.history = SpanHistory()
         self.tracker = Tracker()
+        self.lines = LineLengths()
         self.moments: deque[Moment] = deque(maxlen=_MOMENTS)
         self.happenings: deque[Happening] = deque(maxlen=_HAPPENINGS)
         self.bad_endings: deque[Span] = deque(maxlen=200)
         self.earlier = Earlier()
         """What happened before the first listing."""
         self.cycles: list[Cycle] = []
-        self.checkup: Sequence[Concern] = ()
-        """What the doctor said of the engine, the last time that it was asked."""
-        self.checkup_wanted = False
         self.now = now
         self._suspected: set[frozenset[others.Member]] = set()
         self._from_others: list[Concern] = []
@@ -75,13 +75,22 @@ class PlaceObserver:
         self._began: float | None = None
         self._rate = RefreshRate(refresh)
         self._seams = seams or Seams()
+        self.doctor = Examiner(self.place, self._checkup)
         self._bell = threading.Event()
         self._viewers: list[Callable[[], object]] = []
-        self._examine_at = 0.0
-        self._examiner: threading.Thread | None = None
         self._closed = False
         self._thread: threading.Thread | None = None
         self._stop_listening = locks.on_event(self._hear)
+
+    @property
+    def acquisitions(self) -> Acquisitions:
+        """How often locks are acquired, where programs write that down."""
+        return self._news.acquisitions
+
+    @property
+    def tells_breaks(self) -> bool:
+        """Whether anybody writes down what is broken: a listing shows it as released."""
+        return bool(self.earlier.happenings) or self.acquisitions.anybody_writes
 
     @property
     def tells_waiters(self) -> bool:
@@ -92,7 +101,8 @@ class PlaceObserver:
         """Begin to look, unless that was done before."""
         with self.guard:
             if self._thread is None and not self._closed:
-                self._thread = threading.Thread(
+                # Not waited for: an interrupt (Ctrl-C) in that wait may come out as a RuntimeError.
+                self._thread = cpython.UnawaitedThread(
                     target=self._run, name=f"locknut-observer {self.place}", daemon=True
                 )
                 self._thread.start()
@@ -102,9 +112,9 @@ class PlaceObserver:
         self._closed = True
         self._stop_listening()
         self._bell.set()
-        for thread in (self._thread, self._examiner):
-            if thread is not None and thread is not threading.current_thread():
-                thread.join(timeout=10.0)
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout=10.0)
+        self.doctor.join(timeout=10.0)
 
     def view(self, ring: Callable[[], object]) -> Callable[[], None]:
         """Call `ring` after every listing, on the observer's thread, until the result is called."""
@@ -132,16 +142,18 @@ class PlaceObserver:
         took, own = time.monotonic() - began, time.thread_time() - own
         now = self.now()
         with self.guard:
-            self._rate.cost(took, own)
+            self._rate.cost(took, own, sum(len(each.holders) + len(each.waiters) for each in locks))
             changes = self.tracker.take_in(locks, now, after_silence=silent_before)
             # What a listing says was not true at one moment: a circle counts when it is seen twice.
             self.cycles = [each for each in cycles if frozenset(each) in self._suspected]
             self._suspected = {frozenset(each) for each in cycles}
+            in_doubt = len(self.cycles) < len(cycles)
             self._from_others = [*found, *map(others.concern_of, self.cycles)]
             self._remember(changes, now)
             self._take_news(news)
-            version, pause = self.picture.version + 1, self._rate.pause()
-            self.picture = Picture(version, locks, now, took, pause)
+            self.lines.take_in(locks)
+            version, pause = self.picture.version + 1, self._rate.next_pause(in_doubt=in_doubt)
+            self.picture = Picture(version, locks, now, took, pause, began=began)
             if silent_before:
                 self.happenings.append(Happening(now, "reachable", "", detail=self.place))
             self.moments.append(self._moment(now))
@@ -199,50 +211,41 @@ class PlaceObserver:
                 self.history,
                 self.endings(),
             )
-            unsafe = attention.of_the_engine(self.checkup)
+            unsafe = attention.of_the_engine(self.doctor.findings)
             more = [*self._from_others, *self._from_history, *unsafe]
             return attention.concerns(evidence, self.now(), more)
 
     def _run(self) -> None:
         while not self._closed:
             self.look()
-            self._examine_if_due()
+            if not self.picture.problem:
+                self.doctor.examine_if_due()
             with self.guard:
                 viewers = list(self._viewers)
             for ring in viewers:
                 ring()
             self._rest()
 
-    def _examine_if_due(self) -> None:
-        """The doctor takes a lock for a moment and asks much: only where somebody wants to know. It
-        has a thread of its own, because a server that is half dead may keep it for long.
-        """
-        now, examiner = time.monotonic(), self._examiner
-        if not self.checkup_wanted or now < self._examine_at or self.picture.problem:
-            return
-        if examiner is None or not examiner.is_alive():
-            self.checkup_wanted, self._examine_at = False, now + EXAMINE_EVERY
-            self._examiner = threading.Thread(
-                target=self._examine, name=f"locknut-doctor {self.place}", daemon=True
-            )
-            self._examiner.start()
-
-    def _examine(self) -> None:
+    def _checkup(self) -> Sequence[Concern]:
         found = others.checkup(self._seams, self.locks)
-        with self.guard:
-            self.checkup = [each._replace(since=self.now()) for each in found]
+        return [each._replace(since=self.now()) for each in found]
 
     def _rest(self) -> None:
         """Viewers that come and go do not end a pause: however many they are, the engine is asked
         no more often. Only a break does, so that its author sees what it did.
         """
-        self._bell.wait(self._rate.pause())
+        self._bell.wait(self.picture.pause)
         self._bell.clear()
 
     def _deadlocks(self, locks: Sequence[LockInfo]) -> tuple[list[Cycle], list[Concern]]:
-        """Two lines are needed for one: with fewer nobody is asked for it."""
-        lines = sum(bool(each.waiters) for each in locks)
-        return others.deadlocks(self._seams, self.locks) if lines > 1 else ([], [])
+        """Asked for where this listing shows a circle, or holds of this process, whose threads may
+        wait where no engine sees them. Most often it costs no listing more.
+        """
+        lines = [each for each in locks if each.waiters]
+        unseen = len(lines) > 1 and others.ours_are_among(lines)
+        if unseen or others.may_be_a_deadlock(lines):
+            return others.deadlocks(self._seams, self.locks)
+        return [], []
 
     def _unreachable(self, problem: str) -> None:
         now = self.now()
@@ -254,7 +257,7 @@ class PlaceObserver:
                 version=before.version + 1,
                 problem=problem,
                 unreachable_since=before.unreachable_since or now,
-                pause=self._rate.pause(),
+                pause=self._rate.next_pause(),
             )
 
     def _hear(self, event: Event) -> None:
@@ -309,5 +312,5 @@ class PlaceObserver:
         waited = self.history.waited(now - WINDOW)
         longest = max((each.lasted(now) for each in self.tracker.waits.values()), default=0.0)
         picture = self.picture
-        p50, p95 = quantile(waited, 0.5), quantile(waited, 0.95)
-        return Moment(now, picture.held, picture.waiting, longest, p50, p95)
+        quantiles = (quantile(waited, share) for share in (0.5, 0.95, 0.99))
+        return Moment(now, picture.held, picture.waiting, longest, *quantiles)

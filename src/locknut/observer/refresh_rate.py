@@ -3,6 +3,9 @@
 A listing costs the engine at most what we waited for it: its wall time without our own processor
 time. The pause is so long that this is at most one part in a hundred of one core, and our own part
 at most one in ten. Many locks or a slow engine are looked at less often by themselves.
+
+On a busy machine the wall time is mostly spent in queues. So where only a few locks are listed the
+pause grows step by step: their cost may be the server's (millions of other keys), and may be none.
 """
 
 from __future__ import annotations
@@ -11,10 +14,16 @@ from collections import deque
 
 ENGINE_SHARE = 0.01
 OWN_SHARE = 0.1
+SOON = 0.5
+"""Seconds until a second look at what may be wrong; the pause after that is longer by as much as
+this one was shorter."""
 LONGEST = 300.0
 """Seconds: what is on the screen is never older than this and the time of a listing."""
-JUDGED = 4
-"""Listings that tell what one costs."""
+JUDGED = 8
+"""Listings that tell what one costs: at load 20 on two cores it happened that each of four had to
+wait for a processor so long that the pause came to five seconds, though there were few locks."""
+FEW, STEP = 200, 1.5
+"""Holders and waiters that are few, and how much longer than the last a pause may be then."""
 ENOUGH = 2
 """Listings from which on that is believed: four of 10,000 locks in the first seconds would cost the
 engine as much as it is to give in two minutes."""
@@ -27,11 +36,22 @@ class RefreshRate:
         self.wanted = wanted
         self._waited: deque[float] = deque(maxlen=JUDGED)
         self._own: deque[float] = deque(maxlen=JUDGED)
+        self._owed = 0.0
+        self._most = LONGEST
 
-    def cost(self, took: float, own: float) -> None:
-        """A listing took so long, and so much of it was our own work."""
+    def cost(self, took: float, own: float, entries: int) -> None:
+        """A listing took so long, so much of it was our own work, and so many were in it."""
+        self._most = STEP * self.pause() if entries <= FEW else LONGEST
         self._waited.append(max(0.0, took - own))
         self._own.append(own)
+
+    def next_pause(self, *, in_doubt: bool = False) -> float:
+        """How long to pause now. What is in doubt is looked at again soon, on credit: never twice
+        in a row, so that over two pauses an engine is asked no more often than otherwise.
+        """
+        pause, owed = self.pause(), self._owed
+        self._owed = pause - SOON if in_doubt and not owed and pause > SOON else 0.0
+        return min(pause + owed - self._owed, max(pause, LONGEST))
 
     def pause(self) -> float:
         """By the cheapest of the last few: on a busy machine any of them may have had to wait, and
@@ -40,4 +60,4 @@ class RefreshRate:
         if len(self._waited) < ENOUGH:
             return self.wanted
         needed = max(min(self._waited) / ENGINE_SHARE, min(self._own) / OWN_SHARE)
-        return max(self.wanted, min(LONGEST, needed))
+        return max(self.wanted, min(LONGEST, self._most, needed))

@@ -6,10 +6,12 @@ cannot have, adds nothing; one that fails says so in a concern of its own and st
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from locknut import Capability, HistoryEntry, Locks
+from locknut import Capability, HistoryEntry, LockInfo, Locks
+from locknut.core.wait_circles import graph_of
 from locknut.errors import LocknutError, Unsupported
 from locknut.observer.earlier_events import BACK, Earlier, earlier
 from locknut.observer.sightings import Concern, Weight
@@ -59,6 +61,17 @@ class Seams(NamedTuple):
     checkup: Callable[[Locks], Iterable[Concern]] = checkup_of
     history: Callable[[Locks], Iterable[HistoryEntry]] = history_of
     news: Callable[[Locks, float], Iterable[HistoryEntry]] = news_of
+
+
+def may_be_a_deadlock(lines: Sequence[LockInfo]) -> bool:
+    """Whether those who wait for these locks wait for each other, by this listing alone."""
+    return bool(graph_of({"": lines}).deadlocks)
+
+
+def ours_are_among(lines: Iterable[LockInfo]) -> bool:
+    """Whether somebody of this process may hold or wait."""
+    own = os.getpid()
+    return any(each.pid == own for info in lines for each in (*info.holders, *info.waiters))
 
 
 def deadlocks(seams: Seams, locks: Locks) -> tuple[list[Cycle], list[Concern]]:

@@ -122,6 +122,7 @@ class Moment(NamedTuple):
     """Seconds that the longest wait has lasted."""
     wait_p50: float | None
     wait_p95: float | None
+    wait_p99: float | None
 
 
 class Picture(NamedTuple):
@@ -137,6 +138,8 @@ class Picture(NamedTuple):
     problem: str = ""
     """Why the engine could not be asked; the locks are those of the last time that it could."""
     unreachable_since: float | None = None
+    began: float = 0.0
+    """When this listing was begun, on the monotonic clock."""
 
     @property
     def held(self) -> int:

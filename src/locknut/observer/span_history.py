@@ -38,6 +38,7 @@ class SpanHistory:
         self._most = most
         self._names: OrderedDict[str, NameHistory] = OrderedDict()
         self._families: dict[str, deque[float]] = {}
+        self._usual: dict[str, tuple[float, int]] = {}
         self._count = 0
         self.recent_waits: deque[Span] = deque(maxlen=2000)
         self.recent_holds: deque[Span] = deque(maxlen=2000)
@@ -52,6 +53,7 @@ class SpanHistory:
         if span.until is not None and not span.ending.bad:
             lasted = self._families.setdefault(family(span.name), deque(maxlen=PER_NAME))
             lasted.append(span.until - span.since)
+            self._usual.clear()
             if len(self._families) > self._most // PER_NAME:
                 del self._families[next(iter(self._families))]
 
@@ -63,10 +65,12 @@ class SpanHistory:
     def of(self, name: str) -> NameHistory:
         return self._names.get(name) or NameHistory()
 
-    def usual_hold(self, name: str) -> tuple[float, int]:
-        """The 95th percentile of the holds of this name and its family, and how many there were."""
-        lasted = list(self._families.get(family(name), ()))
-        return quantile(lasted, 0.95) or 0.0, len(lasted)
+    def usual_hold(self, kind: str) -> tuple[float, int]:
+        """The 95th percentile of the holds of a family, and how many there were."""
+        if kind not in self._usual:  # thousands of holds ask for it in a row
+            lasted = list(self._families.get(kind, ()))
+            self._usual[kind] = quantile(lasted, 0.95) or 0.0, len(lasted)
+        return self._usual[kind]
 
     def waits_since(self, then: float) -> Iterator[Span]:
         """Those that were over at `then` or later."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from locknut import Holder, LockInfo
 from locknut.cli.messages import who
+from locknut.observer.acquisitions import Rate
 from locknut.observer.place_observer import WINDOW, PlaceObserver
 from locknut.observer.quantiles import quantile
 from locknut.observer.sightings import Identity, Span
@@ -31,6 +32,10 @@ class HotLock(NamedTuple):
     """Seconds that were waited for it lately, by all of its waiters together."""
     wait_p95: float | None
     hold_p95: float | None
+    acquired: Rate | None
+    """Per second, where programs write that down."""
+    line: Sequence[int]
+    """How many waited, at each of the last listings."""
 
 
 def process_of(holder: Holder) -> tuple[str, int | None, str]:
@@ -92,6 +97,8 @@ def _hot(observer: PlaceObserver, name: str, waiting: int, waited: float) -> Hot
         waited,
         quantile(_durations(past.waits), 0.95),
         quantile(_durations(past.holds), 0.95),
+        observer.acquisitions.of(name),
+        observer.lines.of(name),
     )
 
 

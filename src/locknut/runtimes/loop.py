@@ -216,11 +216,11 @@ class LoopRuntime(BaseRuntime):
 
     def aside(self, call: Callable[[], object]) -> None:
         """On the loop, where an asyncio user expects it; on a thread once the loop is closed."""
-        if self._loop is None or self._loop.is_closed():
-            self._aside(call)
-        else:
-            with suppress(RuntimeError):
+        if self._loop is not None:
+            with suppress(RuntimeError):  # it is closed
                 self._loop.call_soon_threadsafe(self._call, call)
+                return
+        self._aside(call)
 
     def _call(self, call: Callable[[], object]) -> None:
         """A callback may be a coroutine function: then it runs as a task."""

@@ -16,7 +16,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
-from locknut.runtimes import cpython
+from locknut.runtimes import cpython, host_names
 
 if TYPE_CHECKING:
     import ssl
@@ -43,12 +43,13 @@ def open_pair() -> tuple[socket.socket, socket.socket]:
 
 
 def connected(address: tuple[str, int], timeout: float) -> socket.socket:
-    """To the first of the host's addresses that answers. They share the time, so that one which is
-    silent leaves some to the others, and all together take no longer.
+    """To the first of the host's addresses that answers. They share the time with the look-up of
+    its name, so that one which is silent leaves some to the others, and all take no longer. The
+    socket has the rest of that time as its limit: a TLS handshake (`encrypted`) gets no more.
     """
     failed: OSError | None = None
     until = monotonic() + timeout
-    found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
+    found = host_names.addresses(*address, timeout)
     for at, (family, _, _, _, place) in enumerate(found):
         made = open_socket(family)
         try:
@@ -61,7 +62,7 @@ def connected(address: tuple[str, int], timeout: float) -> socket.socket:
             made.close()
             raise
         else:
-            made.settimeout(timeout)
+            made.settimeout(max(0.001, until - monotonic()))
             return made
     raise failed or OSError(f"{address[0]} has no address")
 

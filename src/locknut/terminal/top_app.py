@@ -19,6 +19,7 @@ from locknut.observer import summaries
 from locknut.observer.place_observer import PlaceObserver
 from locknut.observer.sightings import Weight
 from locknut.terminal.modal_screens import AskBreak, Detail
+from locknut.terminal.rows_table import RowsTable
 from locknut.terminal.table_rows import MOST, ORDERS, VIEWS, Row
 
 
@@ -53,11 +54,12 @@ class TopApp(App[None]):
         self.pattern = pattern
         self.paused = False
         self._rows: list[Row] = []
+        self._more = False
         # Kept here: a question that is open is the screen in which others would be looked for.
         self._summary = Static(id="summary")
         self._attention = Static(id="attention")
         self._filter = Input(pattern, placeholder="order:* or a part of a name", id="filter")
-        self._table: DataTable[Text] = DataTable(id="table", cursor_type="row", zebra_stripes=True)
+        self._table = RowsTable()
 
     def compose(self) -> ComposeResult:
         yield self._summary
@@ -77,7 +79,7 @@ class TopApp(App[None]):
         self.observer.close()
 
     def on_tick(self, _message: Tick) -> None:
-        self.observer.checkup_wanted = True
+        self.observer.doctor.wanted = True
         if not self.paused:
             self._draw()
 
@@ -154,17 +156,15 @@ class TopApp(App[None]):
         view, chosen, table = VIEWS[self.view], self._chosen(), self._table
         if not table.is_attached:  # it is over
             return
-        found = list(islice(view.rows(self.observer, self.pattern, self.order), MOST))
-        self._rows = found
-        table.clear(columns=True)
-        table.add_columns(*view.columns)
-        for row in found:
-            table.add_row(*(Text(cell, style=row.style) for cell in row.cells))
+        found = list(islice(view.rows(self.observer, self.pattern, self.order), MOST + 1))
+        self._rows, self._more = found[:MOST], len(found) > MOST
+        found = self._rows
+        table.tell(view.columns, found)
         if chosen is not None:
             same = next((at for at, row in enumerate(found) if _same(row, chosen)), None)
             table.move_cursor(row=min(table.cursor_row, len(found)) if same is None else same)
-        self._summary.update(self._told())
-        self._attention.update(self._worst())
+        self._summary.update(self._told(), layout=False)
+        self._attention.update(self._worst(), layout=False)
 
     def _told(self) -> Text:
         picture = self.observer.picture
@@ -175,6 +175,7 @@ class TopApp(App[None]):
             *([] if longest is None else [f"longest wait {span(longest)}"]),
             f"refresh {span(picture.pause)}",
             f"sorted by {self.order}" if self.view == "locks" else VIEWS[self.view].title,
+            *([f"only the first {MOST} lines: filter with /"] if self._more else []),
         ]
         text = Text.assemble((f" {plain(self.observer.place)} ", "reverse"), "  ", "  ".join(words))
         if self.paused:

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from locknut.backends.etcd.lease_proof import LeaseProof
+from locknut.backends.etcd.settings import Settings
+from locknut.backends.etcd.shared_lease import SharedLease
 from locknut.core.pacing import validity
+from locknut.drivers.etcd import settings as driver
+from locknut.drivers.etcd.requests import Lease
+from tests.backends.etcd.conftest import claim
 
 TTL = 8.0
 
@@ -75,3 +80,23 @@ def test_one_keep_alive_is_asked_for_every_quarter(proof: LeaseProof) -> None:
     assert not proof.asks(102.0), "somebody asks already"
     proof.hurry()
     assert proof.asks(102.0)
+
+
+def test_another_lease_counts_for_nothing() -> None:
+    """Neither does what is said of the lease before extend this one, nor is this one a proof for a
+    key that belonged to that.
+    """
+    shared = SharedLease(Settings(driver.Settings((("local", 0),))))
+    assert shared.opened(Lease(1, 10, 7, 1, 0.0), 0.0, b"one", 5)
+    state = shared.state_of(claim())
+    assert shared.vouches(state) == shared.until()
+    shared.lost(1)
+    assert shared.opened(Lease(2, 10, 7, 1, 100.0), 100.0, b"two", 9)
+    proven = shared.until()
+    shared.kept(Lease(1, 10, 7, 1, 105.0), 105.0, 106.0)
+    shared.committed(107.0, 7)
+    assert shared.until() == proven
+    assert shared.vouches(state) == 0
+    shared.kept(Lease(2, 10, 7, 1, 105.0), 105.0, 106.0)
+    shared.committed(107.0, 7)
+    assert shared.until() > proven

@@ -70,15 +70,25 @@ async def _until(paint: Colour, check: Callable[[], bool]) -> None:
         await paint.pause(0.01)
 
 
-def test_a_server_that_comes_back_empty_is_a_loss(paint: Colour, path: str) -> None:
+@pytest.mark.parametrize("data", ["none", pytest.param("older", marks=pytest.mark.slow)])
+def test_a_server_that_comes_back_without_its_data_is_a_loss(
+    paint: Colour, path: str, data: str
+) -> None:
     """The lease went with the data: its holder is told, and the next one comes in."""
 
     async def story() -> None:
         with EtcdServer() as server:
+            now, backup = server.folder / "data", server.folder / "backup"
+            if data == "older":
+                server.kill()
+                shutil.copytree(now, backup)
+                server.start()
             locks = paint.locks(open_engine(f"{server.url}/{path}")[0], Settings("locknut"))
             lease = await locks.lock("x").acquire(timeout=PATIENCE)
             server.kill()
-            shutil.rmtree(server.folder / "data")
+            shutil.rmtree(now)
+            if data == "older":
+                backup.rename(now)
             server.start()
             assert await lease.lost.wait(PATIENCE)
             with pytest.raises(LeaseLost):

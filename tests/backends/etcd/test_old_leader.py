@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 import locknut
 from locknut import aio
-from locknut.core.values import State
+from locknut.backends.etcd.backend import EtcdBackend
+from locknut.backends.etcd.settings import from_url
+from locknut.backends.etcd.shared_lease import SharedLease
+from locknut.core.values import Granted, State
 from locknut.drivers.etcd.members import Members
+from locknut.drivers.etcd.requests import Range
 from locknut.drivers.etcd.settings import Settings
 from locknut.drivers.etcd.sync import BlockingLink
-from locknut.runtimes.threads import run
-from tests.backends.etcd.conftest import PATIENCE
+from locknut.runtimes.threads import ThreadRuntime, run
+from locknut.urls import parse
+from tests.backends.etcd.conftest import PATIENCE, claim, root
 from tests.servers.etcd import EtcdCluster, EtcdServer
 from tests.servers.processes import until
 
@@ -125,6 +131,55 @@ def test_who_knows_the_others_too_goes_on_holding(deserted: Deserted, path: str)
         with others.lock("x", timeout=PATIENCE) as next_one:
             assert next_one.fence > lease.fence
         deserted.cluster.heal()
+
+
+def test_a_keeper_and_a_caller_at_two_members_are_not_both_believed(deserted: Deserted) -> None:
+    """The keeper's keep-alives go to the old leader, and the caller's transactions to the others:
+    what one of them says is no proof together with what the other says, in either order.
+    """
+    url = f"{deserted.old.url}/{root()}?session_ttl=60"
+    shared = SharedLease(from_url(parse(url)))
+    keeper = _backend(shared, deserted.old)
+    caller = _backend(shared, *deserted.others)
+    held = claim()
+    assert isinstance(run(caller.attempt(held, 0.0)), Granted)
+    deserted.desert()
+    until(lambda: _answers(caller), "the others serve")
+    proven = shared.until()
+
+    def keep_alive(by: EtcdBackend) -> bool:
+        shared.hurry()
+        return run(by.keep_alive())
+
+    assert keep_alive(keeper), "the old leader vouches for it"
+    assert _answers(caller)
+    assert shared.until() == proven, "a majority has answered, in another term"
+
+    until(lambda: keep_alive(caller), "the new leader vouches for it")
+    assert not _answers(keeper), "alone, it can confirm nothing"
+    assert shared.until() == proven
+    assert deserted.old.leads
+
+    assert _answers(caller)
+    assert shared.until() > proven, "one that speaks for the majority has said both"
+    deserted.cluster.heal()
+    for each in (keeper, caller):
+        run(each.close())
+
+
+def _backend(shared: SharedLease, *members: EtcdServer) -> EtcdBackend:
+    """One of an engine's backends, whose link knows these members alone."""
+    hosts = tuple((each.host, each.port) for each in members)
+    settings = replace(shared.settings.driver, hosts=hosts, limit=1.0)
+    return EtcdBackend(BlockingLink(settings, Members(settings)), shared, ThreadRuntime())
+
+
+def _answers(backend: EtcdBackend) -> bool:
+    try:
+        run(backend.transact([], [Range(b"x")]))
+    except locknut.BackendError:
+        return False
+    return True
 
 
 def _renewed(lease: locknut.Lease) -> bool:

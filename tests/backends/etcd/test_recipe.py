@@ -78,6 +78,8 @@ def test_the_key_of_another_client_is_an_exclusive_hold() -> None:
     assert (found.id, found.mode, found.created) == ("", Mode.EXCLUSIVE, 5)
     odd = recipe.contender(KeyValue(b"locknut/x/1", b'{"mode":"shared","id":"a"}', 5, 5, 1, 1))
     assert (odd.id, odd.mode) == ("", Mode.EXCLUSIVE)
+    deep = recipe.contender(KeyValue(b"locknut/x/2", b"[" * 100_000, 5, 5, 1, 1))
+    assert (deep.id, deep.mode) == ("", Mode.EXCLUSIVE)
 
 
 @pytest.mark.parametrize("name", ["x", "a/b", "a%2Fb", "%session", "%", "ö/ü", "a b\n"])

@@ -168,6 +168,28 @@ def test_a_detached_hold_does_not_go_with_the_lease_of_its_locks(cluster: LocalC
     assert len(cluster.store.leases) == 1, "its own lease is not needed any more"
 
 
+def test_a_hold_whose_key_was_removed_is_neither_downgraded_nor_detached(
+    cluster: LocalCluster,
+) -> None:
+    """The put would make a key, and with it a hold, that nobody was granted."""
+    port, held = backend(cluster), claim()
+    run(port.attempt(held, 0.0))
+    cluster.store.transact([], [Delete(port.shared.states[held.id].key)], [])
+    assert not run(port.downgrade(held))
+    assert not run(port.detach(held, 30.0))
+    assert isinstance(run(backend(cluster).attempt(claim(waits=False), 0.0)), Granted)
+
+
+def test_a_key_that_was_removed_and_put_back_is_not_the_hold(cluster: LocalCluster) -> None:
+    """Somebody may have held the lock in between."""
+    port, held = backend(cluster), claim()
+    run(port.attempt(held, 0.0))
+    state = port.shared.states[held.id]
+    cluster.store.transact([], [Delete(state.key)], [])
+    cluster.store.transact([], [Put(state.key, port.shown(held), state.lease)], [])
+    assert run(port.renew([held])) == [Renewal.LOST]
+
+
 def test_a_reader_that_waits_is_rung_by_a_downgrade(cluster: LocalCluster) -> None:
     port, runtime = backend(cluster), ThreadRuntime()
     writer, reader = claim(), claim(mode=Mode.SHARED)

@@ -165,6 +165,30 @@ def test_a_break_that_was_killed_spares_the_successor(
     take(backend, claim())
 
 
+def test_a_permit_can_be_broken_though_an_earlier_break_was_killed(
+    backend: FileBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its two writes: the permit was marked as broken, counted all the same, and no later
+    break saw anybody there.
+    """
+    held, written = permit(1), itertools.count(1)
+    raw = take(backend, held)
+    real = os.pwrite
+
+    def killed(fd: int, data: bytes, offset: int) -> int:
+        if next(written) == 2:
+            raise SystemExit
+        return real(fd, data, offset)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", killed)
+        with pytest.raises(SystemExit):
+            run(backend.break_hold("ns:a", raw))
+    assert run(backend.break_hold("ns:a", raw))
+    assert run(backend.renew([held])) == [Renewal.LOST]
+    take(backend, permit(1))
+
+
 @pytest.mark.parametrize("verb", ["downgrade", "detach"])
 def test_a_hold_that_is_broken_while_it_changes_is_lost(
     directory: Path, monkeypatch: pytest.MonkeyPatch, verb: str

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,8 +10,7 @@ import locknut
 from locknut.backends.file.directory import open_directory
 from locknut.backends.file.flock_engine import FlockEngine
 from locknut.runtimes import file_systems, tmpfiles
-from tests.checkups import FAIL, OK, WARN, by_code, examine
-from tests.contracts.sources import ROOT
+from tests.checkups import FAIL, OK, WARN, by_code, examine, in_layers, mounted
 
 pytestmark = pytest.mark.file
 both_colours = pytest.mark.parametrize("colour", ["blocking", "asyncio"])
@@ -133,22 +128,6 @@ def test_a_directory_that_is_gone(tmp_path: Path) -> None:
     assert {each.severity for each in found.values()} == {OK}
 
 
-def mounted(script: str, folder: Path, place: str = "file://{}") -> dict[str, dict[str, str]]:
-    """The findings of `locknut doctor` in a file system that this shell script mounts there."""
-    command = f"{script}\nexec {sys.executable} -m locknut doctor --json {place.format(folder)}"
-    done = subprocess.run(
-        ["unshare", "--map-root-user", "--mount", "sh", "-ec", command],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if "unshare failed" in done.stderr or "Operation not permitted" in done.stderr:
-        pytest.skip("needs root: this machine lets no user mount")
-    assert done.stdout, done.stderr
-    return {each["code"]: each for each in json.loads(done.stdout)["findings"]}
-
-
 @pytest.mark.parametrize(
     ("options", "fill", "severity"),
     [
@@ -167,12 +146,6 @@ def test_what_room_there_is(tmp_path: Path, options: str, fill: str, severity: s
 
 
 def test_the_layers_of_a_container(tmp_path: Path) -> None:
-    for name in ("lower", "upper", "work", "whole"):
-        (tmp_path / name).mkdir()
-    whole = tmp_path / "whole"
-    layers = ",".join(
-        (f"lowerdir={tmp_path}/lower", f"upperdir={tmp_path}/upper", f"workdir={tmp_path}/work")
-    )
-    found = mounted(f"mount -t overlay overlay -o {layers} {whole}", whole)
+    found = in_layers(tmp_path)
     assert found["file-system"]["severity"] == WARN
     assert "container" in found["file-system"]["found"]

@@ -29,6 +29,10 @@ from tests.backends.file.driving import (
     run,
     take,
 )
+from tests.backends.file.sticky_directories import (
+    a_break_by_another_user_does_no_harm,
+    cleaning_by_another_user_does_no_harm,
+)
 from tests.backends.file.users import by_user, shared_directory
 
 
@@ -196,41 +200,12 @@ def test_a_note_that_cannot_be_written_or_read_hinders_nothing(
 
 @pytest.mark.root
 def test_in_a_sticky_directory_a_break_by_another_user_does_no_harm() -> None:
-    with shared_directory(0o3770) as directory:
-
-        def use() -> bool:
-            with locknut.connect(f"file://{directory}").lock("a", timeout=DEADLINE):
-                return True
-
-        def break_it() -> bool:
-            with locknut.connect(f"file://{directory}") as locks:
-                return locks.force_release("a")
-
-        assert by_user(1001, use) is True
-        held, backend = claim("locknut:a"), engine_in(directory).blocking(ThreadRuntime())
-        take(backend, held)
-        assert "sticky" in by_user(1002, break_it)
-        assert run(backend.renew([held])) == [Renewal.HELD]
-        assert release(backend, held)
-        assert by_user(1002, use) is True
-        take(backend, held := claim("locknut:a"))
-        assert by_user(1001, break_it) is True
-        assert run(backend.renew([held])) == [Renewal.LOST]
-        assert by_user(1002, use) is True
+    a_break_by_another_user_does_no_harm(engine_in)
 
 
 @pytest.mark.root
 def test_in_a_sticky_directory_cleaning_by_another_user_does_no_harm() -> None:
-    with shared_directory(0o3770) as directory:
-
-        def use() -> bool:
-            with locknut.connect(f"file://{directory}").lock("a", timeout=DEADLINE):
-                return True
-
-        assert by_user(1001, use) is True
-        assert by_user(1002, lambda: engine_in(directory).clean(unused_for=0.0)) == 0
-        assert by_user(1002, use) is True
-        assert by_user(1001, lambda: engine_in(directory).clean(unused_for=0.0)) == 1
+    cleaning_by_another_user_does_no_harm(engine_in)
 
 
 @pytest.mark.root

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import locknut
+from locknut.backends.file import line
 from locknut.backends.file.backend import FileBackend
 from locknut.core.values import Claim, Renewal
 from locknut.errors import BackendError, ConfigurationError
@@ -18,6 +19,7 @@ from locknut.runtimes.threads import ThreadRuntime
 from tests.backends.file.driving import (
     DEADLINE,
     acquire,
+    attempt,
     busy,
     claim,
     engine_in,
@@ -266,3 +268,24 @@ def test_no_message_says_to_move_a_file_that_may_be_held(
     with pytest.raises(BackendError, match="when no process uses it") as caught:
         take(engine_in(directory).blocking(ThreadRuntime()), reader())
     assert "move it away" not in str(caught.value)
+
+
+def test_a_move_that_fails_halfway_leaves_no_descriptor_open(
+    backend: FileBackend, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody else knows the file that a waiter moves away from."""
+    held, waiter = claim(), claim()
+    take(backend, held)
+    assert busy(backend, waiter)
+    _move_file(directory)
+
+    def broken(*_: object) -> int:
+        raise OSError(5, "Input/output error")
+
+    before = open_descriptors()
+    with monkeypatch.context() as patch:
+        patch.setattr(line, "join", broken)
+        with pytest.raises(BackendError, match="Input/output error"):
+            attempt(backend, waiter)
+    assert len(open_descriptors()) == len(before), "one for another: the waiter has moved"
+    take(backend, waiter)

@@ -13,10 +13,11 @@ import locknut
 from locknut.backends.file import file_layout
 from locknut.backends.file.backend import FileBackend
 from locknut.backends.file.folder import EVERY
-from locknut.core.values import Claim, Granted, Renewal
+from locknut.core.values import Busy, Claim, Granted, Renewal
 from locknut.runtimes import this_boot
-from locknut.runtimes.threads import ThreadRuntime
+from locknut.runtimes.threads import ThreadRuntime, ThreadSignal
 from tests.backends.file.driving import (
+    attempt,
     busy,
     claim,
     engine_in,
@@ -26,6 +27,10 @@ from tests.backends.file.driving import (
     release,
     run,
     take,
+)
+from tests.backends.file.sticky_directories import (
+    a_break_by_another_user_does_no_harm,
+    cleaning_by_another_user_does_no_harm,
 )
 from tests.backends.file.users import by_user, shared_directory
 
@@ -71,6 +76,23 @@ def test_a_damaged_lock_that_is_held_can_be_seen_and_broken(
     assert run(backend.break_hold("ns:a", None))
     assert run(backend.renew([held])) == [Renewal.LOST]
     take(backend, claim())
+
+
+def test_a_waiter_sleeps_whatever_became_of_the_record(
+    backend: FileBackend, directory: Path
+) -> None:
+    """It asked again at once, for ever: there was no number that could differ from none. So it was
+    with a holder that was stopped before its first record was written.
+    """
+    held, wanted = claim(), claim()
+    take(backend, held)
+    os.truncate(next(directory.iterdir()), 0)
+    with backend.watch(wanted, ThreadSignal):
+        for _ in range(3):
+            answer = attempt(backend, wanted)
+            assert isinstance(answer, Busy)
+            assert answer.retry_in > 0.01
+    release(backend, wanted)
 
 
 def _bad_files(directory: Path) -> None:
@@ -205,41 +227,12 @@ def test_a_group_that_cannot_share_is_told_how() -> None:
 
 @pytest.mark.root
 def test_in_a_sticky_directory_a_break_by_another_user_does_no_harm() -> None:
-    with shared_directory(0o3770) as directory:
-
-        def use() -> bool:
-            with locknut.connect(f"file://{directory}").lock("a"):
-                return True
-
-        def break_it() -> bool:
-            with locknut.connect(f"file://{directory}") as locks:
-                return locks.force_release("a")
-
-        assert by_user(1001, use) is True
-        held, backend = claim("locknut:a"), engine_in(directory).blocking(ThreadRuntime())
-        take(backend, held)
-        assert "sticky" in by_user(1002, break_it)
-        assert run(backend.renew([held])) == [Renewal.HELD]
-        assert release(backend, held)
-        assert by_user(1002, use) is True
-        take(backend, held := claim("locknut:a"))
-        assert by_user(1001, break_it) is True
-        assert run(backend.renew([held])) == [Renewal.LOST]
-        assert by_user(1002, use) is True
+    a_break_by_another_user_does_no_harm(engine_in)
 
 
 @pytest.mark.root
 def test_in_a_sticky_directory_cleaning_by_another_user_does_no_harm() -> None:
-    with shared_directory(0o3770) as directory:
-
-        def use() -> bool:
-            with locknut.connect(f"file://{directory}").lock("a"):
-                return True
-
-        assert by_user(1001, use) is True
-        assert by_user(1002, lambda: engine_in(directory).clean(unused_for=0.0)) == 0
-        assert by_user(1002, use) is True
-        assert by_user(1001, lambda: engine_in(directory).clean(unused_for=0.0)) == 1
+    cleaning_by_another_user_does_no_harm(engine_in)
 
 
 @pytest.mark.root

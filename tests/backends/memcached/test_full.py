@@ -49,6 +49,19 @@ def test_whoever_waits_removes_nothing(small: MemcachedServer) -> None:
     run(waiter.close())
 
 
+def test_whoever_remembers_it_as_free_removes_nothing_either(small: MemcachedServer) -> None:
+    """It would try the item that it knows, without a look; another client has the lock by now."""
+    waiter, holder, before, mine = port(small.url), port(small.url), claim(), claim()
+    assert isinstance(run(waiter.attempt(before, 0.0)), Granted)
+    assert run(waiter.release(before))
+    assert isinstance(run(holder.attempt(mine, 0.0)), Granted)
+    fill(small)
+    assert isinstance(run(waiter.attempt(claim(), 0.0)), Busy)
+    assert mine.id in small.ask("mg t:x v", b"\r\n")
+    run(holder.close())
+    run(waiter.close())
+
+
 def test_a_new_lock_finds_no_room_and_that_is_said(small: MemcachedServer) -> None:
     fill(small)
     refused = pytest.raises(BackendError, match="give it more memory")

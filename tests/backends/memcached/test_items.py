@@ -24,6 +24,17 @@ from tests.servers.memcached import MemcachedServer
 pytestmark = pytest.mark.memcached
 
 
+FOREIGN = (
+    *("x", "[1]", '{"a":1}', '["","",""]', "", "[" * 100_000),
+    # As long as one of ours.
+    "[1,2,3,4,5,6,7,8,9]",
+    '["",0,"t:foreign",null,"","","",1,1.0]',
+    '["id","0","t:foreign",null,"","","",1,1.0]',
+    '["id",0,["t:foreign"],null,"","","",1,1.0]',
+    '["id",0,"t:foreign",[],"","","",1,1.0]',
+)
+
+
 class Counting(Pool):
     """Counts round trips."""
 
@@ -85,7 +96,7 @@ def _left(told: str) -> int:
 
 def test_somebody_elses_item_is_somebody_elses_lock(memcached_server: MemcachedServer) -> None:
     locks, mine = port(memcached_server.url), claim("foreign")
-    for value in ("x", "[1]", '{"a":1}', '["","",""]', ""):
+    for value in FOREIGN:
         assert memcached_server.ask(f"ms t:foreign {len(value)} T100\r\n{value}") == "HD\r\n"
         assert isinstance(run(locks.attempt(mine, 0.0)), Busy)
         assert not run(locks.release(mine))

@@ -7,6 +7,8 @@ import pytest
 from locknut.backends.memcached import recipe
 from locknut.backends.memcached.item_keys import key_of
 from locknut.core.values import Busy, Granted, Renewal
+from locknut.testing.conformance.colours import COLOURS
+from locknut.urls import open_engine
 from tests.backends.memcached.conftest import claim, port, run
 from tests.servers.memcached import MemcachedServer
 
@@ -41,6 +43,26 @@ def test_an_acquire_that_comes_after_its_release_is_refused(
     run(locks.close())
 
 
+@pytest.mark.parametrize("colour", list(COLOURS))
+def test_what_was_free_once_is_not_granted(memcached_server: MemcachedServer, colour: str) -> None:
+    """It is known by the CAS id that it had. Another client has taken it since."""
+    name, paint, other = f"once-{colour}", COLOURS[colour](), port(memcached_server.url)
+
+    async def story() -> None:
+        backend = paint.backend(open_engine(memcached_server.url)[0])
+        before, theirs = claim(name), claim(name)
+        assert isinstance(await backend.attempt(before, 0.0), Granted)
+        assert await backend.release(before)
+        assert isinstance(run(other.attempt(theirs, 0.0)), Granted)
+        assert isinstance(await backend.attempt(claim(name), 0.0), Busy)
+        assert list(run(other.renew([theirs]))) == [Renewal.HELD]
+        assert run(other.release(theirs))
+        await backend.close()
+
+    paint.run(story())
+    run(other.close())
+
+
 def test_a_release_that_comes_late_frees_nobody_elses_hold(
     memcached_server: MemcachedServer,
 ) -> None:
@@ -52,6 +74,22 @@ def test_a_release_that_comes_late_frees_nobody_elses_hold(
     assert run(one.release(mine))
     assert isinstance(run(two.attempt(theirs, 0.0)), Granted)
     assert send(memcached_server, stuck).startswith("EX")
+    assert list(run(two.renew([theirs]))) == [Renewal.HELD]
+    assert run(two.release(theirs))
+    run(one.close())
+    run(two.close())
+
+
+def test_a_release_of_what_was_broken_frees_nobody_elses_hold(
+    memcached_server: MemcachedServer,
+) -> None:
+    """It is sent without a look, by the CAS id that the hold had."""
+    one, two = port(memcached_server.url), port(memcached_server.url)
+    mine, theirs = claim("broken"), claim("broken")
+    run(one.attempt(mine, 0.0))
+    run(two.break_hold("t:broken", None))
+    assert isinstance(run(two.attempt(theirs, 0.0)), Granted)
+    assert not run(one.release(mine))
     assert list(run(two.renew([theirs]))) == [Renewal.HELD]
     assert run(two.release(theirs))
     run(one.close())

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 import pytest
 
 import locknut
 from locknut.core.values import Busy, Granted, Renewal
+from locknut.runtimes.loop import LoopRuntime
+from locknut.runtimes.threads import ThreadRuntime
+from locknut.urls import open_engine
 from tests.backends.memcached.conftest import claim, port, run
 from tests.servers.memcached import MemcachedServer
 
@@ -75,18 +79,33 @@ def test_what_is_known_of_one_instance_is_not_used_on_the_next(
     own_server: MemcachedServer,
 ) -> None:
     """The same CAS id may stand for another client's hold there."""
-    one, two = port(own_server.url), port(own_server.url)
-    mine, theirs = claim(), claim()
-    assert isinstance(run(one.attempt(mine, 0.0)), Granted)  # made free, claimed: id 2
-    own_server.restart()
-    assert isinstance(run(two.attempt(theirs, 0.0)), Granted)
-    told = own_server.ask("mg t:x c")
-    assert told.split()[1] == "c2", "the ids must be the same for this test to mean anything"
-    assert not run(one.release(mine))
-    assert list(run(two.renew([theirs]))) == [Renewal.HELD]
-    assert run(two.release(theirs))
-    run(one.close())
-    run(two.close())
+    names = ["a", "b", "c", "d", "e", "f"]
+
+    def ids() -> list[str]:
+        return [own_server.ask(f"mg t:{name} c") for name in names]
+
+    async def story() -> None:
+        engines = [open_engine(own_server.url)[0] for _ in range(2)]
+        ones = engines[0].blocking(ThreadRuntime()), engines[1].asyncio(LoopRuntime())
+        two = port(own_server.url)
+        mine, theirs = [claim(name) for name in names], [claim(name) for name in names]
+        for one, some in zip(ones, (mine[:3], mine[3:]), strict=True):
+            for each in some:
+                assert isinstance(await one.attempt(each, 0.0), Granted)
+        before = ids()
+        await asyncio.to_thread(own_server.restart)  # the loop sees that its connection ended
+        for each in theirs:
+            assert isinstance(run(two.attempt(each, 0.0)), Granted)
+        assert ids() == before, "the ids must be the same for this test to mean anything"
+        for one, (first, renewed, last) in zip(ones, (mine[:3], mine[3:]), strict=True):
+            assert not await one.release(first)  # connects
+            assert list(await one.renew([renewed])) == [Renewal.LOST]
+            assert not await one.release(last)
+        assert list(run(two.renew(theirs))) == [Renewal.HELD] * len(names)
+        for backend in (*ones, two):
+            await backend.close()
+
+    asyncio.run(story())
 
 
 def test_the_holder_learns_that_its_lock_is_gone(own_server: MemcachedServer) -> None:

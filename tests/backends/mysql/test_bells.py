@@ -12,6 +12,7 @@ import pytest
 
 import locknut
 from locknut import aio
+from locknut.backends.sql.mysql.bell_chain import BellChain
 from locknut.backends.sql.mysql.bell_ringer import BellRinger
 from tests.backends.mysql.conftest import PATIENCE, acquired, eventually, in_thread
 from tests.servers.databases import Database
@@ -216,3 +217,26 @@ def test_a_bell_that_its_thread_frees_this_moment_is_not_lent() -> None:
     assert ringer.lend("x") is None
     assert ringer.sessions == [session]
     assert not ringer.lent
+
+
+def test_without_a_thread_whoever_waits_looks_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the interpreter exits there is none to be had: a lock that an exit handler took was
+    granted, and then a RuntimeError.
+    """
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    settings: Any = None
+    chain = BellChain(settings)
+    chain.join()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        chain.entered("a" * 32, alone=True)
+        chain.expect("b" * 32, "a" * 32, lambda: None)
+        chain.left("a" * 32)
+    chain._ringer.wakes = False  # there is no server
+    told = threading.Event()
+    chain._post(told.set)
+    assert told.wait(PATIENCE), "and later there is one"
+    chain.part()

@@ -11,7 +11,7 @@ import pytest
 
 import locknut
 from locknut.backends.sql.mysql import checkup
-from tests.checkups import FAIL, OK, UNKNOWN, WARN, another_clock, examine
+from tests.checkups import FAIL, OK, UNKNOWN, WARN, another_clock, examine, user_without
 from tests.servers.databases import Database
 from tests.servers.mysql import MariaServer, MySqlServer
 from tests.servers.rewriting import Rewriting
@@ -95,11 +95,8 @@ def test_the_version(server: Any, database: Database, told: str) -> None:
     ("lacking", "severity"), [("DELETE", WARN), ("UPDATE", FAIL), ("SELECT", FAIL)]
 )
 def test_rights_on_the_table(database: Database, colour: str, lacking: str, severity: str) -> None:
-    with locknut.connect(database.url) as locks:
-        locks.ping(timeout=60)  # makes the table
-    rights = {"SELECT", "INSERT", "UPDATE", "DELETE"} - {lacking}
-    few = database.login("few", f"{', '.join(sorted(rights))} ON {database.name}.locknut_locks")
-    finding = examine(few.url, colour)["mysql-table"]
+    few = user_without(lacking, database, f"{database.name}.locknut_locks")
+    finding = examine(few, colour)["mysql-table"]
     assert finding.severity == severity
     assert f"GRANT {lacking}" in finding.advice
 

@@ -1,17 +1,25 @@
-"""Pruning beside acquires and releases costs no caller anything (L13)."""
+"""Deadlocks (1213) cost no caller anything: neither beside pruning (L13) nor in session mode."""
 
 from __future__ import annotations
 
 import os
 import threading
+import time
+from contextlib import closing
 
 import pytest
 
 from locknut.backends.sql.mysql.literals import DAY
 from locknut.backends.sql.mysql.mysql_table import MySqlTable
+from locknut.backends.sql.mysql.named_locks import name_of
+from locknut.backends.sql.session.session_port import gate_of
 from locknut.backends.sql.table_port import GiveBack, Take
+from locknut.core.values import Claim
+from locknut.opening import Settings
 from locknut.runtimes.threads import run
-from tests.backends.mysql.conftest import table
+from locknut.testing.conformance.colours import COLOURS
+from locknut.urls import open_engine
+from tests.backends.mysql.conftest import PATIENCE, stranger_of, table
 from tests.servers.databases import Database
 
 THREADS = 4
@@ -71,3 +79,38 @@ def test_nobody_sees_one_and_they_are_rare(database: Database) -> None:
     assert pruned[0] > 0, "nothing was pruned, so nothing was shown"
     assert deadlocks(database) - before <= max(5, THREADS * PAIRS // 100)
     run(ours.close())
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("colour", list(COLOURS))
+def test_one_in_session_mode_is_tried_again(database: Database, colour: str) -> None:
+    """A stranger has locked the table and wants the named lock, while we have that and want the
+    table. The server undoes our statement. Without another try that would be the caller's error.
+    """
+    paint = COLOURS[colour]()
+    locked = (
+        "SELECT COUNT(*) FROM information_schema.processlist WHERE state LIKE '%metadata lock%'"
+    )
+
+    async def story() -> None:
+        engine = open_engine(f"{database.url}?mode=session&timeout=30")[0]
+        locks = paint.locks(engine, Settings("t"))
+        async with locks.lock("x", timeout=PATIENCE):
+            pass
+        gate = gate_of(f"{database.name}.locknut_locks", Claim("t:x", ""))
+        with closing(stranger_of(database)) as stranger, stranger.cursor() as cursor:
+            cursor.execute("LOCK TABLES locknut_locks WRITE")
+            asked = paint.spawn(lambda: locks.lock("x").acquire(timeout=PATIENCE))
+            give_up = time.monotonic() + PATIENCE
+            while database.ask(locked) == [(0,)]:
+                assert time.monotonic() < give_up, "it does not wait for the table"
+                await paint.pause(0.02)
+            cursor.execute(f"SELECT GET_LOCK({name_of(gate)}, {int(PATIENCE)})")
+            assert cursor.fetchall() == ((1,),), "our statement was undone, and let go of it"
+            cursor.execute("UNLOCK TABLES")
+        lease = await asked.result(PATIENCE)
+        assert lease is not None
+        await lease.release()
+        await locks.close()
+
+    paint.run(story())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 import pytest
@@ -11,6 +13,8 @@ import pytest
 from locknut.backends.sql import hold_records
 from locknut.backends.sql.hold_records import HoldRecord, number_of
 from locknut.backends.sql.mysql.literals import bound, literal
+from locknut.backends.sql.mysql.mysql_table import MySqlTable
+from locknut.backends.sql.sql_table import Call
 from locknut.backends.sql.table_port import US, Extension, GiveBack, Row, Seen, Swap, Take
 from locknut.runtimes.threads import run
 from tests.backends.mysql.conftest import stranger_of, table
@@ -73,6 +77,8 @@ class Both:
         mode, owner = self.chance.choice(KINDS)
         facts = FACTS.replace("e", mode, 1)
         wanted = Take(key, claim_id, ttl, facts, queue, next(self.stamps), mode, owner, 2)
+        if self.chance.random() < 0.5:  # of a client that does not know what is in demand
+            self.table._busy.clear()
         real, known = run(self.table.take(wanted)), self.store.take(wanted, now())
         if ttl == LONG:
             assert (number_of(real, claim_id) is None) == (number_of(known, claim_id) is None)
@@ -140,6 +146,54 @@ def test_the_same_as_the_reference(database: Database, seed: int) -> None:
     rows, _ = run(both.table.scan(b"l", b"", 100))
     assert [key for key, _ in rows] == sorted(both.store.rows)
     run(both.table.close())
+
+
+class Noted:
+    """What is said to the database, by the names of the statements."""
+
+    def __init__(self, made: MySqlTable, monkeypatch: pytest.MonkeyPatch):
+        self.said: list[str] = []
+        names = {part: name for name, part in made._say._asdict().items()}
+        ask = made._connection.ask
+
+        def noting(calls: Sequence[Call]) -> Any:
+            self.said += [names[call.statements] for call in calls]
+            return ask(calls)
+
+        monkeypatch.setattr(made._connection, "ask", noting)
+
+    def of(self, work: Any) -> list[str]:
+        self.said.clear()
+        run(work)
+        return self.said
+
+
+def test_one_statement_takes_what_is_free_and_one_joins_where_many_want_it(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only who meets a line for the first time says two; the naive one says two each time."""
+    made = table(database)
+    noted, stamps = Noted(made, monkeypatch), count(1)
+
+    def take(claim_id: str) -> list[str]:
+        return list(noted.of(made.take(Take(KEYS[0], claim_id, LONG, FACTS, True, next(stamps)))))
+
+    def give_back(claim_id: str) -> None:
+        run(made.give_back([GiveBack(KEYS[0], claim_id, next(stamps))]))
+
+    one, two, three, four, _ = IDS
+    assert take(one) == ["take_free"]
+    assert take(two) == ["take_free", "take_alone"], "it joins the line"
+    give_back(one)
+    assert take(two) == ["take_alone"], "it was in line"
+    assert take(three) == ["take_alone"], "the lock is in demand"
+    give_back(two)
+    assert take(three) == ["take_alone"]
+    give_back(three)
+    assert take(four) == ["take_alone"]
+    give_back(four)
+    assert take(one) == ["take_free"], "nobody had to wait any more"
+    run(made.close())
 
 
 def test_beats_are_kept_and_run_out(database: Database) -> None:

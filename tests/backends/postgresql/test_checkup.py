@@ -10,7 +10,7 @@ import pytest
 
 import locknut
 from locknut.backends.sql.postgresql import checkup
-from tests.checkups import FAIL, OK, WARN, another_clock, examine
+from tests.checkups import FAIL, OK, WARN, another_clock, examine, user_without
 from tests.servers.databases import USER, Database
 from tests.servers.pgbouncer import PgBouncer
 from tests.servers.postgresql import PostgresServer
@@ -130,11 +130,8 @@ def test_a_proxy_that_lends_sessions(
     ("lacking", "severity"), [("DELETE", WARN), ("UPDATE", FAIL), ("SELECT", FAIL)]
 )
 def test_rights_on_the_table(database: Database, colour: str, lacking: str, severity: str) -> None:
-    with locknut.connect(database.url) as locks:
-        locks.ping(timeout=60)  # makes the table
-    rights = {"SELECT", "INSERT", "UPDATE", "DELETE"} - {lacking}
-    few = database.login("few", f"{', '.join(sorted(rights))} ON locknut_locks")
-    finding = examine(few.url, colour)["postgresql-table"]
+    few = user_without(lacking, database)
+    finding = examine(few, colour)["postgresql-table"]
     assert finding.severity == severity
     assert f"GRANT {lacking}" in finding.advice
 

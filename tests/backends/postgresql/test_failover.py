@@ -75,10 +75,17 @@ def test_all_backends_of_an_engine_are_at_one_server(
         finally:
             first.server.start()
         second.server.end_sessions()
-        await callers.inspect("t:x")  # reaches the first again
-        await keepers.inspect("t:x")
-        await until(paint, lambda: not ours(second))
-        assert ours(first) == 2
+        await callers.inspect("t:x")
+        assert not ours(first), "who took writes last is asked first"
+        second.server.read_only(True)
+        try:
+            second.server.end_sessions()
+            await callers.inspect("t:x")  # reaches the first again
+            await keepers.inspect("t:x")
+            await until(paint, lambda: not ours(second))
+            assert ours(first) == 2
+        finally:
+            second.server.read_only(False)
         await callers.close()
         await keepers.close()
 
@@ -102,6 +109,7 @@ def test_an_answer_of_a_server_that_was_left_does_not_count(
                 asked = paint.spawn(lambda: one.renew([mine]))
                 await until(paint, lambda: row_is_waited_for(second))
                 first.server.read_only(False)
+                second.server.read_only(True)  # for those who come from now on
                 await other.inspect("t:x")
                 assert ours(first)
                 stranger.rollback()
@@ -109,6 +117,7 @@ def test_an_answer_of_a_server_that_was_left_does_not_count(
                 await asked.result(60)
         finally:
             first.server.read_only(False)
+            second.server.read_only(False)
         await one.close()
         await other.close()
 

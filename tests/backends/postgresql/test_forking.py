@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 import locknut
-from locknut import aio
 from locknut.errors import NotHeld
 from tests.backends.postgresql.conftest import listens
 from tests.forks.child import in_child
+from tests.forks.engine_children import a_loop_survives_the_child
 from tests.servers.databases import Database
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.faults]
@@ -35,21 +33,7 @@ def test_the_childs_lease_is_inert_and_the_parents_lives(database: Database) -> 
 
 
 def test_a_loops_sessions_survive_the_child(database: Database) -> None:
-    async def story() -> None:
-        async with aio.connect(database.url, namespace="t") as locks, locks.lock("x") as lease:
-
-            def child() -> None:
-                with pytest.raises(NotHeld):
-                    lease.check()
-                with locknut.connect(database.url, namespace="t") as own:
-                    assert own.lock("x").acquire(timeout=0) is None
-
-            in_child(child)
-            for _ in range(3):
-                await lease.renew()
-            assert (await locks.info("x")).locked
-
-    asyncio.run(story())
+    a_loop_survives_the_child(database.url, namespace="t")
 
 
 def test_a_childs_waiter_is_woken_by_its_own_listener(database: Database) -> None:

@@ -11,6 +11,8 @@ import pytest
 
 import locknut
 from locknut.backends.redis import server_health
+from locknut.core.findings import NotKnown
+from locknut.drivers.redis import server_facts
 from locknut.errors import BackendError
 from locknut.testing import FaultProxy
 from tests.backends.redis.permissions import documented
@@ -326,3 +328,14 @@ def test_an_answer_that_gets_lost_costs_one_check(own: RedisServer, colour: str)
     lost = {code for code, each in found.items() if each.severity is UNKNOWN}
     assert lost == {*server_health.CODES}
     assert {each.severity for code, each in found.items() if code not in lost} == {OK}
+
+
+def test_one_fact_that_makes_no_sense_hides_no_other() -> None:
+    """As of a server that is compatible in its own way: all of them were unknown then."""
+    info = b"redis_version:7.2.0\r\nmaxmemory_policy:allkeys-lru\r\nmaxmemory:1\r\n"
+    settings = [[name.encode(), b"off"] for name in server_facts.SETTINGS]
+    known = server_facts.ServerFacts([info, *settings], NotKnown)
+    found = {each.code: each.severity for each in server_health.examined(known)}
+    assert found["redis-eviction"] is FAIL
+    assert found["redis-idle-timeout"] is UNKNOWN
+    assert set(found) == set(server_health.CODES)

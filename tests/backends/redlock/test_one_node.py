@@ -12,7 +12,7 @@ from locknut import redlock
 from locknut.backends.redlock.ballots import HELD_BY_ANOTHER, QUARANTINED, TOO_SMALL, VOTED
 from locknut.backends.redlock.nodes import NodeSet
 from locknut.backends.redlock.recipe import Recipe
-from locknut.core.values import Claim
+from locknut.core.values import Claim, Mode
 from tests.backends.redlock.test_tries import OneNode, claim
 from tests.servers.processes import until
 from tests.servers.redis import RedisServer
@@ -140,6 +140,26 @@ def test_what_comes_late_does_not_shorten_what_was_detached(
     assert ends(mine) == detached, "who gave an attach up has detached it again"
     renew(detached_for=2.0)
     assert ends(mine) < detached, "it may be detached for less"
+
+
+@pytest.mark.parametrize("anew", [False, True], ids=["missed", "set anew"])
+def test_a_renewal_tells_a_node_of_the_downgrade_that_it_missed(node: OneNode, anew: bool) -> None:
+    """It kept readers out for as long as the hold was renewed: the downgrade had not reached it, or
+    it had lost the hold, and a late renewal from before the downgrade set that anew.
+    """
+    mine = claim()
+    shared = mine._replace(mode=Mode.SHARED)
+    reader, writer = at_once(mine)._replace(mode=Mode.SHARED), at_once(mine)
+    if anew:
+        assert node.ask(node.recipe.extend(mine, 7, anew=True)) == 2
+    else:
+        assert node.vote(mine, 1) > HELD_BY_ANOTHER
+    assert node.vote(reader, 1) == HELD_BY_ANOTHER
+    assert node.ask(node.recipe.extend(shared, 7, anew=False)) == VOTED
+    assert node.vote(reader, 2) > HELD_BY_ANOTHER
+    assert node.vote(writer, 1) == HELD_BY_ANOTHER
+    assert node.ask(node.recipe.extend(mine, 7, anew=False)) == VOTED, "one from before, later yet"
+    assert node.vote(at_once(mine)._replace(mode=Mode.SHARED), 1) > HELD_BY_ANOTHER
 
 
 DAY = 86_400_000

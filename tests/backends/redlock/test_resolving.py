@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -19,39 +18,18 @@ from locknut.runtimes.clock import now
 from locknut.urls import parse
 from tests.servers.processes import until
 from tests.servers.redlock import RedlockNodes
+from tests.servers.resolver import Resolver, in_its_place
 
 pytestmark = pytest.mark.redis
 NAME = "node.example"
 
 
-class Names:
-    """Stands for the resolver."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-        self.found: str | None = None
-        self.before: list[Any] = []
-        """Addresses that are told first."""
-        self.error: Exception = socket.gaierror("nobody knows it")
-        self.answers = threading.Event()
-        self._real = socket.getaddrinfo
-
-    def look_up(self, host: str, *words: Any, **more: Any) -> Any:
-        if host != NAME:
-            return self._real(host, *words, **more)
-        self.asked += 1
-        self.answers.wait(60)
-        if self.found is None:
-            raise self.error
-        return [*self.before, *self._real(self.found, *words, **more)]
-
-
 @pytest.fixture
-def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[Names]:
-    names = Names()
-    monkeypatch.setattr(socket, "getaddrinfo", names.look_up)
-    yield names
-    names.answers.set()
+def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[Resolver]:
+    """Silent, and then nobody knows the name."""
+    with in_its_place(monkeypatch, NAME) as resolver:
+        resolver.found = None
+        yield resolver
 
 
 def url_of(nodes: RedlockNodes) -> str:
@@ -59,7 +37,7 @@ def url_of(nodes: RedlockNodes) -> str:
     return f"redlock://{hosts},{NAME}:{nodes.nodes[2].port}?durable=true"
 
 
-def test_a_name_that_is_not_found_holds_nobody_up(three: RedlockNodes, names: Names) -> None:
+def test_a_name_that_is_not_found_holds_nobody_up(three: RedlockNodes, names: Resolver) -> None:
     """Neither who asks nor who renews, while the resolver is silent."""
     with locknut.connect(url_of(three)) as locks:
         with locks.lock("x", ttl=3, timeout=10) as lease:
@@ -70,14 +48,14 @@ def test_a_name_that_is_not_found_holds_nobody_up(three: RedlockNodes, names: Na
         assert names.asked < 4, "one look-up at a time"
 
 
-def test_it_is_used_when_it_is_found(three: RedlockNodes, names: Names) -> None:
+def test_it_is_used_when_it_is_found(three: RedlockNodes, names: Resolver) -> None:
     names.found = "127.0.0.1"
     names.answers.set()
     with locknut.connect(url_of(three)) as locks:
         voted(locks, three)
 
 
-def test_every_address_of_a_name_is_tried(three: RedlockNodes, names: Names) -> None:
+def test_every_address_of_a_name_is_tried(three: RedlockNodes, names: Resolver) -> None:
     """As `localhost` has one of the sixth version, where a server may not listen. Only the first
     was tried.
     """
@@ -89,7 +67,7 @@ def test_every_address_of_a_name_is_tried(three: RedlockNodes, names: Names) -> 
 
 
 def test_the_last_address_is_used_while_nobody_knows_the_name(
-    three: RedlockNodes, names: Names
+    three: RedlockNodes, names: Resolver
 ) -> None:
     names.found = "127.0.0.1"
     names.answers.set()
@@ -107,7 +85,7 @@ def test_the_last_address_is_used_while_nobody_knows_the_name(
         voted(locks, three)
 
 
-def test_whatever_looking_it_up_raises_is_told(names: Names) -> None:
+def test_whatever_looking_it_up_raises_is_told(names: Resolver) -> None:
     """The thread died of it, and whoever waited for the connection waited for ever."""
     names.error = UnicodeError("label too long")
     names.answers.set()

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from locknut.runtimes import tmpfiles
-from tests.backends.file.test_checkup import mounted
-from tests.checkups import FAIL, OK, WARN, examine
+from tests.checkups import FAIL, OK, WARN, examine, in_layers, mounted
 
 pytestmark = pytest.mark.sqlite
 both_colours = pytest.mark.parametrize("colour", ["blocking", "asyncio"])
@@ -52,13 +51,7 @@ PLACE = "sqlite://{}/locks.db"
 
 
 def test_the_layers_of_a_container(tmp_path: Path) -> None:
-    for name in ("lower", "upper", "work", "whole"):
-        (tmp_path / name).mkdir()
-    whole = tmp_path / "whole"
-    layers = ",".join(
-        (f"lowerdir={tmp_path}/lower", f"upperdir={tmp_path}/upper", f"workdir={tmp_path}/work")
-    )
-    found = mounted(f"mount -t overlay overlay -o {layers} {whole}", whole, PLACE)
+    found = in_layers(tmp_path, PLACE)
     assert found["sqlite-system"]["severity"] == WARN
     assert "container" in found["sqlite-system"]["found"]
 

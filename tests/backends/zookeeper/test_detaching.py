@@ -10,7 +10,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import LockTimeout
 
 import locknut
-from locknut.backends.zookeeper import contenders
+from locknut.backends.zookeeper import contenders, node_swaps
 from locknut.core.values import Granted
 from locknut.runtimes.threads import ThreadRuntime, run
 from tests.backends.zookeeper.conftest import children, claim, engine
@@ -73,3 +73,22 @@ def test_a_claim_stands_beside_its_owners_other_one_only_while_that_is_there(
     for each, backend in ((first, other), (second, port)):
         run(backend.release(each))
         run(backend.close())
+
+
+def test_the_first_sights_of_detached_holds_do_not_pile_up(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each that was attached while a waiter looked elsewhere stayed for ever."""
+    monkeypatch.setattr(node_swaps, "MOST_SEEN", 4)
+    port, other = (engine(url).blocking(ThreadRuntime()) for _ in range(2))
+    for number in range(9):
+        held, attached, waiter = (claim(f"x{number}") for _ in range(3))
+        assert isinstance(run(other.attempt(held, 0.0)), Granted)
+        assert run(other.detach(held, 600.0))
+        assert not isinstance(run(port.attempt(waiter, 0.0)), Granted)
+        assert run(other.attach(held, attached))
+        assert run(other.release(attached))
+        run(port.release(waiter))
+    assert len(port.session.detached) <= 5
+    run(port.close())
+    run(other.close())

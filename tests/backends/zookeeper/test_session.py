@@ -14,16 +14,21 @@ from collections.abc import Iterator
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionDropped
+from kazoo.protocol.serialization import Exists
 
 import locknut
 from locknut import aio
 from locknut.backends.zookeeper.kazoo_client import Client
+from locknut.backends.zookeeper.requests import Batch
 from locknut.backends.zookeeper.session import Session
+from locknut.backends.zookeeper.session_proof import Proof
+from locknut.backends.zookeeper.settings import from_url
 from locknut.core.values import Granted, Renewal, State
 from locknut.errors import BackendUnavailable, LeaseLost
 from locknut.runtimes.clock import now
 from locknut.runtimes.threads import ThreadRuntime, run
 from locknut.testing.proxy import FaultProxy
+from locknut.urls import parse
 from tests.backends.zookeeper.conftest import (
     PATIENCE,
     children,
@@ -537,3 +542,16 @@ def test_a_server_that_hangs_up_before_we_are_connected_turns_us_away(
     with pytest.raises(ConnectionDropped):
         client._connection._connect("localhost", "127.0.0.1", 2181)
     assert client.turned_away is came
+
+
+def test_a_connection_that_is_closed_amid_a_send_is_no_error_of_the_sender() -> None:
+    """What did not fit into the socket is left to a thread that has just ended. The sender learns
+    from its answers that there is no connection.
+    """
+    client = Client(from_url(parse("zookeeper://127.0.0.1:1")), now)
+    connection = client._connection
+    connection._flowing = True
+    connection._outgoing = bytearray(b"more than fits")
+    connection._write_sock = None  # as `close` leaves it
+    answers = Batch([Exists("/x", None)], Proof(lambda *_: None), lambda _: None, now)
+    assert connection.send([Exists("/x", None)], answers)

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +13,10 @@ from celery import Celery
 
 import locknut
 from tests.contracts.sources import ROOT
+from tests.contrib.programs import HANGS, Started, running, until
 from tests.servers.redis import RedisServer
 
-HANGS = 90.0
 QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat", "-l", "warning")
-
-
-def until(true: Callable[[], Any], what: str) -> Any:
-    give_up = time.monotonic() + HANGS
-    while not (found := true()):
-        assert time.monotonic() < give_up, what
-        time.sleep(0.02)
-    return found
 
 
 class Shop:
@@ -53,24 +41,10 @@ class Shop:
             result_backend_transport_options={"global_keyprefix": self.prefix},
         )
 
-    @contextmanager
-    def celery(self, *words: str, **more: str) -> Iterator[subprocess.Popen[bytes]]:
-        """A command of Celery, in a group of its own that does not outlive the `with`."""
-        with (self.folder / "log").open("ab") as log:
-            started = subprocess.Popen(
-                [sys.executable, "-m", "celery", "-A", "tests.contrib.celery.shop", *words],
-                env={**self.environment, **more},
-                cwd=self.folder,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        try:
-            yield started
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(started.pid, signal.SIGKILL)
-            started.wait(HANGS)
+    def celery(self, *words: str, **more: str) -> Started:
+        """A command of Celery."""
+        command = ("-m", "celery", "-A", "tests.contrib.celery.shop", *words)
+        return running(*command, folder=self.folder, environment={**self.environment, **more})
 
     def worker(self, *words: str, **more: str) -> Any:
         return self.celery("worker", *QUIET, *words, **more)

@@ -14,7 +14,8 @@ from celery.beat import Scheduler
 
 import locknut
 from locknut.contrib.celery_beat import LeaderMixin
-from tests.contrib.celery.conftest import HANGS, Shop, until
+from tests.contrib.celery.conftest import Shop
+from tests.contrib.programs import HANGS, until
 
 pytestmark = pytest.mark.faults
 

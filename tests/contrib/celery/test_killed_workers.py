@@ -7,7 +7,8 @@ import signal
 
 import pytest
 
-from tests.contrib.celery.conftest import HANGS, Shop, until
+from tests.contrib.celery.conftest import Shop
+from tests.contrib.programs import HANGS, until
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
 

@@ -11,7 +11,8 @@ from celery.exceptions import SoftTimeLimitExceeded
 
 import locknut
 from locknut.contrib.celery import is_skipped
-from tests.contrib.celery.conftest import HANGS, Shop, until
+from tests.contrib.celery.conftest import Shop
+from tests.contrib.programs import HANGS, until
 
 pytestmark = pytest.mark.faults
 

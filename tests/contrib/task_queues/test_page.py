@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,25 +16,18 @@ import locknut
 from locknut.contrib.celery import is_skipped
 from tests.contracts.documentation import blocks_of
 from tests.contracts.sources import ROOT
+from tests.contrib.programs import HANGS, Started, running, until
 from tests.contrib.task_queues.test_recipes import GATE
 from tests.servers.redis import RedisServer
 
 pytestmark = [pytest.mark.redis, pytest.mark.slow]
 
-HANGS = 90.0
 PAGE = ROOT / "docs" / "tasks.md"
 
 
 def block(words: str) -> str:
     (found,) = [each for each in blocks_of(PAGE) if words in each.code]
     return found.code
-
-
-def until(true: Callable[[], Any], what: str) -> None:
-    give_up = time.monotonic() + HANGS
-    while not true():
-        assert time.monotonic() < give_up, what
-        time.sleep(0.02)
 
 
 class Place:
@@ -54,23 +44,8 @@ class Place:
             "CELERY_RESULT_BACKEND": server.url,
         }
 
-    @contextmanager
-    def program(self, *words: str) -> Iterator[subprocess.Popen[bytes]]:
-        with (self.folder / "log").open("ab") as log:
-            started = subprocess.Popen(
-                [sys.executable, *words],
-                env=self.environment,
-                cwd=self.folder,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        try:
-            yield started
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(started.pid, signal.SIGKILL)
-            started.wait(HANGS)
+    def program(self, *words: str) -> Started:
+        return running(*words, folder=self.folder, environment=self.environment)
 
     def begun(self) -> list[int]:
         """The processes of those that have come to the gate."""

@@ -9,22 +9,19 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import locknut
 from tests.contracts.documentation import Block, blocks_of
 from tests.contracts.sources import ROOT
+from tests.contrib.programs import HANGS, Started, running, until
 from tests.servers.redis import RedisServer
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
-HANGS = 90.0
 PAGE = ROOT / "docs" / "tasks.md"
 GATE = """
 import os, time
@@ -51,13 +48,6 @@ WORK = ('return f"order', 'print(f"order')
 def recipe(words: str) -> str:
     (found,) = [each for each in blocks_of(PAGE) if words in each.code and "Retry(" in each.code]
     return found.code
-
-
-def until(true: Callable[[], Any], what: str) -> None:
-    give_up = time.monotonic() + HANGS
-    while not true():
-        assert time.monotonic() < give_up, what
-        time.sleep(0.02)
 
 
 class Queue:
@@ -87,24 +77,9 @@ class Queue:
 
     words = ""
 
-    @contextmanager
-    def working(self) -> Iterator[subprocess.Popen[bytes]]:
+    def working(self) -> Started:
         words = [each.format(url=self.url) for each in self.worker]
-        with (self.folder / "log").open("ab") as log:
-            started = subprocess.Popen(
-                [sys.executable, "-m", *words],
-                env=self.environment,
-                cwd=self.folder,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        try:
-            yield started
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(started.pid, signal.SIGKILL)
-            started.wait(HANGS)
+        return running("-m", *words, folder=self.folder, environment=self.environment)
 
     def send(self, order: int) -> None:
         program = self.sender.format(url=self.url, order=order)

@@ -79,6 +79,21 @@ def test_nothing_is_sent_for_who_has_no_time_left(etcd_server: EtcdServer, key: 
     colour.close()
 
 
+def test_who_has_no_time_left_blames_no_member(etcd_server: EtcdServer) -> None:
+    """All links of an engine would leave it, and the watches with them."""
+    colour = Colour("blocking")
+    settings = read(parse(etcd_server.url))
+    members = Members(settings)
+    link = colour.beside(settings, members)
+    put(colour, link)
+    turn = members.turn
+    late = link.transact([], [Range(b"x")])
+    with pytest.raises(BackendUnavailable, match="the caller's time"):
+        colour.run(within(late, now() - 1))
+    assert members.turn == turn
+    colour.close()
+
+
 def test_a_lost_answer_is_not_asked_for_again(
     colour: Colour, etcd_server: EtcdServer, key: bytes
 ) -> None:
@@ -210,11 +225,10 @@ def test_without_any_member_it_says_so_soon(colour: Colour, cluster: EtcdCluster
 def test_a_cancelled_task_takes_nothing_from_the_others(
     etcd_server: EtcdServer, key: bytes
 ) -> None:
-    """What it has sent is done, its answer is nobody's, and the connection stays in step."""
+    """What it has sent is done, its answer is nobody's, and the connection stays, in step."""
     colour = Colour("asyncio")
-    link = colour.open(etcd_server.url)
 
-    async def story() -> None:
+    async def story(link: Link) -> None:
         await link.transact([], [Range(key)])
         tasks = [
             asyncio.create_task(link.transact([], [Put(b"%s/%d" % (key, at))])) for at in range(20)
@@ -228,8 +242,10 @@ def test_a_cancelled_task_takes_nothing_from_the_others(
         found = await link.transact([], [Range(key + b"/", key + b"0")])
         assert len(found.answers[0]) == 20
 
-    colour.run(story())
-    colour.close()
+    with FaultProxy((etcd_server.host, etcd_server.port)) as proxy:
+        colour.run(story(colour.open(etcd_server.url_through(proxy.port))))
+        assert proxy.accepted == 1
+        colour.close()
 
 
 class Interrupted(Exception):

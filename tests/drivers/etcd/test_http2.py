@@ -114,6 +114,15 @@ def test_a_failure_comes_without_a_message() -> None:
     assert (other.status, other.text) == (14, "HTTP status 502")
 
 
+def test_a_status_that_there_is_not_is_no_status() -> None:
+    """-1 is our own word for what was surely not done."""
+    http2 = greeted()
+    for stream, code in ((1, b"-1"), (3, b""), (5, b"x")):
+        answer = ask(http2)
+        http2.feed(frame(HEADERS, 5, stream, hpack.packed([(b"grpc-status", code)])))
+        assert answer.status == 2
+
+
 def test_what_the_server_has_no_room_for_waits() -> None:
     """For a request longer than its windows, the rest is sent as they open: of both kinds."""
     http2 = greeted()
@@ -223,6 +232,9 @@ NONSENSE = {
     "a reset without a reason": frame(SETTINGS, 0, 0) + frame(RESET, 0, 1, b"\0\0"),
     "a leave that names nothing": frame(SETTINGS, 0, 0) + frame(GOAWAY, 0, 0),
     "a window without a size": frame(SETTINGS, 0, 0) + frame(WINDOW, 0, 0, b"\1"),
+    "heads without end": frame(SETTINGS, 0, 0)
+    + frame(HEADERS, 0, 1, b"\0" * 16384)
+    + frame(CONTINUATION, 0, 1, b"\0" * 16384) * 64,
     "padding that is not there": frame(SETTINGS, 0, 0) + frame(DATA, 8, 1),
 }
 

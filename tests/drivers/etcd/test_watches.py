@@ -7,8 +7,11 @@ import threading
 import pytest
 
 from locknut.drivers.etcd import key_watcher
+from locknut.drivers.etcd.members import Members
 from locknut.drivers.etcd.requests import Delete, Event, Link, Put, Range, What, after
+from locknut.drivers.etcd.settings import read
 from locknut.testing.proxy import FaultProxy
+from locknut.urls import parse
 from tests.drivers.etcd.conftest import Colour, Heard
 from tests.drivers.etcd.test_hanging import put_patiently
 from tests.servers.etcd import EtcdCluster, EtcdServer
@@ -201,6 +204,28 @@ def test_the_thread_ends_when_nobody_watches(
         assert _threads() - before
         watch.close()
         until(lambda: not _threads() - before, "the thread has ended")
+
+
+@pytest.mark.faults
+def test_nobody_connects_for_watches_that_have_ended(
+    colour: Colour, etcd_server: EtcdServer, key: bytes
+) -> None:
+    """The stream is kept for a while. If its member is left meanwhile, there is no other: the
+    thread connected again and again, as fast as it could.
+    """
+    before = set(threading.enumerate())
+    heard = Heard()
+    with FaultProxy((etcd_server.host, etcd_server.port)) as proxy:
+        settings = read(parse(etcd_server.url_through(proxy.port)))
+        members = Members(settings)
+        link = colour.beside(settings, members)
+        watch = link.watch(key, put(colour, link, key), heard)
+        heard.next()
+        watch.close()
+        accepted = proxy.accepted
+        members.leave(members.turn)
+        until(lambda: not _threads() - before, "the thread has ended")
+        assert proxy.accepted == accepted
 
 
 def test_the_thread_ends_with_its_link(colour: Colour, etcd_server: EtcdServer) -> None:

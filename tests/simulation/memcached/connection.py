@@ -73,6 +73,8 @@ class Link:
 class Connection:
     """`Server` of the backend, for one verb: it knows whose it is."""
 
+    evicts = True
+
     def __init__(
         self,
         process: Process,

@@ -144,9 +144,9 @@ async def _among(
     link: LeasedLink, state: ClaimState, reply: Reply, own: int, listed: Sequence[KeyValue]
 ) -> Place | Refused:
     """Who of those listed is before us; ask for the rest if the line is too long for that."""
-    line = recipe.read(listed)
-    if len(line) < FEW or line[-1].created >= own:
-        return Place(own, reply.revision, [each for each in line if each.created < own])
+    if len(listed) < FEW or max(each.create_revision for each in listed) >= own:
+        before = (each for each in listed if each.create_revision < own)
+        return Place(own, reply.revision, recipe.read(before))
     state.created = own
     return await _look(link, state) or Refused.LEASE_GONE
 

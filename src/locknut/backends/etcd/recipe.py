@@ -113,7 +113,7 @@ def facts_in(value: bytes) -> dict[str, Any]:
     text = value.decode(errors="replace")
     try:
         facts = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         facts = text
     return facts if isinstance(facts, dict) else {"label": text}
 

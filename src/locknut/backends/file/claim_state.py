@@ -94,7 +94,8 @@ class ClaimState:
         change."""
         self.rang = 0.0
         """When this claim last rang others because it might have kept them out."""
-        self.known = 0
+        self.known = -1
+        """The number of the last grant when we last went to sleep; no file has this one."""
         if claim.mode is not _ALONE or claim.owner is not None:
             self._beside_others(claim)
 

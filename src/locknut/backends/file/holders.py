@@ -158,6 +158,9 @@ def _meant(info: LockInfo, raw: int | None) -> bool:
 
 def _mark(recipe: Recipe, file: LockFile, raw: int | None) -> None:
     last = file.glance()
+    # First: it only says that there may be such slots. A break that ends in between (SIGKILL) must
+    # not leave a marked slot that counts as taken, and that no later break would see.
+    file.write(last._replace(flags=BROKEN))
     kept = holder_slots.detached(file.fd, last, recipe.me)
     for slot, record in enumerate(holder_slots.table(file.fd)):
         if record is None or raw not in (None, record.raw):
@@ -166,4 +169,3 @@ def _mark(recipe: Recipe, file: LockFile, raw: int | None) -> None:
             holder_slots.write(file.fd, slot, BLANK)
         elif holder_slots.taken(file.fd, slot):
             holder_slots.write(file.fd, slot, record._replace(flags=BROKEN))
-    file.write(last._replace(flags=BROKEN))

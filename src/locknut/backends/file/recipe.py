@@ -265,13 +265,15 @@ class Recipe(Waiters):
         with suppress(Crowded), holder_slots.Meta(old.fd):
             burial.finish(old)
         state.file = self.files.open(state.claim.key, state.claim.mode)
-        state.former, state.ticket, state.request = state.ticket or state.former, None, BARGE
-        if state.former is not None:
-            with suppress(Crowded):
-                self._take_ticket(state)
-        ofd_locks.drop_all(old.fd)  # before the close: a forked child may have a copy (S17)
-        self.ring_first(old, sure=True)
-        this_process.close_fd(old.fd)
+        try:
+            state.former, state.ticket, state.request = state.ticket or state.former, None, BARGE
+            if state.former is not None:
+                with suppress(Crowded):
+                    self._take_ticket(state)
+        finally:  # nobody else knows it any more
+            ofd_locks.drop_all(old.fd)  # before the close: a forked child may have a copy (S17)
+            self.ring_first(old, sure=True)
+            this_process.close_fd(old.fd)
 
     # -- holds
 

@@ -35,7 +35,6 @@ PACE: Final = 0.05
 """Seconds between two looks of a waiter; there is one for each name in a process."""
 CONFLICTS: Final = 50
 """Each means that somebody else changed the item first."""
-DAY: Final = 86400.0
 _new_tuple: Final = tuple.__new__
 """Half the price of `Handle(...)` and `Granted(...)`, and every acquire makes one of each."""
 
@@ -47,7 +46,7 @@ class MemcachedBackend(BaseBackend):
     capabilities = CAPABILITIES
     default_ttl: float | None = 30.0
     min_ttl = 3.0
-    max_ttl = 30 * DAY - 60  # memcached takes more than 30 days for a date
+    max_ttl = 30 * 86400.0 - 60  # memcached takes more than 30 days for a date
     passes_notes = True
     no_tombstones = (
         "every change names the CAS id of what it replaces, and a release changes it: whatever was "
@@ -67,7 +66,8 @@ class MemcachedBackend(BaseBackend):
             clock = self._server.clocks.shows(instance, self._runtime.now())
             if clock is None:
                 clock = await self._look_at_clock(instance)
-            taken = self._server.change(recipe.claim_known(claim, cas, clock), instance)
+            packed = recipe.claim_known(claim, cas, clock)  # if long, look first whether it fits
+            taken = self._server.change(packed, instance) if len(packed) <= recipe.SMALL else 0
             if not isinstance(taken, int):
                 taken = await taken
             if taken:  # as `_granted`, in place
@@ -87,7 +87,8 @@ class MemcachedBackend(BaseBackend):
                 return await self._again(claim, key, item, handle)
             if item.claim_id:
                 return self._busy()
-            taken = await self._replace(key, handle, recipe.claimed(claim), claim.ttl)
+            value = recipe.checked(key, recipe.claimed(claim), server)
+            taken = await self._replace(key, handle, value, claim.ttl)
             if taken is not None:
                 return self._granted(claim, taken.cas, taken.instance)
         raise self._restless(claim.key)
@@ -172,7 +173,8 @@ class MemcachedBackend(BaseBackend):
             if not isinstance(freed, int):
                 freed = await freed
             if freed:
-                self._handles.freed(claim.key, _new_tuple(Handle, (freed, instance, 0)))
+                if self._server.evicts:  # or else look first: see `recipe`
+                    self._handles.freed(claim.key, _new_tuple(Handle, (freed, instance, 0)))
                 return True
         return await self._release_by_look(claim, outcome_unknown=outcome_unknown)
 
@@ -188,10 +190,11 @@ class MemcachedBackend(BaseBackend):
                 # (L3).
                 freed = await self._free(key, handle)
                 if freed is not None:
-                    if self._too_young(server) <= 0:  # who knows a free item does not look again
+                    if self._too_young(server) <= 0 and server.evicts:  # it is not looked at again
                         self._handles.freed(claim.key, freed)
                     return bool(item.claim_id)
             elif outcome_unknown and item.barred is not None:
+                recipe.checked(key, recipe.kept(item, claim.id), server)
                 if await self._bar(claim, key, item, handle):
                     return False
             else:
@@ -228,7 +231,7 @@ class MemcachedBackend(BaseBackend):
                 return None
             handle = Handle(item.cas, server.instance, item.number(server))
             end = recipe.end_of(claim.ttl, await self._clock(handle.instance))
-            value = recipe.claimed(claim, handle.raw, barred, end)
+            value = recipe.checked(key, recipe.claimed(claim, handle.raw, barred, end), server)
             put = await self._change(key, handle, value, end)
             if put is not None:
                 self._handles.doubt(claim.id)
@@ -255,9 +258,7 @@ class MemcachedBackend(BaseBackend):
         if key is None:
             return await self.inspect_all("")
         item, server = await self._look(key_of(key))
-        if item is None or not item.claim_id:
-            return []
-        return [LockInfo(key, (item.holder(server),))]
+        return [LockInfo(key, (item.holder(server),))] if item and item.claim_id else []
 
     async def inspect_all(self, prefix: str) -> list[LockInfo]:
         return await item_dump.held(self._server, prefix)

@@ -15,6 +15,8 @@ class Server(Protocol):
     """A way to the server."""
 
     clocks: ServerClocks
+    evicts: bool
+    """As the server said when we connected last (`Greeted.evicts`)."""
 
     async def ask(
         self, packed: Sequence[bytes], instance: Instance | None = None

@@ -8,12 +8,16 @@ from typing import Final, Protocol
 from locknut.backends.memcached import recipe
 from locknut.backends.memcached.item_keys import dumped, may_begin
 from locknut.core.values import LockInfo
-from locknut.drivers.memcached.replies import Reply
+from locknut.drivers.memcached.replies import BADCLASS, BUSY, Reply
 from locknut.drivers.memcached.server_identity import Greeted
+from locknut.errors import BackendUnavailable
 
 AT_ONCE: Final = 100
 """Items that are looked at in one round trip."""
-_DUMP: Final = b"lru_crawler metadump all\r\n"
+_BY_TABLE: Final = b"lru_crawler metadump hash\r\n"
+_BY_AGE: Final = b"lru_crawler metadump all\r\n"
+"""The only way of older servers. They keep items in lists by their age, and move those that are
+looked at often, as a lock is for which others wait: it may be missed."""
 
 
 class Asked(Protocol):
@@ -26,7 +30,13 @@ class Asked(Protocol):
 
 async def held(server: Asked, prefix: str) -> list[LockInfo]:
     """Those whose name begins so."""
-    every = [dumped(line.code) for line in await server.ask_list(_DUMP) if line.code[:4] == b"key="]
+    lines = await server.ask_list(_BY_TABLE)
+    if lines[-1].code == BADCLASS:
+        lines = await server.ask_list(_BY_AGE)
+    if lines[-1].code == BUSY:
+        message = "the memcached goes through its items already; try again"
+        raise BackendUnavailable(message, backend="memcached")
+    every = [dumped(line.code) for line in lines if line.code[:4] == b"key="]
     keys = [key for key in every if may_begin(key, prefix)]
     found: list[LockInfo] = []
     for start in range(0, len(keys), AT_ONCE):

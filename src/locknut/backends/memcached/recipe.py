@@ -7,8 +7,9 @@ that was stuck in a dead connection and arrives late names an id that is gone. A
 there is made by the look itself, empty, which means free and does no harm however late it happens;
 then it is claimed like any other. (To add one's claim right away, as is usual, would be one round
 trip less for a new name; but if that command comes late, after its sender has given up, it takes a
-lock that nobody releases. And an `ms` for which the server finds no memory *removes* what stands
-there, whatever it was to compare: so nobody sends one to see whether a lock is free.)
+lock that nobody releases. And an `ms` for which the server finds no memory, or whose value is too
+long for it, *removes* what stands there, whatever it was to compare: so nobody sends one to see
+whether a lock is free, and a long one only where it fits.)
 
 The server counts CAS ids for all of its items together and starts anew when it is restarted, so
 the start of the server and the CAS id of a grant make the raw number.
@@ -30,6 +31,7 @@ from locknut.backends.memcached.item_keys import key_of
 from locknut.core.values import Claim, Holder
 from locknut.drivers.memcached.replies import Reply
 from locknut.drivers.memcached.server_identity import Greeted
+from locknut.errors import BackendError
 
 _json: Final = json.JSONEncoder(separators=(",", ":")).encode
 STEPS: Final = 31250
@@ -44,6 +46,11 @@ NOTE_FOR: Final = 60
 EARLY: Final = 2
 """Seconds by which an item may end too early: the server's clock shows whole seconds and is turned
 once in each, both when it tells us the time and when it ends the item."""
+AROUND: Final = 200
+"""Bytes by which an item may be longer than its key and value: what the server adds to them, and
+the number of the grant, which a renewal adds."""
+SMALL: Final = 1024 - AROUND
+"""Bytes of a command whose item every server stores: none can be told to refuse one of a KiB."""
 
 
 class Item(NamedTuple):
@@ -129,6 +136,20 @@ def replace(key: bytes, cas: int, value: bytes, end: int) -> bytes:
     return b"ms %s %d T%d C%d c\r\n%s\r\n" % (key, len(value), end, cas, value)
 
 
+def checked(key: bytes, value: bytes, server: Greeted) -> bytes:
+    """The value; raises if the server would not store it. The server would remove what stands there
+    instead, and that may be another client's by then.
+    """
+    size = len(key) + len(value) + AROUND
+    if size > server.longest:
+        message = (
+            f"the item of this lock takes {size} bytes, and the memcached stores at most "
+            f"{server.longest} (-I): use a shorter label or name"
+        )
+        raise BackendError(message, backend="memcached")
+    return value
+
+
 def renew(claim: Claim, cas: int, raw: int, clock: float) -> bytes:
     """`replace` of the claim's own item by the same for the full ttl; it keeps its number."""
     return replace(key_of(claim.key), cas, claimed(claim, raw), end_of(claim.ttl, clock))
@@ -181,9 +202,15 @@ def read(reply: Reply) -> Item | None:
     try:
         claim_id, raw, name, barred, *facts = json.loads(reply.data)
         who, label, host, pid, since = facts
-    except (ValueError, TypeError):
-        return Item(reply.cas, claim_id="?", facts=("", "not by Locknut", "", None, 0.0), left=left)
+        end, *given_up = (0,) if barred is None else barred
+    except (ValueError, TypeError, RecursionError):
+        return _foreign(reply.cas, left)
+    if not claim_id or (type(claim_id), type(raw), type(name)) != (str, int, str):
+        return _foreign(reply.cas, left)
     known = (who, label, host, pid, since)
-    end, *given_up = (0,) if barred is None else barred
     detached = None if barred is None else tuple(given_up)
     return Item(reply.cas, claim_id, raw, name, known, detached, end, left - EARLY)
+
+
+def _foreign(cas: int, left: float) -> Item:
+    return Item(cas, claim_id="?", facts=("", "not by Locknut", "", None, 0.0), left=left)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from ipaddress import ip_address
+from time import monotonic
 from typing import Any, Final
 
 from locknut.backends.redlock.nodes import Node
@@ -71,12 +72,14 @@ def _hurry(sock: socket.socket, family: int) -> None:
 def _connected(address: Address, settings: Settings) -> socket.socket:
     """The connection, with TLS where that is wanted; this one waits."""
     family, place = address
+    until = monotonic() + settings.connect_limit
     sock = sockets.open_socket(family)
     try:
         _hurry(sock, family)
         sock.settimeout(settings.connect_limit)
         sock.connect(place)
         if settings.tls is not None:
+            sock.settimeout(max(0.001, until - monotonic()))
             sock = sockets.encrypted(sock, settings.tls, settings.host)
         sock.setblocking(False)
     except BaseException:

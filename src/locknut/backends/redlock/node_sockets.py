@@ -218,17 +218,18 @@ class NodeSocket:
         """The poll reported something about the socket."""
         if event & select.POLLOUT:
             self._write()
-        if not event & (select.POLLIN | select.POLLHUP | select.POLLERR) or self._socket is None:
+        sock = self._socket
+        if not event & (select.POLLIN | select.POLLHUP | select.POLLERR) or sock is None:
             return
         try:
-            data = self._socket.recv(_AT_ONCE)
+            data = sock.recv(_AT_ONCE)
             if not data:
                 raise ConnectionResetError("the node closed the connection")
             self._reader.feed(data)
-            reply = self._reader.gets()
-            while reply is not wire.NOTHING:
+            # Until an answer, or what is said to it, breaks the connection: those who wait for the
+            # other answers have been told why, and this must not be told again as another error.
+            while self._socket is sock and (reply := self._reader.gets()) is not wire.NOTHING:
                 self._take(reply)
-                reply = self._reader.gets()
         except (BlockingIOError, InterruptedError):
             pass
         except (OSError, HiredisError, IndexError) as error:

@@ -10,7 +10,7 @@ import os
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from locknut.backends.sql import hold_records
@@ -228,14 +228,16 @@ def owner_of(claim: Claim) -> str:
     return "" if claim.owner is None else json.dumps(claim.owner)
 
 
-def _listed(claim: Claim, place: Place) -> list[Any]:
-    shares = [mode_of(claim), claim.permits, claim.owner]
-    facts = [*shares, claim.who, claim.label, place.client, place.host, place.pid]
-    return facts if place.session is None else [*facts, place.session]
-
-
 def _packed(claim: Claim, place: Place) -> str:
-    return json.dumps(_listed(claim, place), separators=(",", ":"))
+    shares = mode_of(claim), claim.permits, claim.owner
+    facts = *shares, claim.who, claim.label, place.client, place.host, place.pid
+    return _text(facts if place.session is None else (*facts, place.session))
+
+
+@lru_cache(maxsize=1000)
+def _text(facts: tuple[object, ...]) -> str:
+    """Whoever takes locks again and again says the same of itself each time."""
+    return json.dumps(facts, separators=(",", ":"))
 
 
 def _unpacked(key: str, claim_id: str, facts: list[Any]) -> tuple[Claim, Place]:

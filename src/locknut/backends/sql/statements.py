@@ -35,6 +35,8 @@ class Statements(NamedTuple):
     version: tuple[str, ...]
     take_alone: tuple[str, ...] = ()
     """What `take` does for an exclusive claim without an owner, where it is worth saying apart."""
+    take_free: tuple[str, ...] = ()
+    """What `take_alone` does where nobody holds or waits and `others` is empty; else nothing."""
     give_back_ringing: tuple[str, ...] = ()
     """What `give_back` does, and the claim's bell is free as well."""
     confirm: tuple[str, ...] = ()

@@ -79,9 +79,10 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
                 with suppress(OSError):
                     self._socket.shutdown(socket.SHUT_RDWR)
                 raise
-            rest = bool(self._outgoing)
-        if rest:
-            self._write_sock.send(b"\0")
+            bell = self._write_sock if self._outgoing else None
+        if bell is not None:
+            with suppress(OSError):  # closed since then, and with it all that was pending
+                bell.send(b"\0")
         return True
 
     def stop_flowing(self) -> None:

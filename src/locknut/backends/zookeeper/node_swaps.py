@@ -9,7 +9,7 @@ number, because leases are numbered among themselves.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kazoo.exceptions import NoAuthError, NoNodeError
 from kazoo.protocol.serialization import CheckVersion, Create, Delete, Exists, GetData, Transaction
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from locknut.backends.zookeeper.claim_node import ClaimState
 
 _TRIES = 10
+MOST_SEEN: Final = 1000
+"""Detached holds that a client remembers the first sight of."""
 
 
 async def enter(backend: ZooKeeperBackend, state: ClaimState) -> bool:
@@ -187,10 +189,13 @@ async def expire_detached(
         if isinstance(found, NoNodeError):
             seen.pop(path, None)
             return 0
+        if len(seen) > MOST_SEEN:  # most of them were attached, and nobody looked again
+            for oldest in list(seen)[: -MOST_SEEN // 2]:
+                seen.pop(oldest, None)
         ttl = float(facts_in(found[0]).get("detached", 0.0))
         end = seen.setdefault(path, backend.now()) + ttl
         if backend.now() >= end:
-            del seen[path]
+            seen.pop(path, None)  # another thread may have seen it at the same time
             await backend.ask(Delete(path, found[1].version))
             return 0
         left = min(left, end - backend.now())

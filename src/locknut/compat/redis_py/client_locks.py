@@ -11,7 +11,6 @@ import asyncio
 import atexit
 import weakref
 from collections.abc import AsyncIterator, MutableMapping
-from functools import partial
 from typing import Any, Final
 
 from locknut.aio.locks import Locks as AsyncioLocks
@@ -94,7 +93,7 @@ def _leave(locks: BlockingLocks) -> None:
     made = locks._made
     if not made.closed:
         made.closed = "the connection pool of redis-py is gone"
-        made.later(partial(_close, made))
+        made.later(lambda _: _close(made))
 
 
 async def _close(client: Client) -> None:

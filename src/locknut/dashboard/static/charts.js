@@ -23,7 +23,7 @@
       axis: (_, numbers) => numbers.map((each) => (Number.isInteger(each) ? each : "")),
     },
     waits: {
-      lines: [["p50", "p50", "--accent"], ["p95", "p95", "--trouble"]],
+      lines: [["p50", "p50", "--accent"], ["p95", "p95", "--warning"], ["p99", "p99", "--trouble"]],
       value: (_, number) => seconds(number),
       axis: (_, numbers) => numbers.map(seconds),
     },

@@ -269,10 +269,12 @@ class LoopLink(BaseLink[Connection]):
         """All use it at the same time."""
 
     def drop(self, connection: Connection, error: BaseException) -> None:
-        """Others may still be answered there, if this was not about the connection."""
+        """Others may still be answered there, if this was not about the connection. That a task was
+        cancelled says nothing about it: an answer that does not come is noticed all the same.
+        """
         if isinstance(error, ValueError):
             connection.abort(error)
-        else:
+        elif not isinstance(error, asyncio.CancelledError):
             connection.leave()
 
     async def close(self) -> None:

@@ -26,6 +26,8 @@ _REPLENISH: Final = 2**30
 """Bytes that were received until the window, which is as wide as can be, is opened again."""
 _LONGEST_FRAME: Final = 16384
 """What neither side may exceed unless the other has allowed it; we do not, and need no more."""
+_LONGEST_HEAD: Final = 1 << 20
+"""Bytes; what sends more does so without end."""
 CANCEL: Final = 8
 REFUSED: Final = 7
 """Codes of a reset: we do not want the rest; the server has not begun with it."""
@@ -178,6 +180,8 @@ class Http2:
 
     def _continue_head(self, _: int, flags: int, payload: bytes) -> None:
         self._block += payload
+        if len(self._block) > _LONGEST_HEAD:
+            raise ConnectionAbortedError("it does not answer like an etcd")
         if flags & _END_HEADERS:
             self._head()
 
@@ -217,7 +221,8 @@ class Http2:
         elif flags & _END_STREAM:
             code = found.get(b"grpc-status", b"2")
             text = found.get(b"grpc-message", b"").decode(errors="replace")
-            self._ended(number, int(code), text)
+            # What is no number is no status: then it is not known what was done.
+            self._ended(number, int(code) if code.isdigit() else 2, text)
 
     def _settings(self, _: int, flags: int, payload: bytes) -> None:
         self.greeted = True

@@ -35,6 +35,10 @@ class Connected(Protocol):
 C = TypeVar("C", bound=Connected)
 
 
+class NotSent(TimeoutError):
+    """The caller's time was over before anything was sent: nobody was silent."""
+
+
 class BaseLink(ABC, Generic[C]):
     """`Link`, but for the ways of a colour."""
 
@@ -128,7 +132,7 @@ class BaseLink(ABC, Generic[C]):
             head = self.members.head(path, connection.turn.host, ticket)
             answer, sent = await self._sent(connection, head, message)
             status, text = answer.status or 0, answer.text
-            if status == grpc_errors.OK and answer.body is not None:
+            if status == grpc_errors.OK:
                 return self._understood(connection, answer.body, sent, understand)
             if grpc_errors.elsewhere(status):
                 self.members.leave(connection.turn)
@@ -182,13 +186,20 @@ class BaseLink(ABC, Generic[C]):
         if not connection.greeted:
             grpc_errors.doubt(self.settings, error)
         self.drop(connection, error)
-        self.members.leave(connection.turn)
+        if not isinstance(error, NotSent):
+            self.members.leave(connection.turn)
         return grpc_errors.unreachable(self.settings, error)
 
     def _understood(
-        self, connection: C, body: bytes, sent: float, understand: Callable[[bytes, float], A]
+        self,
+        connection: C,
+        body: bytes | None,
+        sent: float,
+        understand: Callable[[bytes, float], A],
     ) -> A:
         try:
+            if body is None:
+                raise ValueError("a success that says nothing")
             found = understand(body, sent)
         except ValueError as error:
             raise self._in_doubt(connection, error) from error

@@ -82,7 +82,7 @@ def _address(text: str) -> tuple[str, int]:
         host, _, port = text.partition(":")
     if port and not (port.isdecimal() and 0 < int(port) < 65536):
         raise _wrong(f"the port of an etcd: URL is a number below 65536, got {port!r}")
-    return host or "localhost", int(port or PORT)
+    return validation.host(host, NAME) or "localhost", int(port or PORT)
 
 
 def _seconds(url: Url, option: str, default: float) -> float:

@@ -7,7 +7,7 @@ from typing import Final
 
 from locknut.drivers.etcd.blocking_connection import Connection
 from locknut.drivers.etcd.calls import Answer
-from locknut.drivers.etcd.link import BaseLink
+from locknut.drivers.etcd.link import BaseLink, NotSent
 from locknut.drivers.etcd.members import Members, Turn
 from locknut.drivers.etcd.settings import Settings
 from locknut.runtimes.deadlines import share, time_left
@@ -56,7 +56,11 @@ class BlockingLink(BaseLink[Connection]):
     async def call(
         self, connection: Connection, head: bytes, message: bytes
     ) -> tuple[Answer, float]:
-        return connection.call(head, message, self._limit(self.settings.limit))
+        try:
+            limit = self._limit(self.settings.limit)
+        except TimeoutError as error:
+            raise NotSent(*error.args) from error
+        return connection.call(head, message, limit)
 
     async def log_in(self, connection: Connection) -> None:
         """One thread at a time: checking a password is hard work for the cluster."""

@@ -35,7 +35,7 @@ for every read."""
 class _Asked(InlineFuture):
     """Commands that were sent together, to be awaited; and the answers so far."""
 
-    __slots__ = ("count", "due", "replies")
+    __slots__ = ("count", "due", "refusal", "replies")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, count: int, due: float):
         super().__init__(loop)
@@ -43,6 +43,8 @@ class _Asked(InlineFuture):
         """How many replies it takes; 0: up to the end of a list; `_CHANGE`: one, whose CAS id is
         all that is wanted of it."""
         self.due = due
+        self.refusal: Reply | None = None
+        """The first of the replies that is one."""
         self.replies: list[Reply] | None = None
 
     def take(self, reply: Reply) -> bool:
@@ -50,6 +52,8 @@ class _Asked(InlineFuture):
         if self.replies is None:
             self.replies = []
         self.replies.append(reply)
+        if self.refusal is None and reply.code in REFUSALS:
+            self.refusal = reply
         if self.count > 0:
             return len(self.replies) == self.count
         return self.count == _CHANGE or is_last(reply)
@@ -97,6 +101,8 @@ class Stream(asyncio.BufferedProtocol):
                 if asked.take(reply):
                     del self._asked[0]
                     self._answer(asked, reply)
+            if self._asked and not self._asked[0].count:  # a long list takes its time
+                self._asked[0].due = monotonic() + self._settings.limit
         except (ValueError, OSError) as error:
             self.abort(error)
         except (SystemExit, KeyboardInterrupt) as error:
@@ -108,19 +114,17 @@ class Stream(asyncio.BufferedProtocol):
             raise
 
     def _answer(self, asked: _Asked, last: Reply) -> None:
+        if asked.refusal is not None:
+            # An answer; but what follows it may be out of step, also if its caller has gone.
+            self.abort(ConnectionAbortedError("it refused a command"))
         if asked.done():
             return
-        if asked.count != _CHANGE:
-            asked.set_result(asked.replies)
-        elif last.code in REFUSALS:
-            asked.set_exception(self.refused(last))
-        else:
+        if asked.refusal is not None:
+            asked.set_exception(failed(self._settings, asked.refusal))
+        elif asked.count == _CHANGE:
             asked.set_result(last.cas if last.code == b"HD" else 0)
-
-    def refused(self, reply: Reply) -> LocknutError:
-        """A refusal is an answer, but what follows it may be out of step: that one is left."""
-        self.abort(ConnectionAbortedError("it refused a command"))
-        return failed(self._settings, reply)
+        else:
+            asked.set_result(asked.replies)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.ended.done():
@@ -184,6 +188,8 @@ class Stream(asyncio.BufferedProtocol):
 class Link:
     """A stream as long as there is one; opened by its first user for all of them."""
 
+    evicts = True
+
     def __init__(self, settings: Settings, clocks: ServerClocks):
         self._settings = settings
         self.clocks = clocks
@@ -198,8 +204,7 @@ class Link:
         stream = await self._connected()
         if instance is not None and stream.instance != instance:
             raise OtherInstance
-        replies = await stream.ask(b"".join(packed), len(packed))
-        return self._checked(stream, replies), stream.greeted
+        return await stream.ask(b"".join(packed), len(packed)), stream.greeted
 
     def change(self, packed: bytes, instance: tuple[int, int]) -> int | Awaitable[int]:
         """As that of the blocking colour: the way of every acquire and release."""
@@ -216,19 +221,20 @@ class Link:
         return cas
 
     async def ask_list(self, packed: bytes) -> list[Reply]:
-        stream = await self._connected()
-        return self._checked(stream, await stream.ask(packed, 0))
+        """On a connection of its own: it may be long, and nobody else is to wait for its end."""
+        if self._closed:
+            raise _closed()
+        stream = await self._open()
+        try:
+            return await stream.ask(packed, 0)
+        finally:
+            stream.abort(_closed())
+            await stream.ended
 
     async def look_at_clock(self) -> None:
-        asked = now()
-        told = server_identity.listed(await self.ask_list(server_identity.STATS))
+        asked, stream = now(), await self._connected()
+        told = server_identity.listed(await stream.ask(server_identity.STATS, 0))
         self.clocks.heard(server_identity.instance_of(self._settings, told, asked, now()))
-
-    def _checked(self, stream: Stream, replies: list[Reply]) -> list[Reply]:
-        for reply in replies:
-            if reply.code in REFUSALS:
-                raise stream.refused(reply)
-        return replies
 
     async def _connected(self) -> Stream:
         stream = self._stream
@@ -248,6 +254,13 @@ class Link:
             task.exception()  # whoever waited has it; it is nobody's if nobody did
 
     async def _connect(self) -> Stream:
+        stream = await self._open()
+        self.clocks.heard(stream.greeted)
+        self.evicts = stream.greeted.evicts
+        self._stream = stream
+        return stream
+
+    async def _open(self) -> Stream:
         settings, loop = self._settings, asyncio.get_running_loop()
 
         def make() -> Stream:
@@ -266,9 +279,9 @@ class Link:
             await stream.greet()
         except BaseException as error:
             stream.abort(error)
+            if isinstance(error, ValueError) and not isinstance(error, LocknutError):
+                raise unreachable(settings, error) from error
             raise
-        self.clocks.heard(stream.greeted)
-        self._stream = stream
         return stream
 
     async def close(self) -> None:

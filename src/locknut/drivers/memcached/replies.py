@@ -10,6 +10,11 @@ from locknut.errors import BackendError, BackendUnavailable, ConfigurationError,
 LONGEST_LINE: Final = 65536
 """No answer of ours has a longer line: whatever sends one is not a memcached."""
 REFUSALS: Final = (b"ERROR", b"CLIENT_ERROR", b"SERVER_ERROR")
+BUSY: Final = b"BUSY"
+"""It goes through its items already, for itself or for another client."""
+BADCLASS: Final = b"BADCLASS"
+"""It does not know this way to go through them."""
+_LAST: Final = (b"END", BUSY, BADCLASS, *REFUSALS)
 
 
 class Reply(NamedTuple):
@@ -74,8 +79,8 @@ class Replies:
 
 
 def is_last(reply: Reply) -> bool:
-    """Whether a list of lines, as `stats` gives it, ends with this one."""
-    return reply.code == b"END" or bool(reply.refusal)
+    """Whether a list of lines, as `stats` or a dump gives it, ends with this one."""
+    return reply.code in _LAST
 
 
 def failed(settings: Settings, reply: Reply) -> LocknutError:

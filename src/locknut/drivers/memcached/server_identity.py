@@ -42,6 +42,12 @@ class Greeted(NamedTuple):
     """What its clock showed, in seconds since the epoch: items end by it."""
     asked: float
     """When we asked for that, by our clock."""
+    longest: int = 1 << 20
+    """Bytes of an item that it stores, with the key and what it adds (`-I`). Asked for a longer
+    one, it refuses, and removes what stands under the key."""
+    evicts: bool = True
+    """Whether it removes other items to make room for one. If not (`-M`), and it is full, it
+    refuses and removes as well."""
 
     @property
     def instance(self) -> tuple[int, int]:
@@ -74,15 +80,18 @@ def understand(
     for replies in answers:
         if replies[-1].refusal:
             raise failed(settings, replies[-1])
-    known = listed(stats)
-    if listed(options).get("cas_enabled", "yes") != "yes":
+    known, set_so = listed(stats), listed(options)
+    if set_so.get("cas_enabled", "yes") != "yes":
         message = (
             f"the memcached at {settings.place} runs without CAS ids (-C): no lock is safe there; "
             "start it without that option"
         )
         raise ConfigurationError(message, backend="memcached")
     _warn_of_evictions(settings, int(known.get("evictions", 0)))
-    return instance_of(settings, known, asked, now)
+    return instance_of(settings, known, asked, now)._replace(
+        longest=int(set_so.get("item_size_max", 1 << 20)),
+        evicts=set_so.get("evictions", "on") == "on",
+    )
 
 
 def instance_of(settings: Settings, known: dict[str, str], asked: float, now: float) -> Greeted:

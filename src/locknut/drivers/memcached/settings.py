@@ -81,7 +81,7 @@ def _address(text: str) -> tuple[str, int]:
         host, _, port = text.partition(":")
     if port and not (port.isdecimal() and 0 < int(port) < 65536):
         raise _wrong(f"the port of a memcached: URL is a number below 65536, got {port!r}")
-    return host or "localhost", int(port or PORT)
+    return validation.host(host, "memcached") or "localhost", int(port or PORT)
 
 
 def _seconds(url: Url, option: str, default: float) -> float:

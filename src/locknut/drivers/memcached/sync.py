@@ -146,6 +146,8 @@ def _opened(settings: Settings) -> socket.socket:
 class Pool:
     """The connections of one backend: one for each thread that asks at the same time."""
 
+    evicts = True
+
     def __init__(self, settings: Settings, clocks: ServerClocks):
         self._settings = settings
         self.clocks = clocks
@@ -230,6 +232,7 @@ class Pool:
         except (OSError, ValueError) as error:
             raise self._unreachable(error) from error
         self.clocks.heard(made.greeted)
+        self.evicts = made.greeted.evicts
         return made
 
     def _put_back(self, connection: Connection) -> None:

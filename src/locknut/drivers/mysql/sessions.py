@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 import os
 import select
+import socket
 from collections.abc import Sequence
 from contextlib import suppress
 from time import monotonic
 from typing import Any, Final
 
 import pymysql
-from pymysql.constants import CLIENT, COMMAND
+from pymysql.constants import CLIENT, COMMAND, CR
 
 from locknut.drivers.mysql.settings import Settings
+from locknut.runtimes import sockets
 
 Rows = Sequence[Sequence[Any]]
 LOCK_WAIT: Final = 1
@@ -49,7 +51,7 @@ class Session:
             defer_connect=True,
         )
         self._driver.connect_timeout = limit
-        self._driver.connect()
+        self._driver.connect(_opened(self._driver, limit))
         self.used = monotonic()
         self.number = 0
         """By which the server knows it, if somebody has asked."""
@@ -117,3 +119,23 @@ class Session:
             driver._rfile = None
             with suppress(OSError):
                 os.close(inherited.detach())
+
+
+def _opened(driver: Any, limit: float) -> socket.socket | None:
+    """A connection to the host. PyMySQL would let each of its addresses take all the time, and the
+    resolver as much as it likes. None: it goes by a unix socket, and PyMySQL opens that.
+    """
+    if driver.unix_socket:
+        return None
+    try:
+        made = sockets.connected((driver.host, driver.port), limit)
+    except (OSError, UnicodeError) as error:
+        message = f"Can't connect to MySQL server on {driver.host!r} ({error})"
+        raise pymysql.err.OperationalError(CR.CR_CONN_HOST_ERROR, message) from error
+    try:
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    except BaseException:
+        made.close()
+        raise
+    return made

@@ -19,6 +19,9 @@ class Primary:
         self._mutex = threading.RLock()
         self._place: bytes | None = None
         self._timeline = ""
+        self.way = 0
+        """Which of the ways in the URL led there. It is tried first: a server that is silent, or
+        whose name nobody knows, costs nothing after the first time."""
         self.epoch = 0
         """Another one whenever the server is another."""
         self.pooled = pooled

@@ -16,6 +16,7 @@ from psycopg import pq
 
 from locknut.drivers.postgresql import exchange, sqlstates
 from locknut.drivers.postgresql.exchange import READ, WRITE, Call, Row, Steps, T
+from locknut.drivers.postgresql.host_lookup import looked_up
 from locknut.drivers.postgresql.primary import Primary
 from locknut.drivers.postgresql.settings import Settings
 from locknut.errors import LocknutError
@@ -106,18 +107,20 @@ class Session:
 
 
 def open_session(settings: Settings, primary: Primary) -> Session:
-    """A session with the first of the servers that takes writes."""
+    """A session with the first of the servers that takes writes; who did so last is asked first."""
     failed: LocknutError | None = None
-    until = now() + settings.connect_limit
-    for number, way in enumerate(settings.ways):
-        left = (until - now()) / (len(settings.ways) - number)  # a silent one leaves some to others
+    until, many, first = now() + settings.connect_limit, len(settings.ways), primary.way
+    for turn in range(many):
+        number = (first + turn) % many
+        left = (until - now()) / (many - turn)  # a silent one leaves some to others
         try:
-            session = _connected(settings, way, now() + max(left, 0.05))
-        except (psycopg.Error, OSError) as error:
+            session = _connected(settings, settings.ways[number], now() + max(left, 0.05))
+        except (psycopg.Error, OSError, UnicodeError) as error:
             failed = sqlstates.unreachable(settings, _words(error))
             continue
         try:
             if _settle(session, primary, now() + max(left, 0.05)):
+                primary.way = number
                 return session
             failed = sqlstates.read_only(settings)
         except (psycopg.Error, OSError, exchange.Refused) as error:
@@ -134,7 +137,7 @@ def _words(error: Exception) -> str:
 
 
 def _connected(settings: Settings, way: bytes, until: float) -> Session:
-    connection = pq.PGconn.connect_start(way)
+    connection = pq.PGconn.connect_start(looked_up(way, until - now()))
     noted, poll = -1, select.poll()
     while True:
         if connection.status == pq.ConnStatus.BAD:

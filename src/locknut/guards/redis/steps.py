@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from locknut.errors import ConfigurationError, NotHeld
 from locknut.guards.fences import forgotten, stale
 
 Word = str | bytes | int | float
 Command = Sequence[Word]
+_OWN: Final = 128
+"""How many of the user's scripts are remembered: some write values into their text."""
 
 
 class Script(NamedTuple):
@@ -118,7 +120,7 @@ def _commands() -> Script:
     return _script(_admit() + (files(__package__) / "commands.lua").read_text("utf-8"))
 
 
-@cache
+@lru_cache(maxsize=_OWN)
 def _own(text: str) -> Script:
     """Inside a function, so that its `return` and its locals are its own."""
     shifted = "({unpack(KEYS, 2)}, {unpack(ARGV, 3)})"

@@ -7,7 +7,7 @@ For an engine of your own:
     class TestMine(Conformance):
         url = "mine://localhost:1234"
 
-That is all you write: pytest finds about 180 tests and runs each with the blocking API and with
+That is all you write: pytest finds more than 200 tests and runs each with the blocking API and with
 asyncio.
 If the URL depends on a fixture (a server's port, a temporary folder), override `engine_url`:
 

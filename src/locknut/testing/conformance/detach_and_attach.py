@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from locknut.core.values import Capability, State
+from locknut.core.values import Capability, Mode, State
 from locknut.errors import ConfigurationError, LeaseLost, NotHeld
 from locknut.testing.conformance.scene import Scene
 from locknut.testing.conformance.suite import Part, needs
@@ -85,6 +85,39 @@ class DetachAndAttach(Part):
 
         await scene.spawn(work).result()
         assert not await web.lock("x").locked()
+
+    @needs(Capability.DETACHING, Capability.SHARED)
+    async def test_a_detached_read_keeps_out_writers_alone(self, scene: Scene) -> None:
+        web, worker, others = (scene.connect() for _ in range(3))
+        shared = others.rwlock("x")
+
+        async def only_readers_enter() -> None:
+            assert await shared.write().acquire(blocking=False) is None
+            async with await shared.read().acquire(blocking=False):
+                pass
+
+        lease = await web.rwlock("x").read().acquire()
+        text = await lease.detach()
+        await only_readers_enter()
+        attached = await worker.attach(text)
+        assert (attached.mode, attached.fence) == (Mode.SHARED, lease.fence)
+        await only_readers_enter()
+        await attached.release()
+        assert await shared.write().acquire(blocking=False) is not None
+
+    @needs(Capability.DETACHING, Capability.PERMITS)
+    async def test_a_detached_permit_is_counted(self, scene: Scene) -> None:
+        web, worker = scene.connect(), scene.connect()
+        others = scene.connect().semaphore("x", 2)
+        lease = await web.semaphore("x", 2).acquire()
+        text = await lease.detach()
+        assert await others.acquire(blocking=False) is not None
+        assert await others.acquire(blocking=False) is None
+        attached = await worker.attach(text)
+        assert (attached.mode, attached.fence) == (Mode.PERMIT, lease.fence)
+        assert await others.acquire(blocking=False) is None
+        await attached.release()
+        assert await others.acquire(blocking=False) is not None
 
     @needs(Capability.DETACHING, Capability.LEASE)
     async def test_nobody_attaches_and_it_runs_out(self, scene: Scene) -> None:

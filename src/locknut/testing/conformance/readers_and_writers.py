@@ -68,6 +68,15 @@ class ReadersAndWriters(Part):
             assert not await _try(scene, locks.rwlock("x").read())
 
     @needs(SHARED)
+    async def test_fences_grow_from_readers_to_writers_and_back(self, scene: Scene) -> None:
+        fences = []
+        for locks in (scene.connect(), scene.connect()):
+            for lock in (locks.rwlock("x").read(), locks.rwlock("x").write()):
+                async with lock as lease:
+                    fences.append(lease.fence)
+        assert fences == sorted(set(fences))
+
+    @needs(SHARED)
     async def test_a_waiting_writer_is_not_starved(self, scene: Scene) -> None:
         readers, writers = scene.connect(), scene.connect()
         news = scene.news(writers)

@@ -104,6 +104,13 @@ class Semaphores(Part):
         assert second.held
         assert third.held
 
+    @needs(PERMITS)
+    async def test_a_lock_of_the_same_name_is_something_else(self, scene: Scene) -> None:
+        locks, other = scene.connect(), scene.connect()
+        async with locks.semaphore("x", 1), other.lock("x", timeout=0):
+            assert await other.semaphore("x", 1).acquire(blocking=False) is None
+            assert await locks.lock("x").acquire(blocking=False) is None
+
     @needs(PERMITS, Capability.LEASE)
     async def test_a_dead_holder_gives_its_permit_back(self, scene: Scene) -> None:
         port = scene.port()

@@ -47,6 +47,22 @@ class SharedOwners(Part):
             assert lease.held
         assert not await lock.locked()
 
+    @needs(Capability.OWNERS, Capability.SHARED)
+    async def test_readers_and_an_owner_keep_each_other_out(self, scene: Scene) -> None:
+        owned, shared = scene.connect().lock("x", owner="a"), scene.connect().rwlock("x")
+
+        async def enters(lock: Any) -> bool:
+            lease = await lock.acquire(blocking=False)
+            if lease is not None:
+                await lease.release()
+            return lease is not None
+
+        async with owned:
+            assert not await scene.spawn(lambda: enters(shared.read())).result()
+        async with shared.read():
+            assert not await scene.spawn(lambda: enters(owned)).result()
+        assert await scene.spawn(lambda: enters(owned)).result()
+
     @needs(Capability.OWNERS)
     async def test_entering_again_counts(self, scene: Scene) -> None:
         lock = scene.connect().lock("x", owner="me")

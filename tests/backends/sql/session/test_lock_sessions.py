@@ -184,7 +184,7 @@ def test_a_timeout_is_kept_and_a_release_wakes(database: Database, paint: Colour
             held = await waiter.result(60)
             best = min(best, time.monotonic() - began)
             await held.release()
-        assert best < 0.2
+        assert best < 2.5, "by itself it looks after 5 s"
         await locks.close()
         await others.close()
 

@@ -8,9 +8,6 @@ local id = ARGV[1]
 if not redis.call('zscore', HOLD, id) then
   return {0, 0, clock}
 end
-local raw, shown = string.match(holder_facts(id) or 's 0 ', '^%S+ (%d+) (.*)$')
-redis.call('hset', INFO, '=' .. id, 's ' .. raw .. ' ' .. shown)
-leave(id)
-ring()
+turn_shared(id)
 keep()
 return {1, 0, clock}

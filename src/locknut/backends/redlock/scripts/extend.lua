@@ -20,6 +20,9 @@ if ends then
   local detached = detaches or try_of(id) == tonumber(DETACHED)
   redis.call('zadd', HOLD, text(now + (detaches and ttl or prolonged(id, ends, ttl))), id)
   redis.call('hset', INFO, '#' .. id, detached and DETACHED or GRANTED)
+  if mode == 's' and held_as() == 'x' then
+    turn_shared(id) -- the downgrade did not reach this node, or a late renewal from before it did
+  end
   local number = tonumber(string.match(redis.call('get', FENCE) or '', '^%d+'))
   if number then
     redis.call('pexpireat', FENCE, remembered(number)) -- it may be the number of this hold

@@ -139,6 +139,14 @@ local function ring()
   end
 end
 
+-- From now on the hold of this claim is a shared one, so that readers may come in beside it.
+local function turn_shared(id)
+  local raw, shown = string.match(holder_facts(id) or 's 0 ', '^%S+ (%d+) (.*)$')
+  redis.call('hset', INFO, '=' .. id, 's ' .. raw .. ' ' .. shown)
+  leave(id)
+  ring()
+end
+
 -- Until when a number has to be remembered, in milliseconds: it may be ahead of the clock.
 local function remembered(number)
   return text(math.max(now, math.floor(number * 32 / 1000)) + DAY)

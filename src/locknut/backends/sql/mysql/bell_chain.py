@@ -180,18 +180,26 @@ class BellChain:
         self._calls.append(call)
         with self._mutex:
             if not self._running:
-                self._running = True
-                self._alarm = socket.socketpair()
-                for end in self._alarm:
-                    end.setblocking(False)
-                # Not waited for: an interrupt (Ctrl-C) in that wait would leave it broken.
-                cpython.UnawaitedThread(
-                    target=self._work, name="locknut-bells", daemon=True
-                ).start()
+                self._start()
             alarm = self._alarm
         if alarm is not None:
             with suppress(OSError):  # it is full, or the thread has just ended
                 alarm[0].send(b"!")
+
+    def _start(self) -> None:
+        self._running = True
+        self._alarm = alarm = socket.socketpair()
+        for end in alarm:
+            end.setblocking(False)
+        # Not waited for: an interrupt (Ctrl-C) in that wait would leave it broken.
+        thread = cpython.UnawaitedThread(target=self._work, name="locknut-bells", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # no thread is to be had: whoever waits looks by itself
+            self._running, self._alarm = False, None
+            self._calls.clear()
+            for end in alarm:
+                end.close()
 
     def _work(self) -> None:
         try:

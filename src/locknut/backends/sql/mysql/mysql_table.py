@@ -21,6 +21,8 @@ from locknut.backends.sql.table_port import GiveBack, Joined, Row, Seen, Take
 T = TypeVar("T")
 SCANNED: Final = 1000
 """Rows that are looked at when some are deleted."""
+REMEMBERED: Final = 1000
+"""Keys in demand that a client knows. One that it forgot costs it a short statement."""
 _FLAG: Final = 1 << 62
 """A number from here on is neither a grant's nor a stamp: it tells of a claim in line, by the first
 12 digits of its id."""
@@ -69,12 +71,26 @@ class MySqlTable(SqlTable):
         self.confirm = statements.confirm[0]
         self._after = b""
         """Where pruning goes on."""
+        self._busy: dict[bytes, str] = {}
+        """Keys that are in demand, with the claim that was refused last."""
 
     async def take(self, wanted: Take) -> Seen:
+        """By the short statement, unless the key was in demand: then by the whole one at once."""
+        if wanted.mode == "e" and not wanted.owner and wanted.key not in self._busy:
+            (rows,) = await self._connection.ask([Call(self._say.take_free, wanted._asdict())])
+            if rows:
+                return granted(wanted, rows)
         (rows,) = await self._connection.ask([self._take(wanted)])
-        if rows:
-            joined = joined_in(rows[0][0])
-            return granted(wanted, rows) if joined is None else Seen(None, 0, joined)
+        joined = joined_in(rows[0][0]) if rows else None
+        if rows and joined is None:
+            if self._busy.get(wanted.key) != wanted.claim_id:  # it got in without a wait
+                self._busy.pop(wanted.key, None)
+            return granted(wanted, rows)
+        if len(self._busy) >= REMEMBERED:
+            self._busy.clear()
+        self._busy[wanted.key] = wanted.claim_id
+        if joined is not None:
+            return Seen(None, 0, joined)
         (row,), now = await self.read([wanted.key])
         return Seen(row, now)
 

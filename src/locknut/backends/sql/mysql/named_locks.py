@@ -76,7 +76,7 @@ class NamedLockSession:
 
     def _enter(self, enter: str, wanted: Take) -> tuple[bool, Seen | None]:
         try:
-            entered, *taken = self._ask([enter, *self._bound("take", wanted)])
+            entered, *taken = self._ask([enter, *self._bound(_way_in(wanted), wanted)])
         except pymysql.MySQLError:  # all others are translated
             return False, self._read(wanted)
         if entered[0][0] != self.number:
@@ -84,11 +84,16 @@ class NamedLockSession:
         return True, self._seen(taken, wanted)
 
     async def take(self, wanted: Take) -> Seen | None:
-        return await self._run(lambda: self._seen(self._ask(self._bound("take", wanted)), wanted))
+        said = self._bound(_way_in(wanted), wanted)
+        return await self._run(lambda: self._seen(self._ask(said), wanted))
 
-    def _seen(self, taken: Sequence[Rows], wanted: Take) -> Seen:
+    def _seen(self, taken: Sequence[Rows], wanted: Take) -> Seen | None:
         rows = next((each for each in taken if each), None)
-        return self._read(wanted) if rows is None else granted(wanted, rows)
+        if rows is not None:
+            return granted(wanted, rows)
+        # After the short statement a row that shows our own hold would be no answer: nothing has
+        # set its ttl anew.
+        return None if _way_in(wanted) == "take_free" else self._read(wanted)
 
     def _read(self, wanted: Take) -> Seen:
         return seen_in(self._ask(self._bound("read", wanted))[0])
@@ -176,6 +181,13 @@ class NamedLockSession:
     def cut(self) -> None:
         with suppress(OSError, AttributeError), closing(_same_socket(self.fileno())) as same:
             same.shutdown(socket.SHUT_RDWR)
+
+
+def _way_in(wanted: Take) -> str:
+    """Who comes alone, and has the gate, mostly finds the row free: the short statement will do.
+    Else the caller looks at the row, and decides by that.
+    """
+    return "take_free" if wanted.mode == "e" else "take"
 
 
 def _same_socket(descriptor: int) -> socket.socket:

@@ -77,7 +77,8 @@ class AdvisorySession:
         asked = _ENTER
         if own is not None:
             asked, arguments["own"] = _ENTER_READING, number_of(own)
-        calls = [Call(asked, arguments), Call(self._say.take_at_gate, wanted._asdict())]
+        take = self._say.take_at_gate if own is not None else self._say.take_alone_at_gate
+        calls = [Call(asked, arguments), Call(take, wanted._asdict())]
         ((_, got, number, *_),), rows = await self._questions.ask(calls)
         if number != self.number:
             self._line.pool.primary.is_pooled()
@@ -155,7 +156,9 @@ class Says:
 
     def __init__(self, statements: Statements, table: str):
         self.take = statement(statements.take[0])
-        self.take_at_gate = statement(load(NAME, table, GATE).take[0])
+        at_gate = load(NAME, table, GATE)
+        self.take_at_gate = statement(at_gate.take[0])
+        self.take_alone_at_gate = statement(at_gate.take_alone[0])
         self.give_back = statement(statements.give_back[0])
 
 

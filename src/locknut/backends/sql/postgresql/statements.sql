@@ -151,7 +151,7 @@ WITH asked AS NOT MATERIALIZED (
             WHEN {holds} THEN line
             ELSE line || claim_id || ' ' || now || ' ' || :facts || chr(10) END
     FROM asked
-    WHERE name = :key AND ({holds} OR strpos(others, claim_id) = 0 AND (
+    WHERE name = :key {only} AND ({holds} OR strpos(others, claim_id) = 0 AND (
         {enters_alone} OR {joins}))
     RETURNING fence, stamp, holders, company, expires, line, others, now
 ), made AS (
@@ -159,7 +159,7 @@ WITH asked AS NOT MATERIALIZED (
     SELECT :key, now / 32, :stamp, claim_id || ' ' || lpad((now + ttl)::text, 16, '0') || ' '
         || lpad((now / 32)::text, 16, '0') || ' ' || :facts || chr(10), 'e', now + ttl, '', ''
     FROM asked
-    WHERE NOT EXISTS (SELECT FROM {table} WHERE name = :key)
+    WHERE NOT EXISTS (SELECT FROM {table} WHERE name = :key) {only}
     ON CONFLICT (name) DO NOTHING
     RETURNING fence, stamp, holders, company, expires, line, others
 )

@@ -11,9 +11,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Final, TypeVar
 from weakref import WeakSet
 
@@ -56,6 +55,9 @@ class SqliteFile:
         """
         if not calls:
             return []
+        if len(calls) == 1:
+            (call,) = calls
+            return [self._as_fit(calls, limit, lambda connection: self._rows(connection, call))]
         return self._as_fit(calls, limit, lambda connection: self._each(connection, calls))
 
     def _as_fit(self, calls: Sequence[Call], limit: float, work: Work[T]) -> T:
@@ -65,10 +67,8 @@ class SqliteFile:
         return self._alone(limit, work)
 
     def _each(self, connection: sqlite3.Connection, calls: Sequence[Call]) -> list[Rows]:
-        if len(calls) == 1:
-            return [self._rows(connection, calls[0])]
         reads = all(call.statements[0].startswith("SELECT") for call in calls)
-        self._patiently(lambda: connection.execute("BEGIN" if reads else "BEGIN IMMEDIATE"))
+        self._said(connection, "BEGIN" if reads else "BEGIN IMMEDIATE", {})
         found = [self._rows(connection, call) for call in calls]
         connection.execute("COMMIT")
         return found
@@ -93,7 +93,7 @@ class SqliteFile:
         """In one transaction, which is undone unless the answers are good."""
 
         def work(connection: sqlite3.Connection) -> bool:
-            self._patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
+            self._said(connection, "BEGIN IMMEDIATE", {})
             keep = good([self._rows(connection, call) for call in calls])
             connection.execute("COMMIT" if keep else "ROLLBACK")
             return keep
@@ -102,23 +102,22 @@ class SqliteFile:
 
     def _rows(self, connection: sqlite3.Connection, call: Call) -> Rows:
         for statement in call.statements:
-            rows = self._patiently(partial(self._said, connection, statement, call))
+            rows = self._said(connection, statement, call.arguments)
             if rows:
                 return rows
         return ()
 
-    def _said(self, connection: sqlite3.Connection, statement: str, call: Call) -> Rows:
-        arguments = {**call.arguments, "now": self._clock.read()}
-        return connection.execute(statement, arguments).fetchall()
-
-    def _patiently(self, do: Callable[[], T]) -> T:
+    def _said(
+        self, connection: sqlite3.Connection, statement: str, arguments: Mapping[str, object]
+    ) -> Rows:
         """Wait for other writers. SQLite would sleep for longer each time, up to a tenth of a
         second, and a lock would be on its way for as long; most of them write for a millisecond.
         """
         pause = FIRST_PAUSE
         while True:
             try:
-                return do()
+                said = connection.execute(statement, {**arguments, "now": self._clock.read()})
+                return said.fetchall()
             except sqlite3.OperationalError as error:
                 left = self._until - time.monotonic()
                 if failures.primary_code(error) not in failures.BUSY or left <= 0:

@@ -1,0 +1,48 @@
+"""When the doctor is asked about an engine that is observed, and what it said the last time.
+
+The doctor takes a lock for a moment and asks much: so only where somebody wants to know. It has a
+thread of its own, because a server that is half dead may keep it for long.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from locknut.observer.sightings import Concern
+
+EVERY: Final = 60.0
+"""Seconds between two examinations."""
+
+
+class Examiner:
+    """Of one place."""
+
+    def __init__(self, place: str, ask: Callable[[], Sequence[Concern]]) -> None:
+        self._place = place
+        self._ask = ask
+        self.findings: Sequence[Concern] = ()
+        self.wanted = False
+        """Set by whoever shows the findings: they are asked for after the next listing."""
+        self._due = 0.0
+        self._thread: threading.Thread | None = None
+
+    def examine_if_due(self) -> None:
+        now, thread = time.monotonic(), self._thread
+        if not self.wanted or now < self._due or (thread is not None and thread.is_alive()):
+            return
+        self.wanted, self._due = False, now + EVERY
+        self._thread = threading.Thread(
+            target=self._examine, name=f"locknut-doctor {self._place}", daemon=True
+        )
+        self._thread.start()
+
+    def _examine(self) -> None:
+        self.findings = self._ask()
+
+    def join(self, timeout: float) -> None:
+        """Wait for an examination that is under way."""
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout)

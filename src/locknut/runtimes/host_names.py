@@ -1,0 +1,91 @@
+"""Names of hosts, looked up by a thread of their own.
+
+The resolver has no time limit, and one that gets no answer takes ten seconds or more to say so.
+Whoever asks here waits no longer than it can, and all who ask for the same name meanwhile wait for
+one look-up: a name that nobody answers for costs one thread, and a keeper is never late by it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from locknut.runtimes import cpython
+
+Found = Sequence[tuple[Any, ...]]
+"""As `socket.getaddrinfo` has it."""
+_under_way: dict[tuple[str, int], _LookUp] = {}
+
+
+def addresses(host: str, port: int, seconds: float) -> Found:
+    """Those of a host, in the order to try them. TimeoutError, if they are not known in time."""
+    if is_address(host):
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)  # nobody is asked
+    looking = _under_way.get((host, port))
+    if looking is None:
+        looking = _LookUp(host, port)
+        looking.start()
+    return looking.result(seconds)
+
+
+def is_address(host: str) -> bool:
+    """Whether it is one already."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, host)
+        except (OSError, ValueError):  # a name; ValueError: with characters that no host has
+            continue
+        return True
+    return False
+
+
+class _LookUp:
+    """One question to the resolver."""
+
+    def __init__(self, host: str, port: int):
+        self._host, self._port = host, port
+        self._found: Found = ()
+        self._error: BaseException | None = None
+        self._is_over = False
+        # Not an Event: an interrupt (Ctrl-C) in its wait may come out as another error.
+        self._over = threading.Lock()
+        self._over.acquire()
+
+    def start(self) -> None:
+        thread = cpython.UnawaitedThread(target=self._run, name="locknut-names", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # no thread is to be had while the interpreter exits
+            self._run()
+
+    def _run(self) -> None:
+        # Noted by the thread itself: what an interrupt kept from starting is waited for by nobody.
+        place = self._host, self._port
+        _under_way[place] = self
+        try:
+            self._found = socket.getaddrinfo(*place, type=socket.SOCK_STREAM)
+        except BaseException as error:  # noqa: BLE001 -- it is that of those who wait
+            self._error = error
+        finally:
+            self._is_over = True
+            if _under_way.get(place) is self:
+                _under_way.pop(place, None)
+            self._over.release()
+
+    def result(self, seconds: float) -> Found:
+        if self._over.acquire(timeout=max(0.0, seconds)):
+            self._over.release()
+        if not self._is_over:
+            raise TimeoutError(f"the name {self._host!r} was not looked up in time")
+        error = self._error
+        if error is not None:
+            raise type(error)(*error.args) from error  # each who waits has a traceback of its own
+        return self._found
+
+
+if hasattr(os, "register_at_fork"):
+    # In a child nobody looks them up.
+    os.register_at_fork(after_in_child=_under_way.clear)
